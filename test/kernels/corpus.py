@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The registry of kernels, their export to bytecode, and their launches.
+
+    from kernels import corpus
+    for name, kernel in corpus.KERNELS.items():
+        for version in kernel.versions:
+            data = corpus.export(kernel, version)          # bytecode; gpu_code defaults to the kernel's first target
+    case = corpus.case(corpus.KERNELS["softmax"], seed=0)  # grid, flat args, expected(args) -> {index: array}
+    before = corpus.snapshot(case.args)
+    libtile.run(data, "softmax", grid=case.grid, args=case.args)
+    corpus.check_case(case, before, case.args)
+
+Importing this module needs `cuda-tile`; call `pytest.importorskip("cuda.tile")` before it.  The entry point is
+named like the kernel.  See `kernels.model` for how parameters are flattened.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import io
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from cuda.tile._bytecode.version import BytecodeVersion  # noqa: E402
+from cuda.tile._compile import compile_tile  # noqa: E402
+from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel  # noqa: E402
+
+from examples.export import name_sources_relative  # noqa: E402
+from kernels.model import (  # noqa: E402
+    VERSIONS,
+    Case,
+    Kernel,
+    Problem,
+    Tolerance,
+    as_mapping,
+    check_case,
+    make_case,
+    mismatch,
+    snapshot,
+)
+
+__all__ = [
+    "KERNELS", "VERSIONS", "Case", "Kernel", "Problem", "Tolerance",
+    "case", "check_case", "export", "mismatch", "select", "snapshot",
+]  # fmt: skip
+
+MODULES = (
+    "from_examples",
+)
+
+KERNELS: dict[str, Kernel] = {}
+for _module_name in MODULES:
+    _module = importlib.import_module(f"kernels.{_module_name}")
+    name_sources_relative(_module)
+    KERNELS.update(as_mapping([*KERNELS.values(), *_module.KERNELS]))
+
+
+def select(*tags: str) -> list[Kernel]:
+    """The kernels that have all of the tags."""
+    return [kernel for kernel in KERNELS.values() if kernel.tags.issuperset(tags)]
+
+
+def case(kernel: Kernel, seed: int = 0) -> Case:
+    """A launch of the kernel, made from `seed`.  ValueError if it cannot be launched by a test."""
+    return make_case(kernel, seed)
+
+
+def export(kernel: Kernel, version: str = "13.3", gpu_code: str | None = None) -> bytes:
+    """The bytecode of one kernel.
+
+    Version 13.5 is not offered by the frontend's public export; its writer has it, and is called directly.
+    Raises what the frontend raises when it refuses.  Results are kept on disk, named by what went in.
+    """
+    return _export(kernel.name, version, gpu_code or kernel.gpu_code)
+
+
+@functools.cache
+def _export(name: str, version: str, gpu_code: str) -> bytes:
+    key = hashlib.sha256(f"{_fingerprint()} {name} {version} {gpu_code}".encode()).hexdigest()[:32]
+    path = _cache_folder() / f"{key}.bc"
+    if path.exists():
+        return path.read_bytes()
+    data = _run_frontend(KERNELS[name], version, gpu_code)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(data)
+    os.replace(file.name, path)
+    return data
+
+
+def _run_frontend(kernel: Kernel, version: str, gpu_code: str) -> bytes:
+    convention = {1: CallingConvention.cutile_python_v1, 2: CallingConvention.cutile_python_v2}
+    signature = KernelSignature(kernel.parameters, convention[kernel.calling_convention](), symbol=kernel.name)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="num_worker_warps is ignored")
+        if version == "13.5":
+            result = compile_tile(
+                kernel.function._annotated_function,
+                [signature],
+                sm_arch=gpu_code,
+                compiler_options=kernel.function._compiler_options,
+                return_bytecode=True,
+                return_cubin=False,
+                bytecode_version=BytecodeVersion.V_13_5,
+            )
+            return bytes(result.bytecode or b"")
+        output = io.BytesIO()
+        export_kernel(
+            kernel.function,
+            [signature],
+            output,
+            gpu_code=gpu_code,
+            output_format="tileir_bytecode",
+            bytecode_version=version,
+        )
+    return output.getvalue()
+
+
+@functools.cache
+def _fingerprint() -> str:
+    """Changes with any source that an export may depend on, and with the frontend."""
+    digest = hashlib.sha256(importlib.metadata.version("cuda-tile").encode())
+    for folder in (ROOT / "test" / "kernels", ROOT / "examples"):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _cache_folder() -> Path:
+    folder = Path(os.environ.get("LIBTILE_TEST_CACHE", ROOT / ".pytest_cache" / "kernels"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
