@@ -56,6 +56,7 @@ __all__ = [
 
 MODULES = (
     "from_examples",
+    "integers",
 )
 
 KERNELS: dict[str, Kernel] = {}
@@ -139,4 +140,5 @@ def _fingerprint() -> str:
 def _cache_folder() -> Path:
     folder = Path(os.environ.get("LIBTILE_TEST_CACHE", ROOT / ".pytest_cache" / "kernels"))
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".gitignore").write_text("*\n")
     return folder
