@@ -57,6 +57,8 @@ __all__ = [
 MODULES = (
     "from_examples",
     "integers",
+    "floats",
+    "math_functions",
 )
 
 KERNELS: dict[str, Kernel] = {}
