@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attributes of the cuda_tile dialect: enums, assumption predicates, optimization hints, tile constants, debug info.
+
+All are immutable values. `text()` is the spelling after the dialect's `#cuda_tile.` prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from libtile.dialects.cuda_tile.types import TileType, bit_width
+from libtile.spec import default_spec
+from libtile.spec.model import EnumSpec
+
+
+class CudaTileAttribute(Data[Any]):
+    """Base of the dialect's attributes: a value (`data`), a mnemonic and a textual body with its brackets."""
+
+    mnemonic: ClassVar[str]
+
+    def body(self) -> str:
+        """The text that follows the mnemonic, `<...>` included."""
+        raise TypeError(f"{type(self).__name__} has no textual body")  # every subclass has one
+
+    def text(self) -> str:
+        return self.mnemonic + self.body()
+
+    def __str__(self) -> str:
+        return "#cuda_tile." + self.text()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.body())
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        parser.raise_error("cuda_tile attributes are read by libtile.parse")
+
+
+@irdl_attr_definition
+class EnumAttr(CudaTileAttribute):
+    """A case of one of the enums in the spec, e.g. `EnumAttr("RoundingMode", "nearest_even")`."""
+
+    name = "cuda_tile.enum"
+
+    def __init__(self, enum: str, keyword: str):
+        if keyword not in default_spec().enums[enum].by_keyword:
+            raise ValueError(f"{keyword!r} is not a case of {enum}")
+        super().__init__((enum, keyword))
+
+    @property
+    def enum(self) -> str:
+        return self.data[0]
+
+    @property
+    def keyword(self) -> str:
+        return self.data[1]
+
+    @property
+    def spec(self) -> EnumSpec:
+        return default_spec().enums[self.enum]
+
+    @property
+    def value(self) -> int:
+        return self.spec.by_keyword[self.keyword].value
+
+    def body(self) -> str:
+        return f"<{self.keyword}>"
+
+    def text(self) -> str:
+        return self.spec.attr + self.body()
+
+
+@irdl_attr_definition
+class DivByAttr(CudaTileAttribute):
+    """`div_by<16>` or `div_by<4, every 4 along 1>`."""
+
+    name = "cuda_tile.div_by"
+    mnemonic = "div_by"
+
+    def __init__(self, divisor: int, every: int | None = None, along: int | None = None):
+        super().__init__((divisor, every, along))
+
+    @property
+    def divisor(self) -> int:
+        return self.data[0]
+
+    @property
+    def every(self) -> int | None:
+        return self.data[1]
+
+    @property
+    def along(self) -> int | None:
+        return self.data[2]
+
+    def body(self) -> str:
+        tail = "" if self.every is None else f", every {self.every}"
+        tail += "" if self.along is None else f" along {self.along}"
+        return f"<{self.divisor}{tail}>"
+
+
+@irdl_attr_definition
+class SameElementsAttr(CudaTileAttribute):
+    """`same_elements<[2, 4]>`: the tile is made of boxes of this shape, each of one value."""
+
+    name = "cuda_tile.same_elements"
+    mnemonic = "same_elements"
+
+    def __init__(self, values: Sequence[int]):
+        super().__init__(tuple(values))
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        return self.data
+
+    def body(self) -> str:
+        return f"<[{', '.join(map(str, self.values))}]>"
+
+
+@irdl_attr_definition
+class BoundedAttr(CudaTileAttribute):
+    """`bounded<0, ?>`: inclusive signed bounds; None leaves one open."""
+
+    name = "cuda_tile.bounded"
+    mnemonic = "bounded"
+
+    def __init__(self, lower: int | None, upper: int | None):
+        super().__init__((lower, upper))
+
+    @property
+    def lower(self) -> int | None:
+        return self.data[0]
+
+    @property
+    def upper(self) -> int | None:
+        return self.data[1]
+
+    def body(self) -> str:
+        lower, upper = ("?" if b is None else str(b) for b in self.data)
+        return f"<{lower}, {upper}>"
+
+
+@irdl_attr_definition
+class OptimizationHintsAttr(CudaTileAttribute):
+    """`optimization_hints=<sm_100 = {num_cta_in_cga = 8}>`: by architecture, by key, an attribute."""
+
+    name = "cuda_tile.optimization_hints"
+    mnemonic = "optimization_hints"
+
+    def __init__(self, hints: Mapping[str, Mapping[str, Attribute]]):
+        super().__init__(tuple((arch, tuple(keys.items())) for arch, keys in hints.items()))
+
+    @property
+    def hints(self) -> dict[str, dict[str, Attribute]]:
+        """A fresh mapping, in the order of the source."""
+        return {arch: dict(keys) for arch, keys in self.data}
+
+    def body(self) -> str:
+        from libtile.dialects.cuda_tile.attribute_text import attribute_text
+
+        archs = (
+            f"{arch} = {{{', '.join(f'{key} = {attribute_text(value)}' for key, value in keys)}}}"
+            for arch, keys in self.data
+        )
+        return f"<{', '.join(archs)}>"
+
+
+@irdl_attr_definition
+class DenseElementsAttr(CudaTileAttribute):
+    """The value of a tile constant: its type, and its elements as little-endian bytes.
+
+    Elements take whole bytes, `ceil(bits / 8)` each (tf32: 4), except i1, which takes one byte (0 or 1) each.
+    A splat holds one element.
+    """
+
+    name = "cuda_tile.dense"
+    mnemonic = "dense"
+
+    def __init__(self, type_: TileType, raw: bytes):
+        super().__init__((type_, raw))
+
+    @property
+    def type(self) -> TileType:
+        return self.data[0]
+
+    @property
+    def raw(self) -> bytes:
+        return self.data[1]
+
+    @property
+    def element_bytes(self) -> int:
+        return element_storage_bytes(self.type.element_type)
+
+    @property
+    def is_splat(self) -> bool:
+        return len(self.raw) == self.element_bytes
+
+    def elements(self) -> list[int]:
+        """The bit pattern of every element stored (one for a splat), in row-major order."""
+        width = self.element_bytes
+        return [int.from_bytes(self.raw[i : i + width], "little") for i in range(0, len(self.raw), width)]
+
+    def body(self) -> str:
+        from libtile.dialects.cuda_tile.attribute_text import elements_text
+
+        return f"<{elements_text(self)}>"
+
+
+def element_storage_bytes(element_type: Attribute) -> int:
+    """Bytes that one element of a tile constant takes: whole bytes, a power of two of them (tf32 takes 4)."""
+    size = (bit_width(element_type) + 7) // 8
+    return cast(int, 1 << (size - 1).bit_length())
+
+
+@irdl_attr_definition
+class TestValueAttr(CudaTileAttribute):
+    """The attribute of the testing versions."""
+
+    name = "cuda_tile.bytecode_test_value"
+    mnemonic = "bytecode_test_value"
+
+    def __init__(self, value: int):
+        super().__init__(value)
+
+    @property
+    def value(self) -> int:
+        return self.data
+
+    def body(self) -> str:
+        return f"<{self.data}>"
+
+
+# -- debug information ----------------------------------------------------------------------------------------------
+
+
+class DebugAttr(CudaTileAttribute):
+    """Base of the debug-information records; fields are named as in `spec/data/attributes.toml`."""
+
+    fields: ClassVar[tuple[str, ...]]
+
+    def __getattr__(self, name: str) -> Any:
+        fields = type(self).fields
+        if name in fields:
+            return self.data[fields.index(name)]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def body(self) -> str:
+        from libtile.dialects.cuda_tile.attribute_text import debug_text
+
+        return debug_text(self)
+
+
+@irdl_attr_definition
+class DIFileAttr(DebugAttr):
+    """`#cuda_tile.di_file<"file.py" in "/directory">`."""
+
+    name = "cuda_tile.di_file"
+    mnemonic = "di_file"
+    fields = ("file_name", "directory")
+
+    def __init__(self, file_name: str, directory: str):
+        super().__init__((file_name, directory))
+
+
+@irdl_attr_definition
+class DICompileUnitAttr(DebugAttr):
+    name = "cuda_tile.di_compile_unit"
+    mnemonic = "di_compile_unit"
+    fields = ("file",)
+
+    def __init__(self, file: DIFileAttr):
+        super().__init__((file,))
+
+
+@irdl_attr_definition
+class DISubprogramAttr(DebugAttr):
+    name = "cuda_tile.di_subprogram"
+    mnemonic = "di_subprogram"
+    fields = ("file", "line", "subprogram_name", "linkage_name", "compile_unit", "scope_line", "flags")
+
+    def __init__(
+        self,
+        file: DIFileAttr,
+        line: int,
+        subprogram_name: str,
+        linkage_name: str,
+        compile_unit: DICompileUnitAttr,
+        scope_line: int,
+        flags: int = 0,
+    ):
+        super().__init__((file, line, subprogram_name, linkage_name, compile_unit, scope_line, flags))
+
+
+@irdl_attr_definition
+class DILexicalBlockAttr(DebugAttr):
+    name = "cuda_tile.di_lexical_block"
+    mnemonic = "di_lexical_block"
+    fields = ("scope", "file", "line", "column")
+
+    def __init__(self, scope: Attribute, file: DIFileAttr, line: int, column: int):
+        super().__init__((scope, file, line, column))
+
+
+@irdl_attr_definition
+class DILocAttr(DebugAttr):
+    """A location with its debug scope: `#cuda_tile.di_loc<loc("file":line:col) in #scope>`."""
+
+    name = "cuda_tile.di_loc"
+    mnemonic = "di_loc"
+    fields = ("scope", "filename", "line", "column")
+
+    def __init__(self, scope: Attribute, filename: str, line: int, column: int):
+        super().__init__((scope, filename, line, column))
+
+
+ATTRIBUTES: tuple[type[Attribute], ...] = (
+    EnumAttr,
+    DivByAttr,
+    SameElementsAttr,
+    BoundedAttr,
+    OptimizationHintsAttr,
+    DenseElementsAttr,
+    TestValueAttr,
+    DIFileAttr,
+    DICompileUnitAttr,
+    DISubprogramAttr,
+    DILexicalBlockAttr,
+    DILocAttr,
+)
+
+PREDICATES: tuple[type[Attribute], ...] = (DivByAttr, SameElementsAttr, BoundedAttr)

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The ops of the cuda_tile dialect: one xDSL class per declaration in the spec.
+
+`OPS["addi"]` is the class of `cuda_tile.addi`; `build("addi", ...)` makes one from Python values. Members have the
+names that the spec declares: `op.lhs` is a value, `op.mask` a value or None, `op.index` a tuple of values,
+`op.overflow` the Python value of an attribute (an enum's keyword, a bool for a flag, an int, a str, a tuple, or the
+attribute object), `op.body` a region. A name that Python reserves or that xDSL's Operation uses has a trailing `_`.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import (
+    HasParent,
+    IsolatedFromAbove,
+    IsTerminator,
+    OpTrait,
+    OpTraits,
+    Pure,
+    RecursiveMemoryEffect,
+    SymbolTable,
+)
+
+from libtile.dialects.cuda_tile.attributes import EnumAttr
+from libtile.dialects.cuda_tile.types import i1, i8, i32, i64
+from libtile.spec import OpSpec, Spec, default_spec
+from libtile.spec.model import AttributeSpec, ValueSpec
+
+SEGMENTS = "operandSegmentSizes"
+
+Member = ValueSpec | AttributeSpec
+
+
+class CudaTileOp(Operation):
+    """Base of all ops: gives access to operands, results, attributes and regions by their declared names.
+
+    Attributes that the spec declares live in `properties`; discardable ones in `attributes`. An op with several
+    optional or variadic operands keeps the size of each group in the `operandSegmentSizes` property.
+    """
+
+    spec: ClassVar[OpSpec]
+    traits: ClassVar[OpTraits] = OpTraits(())
+
+    def segment_sizes(self) -> tuple[int, ...]:
+        """Number of operands in each declared group. ValueError when the operands do not fit the declaration."""
+        specs = self.spec.operands
+        if self.spec.has_segments:
+            sizes = self.properties.get(SEGMENTS)
+            if not isinstance(sizes, DenseArrayBase):
+                raise ValueError(f"'{self.name}' op requires attribute '{SEGMENTS}'")
+            return tuple(int(n) for n in sizes.get_values())
+        return group_sizes(specs, len(self._operands), self.name, "operand")
+
+    def operand_group(self, name: str) -> tuple[SSAValue, ...]:
+        """The operands of the group declared as `name`."""
+        start = 0
+        for spec, size in zip(self.spec.operands, self.segment_sizes(), strict=True):
+            if spec.name == name:
+                return tuple(self._operands[start : start + size])
+            start += size
+        raise KeyError(name)
+
+    def result_group(self, name: str) -> tuple[SSAValue, ...]:
+        """The results of the group declared as `name`."""
+        start = 0
+        sizes = group_sizes(self.spec.results, len(self.results), self.name, "result")
+        for spec, size in zip(self.spec.results, sizes, strict=True):
+            if spec.name == name:
+                return tuple(self.results[start : start + size])
+            start += size
+        raise KeyError(name)
+
+    def attribute_value(self, name: str) -> Any:
+        """The Python value of a declared attribute; its default, or None (False for a flag), when it is not set."""
+        spec = self.spec.attribute(name)
+        if spec is None:
+            raise KeyError(name)
+        attr = self.properties.get(name)
+        if attr is not None:
+            return python_value(attr)
+        if spec.is_flag:
+            return False
+        if spec.kind == "bool_array" and spec.default is not None:
+            group = str(spec.default).removeprefix("all_false(").removesuffix(")")
+            return (False,) * len(self.operand_group(group))
+        return spec.default
+
+
+def group_sizes(specs: Sequence[ValueSpec], count: int, op: str, what: str) -> tuple[int, ...]:
+    """How `count` values fall into the declared groups when at most one of these is optional or variadic."""
+    fixed = sum(s.arity == "one" for s in specs)
+    rest = count - fixed
+    flexible = [s for s in specs if s.arity != "one"]
+    if rest < 0 or (rest > 0 and not flexible) or (rest > 1 and flexible[0].is_optional):
+        raise ValueError(f"'{op}' op expected {fixed} {what}s, but found {count}")
+    return tuple(1 if s.arity == "one" else rest for s in specs)
+
+
+def python_value(attr: Attribute) -> Any:
+    """What an attribute means as a Python value (see the module's text)."""
+    match attr:
+        case EnumAttr():
+            return attr.keyword
+        case IntegerAttr():
+            value = attr.value.data
+            return bool(value) if attr.type == i1 else value
+        case StringAttr():
+            return attr.data
+        case SymbolRefAttr():
+            return attr.root_reference.data
+        case UnitAttr():
+            return True
+        case DenseArrayBase():
+            values = attr.get_values()
+            return tuple(bool(v) for v in values) if attr.elt_type in (i1, i8) else tuple(int(v) for v in values)
+        case ArrayAttr():
+            return tuple(attr.data)
+        case _:
+            return attr
+
+
+_INTEGER_KINDS = {"i64": i64, "i64_nonneg": i64, "i32": i32, "i32_nonneg": i32, "bool": i1}
+
+
+def attribute_of(spec: AttributeSpec, value: Any) -> Attribute:
+    """The attribute that stands for a Python value given for a declared attribute; TypeError when none does."""
+    if isinstance(value, Attribute):
+        return value
+    kind = spec.kind
+    if kind in default_spec().enums:
+        return EnumAttr(kind, value)
+    if kind in _INTEGER_KINDS:
+        return IntegerAttr(int(value), _INTEGER_KINDS[kind])  # type: ignore[arg-type]
+    if kind in ("string", "symbol_name"):
+        return StringAttr(value)
+    if kind == "symbol_ref":
+        return SymbolRefAttr(value)
+    if kind == "unit":
+        return UnitAttr()
+    if kind == "i32_array":
+        return DenseArrayBase.from_list(i32, list(value))  # type: ignore[arg-type]
+    if kind == "bool_array":
+        return DenseArrayBase.from_list(i1, [int(v) for v in value])  # type: ignore[arg-type]
+    if kind == "array":
+        return ArrayAttr(value)
+    if kind == "dict_array":
+        return ArrayAttr([DictionaryAttr(v) for v in value])
+    raise TypeError(f"attribute '{spec.name}' ({kind}) cannot be made from {value!r}")
+
+
+def _accessor_name(name: str) -> str:
+    return name + "_" if keyword.iskeyword(name) or hasattr(Operation, name) else name
+
+
+def _operand_property(spec: ValueSpec) -> property:
+    name = spec.name
+    if spec.is_variadic:
+        return property(lambda self: self.operand_group(name))
+    if spec.is_optional:
+        return property(lambda self: next(iter(self.operand_group(name)), None))
+    return property(lambda self: self.operand_group(name)[0])
+
+
+def _result_property(spec: ValueSpec) -> property:
+    name = spec.name
+    if spec.is_variadic:
+        return property(lambda self: self.result_group(name))
+    return property(lambda self: next(iter(self.result_group(name)), None))
+
+
+def _attribute_property(spec: AttributeSpec) -> property:
+    name = spec.name
+    return property(lambda self: self.attribute_value(name))
+
+
+def _region_property(index: int) -> property:
+    return property(lambda self: self.regions[index])
+
+
+_SIMPLE_TRAITS: dict[str, OpTrait] = {
+    "pure": Pure(),
+    "isolated": IsolatedFromAbove(),
+    "terminator": IsTerminator(),
+    "symbol_table": SymbolTable(),
+    "recursive_memory_effects": RecursiveMemoryEffect(),
+}
+"""The spec's traits that xDSL's own passes act on. The verifier reads the spec's list, not this one."""
+
+
+def op_class(spec: OpSpec) -> type[CudaTileOp]:
+    """Make the class of a declared op."""
+    members: dict[str, Any] = {"name": "cuda_tile." + spec.name, "spec": spec, "__doc__": spec.doc or spec.summary}
+    for operand in spec.operands:
+        members[_accessor_name(operand.name)] = _operand_property(operand)
+    for result in spec.results:
+        members[_accessor_name(result.name)] = _result_property(result)
+    for attribute in spec.attributes:
+        members[_accessor_name(attribute.name)] = _attribute_property(attribute)
+    for index, region in enumerate(spec.regions):
+        members[_accessor_name(region)] = _region_property(index)
+    traits = [_SIMPLE_TRAITS[t.name] for t in spec.traits if t.name in _SIMPLE_TRAITS]
+    members["traits"] = OpTraits(tuple(traits))
+    class_name = "".join(part.capitalize() for part in spec.name.replace("$", "_").split("_")) + "Op"
+    return type(class_name, (CudaTileOp,), members)
+
+
+def op_classes(spec: Spec) -> dict[str, type[CudaTileOp]]:
+    """The classes of all ops of a spec, by mnemonic."""
+    return {name: op_class(op) for name, op in spec.ops.items()}
+
+
+OPS: dict[str, type[CudaTileOp]] = op_classes(default_spec())
+
+
+def build(
+    name: str,
+    operands: Mapping[str, SSAValue | Sequence[SSAValue] | None] | None = None,
+    result_types: Sequence[Attribute] = (),
+    attributes: Mapping[str, Any] | None = None,
+    regions: Sequence[Region | Block] = (),
+    classes: Mapping[str, type[CudaTileOp]] = OPS,
+) -> CudaTileOp:
+    """Make an op from its mnemonic.
+
+    `operands` maps declared names to a value, a sequence of values (variadic), or None (absent); `attributes` maps
+    declared names to Python values or attributes (None and False for a flag mean absent). KeyError for an unknown
+    op or member; the op is not verified.
+    """
+    cls = classes[name]
+    spec = cls.spec
+    given = dict(operands or {})
+    values: list[SSAValue] = []
+    sizes: list[int] = []
+    for operand in spec.operands:
+        group = given.pop(operand.name, None)
+        group_values = () if group is None else (group,) if isinstance(group, SSAValue) else tuple(group)
+        values += group_values
+        sizes.append(len(group_values))
+    properties: dict[str, Attribute] = {}
+    settings = dict(attributes or {})
+    for attribute in spec.attributes:
+        value = settings.pop(attribute.name, None)
+        if value is None or (attribute.is_flag and value is False):
+            continue
+        properties[attribute.name] = attribute_of(attribute, value)
+    if given or settings:
+        raise KeyError(f"'cuda_tile.{name}' has no member {sorted([*given, *settings])[0]!r}")
+    if spec.has_segments:
+        properties[SEGMENTS] = DenseArrayBase.from_list(i32, sizes)  # type: ignore[arg-type]
+    bodies = [r if isinstance(r, Region) else Region(r) for r in regions]
+    return cls.create(operands=values, result_types=result_types, properties=properties, regions=bodies)
+
+
+# The one trait with arguments that xDSL knows, for its own generic tools.
+for _cls in OPS.values():
+    _parent = _cls.spec.trait("parent")
+    if _parent is not None:
+        _parents = tuple(OPS[p] for p in _parent.arguments if p in OPS)
+        _cls.traits = OpTraits((*_cls.traits.traits, HasParent(*_parents)))

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Types of the cuda_tile dialect.
+
+Number types are xDSL's builtin ones (i1 .. i64, f16, f8E4M3FN, ...); `Fnv8E5M3FNUType` is the one that builtin lacks.
+Every other type here is immutable, hashable and compared by value. `text(short=True)` is the spelling inside of a
+cuda_tile module (`tile<2xf32>`), `text(short=False)` the spelling elsewhere (`!cuda_tile.tile<2xf32>`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatTF32Type,
+    IntegerType,
+    ParametrizedAttribute,
+)
+from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+DYNAMIC = -(2**63)
+"""A size or stride that is only known at run time; prints as `?`."""
+
+MAX_TILE_ELEMENTS = 0x1000000
+"""The largest number of elements of a tile (16 Mi)."""
+
+
+@irdl_attr_definition
+class Fnv8E5M3FNUType(ParametrizedAttribute, TypeAttribute):
+    """An unsigned 8-bit float (5 exponent bits, 3 mantissa bits): a block-scale type, since 13.4 (preview)."""
+
+    name = "cuda_tile.fnv8E5M3FNU"
+
+
+NUMBER_TYPES: dict[str, Attribute] = {
+    **{f"i{w}": IntegerType(w) for w in (1, 4, 8, 16, 32, 64)},
+    "f16": Float16Type(),
+    "bf16": BFloat16Type(),
+    "f32": Float32Type(),
+    "tf32": FloatTF32Type(),
+    "f64": Float64Type(),
+    "f8E4M3FN": Float8E4M3FNType(),
+    "f8E5M2": Float8E5M2Type(),
+    "f8E8M0FNU": Float8E8M0FNUType(),
+    "f4E2M1FN": Float4E2M1FNType(),
+    "fnv8E5M3FNU": Fnv8E5M3FNUType(),
+}
+"""Number types by their keyword; the one place that ties keywords to xDSL's types."""
+
+NUMBER_NAMES: dict[Attribute, str] = {t: name for name, t in NUMBER_TYPES.items()}
+
+i1, i8, i16, i32, i64 = (NUMBER_TYPES[n] for n in ("i1", "i8", "i16", "i32", "i64"))
+f16, bf16, f32, f64 = (NUMBER_TYPES[n] for n in ("f16", "bf16", "f32", "f64"))
+
+
+class CudaTileType(Data[Any], TypeAttribute):
+    """Base of the dialect's own types: a value (`data`), a mnemonic, and a textual body."""
+
+    mnemonic: ClassVar[str]
+
+    def body(self, short: bool) -> str:
+        """The text between the angle brackets, without them; empty for a type without parameters."""
+        raise TypeError(f"{type(self).__name__} has no textual body")  # every subclass has one
+
+    def text(self, short: bool = True) -> str:
+        body = self.body(short)
+        return ("" if short else "!cuda_tile.") + self.mnemonic + (f"<{body}>" if body else "")
+
+    def __str__(self) -> str:
+        return self.text(short=False)
+
+    def print_parameter(self, printer: Printer) -> None:
+        body = self.body(short=True)
+        if body:
+            printer.print_string(f"<{body}>")
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        parser.raise_error("cuda_tile types are read by libtile.parse")
+
+
+def type_text(type_: Attribute, short: bool = True) -> str:
+    """The spelling of any type that a cuda_tile module can hold."""
+    if isinstance(type_, CudaTileType):
+        return type_.text(short)
+    if type_ in NUMBER_NAMES:
+        return NUMBER_NAMES[type_]
+    return str(type_)
+
+
+def _dims(values: Sequence[int], separator: str) -> str:
+    return separator.join("?" if v == DYNAMIC else str(v) for v in values)
+
+
+def is_integer(type_: Attribute) -> bool:
+    return isinstance(type_, IntegerType)
+
+
+def is_float(type_: Attribute) -> bool:
+    return type_ in NUMBER_NAMES and not isinstance(type_, IntegerType)
+
+
+def bit_width(type_: Attribute) -> int:
+    """Width in bits of a number type (tf32: 19), or 64 for a pointer; KeyError for anything else."""
+    from libtile.spec import default_spec
+
+    if isinstance(type_, PointerType):
+        return 64
+    return default_spec().types[NUMBER_NAMES[type_]].bits
+
+
+@irdl_attr_definition
+class PointerType(CudaTileType):
+    """`ptr<f32>`: the address of an element in global memory. `ptr_attr` is None, none, unicast or multicast."""
+
+    name = "cuda_tile.ptr"
+    mnemonic = "ptr"
+
+    def __init__(self, pointee: Attribute, ptr_attr: str | None = None):
+        super().__init__((pointee, ptr_attr))
+
+    @property
+    def pointee(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def ptr_attr(self) -> str | None:
+        return self.data[1]
+
+    def body(self, short: bool) -> str:
+        return type_text(self.pointee, short) + (f", <{self.ptr_attr}>" if self.ptr_attr is not None else "")
+
+
+@irdl_attr_definition
+class TileType(CudaTileType):
+    """`tile<2x4xf32>`: shape (empty for a scalar) and element type (a number or pointer type)."""
+
+    name = "cuda_tile.tile"
+    mnemonic = "tile"
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute):
+        super().__init__((tuple(shape), element_type))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data[0]
+
+    @property
+    def element_type(self) -> Attribute:
+        return self.data[1]
+
+    @property
+    def rank(self) -> int:
+        return len(self.data[0])
+
+    @property
+    def num_elements(self) -> int:
+        return prod(self.data[0])
+
+    def body(self, short: bool) -> str:
+        return "".join(f"{d}x" for d in self.shape) + type_text(self.element_type, short)
+
+
+@irdl_attr_definition
+class TensorViewType(CudaTileType):
+    """`tensor_view<?x16xf32, strides=[?,1]>`: element type, shape and strides in elements (DYNAMIC where unknown)."""
+
+    name = "cuda_tile.tensor_view"
+    mnemonic = "tensor_view"
+
+    def __init__(
+        self, element_type: Attribute, shape: Sequence[int], strides: Sequence[int], ptr_attr: str | None = None
+    ):
+        super().__init__((element_type, tuple(shape), tuple(strides), ptr_attr))
+
+    @property
+    def element_type(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data[1]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.data[2]
+
+    @property
+    def ptr_attr(self) -> str | None:
+        return self.data[3]
+
+    @property
+    def rank(self) -> int:
+        return len(self.data[1])
+
+    def body(self, short: bool) -> str:
+        text = "".join(f"{_dims([d], '')}x" for d in self.shape) + type_text(self.element_type, short)
+        if self.strides:
+            text += f", strides=[{_dims(self.strides, ',')}]"
+        if self.ptr_attr is not None:
+            text += f", #cuda_tile.ptr_attr<{self.ptr_attr}>"
+        return text
+
+
+class TileViewType(CudaTileType):
+    """Base of the views that are read and written tile by tile. `padding_value` is a PaddingValue keyword or None."""
+
+    tile_shape: tuple[int, ...]
+    tensor_view: TensorViewType
+    padding_value: str | None
+
+    @property
+    def index_rank(self) -> int:
+        """Number of indices that name a tile: one per dimension of the underlying tensor view."""
+        return self.tensor_view.rank
+
+    @property
+    def tile_type(self) -> TileType:
+        """The type of a tile that a load through this view yields."""
+        return TileType(self.tile_shape, self.tensor_view.element_type)
+
+    def _common_body(self, middle: str, short: bool, tail: str) -> str:
+        padding = f"padding_value = {self.padding_value}, " if self.padding_value is not None else ""
+        tile = "x".join(map(str, self.tile_shape))
+        return f"tile=({tile}), {middle}{padding}{self.tensor_view.text(short)}{tail}"
+
+
+def _dim_map_tail(dim_map: Sequence[int]) -> str:
+    return "" if tuple(dim_map) == tuple(range(len(dim_map))) else f", dim_map=[{', '.join(map(str, dim_map))}]"
+
+
+@irdl_attr_definition
+class PartitionViewType(TileViewType):
+    """`partition_view<tile=(4x2), tensor_view<...>>`: a tensor view cut into touching tiles."""
+
+    name = "cuda_tile.partition_view"
+    mnemonic = "partition_view"
+
+    def __init__(
+        self,
+        tile_shape: Sequence[int],
+        tensor_view: TensorViewType,
+        dim_map: Sequence[int],
+        padding_value: str | None = None,
+    ):
+        super().__init__((tuple(tile_shape), tensor_view, tuple(dim_map), padding_value))
+
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        return self.data[0]
+
+    @property
+    def tensor_view(self) -> TensorViewType:
+        return self.data[1]
+
+    @property
+    def dim_map(self) -> tuple[int, ...]:
+        return self.data[2]
+
+    @property
+    def padding_value(self) -> str | None:
+        return self.data[3]
+
+    def body(self, short: bool) -> str:
+        return self._common_body("", short, _dim_map_tail(self.dim_map))
+
+
+@irdl_attr_definition
+class StridedViewType(TileViewType):
+    """`strided_view<tile=(4x2), traversal_strides=[4,3], tensor_view<...>>`: tiles that start every so many elements."""
+
+    name = "cuda_tile.strided_view"
+    mnemonic = "strided_view"
+
+    def __init__(
+        self,
+        tile_shape: Sequence[int],
+        traversal_strides: Sequence[int],
+        tensor_view: TensorViewType,
+        dim_map: Sequence[int],
+        padding_value: str | None = None,
+    ):
+        super().__init__((tuple(tile_shape), tuple(traversal_strides), tensor_view, tuple(dim_map), padding_value))
+
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        return self.data[0]
+
+    @property
+    def traversal_strides(self) -> tuple[int, ...]:
+        return self.data[1]
+
+    @property
+    def tensor_view(self) -> TensorViewType:
+        return self.data[2]
+
+    @property
+    def dim_map(self) -> tuple[int, ...]:
+        return self.data[3]
+
+    @property
+    def padding_value(self) -> str | None:
+        return self.data[4]
+
+    def body(self, short: bool) -> str:
+        strides = f"traversal_strides=[{','.join(map(str, self.traversal_strides))}], "
+        return self._common_body(strides, short, _dim_map_tail(self.dim_map))
+
+
+@irdl_attr_definition
+class GatherScatterViewType(TileViewType):
+    """`gather_scatter_view<tile=(8x16), tensor_view<...>, sparse_dim=0>`: rows along one dimension are chosen by index."""
+
+    name = "cuda_tile.gather_scatter_view"
+    mnemonic = "gather_scatter_view"
+
+    def __init__(
+        self, tile_shape: Sequence[int], tensor_view: TensorViewType, sparse_dim: int, padding_value: str | None = None
+    ):
+        super().__init__((tuple(tile_shape), tensor_view, sparse_dim, padding_value))
+
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        return self.data[0]
+
+    @property
+    def tensor_view(self) -> TensorViewType:
+        return self.data[1]
+
+    @property
+    def sparse_dim(self) -> int:
+        return self.data[2]
+
+    @property
+    def padding_value(self) -> str | None:
+        return self.data[3]
+
+    def body(self, short: bool) -> str:
+        return self._common_body("", short, f", sparse_dim={self.sparse_dim}")
+
+
+@irdl_attr_definition
+class TokenType(CudaTileType):
+    """`token`: an ordering between memory operations of a tile block."""
+
+    name = "cuda_tile.token"
+    mnemonic = "token"
+
+    def __init__(self, data: None = None):
+        super().__init__(())
+
+    def body(self, short: bool) -> str:
+        return ""
+
+
+@irdl_attr_definition
+class TestEvolvedType(CudaTileType):
+    """The type of the testing versions whose parameters grew."""
+
+    name = "cuda_tile.testing$bytecode_test_evolved"
+    mnemonic = "testing$bytecode_test_evolved"
+
+    def __init__(
+        self,
+        base_type: Attribute,
+        new_type: Attribute = i32,
+        optional_attr: str | None = None,
+        optional_type: Attribute | None = None,
+    ):
+        super().__init__((base_type, new_type, optional_attr, optional_type))
+
+    def body(self, short: bool) -> str:
+        base, new, attr, type_ = self.data
+        parts = [type_text(base, short)]
+        if new != i32:
+            parts.append(type_text(new, short))
+        if attr is not None:
+            parts.append(f"<{attr}>")
+        if type_ is not None:
+            parts.append(type_text(type_, short))
+        return ", ".join(parts)
+
+
+TYPES: tuple[type[Attribute], ...] = (
+    Fnv8E5M3FNUType,
+    PointerType,
+    TileType,
+    TensorViewType,
+    PartitionViewType,
+    StridedViewType,
+    GatherScatterViewType,
+    TokenType,
+    TestEvolvedType,
+)

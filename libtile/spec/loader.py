@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Reads the declarations in `data/*.toml` (and overlays given by the caller) into a `Spec`, and validates them.
+
+The declarations' small language: `name: kind[?|*] [= default] [@version]`, traits as `name` or `name(argument, ...)`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from libtile.spec.model import (
+    ATTRIBUTE_KINDS,
+    AttributeSpec,
+    AttributeTagSpec,
+    ChangeSpec,
+    ConstraintSpec,
+    DebugField,
+    DebugSpec,
+    EnumCase,
+    EnumSpec,
+    Flag,
+    HintSpec,
+    OpSpec,
+    Spec,
+    TraitSpec,
+    TypeParameter,
+    TypeSpec,
+    ValueSpec,
+    Version,
+)
+
+DATA = Path(__file__).parent / "data"
+
+_DECLARATION = re.compile(r"^(\w+)\s*:\s*(\w+)([?*]?)(?:\s*=\s*([\w()$-]+))?(?:\s*@([\w.]+))?$")
+_CASE = re.compile(r"^(\w+)\s*=\s*(\d+)(?:\s*@([\d.]+))?$")
+_TRAIT = re.compile(r"^(\w+)(?:\((.*)\))?$")
+_TYPE_PARAMETER_KINDS = frozenset({"type", "i64_array", "i32_array", "u32"})
+_DEBUG_FIELD_KINDS = frozenset({"ref", "string", "varint"})
+_ARITY = {"": "one", "?": "optional", "*": "variadic"}
+
+
+class SpecError(ValueError):
+    """A declaration is malformed or contradicts another one; the message names it."""
+
+
+def _declaration(text: str, where: str) -> tuple[str, str, str, str | None, str | None]:
+    match = _DECLARATION.match(text)
+    if match is None:
+        raise SpecError(f"{where}: malformed declaration {text!r}")
+    name, kind, mark, default, since = match.groups()
+    return name, kind, mark, default, since
+
+
+def _default(text: str | None) -> int | str | None:
+    if text is None:
+        return None
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+class _Builder:
+    """Collects merged tables, then builds the records in dependency order."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[str, Any]] = {
+            k: {} for k in ("version", "change", "enum", "type", "constraint", "attribute", "debug", "op", "hint_key")
+        }
+        self.scalars: dict[str, Any] = {}
+        self.unknown_ops: set[str] = set()
+        self.unknown_types: set[str] = set()
+
+    def merge(self, data: dict[str, Any], where: str) -> None:
+        group = data.pop("group", "")
+        unknown = data.pop("unknown", {})
+        self.unknown_ops.update(unknown.get("ops", ()))
+        self.unknown_types.update(unknown.get("types", ()))
+        hint = data.pop("hint", {})
+        if "architectures" in hint:
+            self.scalars["architectures"] = tuple(hint["architectures"])
+        for name, record in hint.get("key", {}).items():
+            self._add("hint_key", name, record, where)
+        for key, value in data.items():
+            if not isinstance(value, dict):
+                self.scalars[key] = value
+                continue
+            if key not in self.tables:
+                raise SpecError(f"{where}: unknown table {key!r}")
+            for name, record in value.items():
+                if key == "op":
+                    record.setdefault("group", group)
+                self._add(key, name, record, where)
+
+    def _add(self, table: str, name: str, record: dict[str, Any], where: str) -> None:
+        existing = self.tables[table].get(name)
+        if existing is not None and not record.pop("extend", False):
+            raise SpecError(f"{where}: {table} {name!r} is declared twice")
+        if existing is None:
+            self.tables[table][name] = record
+            return
+        for key, value in record.items():
+            # An overlay may add members to a declaration of the base, never change what is frozen.
+            if isinstance(value, list):
+                existing[key] = [*existing.get(key, []), *value]
+            elif key in ("opcode", "tag", "since") and existing.get(key) != value:
+                raise SpecError(f"{where}: {table} {name!r} may not change its {key}")
+            else:
+                existing[key] = value
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def version(self, text: str, where: str) -> Version:
+        if text in self.tables["change"]:
+            return self.version(self.tables["change"][text]["since"], where)
+        if text not in self.tables["version"]:
+            raise SpecError(f"{where}: version {text!r} is not declared")
+        return Version.parse(text)
+
+    def build(self) -> Spec:
+        versions = tuple(sorted(Version.parse(v) for v in self.tables["version"]))
+        testing = frozenset(Version.parse(v) for v, r in self.tables["version"].items() if r.get("testing"))
+        enums = {n: self._enum(n, r) for n, r in self.tables["enum"].items()}
+        types = {n: self._type(n, r, enums) for n, r in self.tables["type"].items()}
+        constraints = {n: self._constraint(n, r, types) for n, r in self.tables["constraint"].items()}
+        ops = {n: self._op(n, r, enums, constraints) for n, r in self.tables["op"].items()}
+        aliases = {alias: op.name for op in ops.values() for alias in op.aliases}
+        attribute_tags = {
+            n: AttributeTagSpec(
+                n, r["tag"], self.version(r["since"], n), r.get("predicate", False), r.get("testing", False), r.get("doc", "")
+            )
+            for n, r in self.tables["attribute"].items()
+        }
+        debug = {n: self._debug(n, r) for n, r in self.tables["debug"].items()}
+        _unique({n: t.tag for n, t in types.items()}, "type tag")
+        _unique({n: t.tag for n, t in attribute_tags.items()}, "attribute tag")
+        _unique({n: t.tag for n, t in debug.items()}, "debug tag")
+        _unique({n: o.opcode for n, o in ops.items()}, "opcode")
+        for alias in aliases:
+            if alias in ops:
+                raise SpecError(f"op alias {alias!r} is also an op")
+        return Spec(
+            versions=versions,
+            testing_versions=testing,
+            current=Version.parse(self.scalars["current"]),
+            compatibility=Version.parse(self.scalars["compatibility"]),
+            changes={
+                n: ChangeSpec(n, self.version(r["since"], n), r.get("doc", "")) for n, r in self.tables["change"].items()
+            },
+            enums=enums,
+            types=types,
+            constraints=constraints,
+            attribute_tags=attribute_tags,
+            debug=debug,
+            hints={
+                n: HintSpec(n, r["kind"], tuple(r["ops"]), self.version(r.get("since", self.scalars["compatibility"]), n), r["doc"])
+                for n, r in self.tables["hint_key"].items()
+            },
+            hint_architectures=self.scalars["architectures"],
+            ops=ops,
+            unknown_ops=frozenset(self.unknown_ops),
+            unknown_types=frozenset(self.unknown_types),
+            ops_by_opcode={o.opcode: o for o in ops.values()},
+            types_by_tag={t.tag: t for t in types.values()},
+            aliases=aliases,
+        )
+
+    def _enum(self, name: str, record: dict[str, Any]) -> EnumSpec:
+        since = self.version(record["since"], name)
+        cases = []
+        for text in record["cases"]:
+            match = _CASE.match(text)
+            if match is None:
+                raise SpecError(f"enum {name}: malformed case {text!r}")
+            keyword, value, case_since = match.groups()
+            cases.append(EnumCase(keyword, int(value), self.version(case_since, name) if case_since else since))
+        _unique({c.keyword: c.value for c in cases}, f"value of enum {name}")
+        return EnumSpec(
+            name,
+            record["attr"],
+            since,
+            tuple(cases),
+            record.get("plain", False),
+            record.get("testing", False),
+            record.get("doc", ""),
+            {c.keyword: c for c in cases},
+            {c.value: c for c in cases},
+        )
+
+    def _type(self, name: str, record: dict[str, Any], enums: dict[str, EnumSpec]) -> TypeSpec:
+        since = self.version(record["since"], name)
+        parameters = []
+        for text in record.get("parameters", ()):
+            pname, kind, mark, default, psince = _declaration(text, f"type {name}")
+            if kind not in _TYPE_PARAMETER_KINDS and kind not in enums:
+                raise SpecError(f"type {name}: parameter {pname!r} has unknown kind {kind!r}")
+            version = self.version(psince, name) if psince else since
+            if version != since and mark != "?" and default is None:
+                raise SpecError(f"type {name}: parameter {pname!r} is newer than the type and has no default")
+            parameters.append(TypeParameter(pname, kind, mark == "?", _default(default), version))
+        return TypeSpec(
+            name,
+            record["tag"],
+            since,
+            record["kind"],
+            record["display"],
+            record.get("bits", 0),
+            tuple(parameters),
+            record.get("testing", False),
+            record.get("doc", ""),
+        )
+
+    def _constraint(self, name: str, record: dict[str, Any], types: dict[str, TypeSpec]) -> ConstraintSpec:
+        elements = tuple(record.get("elements", ()))
+        named = tuple(record.get("types", ()))
+        for t in (*elements, *named):
+            if t not in types:
+                raise SpecError(f"constraint {name}: unknown type {t!r}")
+        rank = record.get("rank")
+        prefix = record.get("prefix", "tile" if rank is None else f"{rank}D tile")
+        summary = record.get("summary") or f"{prefix} of {' or '.join(elements)} values"
+        return ConstraintSpec(name, summary, elements, rank, named)
+
+    def _op(
+        self, name: str, record: dict[str, Any], enums: dict[str, EnumSpec], constraints: dict[str, ConstraintSpec]
+    ) -> OpSpec:
+        where = f"op {name}"
+        since = self.version(record["since"], where)
+        operands = self._values(record.get("operands", ()), since, constraints, where)
+        results = self._values(record.get("results", ()), since, constraints, where)
+        attributes = self._attributes(record.get("attributes", ()), since, enums, where)
+        traits = []
+        for text in record.get("traits", ()):
+            match = _TRAIT.match(text)
+            if match is None:
+                raise SpecError(f"{where}: malformed trait {text!r}")
+            arguments = tuple(a.strip() for a in match[2].split(",")) if match[2] else ()
+            traits.append(TraitSpec(match[1], arguments))
+        segments = any(t.name == "operand_segments" for t in traits)
+        if sum(v.arity != "one" for v in operands) > 1 and not segments:
+            raise SpecError(f"{where}: several optional or variadic operands need the operand_segments trait")
+        return OpSpec(
+            name,
+            record["opcode"],
+            since,
+            record["group"],
+            operands,
+            attributes,
+            results,
+            tuple(record.get("regions", ())),
+            tuple(traits),
+            record["format"],
+            tuple(record.get("aliases", ())),
+            record.get("preview"),
+            record.get("known", ""),
+            record.get("summary", ""),
+            record.get("doc", ""),
+            _flags(operands if segments else (), attributes),
+        )
+
+    def _values(
+        self, texts: Iterable[str], since: Version, constraints: dict[str, ConstraintSpec], where: str
+    ) -> tuple[ValueSpec, ...]:
+        values = []
+        for text in texts:
+            name, constraint, mark, _, vsince = _declaration(text, where)
+            if constraint not in constraints:
+                raise SpecError(f"{where}: {name!r} has unknown constraint {constraint!r}")
+            version = self.version(vsince, where) if vsince else since
+            values.append(ValueSpec(name, constraint, cast(Any, _ARITY[mark]), version))
+        _unique_names([v.name for v in values], where)
+        return tuple(values)
+
+    def _attributes(
+        self, texts: Iterable[str], since: Version, enums: dict[str, EnumSpec], where: str
+    ) -> tuple[AttributeSpec, ...]:
+        attributes = []
+        for text in texts:
+            name, kind, mark, default, asince = _declaration(text, where)
+            if kind not in ATTRIBUTE_KINDS and kind not in enums:
+                raise SpecError(f"{where}: attribute {name!r} has unknown kind {kind!r}")
+            version = self.version(asince, where) if asince else since
+            value = _default(default)
+            if kind in enums and value is not None and value not in enums[kind].by_keyword:
+                raise SpecError(f"{where}: attribute {name!r} has unknown default {default!r}")
+            if version != since and mark != "?" and kind != "unit" and value is None:
+                raise SpecError(f"{where}: attribute {name!r} is newer than the op and has neither `?` nor a default")
+            attributes.append(AttributeSpec(name, kind, mark == "?", value, version))
+        _unique_names([a.name for a in attributes], where)
+        return tuple(attributes)
+
+    def _debug(self, name: str, record: dict[str, Any]) -> DebugSpec:
+        fields = []
+        first = Version.parse(self.scalars["compatibility"])
+        for text in record["fields"]:
+            fname, kind, _, default, since = _declaration(text, f"debug {name}")
+            if kind not in _DEBUG_FIELD_KINDS:
+                raise SpecError(f"debug {name}: field {fname!r} has unknown kind {kind!r}")
+            version = self.version(since, name) if since else first
+            fields.append(DebugField(fname, kind, cast("int | None", _default(default)), version))
+        return DebugSpec(name, record["tag"], tuple(fields))
+
+
+def _flags(operands: tuple[ValueSpec, ...], attributes: tuple[AttributeSpec, ...]) -> tuple[Flag, ...]:
+    """Bits go by version, attributes before operands within one, so that a later version never moves a bit."""
+    members = [(a.since, 0, i, a.name) for i, a in enumerate(attributes) if a.in_flags]
+    members += [(v.since, 1, i, v.name) for i, v in enumerate(operands) if v.is_optional]
+    return tuple(Flag(name, bit, since, kind == 1) for bit, (since, kind, _, name) in enumerate(sorted(members)))
+
+
+def _unique(numbers: dict[str, int], what: str) -> None:
+    seen: dict[int, str] = {}
+    for name, number in numbers.items():
+        if number in seen:
+            raise SpecError(f"{what} {number} is used by both {seen[number]!r} and {name!r}")
+        seen[number] = name
+
+
+def _unique_names(names: list[str], where: str) -> None:
+    if len(set(names)) != len(names):
+        raise SpecError(f"{where}: a name is declared twice")
+
+
+def load(overlays: Iterable[str] = ()) -> Spec:
+    """Read the package's declarations, then `overlays` (TOML texts) on top.
+
+    An overlay may declare new versions, ops, types and enums, and add members to a declared op, type or enum whose
+    table says `extend = true`. Raises SpecError when declarations contradict each other.
+    """
+    builder = _Builder()
+    for path in sorted(DATA.glob("*.toml")):
+        builder.merge(tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    for number, text in enumerate(overlays):
+        builder.merge(tomllib.loads(text), f"overlay {number}")
+    return builder.build()
+
+
+@lru_cache(maxsize=1)
+def default_spec() -> Spec:
+    """The package's own declarations, read once."""
+    return load()

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Records that the dialect's declarations are read into. All are immutable and hold no behaviour beyond look-ups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+Default = int | str | None
+"""A default value: an enum's or a type's keyword, a number, or `all_false(operand)`."""
+
+
+class Version(NamedTuple):
+    """A bytecode version; compares as (major, minor, tag)."""
+
+    major: int
+    minor: int
+    tag: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}" + (f".{self.tag}" if self.tag else "")
+
+    @staticmethod
+    def parse(text: str) -> Version:
+        """The version that `"13.4"` or `"13.4.1"` names; ValueError when the text has another form."""
+        parts = text.split(".")
+        if len(parts) not in (2, 3) or not all(p.isascii() and p.isdigit() for p in parts):
+            raise ValueError(f"invalid version format: {text}")
+        numbers = [int(p) for p in parts]
+        limits = (0xFF, 0xFF, 0xFFFF)
+        if any(n > limit for n, limit in zip(numbers, limits)):
+            raise ValueError(f"invalid version format: {text}")
+        return Version(*numbers)
+
+
+class Arity:
+    """How many values an operand or result declaration stands for."""
+
+    ONE: Literal["one"] = "one"
+    OPTIONAL: Literal["optional"] = "optional"
+    VARIADIC: Literal["variadic"] = "variadic"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSpec:
+    """One operand or result declaration of an op."""
+
+    name: str
+    constraint: str
+    arity: Literal["one", "optional", "variadic"]
+    since: Version
+
+    @property
+    def is_optional(self) -> bool:
+        return self.arity == "optional"
+
+    @property
+    def is_variadic(self) -> bool:
+        return self.arity == "variadic"
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSpec:
+    """One attribute declaration of an op.
+
+    `kind` is an enum's name or one of `ATTRIBUTE_KINDS`. A `unit` attribute exists only as a flag bit.
+    """
+
+    name: str
+    kind: str
+    optional: bool
+    default: Default
+    since: Version
+
+    @property
+    def is_flag(self) -> bool:
+        return self.kind == "unit"
+
+    @property
+    def in_flags(self) -> bool:
+        """Whether the attribute's presence is a bit of the op's flags varint."""
+        return self.optional or self.is_flag
+
+
+ATTRIBUTE_KINDS = frozenset(
+    "unit i64 i32 i64_nonneg i32_nonneg bool string symbol_name symbol_ref function_type array dict_array dense "
+    "i32_array bool_array hints predicate test_value".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TraitSpec:
+    """A trait by name, with the operand, result or op names that it speaks of."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+
+
+class Flag(NamedTuple):
+    """A bit of an op's flags varint: the member whose presence it tells, and since when it is written."""
+
+    name: str
+    bit: int
+    since: Version
+    is_operand: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """The declaration of one op. `name` has no dialect prefix."""
+
+    name: str
+    opcode: int
+    since: Version
+    group: str
+    operands: tuple[ValueSpec, ...]
+    attributes: tuple[AttributeSpec, ...]
+    results: tuple[ValueSpec, ...]
+    regions: tuple[str, ...]
+    traits: tuple[TraitSpec, ...]
+    format: str
+    aliases: tuple[str, ...]
+    preview: str | None
+    known: str
+    summary: str
+    doc: str
+    flags: tuple[Flag, ...] = ()
+    """Flag bits in bit order: by version, then attributes before operands, then in declaration order."""
+
+    def has_trait(self, name: str) -> bool:
+        return any(t.name == name for t in self.traits)
+
+    def trait(self, name: str) -> TraitSpec | None:
+        return next((t for t in self.traits if t.name == name), None)
+
+    def attribute(self, name: str) -> AttributeSpec | None:
+        return next((a for a in self.attributes if a.name == name), None)
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether operand groups are encoded one by one (rather than as one list)."""
+        return self.has_trait("operand_segments")
+
+    @property
+    def counts_results(self) -> bool:
+        """Whether the encoding starts with the number of results: it does when any operand or result is variadic."""
+        return any(v.is_variadic for v in (*self.operands, *self.results))
+
+    @property
+    def counts_operands(self) -> bool:
+        """Whether an op without segments has its operands counted."""
+        return not self.has_segments and any(v.arity != "one" for v in self.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class EnumCase:
+    keyword: str
+    value: int
+    since: Version
+
+
+@dataclass(frozen=True, slots=True)
+class EnumSpec:
+    """An enum attribute. `attr` is its mnemonic; a `plain` enum's attribute form is an integer, not a dialect attribute."""
+
+    name: str
+    attr: str
+    since: Version
+    cases: tuple[EnumCase, ...]
+    plain: bool
+    testing: bool
+    doc: str
+    by_keyword: dict[str, EnumCase] = field(default_factory=dict, compare=False, repr=False)
+    by_value: dict[int, EnumCase] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeParameter:
+    """A parameter of a composite type; `kind` is type, i64_array, i32_array, u32 or an enum's name."""
+
+    name: str
+    kind: str
+    optional: bool
+    default: Default
+    since: Version
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSpec:
+    """A type: `kind` is integer, float, token, function or composite; `bits` is the width of a number type."""
+
+    name: str
+    tag: int
+    since: Version
+    kind: str
+    display: str
+    bits: int
+    parameters: tuple[TypeParameter, ...]
+    testing: bool
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintSpec:
+    """What types an operand or result may have, with the wording of its diagnostic."""
+
+    name: str
+    summary: str
+    elements: tuple[str, ...]
+    rank: int | None
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeTagSpec:
+    """A self-contained attribute of the bytecode."""
+
+    name: str
+    tag: int
+    since: Version
+    predicate: bool
+    testing: bool
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class DebugField:
+    name: str
+    kind: str
+    default: int | None
+    since: Version
+
+
+@dataclass(frozen=True, slots=True)
+class DebugSpec:
+    """A debug-information record and its fields (ref, string or varint)."""
+
+    name: str
+    tag: int
+    fields: tuple[DebugField, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HintSpec:
+    """An optimization hint: its value's kind (i32 or bool), and the ops that take it."""
+
+    name: str
+    kind: str
+    ops: tuple[str, ...]
+    since: Version
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSpec:
+    """A named change of the container format."""
+
+    name: str
+    since: Version
+    doc: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The whole dialect: everything that the reader, writer, verifier, parser, printer and docs derive from."""
+
+    versions: tuple[Version, ...]
+    testing_versions: frozenset[Version]
+    current: Version
+    compatibility: Version
+    changes: dict[str, ChangeSpec]
+    enums: dict[str, EnumSpec]
+    types: dict[str, TypeSpec]
+    constraints: dict[str, ConstraintSpec]
+    attribute_tags: dict[str, AttributeTagSpec]
+    debug: dict[str, DebugSpec]
+    hints: dict[str, HintSpec]
+    hint_architectures: tuple[str, ...]
+    ops: dict[str, OpSpec]
+    unknown_ops: frozenset[str]
+    unknown_types: frozenset[str]
+    ops_by_opcode: dict[int, OpSpec]
+    types_by_tag: dict[int, TypeSpec]
+    aliases: dict[str, str]
+    """Other spellings of op names, to the name declared."""
+
+    @property
+    def released_versions(self) -> tuple[Version, ...]:
+        return tuple(v for v in self.versions if v not in self.testing_versions)
+
+    def change(self, name: str) -> Version:
+        """The version from which the named change of the format applies."""
+        return self.changes[name].since
+
+    def is_testing_op(self, op: OpSpec) -> bool:
+        return op.since in self.testing_versions
