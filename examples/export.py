@@ -7,18 +7,21 @@ is made to name `examples/NAME.py` rather than where the source happens to lie.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import inspect
 import io
-import linecache
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 import cuda.tile as ct  # noqa: E402
+from cuda.tile._passes import ast2hir  # noqa: E402
 from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel  # noqa: E402
 
 #: Example name -> the bytecode version of its .bc: the lowest that can hold it.
@@ -36,39 +39,45 @@ VERSIONS = {
 GPU_CODE = "sm_90"
 
 
-def name_sources_relative(module: ModuleType) -> None:
-    """Make the functions of `module` say that they come from its path relative to the repository.
+@contextlib.contextmanager
+def portable_file_names() -> Iterator[None]:
+    """Inside, the frontend writes file names relative to the repository, or to the folder that packages lie in.
 
-    The frontend copies a function's file name into the debug information.  Functions defined inside other
-    functions follow the outermost one.
+    The frontend copies the file name of each function that it compiles, its own library's too, into the debug
+    information, as `inspect.getfile` tells it.
     """
-    path = Path(str(module.__file__)).resolve()
-    name = path.relative_to(ROOT).as_posix()
-    text = path.read_text(encoding="utf-8")
-    # inspect.findsource asks linecache for a file that does not exist under this name; no mtime means "do not check".
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    for value in list(vars(module).values()):
-        function = value._annotated_function.pyfunc if isinstance(value, ct.kernel) else value
-        while hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-            function.__code__ = function.__code__.replace(co_filename=name)
+    packages = Path(str(ct.__file__)).resolve().parents[2]
+
+    def getfile(function: object) -> str:
+        path = Path(inspect.getfile(function)).resolve()  # type: ignore[arg-type]
+        for folder in (ROOT, packages):
+            if path.is_relative_to(folder):
+                return path.relative_to(folder).as_posix()
+        return path.name
+
+    stand_in = ModuleType("inspect")
+    vars(stand_in).update(vars(inspect), getfile=getfile)
+    ast2hir.inspect = stand_in  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        ast2hir.inspect = inspect  # type: ignore[attr-defined]
 
 
 def export_example(name: str) -> bytes:
     """The bytecode of `examples/NAME.py`: its `KERNEL` with its `PARAMETERS`, entry point `NAME`."""
     module = importlib.import_module(f"examples.{name}")
-    name_sources_relative(module)
     signature = KernelSignature(module.PARAMETERS, CallingConvention.cutile_python_v1(), symbol=name)
     output = io.BytesIO()
-    export_kernel(
-        module.KERNEL,
-        [signature],
-        output,
-        gpu_code=GPU_CODE,
-        output_format="tileir_bytecode",
-        bytecode_version=VERSIONS[name],
-    )
+    with portable_file_names():
+        export_kernel(
+            module.KERNEL,
+            [signature],
+            output,
+            gpu_code=GPU_CODE,
+            output_format="tileir_bytecode",
+            bytecode_version=VERSIONS[name],
+        )
     return output.getvalue()
 
 

@@ -35,7 +35,7 @@ from cuda.tile._bytecode.version import BytecodeVersion  # noqa: E402
 from cuda.tile._compile import compile_tile  # noqa: E402
 from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel  # noqa: E402
 
-from examples.export import name_sources_relative  # noqa: E402
+from examples.export import portable_file_names  # noqa: E402
 from kernels.model import (  # noqa: E402
     VERSIONS,
     Case,
@@ -59,12 +59,13 @@ MODULES = (
     "integers",
     "floats",
     "math_functions",
+    "casts",
+    "mma",
 )
 
 KERNELS: dict[str, Kernel] = {}
 for _module_name in MODULES:
     _module = importlib.import_module(f"kernels.{_module_name}")
-    name_sources_relative(_module)
     KERNELS.update(as_mapping([*KERNELS.values(), *_module.KERNELS]))
 
 
@@ -103,7 +104,7 @@ def _export(name: str, version: str, gpu_code: str) -> bytes:
 def _run_frontend(kernel: Kernel, version: str, gpu_code: str) -> bytes:
     convention = {1: CallingConvention.cutile_python_v1, 2: CallingConvention.cutile_python_v2}
     signature = KernelSignature(kernel.parameters, convention[kernel.calling_convention](), symbol=kernel.name)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), portable_file_names():
         warnings.filterwarnings("ignore", message="num_worker_warps is ignored")
         if version == "13.5":
             result = compile_tile(

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from examples.export import VERSIONS, name_sources_relative
+from examples.export import VERSIONS
 from kernels.model import Kernel, Problem, Tolerance
 
 #: What the results of the examples may be off by: their sums run in another order than the reference's.
@@ -23,7 +23,6 @@ TOLERANCES = {
 
 def _kernel(name: str) -> Kernel:
     module: ModuleType = importlib.import_module(f"examples.{name}")
-    name_sources_relative(module)
 
     def problem(rng: np.random.Generator) -> Problem:
         grid, values = module.problem(rng)
