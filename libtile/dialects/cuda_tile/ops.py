@@ -22,13 +22,11 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     UnitAttr,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpTrait, OpTraits, Region, SSAValue
 from xdsl.traits import (
     HasParent,
     IsolatedFromAbove,
     IsTerminator,
-    OpTrait,
-    OpTraits,
     Pure,
     RecursiveMemoryEffect,
     SymbolTable,
@@ -200,6 +198,14 @@ _SIMPLE_TRAITS: dict[str, OpTrait] = {
 """The spec's traits that xDSL's own passes act on. The verifier reads the spec's list, not this one."""
 
 
+def _traits(spec: OpSpec) -> tuple[OpTrait, ...]:
+    traits: list[OpTrait] = [_SIMPLE_TRAITS[t.name] for t in spec.traits if t.name in _SIMPLE_TRAITS]
+    parent = spec.trait("parent")
+    if parent is not None:
+        traits.append(HasParent(*(OPS[p] for p in parent.arguments)))
+    return tuple(traits)
+
+
 def op_class(spec: OpSpec) -> type[CudaTileOp]:
     """Make the class of a declared op."""
     members: dict[str, Any] = {"name": "cuda_tile." + spec.name, "spec": spec, "__doc__": spec.doc or spec.summary}
@@ -211,10 +217,9 @@ def op_class(spec: OpSpec) -> type[CudaTileOp]:
         members[_accessor_name(attribute.name)] = _attribute_property(attribute)
     for index, region in enumerate(spec.regions):
         members[_accessor_name(region)] = _region_property(index)
-    traits = [_SIMPLE_TRAITS[t.name] for t in spec.traits if t.name in _SIMPLE_TRAITS]
-    members["traits"] = OpTraits(tuple(traits))
+    members["traits"] = OpTraits(lambda: _traits(spec))
     class_name = "".join(part.capitalize() for part in spec.name.replace("$", "_").split("_")) + "Op"
-    return type(class_name, (CudaTileOp,), members)
+    return type(class_name, (CudaTileOp,), members | {"__module__": __name__})
 
 
 def op_classes(spec: Spec) -> dict[str, type[CudaTileOp]]:
@@ -263,10 +268,3 @@ def build(
     bodies = [r if isinstance(r, Region) else Region(r) for r in regions]
     return cls.create(operands=values, result_types=result_types, properties=properties, regions=bodies)
 
-
-# The one trait with arguments that xDSL knows, for its own generic tools.
-for _cls in OPS.values():
-    _parent = _cls.spec.trait("parent")
-    if _parent is not None:
-        _parents = tuple(OPS[p] for p in _parent.arguments if p in OPS)
-        _cls.traits = OpTraits((*_cls.traits.traits, HasParent(*_parents)))
