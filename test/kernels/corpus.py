@@ -61,6 +61,8 @@ MODULES = (
     "math_functions",
     "casts",
     "mma",
+    "reductions",
+    "shapes",
 )
 
 KERNELS: dict[str, Kernel] = {}
