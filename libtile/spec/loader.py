@@ -127,12 +127,7 @@ class _Builder:
         constraints = {n: self._constraint(n, r, types) for n, r in self.tables["constraint"].items()}
         ops = {n: self._op(n, r, enums, constraints) for n, r in self.tables["op"].items()}
         aliases = {alias: op.name for op in ops.values() for alias in op.aliases}
-        attribute_tags = {
-            n: AttributeTagSpec(
-                n, r["tag"], self.version(r["since"], n), r.get("predicate", False), r.get("testing", False), r.get("doc", "")
-            )
-            for n, r in self.tables["attribute"].items()
-        }
+        attribute_tags = {n: self._attribute_tag(n, r) for n, r in self.tables["attribute"].items()}
         debug = {n: self._debug(n, r) for n, r in self.tables["debug"].items()}
         _unique({n: t.tag for n, t in types.items()}, "type tag")
         _unique({n: t.tag for n, t in attribute_tags.items()}, "attribute tag")
@@ -146,18 +141,13 @@ class _Builder:
             testing_versions=testing,
             current=Version.parse(self.scalars["current"]),
             compatibility=Version.parse(self.scalars["compatibility"]),
-            changes={
-                n: ChangeSpec(n, self.version(r["since"], n), r.get("doc", "")) for n, r in self.tables["change"].items()
-            },
+            changes={n: self._change(n, r) for n, r in self.tables["change"].items()},
             enums=enums,
             types=types,
             constraints=constraints,
             attribute_tags=attribute_tags,
             debug=debug,
-            hints={
-                n: HintSpec(n, r["kind"], tuple(r["ops"]), self.version(r.get("since", self.scalars["compatibility"]), n), r["doc"])
-                for n, r in self.tables["hint_key"].items()
-            },
+            hints={n: self._hint(n, r) for n, r in self.tables["hint_key"].items()},
             hint_architectures=self.scalars["architectures"],
             ops=ops,
             unknown_ops=frozenset(self.unknown_ops),
@@ -166,6 +156,17 @@ class _Builder:
             types_by_tag={t.tag: t for t in types.values()},
             aliases=aliases,
         )
+
+    def _attribute_tag(self, name: str, record: dict[str, Any]) -> AttributeTagSpec:
+        flags = record.get("predicate", False), record.get("testing", False)
+        return AttributeTagSpec(name, record["tag"], self.version(record["since"], name), *flags, record.get("doc", ""))
+
+    def _change(self, name: str, record: dict[str, Any]) -> ChangeSpec:
+        return ChangeSpec(name, self.version(record["since"], name), record.get("doc", ""))
+
+    def _hint(self, name: str, record: dict[str, Any]) -> HintSpec:
+        since = self.version(record.get("since", self.scalars["compatibility"]), name)
+        return HintSpec(name, record["kind"], tuple(record["ops"]), since, record["doc"])
 
     def _enum(self, name: str, record: dict[str, Any]) -> EnumSpec:
         since = self.version(record["since"], name)

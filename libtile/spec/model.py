@@ -83,8 +83,20 @@ class AttributeSpec:
 
 
 ATTRIBUTE_KINDS = frozenset(
-    "unit i64 i32 i64_nonneg i32_nonneg bool string symbol_name symbol_ref function_type array dict_array dense "
-    "i32_array bool_array hints predicate test_value".split()
+    {
+        *("unit", "i64", "i32", "i64_nonneg", "i32_nonneg", "bool", "string", "symbol_name", "symbol_ref"),
+        *(
+            "function_type",
+            "array",
+            "dict_array",
+            "dense",
+            "i32_array",
+            "bool_array",
+            "hints",
+            "predicate",
+            "test_value",
+        ),
+    }
 )
 
 
@@ -161,7 +173,7 @@ class EnumCase:
 
 @dataclass(frozen=True, slots=True)
 class EnumSpec:
-    """An enum attribute. `attr` is its mnemonic; a `plain` enum's attribute form is an integer, not a dialect attribute."""
+    """An enum attribute. `attr` is its mnemonic; a `plain` enum's attribute form is an integer."""
 
     name: str
     attr: str

@@ -141,7 +141,7 @@ def attribute_of(spec: AttributeSpec, value: Any) -> Attribute:
     if kind in default_spec().enums:
         return EnumAttr(kind, value)
     if kind in _INTEGER_KINDS:
-        return IntegerAttr(int(value), _INTEGER_KINDS[kind])  # type: ignore[arg-type]
+        return IntegerAttr(int(value), _INTEGER_KINDS[kind])
     if kind in ("string", "symbol_name"):
         return StringAttr(value)
     if kind == "symbol_ref":
@@ -149,9 +149,9 @@ def attribute_of(spec: AttributeSpec, value: Any) -> Attribute:
     if kind == "unit":
         return UnitAttr()
     if kind == "i32_array":
-        return DenseArrayBase.from_list(i32, list(value))  # type: ignore[arg-type]
+        return DenseArrayBase.from_list(i32, list(value))
     if kind == "bool_array":
-        return DenseArrayBase.from_list(i1, [int(v) for v in value])  # type: ignore[arg-type]
+        return DenseArrayBase.from_list(i1, [int(v) for v in value])
     if kind == "array":
         return ArrayAttr(value)
     if kind == "dict_array":
@@ -264,7 +264,7 @@ def build(
     if given or settings:
         raise KeyError(f"'cuda_tile.{name}' has no member {sorted([*given, *settings])[0]!r}")
     if spec.has_segments:
-        properties[SEGMENTS] = DenseArrayBase.from_list(i32, sizes)  # type: ignore[arg-type]
+        properties[SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
     bodies = [r if isinstance(r, Region) else Region(r) for r in regions]
     return cls.create(operands=values, result_types=result_types, properties=properties, regions=bodies)
 

@@ -8,6 +8,7 @@ cuda_tile module (`tile<2xf32>`), `text(short=False)` the spelling elsewhere (`!
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
@@ -23,9 +24,8 @@ from xdsl.dialects.builtin import (
     Float64Type,
     FloatTF32Type,
     IntegerType,
-    ParametrizedAttribute,
 )
-from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -44,13 +44,21 @@ class Fnv8E5M3FNUType(ParametrizedAttribute, TypeAttribute):
     name = "cuda_tile.fnv8E5M3FNU"
 
 
+i1, i4, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 4, 8, 16, 32, 64))
+f16, bf16, f32, f64 = Float16Type(), BFloat16Type(), Float32Type(), Float64Type()
+
 NUMBER_TYPES: dict[str, Attribute] = {
-    **{f"i{w}": IntegerType(w) for w in (1, 4, 8, 16, 32, 64)},
-    "f16": Float16Type(),
-    "bf16": BFloat16Type(),
-    "f32": Float32Type(),
+    "i1": i1,
+    "i4": i4,
+    "i8": i8,
+    "i16": i16,
+    "i32": i32,
+    "i64": i64,
+    "f16": f16,
+    "bf16": bf16,
+    "f32": f32,
     "tf32": FloatTF32Type(),
-    "f64": Float64Type(),
+    "f64": f64,
     "f8E4M3FN": Float8E4M3FNType(),
     "f8E5M2": Float8E5M2Type(),
     "f8E8M0FNU": Float8E8M0FNUType(),
@@ -61,8 +69,6 @@ NUMBER_TYPES: dict[str, Attribute] = {
 
 NUMBER_NAMES: dict[Attribute, str] = {t: name for name, t in NUMBER_TYPES.items()}
 
-i1, i8, i16, i32, i64 = (NUMBER_TYPES[n] for n in ("i1", "i8", "i16", "i32", "i64"))
-f16, bf16, f32, f64 = (NUMBER_TYPES[n] for n in ("f16", "bf16", "f32", "f64"))
 
 
 class CudaTileType(Data[Any], TypeAttribute):
@@ -217,9 +223,17 @@ class TensorViewType(CudaTileType):
 class TileViewType(CudaTileType):
     """Base of the views that are read and written tile by tile. `padding_value` is a PaddingValue keyword or None."""
 
-    tile_shape: tuple[int, ...]
-    tensor_view: TensorViewType
-    padding_value: str | None
+    @property
+    @abstractmethod
+    def tile_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def tensor_view(self) -> TensorViewType: ...
+
+    @property
+    @abstractmethod
+    def padding_value(self) -> str | None: ...
 
     @property
     def index_rank(self) -> int:
@@ -279,7 +293,7 @@ class PartitionViewType(TileViewType):
 
 @irdl_attr_definition
 class StridedViewType(TileViewType):
-    """`strided_view<tile=(4x2), traversal_strides=[4,3], tensor_view<...>>`: tiles that start every so many elements."""
+    """`strided_view<tile=(4x2), traversal_strides=[4,3], tensor_view<...>>`: tiles at regular distances."""
 
     name = "cuda_tile.strided_view"
     mnemonic = "strided_view"
@@ -321,7 +335,7 @@ class StridedViewType(TileViewType):
 
 @irdl_attr_definition
 class GatherScatterViewType(TileViewType):
-    """`gather_scatter_view<tile=(8x16), tensor_view<...>, sparse_dim=0>`: rows along one dimension are chosen by index."""
+    """`gather_scatter_view<tile=(8x16), tensor_view<...>, sparse_dim=0>`: rows chosen by index."""
 
     name = "cuda_tile.gather_scatter_view"
     mnemonic = "gather_scatter_view"
