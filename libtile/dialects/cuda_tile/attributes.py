@@ -7,7 +7,7 @@ All are immutable values. `text()` is the spelling after the dialect's `#cuda_ti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
@@ -214,7 +214,7 @@ class DenseElementsAttr(CudaTileAttribute):
 def element_storage_bytes(element_type: Attribute) -> int:
     """Bytes that one element of a tile constant takes: whole bytes, a power of two of them (tf32 takes 4)."""
     size = (bit_width(element_type) + 7) // 8
-    return cast(int, 1 << (size - 1).bit_length())
+    return 1 << (size - 1).bit_length()
 
 
 @irdl_attr_definition
