@@ -36,6 +36,7 @@ from cuda.tile._compile import compile_tile  # noqa: E402
 from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel  # noqa: E402
 
 from examples.export import portable_file_names  # noqa: E402
+from kernels.refused import REFUSED as _refused  # noqa: E402
 from kernels.model import (  # noqa: E402
     VERSIONS,
     Case,
@@ -50,7 +51,7 @@ from kernels.model import (  # noqa: E402
 )
 
 __all__ = [
-    "KERNELS", "VERSIONS", "Case", "Kernel", "Problem", "Tolerance",
+    "KERNELS", "REFUSED", "VERSIONS", "Case", "Kernel", "Problem", "Tolerance",
     "case", "check_case", "export", "mismatch", "select", "snapshot",
 ]  # fmt: skip
 
@@ -63,12 +64,18 @@ MODULES = (
     "mma",
     "reductions",
     "shapes",
+    "memory",
+    "atomics",
 )
 
 KERNELS: dict[str, Kernel] = {}
 for _module_name in MODULES:
     _module = importlib.import_module(f"kernels.{_module_name}")
     KERNELS.update(as_mapping([*KERNELS.values(), *_module.KERNELS]))
+
+
+#: Kernels whose bytecode the reference tools refuse, by name, with the gist of what they say.
+REFUSED: dict[str, tuple[Kernel, str]] = {kernel.name: (kernel, gist) for kernel, gist in _refused}
 
 
 def select(*tags: str) -> list[Kernel]:
@@ -96,7 +103,8 @@ def _export(name: str, version: str, gpu_code: str) -> bytes:
     path = _cache_folder() / f"{key}.bc"
     if path.exists():
         return path.read_bytes()
-    data = _run_frontend(KERNELS[name], version, gpu_code)
+    kernel = KERNELS[name] if name in KERNELS else REFUSED[name][0]
+    data = _run_frontend(kernel, version, gpu_code)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(data)
     os.replace(file.name, path)
