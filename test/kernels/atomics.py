@@ -20,17 +20,23 @@ SIZE = 64
 WIDE_INTEGERS = {name: INTEGERS[name] for name in ("i32", "u32", "i64", "u64")}
 
 
+def put_old(old, row, inside, values):
+    """Store old values into one row; what an element that is masked out returns is up to the implementation."""
+    ct.store(old, (row, 0), ct.where(inside, values, 0)[None, :])
+
+
 @ct.kernel
 def integer_atomics(data, places, updates, old, size: ct.Constant[int]):
     where = ct.load(places, (0,), (size,))
+    inside = (where >= 0) & (where < data.shape[1])
     update = ct.load(updates, (0,), (size,))
-    ct.store(old, (0, 0), ct.atomic_add(data, (0, where), update)[None, :])
-    ct.store(old, (1, 0), ct.atomic_max(data, (1, where), update)[None, :])
-    ct.store(old, (2, 0), ct.atomic_min(data, (2, where), update)[None, :])
-    ct.store(old, (3, 0), ct.atomic_and(data, (3, where), update)[None, :])
-    ct.store(old, (4, 0), ct.atomic_or(data, (4, where), update)[None, :])
-    ct.store(old, (5, 0), ct.atomic_xor(data, (5, where), update)[None, :])
-    ct.store(old, (6, 0), ct.atomic_xchg(data, (6, where), update)[None, :])
+    put_old(old, 0, inside, ct.atomic_add(data, (0, where), update))
+    put_old(old, 1, inside, ct.atomic_max(data, (1, where), update))
+    put_old(old, 2, inside, ct.atomic_min(data, (2, where), update))
+    put_old(old, 3, inside, ct.atomic_and(data, (3, where), update))
+    put_old(old, 4, inside, ct.atomic_or(data, (4, where), update))
+    put_old(old, 5, inside, ct.atomic_xor(data, (5, where), update))
+    put_old(old, 6, inside, ct.atomic_xchg(data, (6, where), update))
 
 
 _FUNCTIONS: Any = (np.add, np.maximum, np.minimum, np.bitwise_and, np.bitwise_or, np.bitwise_xor, lambda a, b: b)
@@ -40,11 +46,10 @@ def integer_atomics_reference(data, places, updates, old):
     result, before = data.copy(), np.zeros_like(old)
     inside = (places >= 0) & (places < data.shape[1])
     for row, function in enumerate(_FUNCTIONS):
-        # Nothing was read where the index is out of bounds: the mask makes the old value zero.
         before[row, inside] = data[row, places[inside]]
         with np.errstate(over="ignore"):
             result[row, places[inside]] = function(data[row, places[inside]], updates[inside])
-    return {"data": result, "old": np.where(inside, before, old * 0)}
+    return {"data": result, "old": before}
 
 
 @ct.kernel
@@ -89,7 +94,8 @@ def orders(data, old):
 def raw_atomics(data, old, size: ct.Constant[int]):
     memory = data.get_raw_memory()
     where = ct.arange(size, dtype=ct.int32) * 2
-    ct.store(old, (0,), memory.atomic_add_offset(where, 10, mask=where < 40))
+    inside = where < 40
+    ct.store(old, (0,), ct.where(inside, memory.atomic_add_offset(where, 10, mask=inside), 0))
     memory.atomic_max_offset(where + 1, 50)
     memory.atomic_cas_offset(where, 3, 4, memory_order=MemoryOrder.RELAXED)
 

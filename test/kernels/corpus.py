@@ -66,6 +66,7 @@ MODULES = (
     "shapes",
     "memory",
     "atomics",
+    "control",
 )
 
 KERNELS: dict[str, Kernel] = {}
