@@ -67,6 +67,8 @@ MODULES = (
     "memory",
     "atomics",
     "control",
+    "misc",
+    "applications",
 )
 
 KERNELS: dict[str, Kernel] = {}
