@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""An open CUDA Tile IR toolchain.
+
+    import libtile
+    m = libtile.read("kernel.bc")                    # bytecode -> Module
+    m = libtile.parse(text, filename="kernel.mlir")  # text -> Module
+    libtile.verify(m)                                # raises DiagnosticError with every diagnostic
+    data = libtile.write(m, version="13.4")          # Module -> bytecode
+    text = libtile.print_module(m)
+    data = libtile.migrate(data, to="13.1")
+
+Every error is a `LibtileError`. Names are loaded when they are first used, so that importing the package is cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from libtile.api import Module, compile, migrate, parse, print_module, read, verify, write
+    from libtile.diagnostics import Diagnostic, DiagnosticError
+    from libtile.errors import LibtileError
+    from libtile.runtime import run
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Module": "libtile.api",
+    "compile": "libtile.api",
+    "migrate": "libtile.api",
+    "parse": "libtile.api",
+    "print_module": "libtile.api",
+    "read": "libtile.api",
+    "verify": "libtile.api",
+    "write": "libtile.api",
+    "run": "libtile.runtime",
+    "Diagnostic": "libtile.diagnostics",
+    "DiagnosticError": "libtile.diagnostics",
+    "LibtileError": "libtile.errors",
+}
+
+__all__ = [
+    "Diagnostic",
+    "DiagnosticError",
+    "LibtileError",
+    "Module",
+    "__version__",
+    "compile",
+    "migrate",
+    "parse",
+    "print_module",
+    "read",
+    "run",
+    "verify",
+    "write",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'libtile' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The functions of `import libtile`. Each loads the parts that it needs when it is called."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from libtile.errors import LibtileError
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.diagnostics import Diagnostic
+    from libtile.spec import Version
+
+Bytes = bytes | bytearray | memoryview
+Path = str | os.PathLike[str]
+
+
+@dataclass(eq=False)
+class Module:
+    """A module in memory.
+
+    `op` is the xDSL operation: the `cuda_tile.module`, or a `builtin.module` around what else the text held.
+    `version` is the bytecode version that it was read from; `warnings` are oddities of the file that were accepted.
+    """
+
+    op: Operation
+    version: Version | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def tile_module(self) -> Operation:
+        """The one `cuda_tile.module`; LibtileError when there is none, or more than one."""
+        from libtile.dialects.cuda_tile.ops import CudaTileOp
+
+        op = self.op
+        if op.name == "builtin.module":
+            inner = list(op.regions[0].block.ops)
+            if len(inner) != 1 or inner[0].name != "cuda_tile.module":
+                raise LibtileError("expected a single CUDA Tile IR module in the MLIR module")
+            op = inner[0]
+        if not isinstance(op, CudaTileOp) or op.name != "cuda_tile.module":
+            raise LibtileError(f"expected a CUDA Tile IR module, but got a {op.name}")
+        return op
+
+    def __str__(self) -> str:
+        return print_module(self)
+
+
+def _load(source: Path | Bytes) -> bytes:
+    if isinstance(source, Bytes):
+        return bytes(source)
+    try:
+        with open(source, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise LibtileError(f"cannot open input file '{os.fspath(source)}': {error.strerror}") from None
+
+
+def read(source: Path | Bytes) -> Module:
+    """The module that a bytecode file holds; `source` is a path, or the file's bytes.
+
+    Reads every version from 13.1 on, preview-tagged files included. Raises BytecodeError, with offset and section, for
+    a bad file, and LibtileError for one that cannot be opened. The module is not verified: see `verify`.
+    """
+    from libtile import bytecode
+    from libtile.dialects.cuda_tile.bridge import from_bytecode
+
+    neutral = bytecode.read(_load(source))
+    return Module(from_bytecode(neutral), neutral.version, list(neutral.warnings))
+
+
+def parse(text: str, filename: str = "-") -> Module:
+    """The module that a text holds, in the pretty, the generic or a mixed form.
+
+    `filename` is what diagnostics and locations name. Raises DiagnosticError with the syntax errors. The module is not
+    verified: see `verify`.
+    """
+    from libtile import asm
+
+    return Module(_unwrapped(asm.parse(text, filename)))
+
+
+def _unwrapped(op: Operation) -> Operation:
+    """A `builtin.module` around nothing but one `cuda_tile.module` stands for the latter."""
+    if op.name == "builtin.module" and op.regions[0].blocks:
+        inner = list(op.regions[0].block.ops)
+        if len(inner) == 1 and inner[0].name == "cuda_tile.module":
+            inner[0].detach()
+            return inner[0]
+    return op
+
+
+def write(module: Module, version: str | Version | None = None) -> bytes:
+    """The module as bytecode.
+
+    `version` is one of "13.1" to "13.5"; None stands for the version that the module was read from, or else for the
+    oldest one that can hold it. Raises MigrationError, naming op, feature and version needed, when the version asked
+    for cannot hold it, and DiagnosticError for what no version holds.
+    """
+    from libtile import bytecode
+    from libtile.bytecode.errors import MigrationError
+    from libtile.dialects.cuda_tile.bridge import to_bytecode
+    from libtile.spec import default_spec
+
+    neutral = to_bytecode(module.tile_module)
+    if version is None:
+        version = module.version
+    if version is not None:
+        return bytecode.write(neutral, version)
+    *older, newest = default_spec().released_versions
+    for candidate in older:
+        try:
+            return bytecode.write(neutral, candidate)
+        except MigrationError:
+            continue
+    return bytecode.write(neutral, newest)
+
+
+def print_module(module: Module, generic: bool = False, debuginfo: bool = False) -> str:
+    """The module as text, ending with a newline.
+
+    `generic` asks for MLIR's form without the dialect's syntax, `debuginfo` for locations after every op.
+    """
+    from libtile import asm
+
+    text = asm.print_op(module.op, generic=generic, debuginfo=debuginfo)
+    return text if text.endswith("\n") else text + "\n"
+
+
+def migrate(data: Path | Bytes, to: str | Version) -> bytes:
+    """A bytecode file in another version.
+
+    Upgrading always works. Downgrading drops what has its default, and raises MigrationError, naming op, feature and
+    version needed, for anything else. Raises BytecodeError for a bad file.
+    """
+    from libtile import bytecode
+
+    return bytecode.migrate(_load(data), to)
+
+
+def verify(module: Module) -> list[Diagnostic]:
+    """Check the module against every rule of the dialect.
+
+    Raises DiagnosticError carrying every diagnostic when one of them is an error; returns the others.
+    """
+    from libtile.diagnostics import DiagnosticError, has_errors
+    from libtile.dialects.cuda_tile.verify import verify as verify_op
+
+    diagnostics = verify_op(module.op)
+    if has_errors(diagnostics):
+        raise DiagnosticError(diagnostics)
+    return diagnostics
+
+
+def compile(module: Module | Path | Bytes, gpu_name: str = "", opt_level: int = 3, **options: Any) -> NoReturn:
+    """Compile a module to a cubin. Not a part of this version of the package: always raises LibtileError."""
+    raise LibtileError("this version of libtile does not compile: use the interpreter (libtile.run)")

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the command-line tools share: LLVM-style options on click, input and output, errors and exit statuses.
+
+A tool declares a `click` command with `cls=Command` and ends with `run(command)`. Long options are declared with two
+dashes and may be given with one; a flag may be given as `--flag=true` or `--flag=false`; `--option VALUE` and
+`--option=VALUE` are the same.
+
+Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `error:` lines on stderr).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from libtile.errors import LibtileError
+
+if TYPE_CHECKING:
+    from libtile.diagnostics import Diagnostic
+
+OK = 0
+FAILED = 1
+
+_TRUE = ("true", "TRUE", "True", "1")
+_FALSE = ("false", "FALSE", "False", "0")
+
+
+class ToolError(LibtileError):
+    """A one-line error of the tool itself, such as a file that cannot be opened."""
+
+
+class Failed(LibtileError):
+    """Ends a tool with status 1 when its errors have been printed already."""
+
+
+class Command(click.Command):
+    """A command with LLVM's spellings: `-long-option` and `--flag=false`; its help ends with examples and statuses."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), statuses: Sequence[str] = (), **kwargs: Any) -> None:
+        kwargs.setdefault("context_settings", {})
+        kwargs["context_settings"] = {"max_content_width": 110, **kwargs["context_settings"]}
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.statuses = statuses or ("0  done", "1  the input or the command line is wrong; stderr says what and where")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(self._normalised(ctx, args)))
+
+    def _normalised(self, ctx: click.Context, args: Sequence[str]) -> Iterator[str]:
+        longs: dict[str, click.Option] = {}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option):
+                longs.update((o.lstrip("-"), param) for o in param.opts)
+        taken = False  # whether the next argument is the value of the option before
+        for position, arg in enumerate(args):
+            if arg == "--":
+                yield from args[position:]
+                return
+            name, equals, value = arg.lstrip("-").partition("=")
+            option = longs.get(name)
+            if taken or not arg.startswith("-") or option is None:
+                taken = False
+                yield arg
+            elif option.is_flag and equals:
+                if value not in _TRUE + _FALSE:
+                    raise click.BadParameter(
+                        f"'{value}' is invalid value for boolean argument! Try 0 or 1", param_hint=arg.split("=")[0]
+                    )
+                if value in _TRUE:
+                    yield _spelled(name)
+            else:
+                yield _spelled(name) + ("" if not equals else f"={value}" if len(name) > 1 else value)
+                # `-p=x` and `-p x` both give x; `is_flag` options take nothing.
+                taken = not equals and not option.is_flag and option.nargs == 1
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        for title, lines in (("Examples", self.examples), ("Exit status", self.statuses)):
+            if lines:
+                with formatter.section(title):
+                    for line in lines:
+                        formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def _spelled(name: str) -> str:
+    return f"--{name}" if len(name) > 1 else f"-{name}"
+
+
+def run(command: click.Command, argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks."""
+    # Programs that read our output may end early: that is not an error worth a message.
+    sys.exit(call(command, argv))
+
+
+def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
+    """Run a tool inside this process; returns its exit status."""
+    program = command.name or "libtile"
+    try:
+        command.main(args=list(argv) if argv is not None else None, prog_name=program, standalone_mode=False)
+        sys.stdout.flush()
+        return OK
+    except Failed:
+        return FAILED
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.Abort:
+        return _fail(f"{program}: interrupted")
+    except click.NoSuchOption as error:
+        return _fail(_unknown_option(program, error))
+    except click.ClickException as error:
+        return _fail(f"{program}: {error.format_message()}")
+    except LibtileError as error:
+        return _fail(render_error(error))
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at its end; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return _fail(f"{program}: interrupted")
+    except RecursionError:
+        return _fail(f"{program}: error: the input is nested too deeply")
+    except OSError as error:
+        return _fail(f"{program}: error: {error.filename or ''}{': ' if error.filename else ''}{error.strerror}")
+
+
+def _unknown_option(program: str, error: click.NoSuchOption) -> str:
+    text = f"{program}: Unknown command line argument '{error.option_name}'.  Try: '{program} --help'"
+    if error.possibilities:
+        text += f"\n{program}: Did you mean '{error.possibilities[0]}'?"
+    return text
+
+
+def _fail(message: str) -> int:
+    with contextlib.suppress(BrokenPipeError):
+        click.echo(message, err=True)
+    return FAILED
+
+
+def render_error(error: LibtileError, source: Sequence[str] | None = None) -> str:
+    """The `error: ...` lines of an exception, with source lines when `source` is given."""
+    from libtile.diagnostics import DiagnosticError
+
+    if isinstance(error, DiagnosticError):
+        return "\n".join(d.render(source) for d in error.diagnostics)
+    if isinstance(error, ToolError):
+        return str(error)
+    return f"error: {error}"
+
+
+def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = None) -> None:
+    """Print diagnostics on stderr, each with its source line when `source` (the file's lines) is given."""
+    for diagnostic in diagnostics:
+        click.echo(diagnostic.render(source), err=True)
+
+
+# -- input and output -------------------------------------------------------------------------------------------------
+
+
+def read_input(path: str) -> bytes:
+    """The bytes of a file, or of stdin for `-`. ToolError when it cannot be read."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ToolError(f"cannot open input file '{path}': {error.strerror}") from None
+
+
+def decode_text(data: bytes) -> str:
+    """Source text of any bytes: what is not UTF-8 is kept as surrogate escapes, and refused where it matters."""
+    return data.decode("utf-8", errors="surrogateescape")
+
+
+def write_output(path: str, data: bytes | str) -> None:
+    """Write to a file, or to stdout for `-`. A file appears whole or not at all. ToolError when it cannot be written."""
+    raw = data.encode("utf-8", errors="surrogateescape") if isinstance(data, str) else data
+    if path == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(raw)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            # A device or a pipe (/dev/null, /dev/stdout) is written to, not replaced.
+            with open(path, "wb") as file:
+                file.write(raw)
+        else:
+            _write_whole(os.path.realpath(path), raw)
+    except OSError as error:
+        raise ToolError(f"cannot open output file '{path}': {error.strerror}") from None
+
+
+def _write_whole(path: str, raw: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=os.path.basename(path) + ".")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(raw)
+        os.chmod(temporary, _mode(path))
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _mode(path: str) -> int:
+    """The mode of the file being replaced, or what `open` would have given a new one."""
+    if os.path.exists(path):
+        return os.stat(path).st_mode & 0o7777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+# -- input with several parts -----------------------------------------------------------------------------------------
+
+SPLIT_MARKER = "// -----"
+
+
+def split_input(text: str) -> list[str]:
+    """The parts of a text between lines that start with the split marker.
+
+    Each part but the first begins with as many empty lines as the lines before it, so that positions in a part are
+    positions in the file.
+    """
+    parts: list[str] = []
+    current: list[str] = []
+    for number, line in enumerate(text.split("\n")):
+        if line.startswith(SPLIT_MARKER):
+            parts.append("\n".join(current))
+            current = [""] * (number + 1)
+        else:
+            current.append(line)
+    parts.append("\n".join(current))
+    return parts
+
+
+def process_parts(parts: Sequence[str], process: Callable[[str], str | bytes | None]) -> tuple[list[Any], bool]:
+    """Run `process` on each part; a part's errors are printed and the others still run. Returns outputs, success."""
+    outputs: list[Any] = []
+    good = True
+    for part in parts:
+        try:
+            outputs.append(process(part))
+        except Failed:
+            good = False
+        except LibtileError as error:
+            click.echo(render_error(error, part.split("\n")), err=True)
+            good = False
+    return outputs, good
+
+
+def version_option(description: str) -> Callable[[Any], Any]:
+    """`--version`: the tool, what it is a part of, and the bytecode versions are not loaded for it."""
+
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            from importlib.metadata import PackageNotFoundError, version
+
+            from libtile import __version__
+
+            try:
+                installed = version("libtile")
+            except PackageNotFoundError:
+                installed = __version__
+            click.echo(f"{ctx.info_name}: {description}\nlibtile {installed}")
+            ctx.exit()
+
+    return click.option(
+        "--version", is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show the version and exit."
+    )
