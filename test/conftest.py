@@ -1,10 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Shared set-up of the test-suite.  Its presence here puts `test/` on the import path: `import oracle, kernels`."""
-
-from __future__ import annotations
-
-import pytest
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes seconds per case (deselect with -m 'not slow')")
+"""Its presence here puts `test/` on the import path of every test: `import oracle`, `from kernels import corpus`."""

@@ -125,7 +125,8 @@ def mlp(x, w1, bias, w2, y, tm: ct.Constant[int], hidden: ct.Constant[int], widt
     values = ct.load(x, (i, 0), (tm, width), padding_mode=ZERO)
     total = ct.zeros((tm, width), ct.float32)
     for j in range(ct.num_tiles(w1, 1, (width, hidden))):
-        first = ct.mma(values, ct.load(w1, (0, j), (width, hidden), padding_mode=ZERO), ct.zeros((tm, hidden), ct.float32))
+        weights = ct.load(w1, (0, j), (width, hidden), padding_mode=ZERO)
+        first = ct.mma(values, weights, ct.zeros((tm, hidden), ct.float32))
         active = gelu(first + ct.load(bias, (j,), (hidden,), padding_mode=ZERO))
         total = ct.mma(active.astype(ct.float16), ct.load(w2, (j, 0), (hidden, width), padding_mode=ZERO), total)
     ct.store(y, (i, 0), total)
@@ -294,7 +295,7 @@ def _saxpy_problem(rng: np.random.Generator) -> Problem:
 
 def _rows_problem(rows: int, columns: int, dtype: type):
     def problem(rng: np.random.Generator) -> Problem:
-        x = (3 * rng.standard_normal((rows, columns))).astype(dtype)
+        x: np.ndarray = (3 * rng.standard_normal((rows, columns))).astype(dtype)
         return Problem((rows, 1, 1), [x, np.zeros_like(x)])
 
     return problem
@@ -324,7 +325,7 @@ def _argmax_problem(rng: np.random.Generator) -> Problem:
 
 
 def _embedding_problem(rng: np.random.Generator) -> Problem:
-    table, positions = rng.standard_normal((50, 64)).astype(np.float32), rng.standard_normal((20, 64)).astype(np.float32)
+    table, positions = (rng.standard_normal((rows, 64)).astype(np.float32) for rows in (50, 20))
     tokens = rng.integers(0, 50, 12, dtype=np.int32)
     return Problem((12, 1, 1), [table, tokens, positions, np.zeros((12, 64), np.float32)])
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cuda.tile as ct
 import ml_dtypes
 import numpy as np
@@ -128,7 +130,8 @@ def _converted(x: np.ndarray, target: Dtype, name: str, mode: str = "RN") -> np.
     if target.numpy.kind == "b":
         return x != 0
     if target.numpy.kind in "iu":
-        return np.trunc(x.astype(np.float64)).astype(target.numpy) if x.dtype.kind not in "iub" else x.astype(target.numpy)
+        whole = x if x.dtype.kind in "iub" else np.trunc(x.astype(np.float64))
+        return whole.astype(target.numpy)
     if x.dtype.kind in "iub":
         rounded = [numerics.round_fraction(numerics.Fraction(int(value)), name, mode) for value in x]
         return np.array(rounded, np.float64).astype(target.numpy)
@@ -227,8 +230,8 @@ def _pack_f4_problem(rng: np.random.Generator) -> Problem:
 def _kernels() -> list[Kernel]:
     tags = frozenset({"elementwise", "cast"})
     f32, u8 = array(ct.float32), array(ct.uint8)
-    since_133 = {"min_version": "13.3", "refusal": "requires tileiras 13.3"}
-    f4 = {"min_version": "13.3", "refusal": "requires tileiras 13", "gpu_code": "sm_100"}
+    since_133: dict[str, Any] = {"min_version": "13.3", "refusal": "requires tileiras 13.3"}
+    f4: dict[str, Any] = {"min_version": "13.3", "refusal": "requires tileiras 13", "gpu_code": "sm_100"}
     return [
         *(_cast_kernel(*pair) for pair in PAIRS),
         Kernel("cast_through_tf32", through_tf32, (f32, f32, TILE), _floats_problem(TILE, np.float32),

@@ -46,7 +46,7 @@ def counted_loops(out, start: int, stop: int, step: int):
     total, count = 0, 0
     for i in range(start, stop, step):
         total += i * i
-        count += 1
+        count += 1  # noqa: SIM113 - the language has no enumerate
     for i in range(stop):
         for j in range(i, stop, 2):
             total ^= i * 7 + j
@@ -249,7 +249,8 @@ def _newton_problem(rng: np.random.Generator) -> Problem:
 
 def _kernels() -> list[Kernel]:
     tags = frozenset({"control"})
-    f1, f2, i1, i2, i3 = array(ct.float32), array(ct.float32, 2), array(ct.int32), array(ct.int32, 2), array(ct.int32, 3)
+    f1, f2 = array(ct.float32), array(ct.float32, 2)
+    i1, i2, i3 = (array(ct.int32, rank) for rank in (1, 2, 3))
     i64, n = array(ct.int64), scalar(ct.int32)
     return [
         Kernel("branches", branches, (i1, i1, n), _branches_problem, branches_reference, tags=tags),

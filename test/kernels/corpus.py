@@ -36,7 +36,6 @@ from cuda.tile._compile import compile_tile  # noqa: E402
 from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel  # noqa: E402
 
 from examples.export import portable_file_names  # noqa: E402
-from kernels.refused import REFUSED as _refused  # noqa: E402
 from kernels.model import (  # noqa: E402
     VERSIONS,
     Case,
@@ -49,6 +48,7 @@ from kernels.model import (  # noqa: E402
     mismatch,
     snapshot,
 )
+from kernels.refused import REFUSED as _refused  # noqa: E402
 
 __all__ = [
     "KERNELS", "REFUSED", "VERSIONS", "Case", "Kernel", "Problem", "Tolerance",
@@ -107,14 +107,15 @@ def _export(name: str, version: str, gpu_code: str) -> bytes:
     if path.exists():
         return path.read_bytes()
     kernel = KERNELS[name] if name in KERNELS else REFUSED[name][0]
-    data = _run_frontend(kernel, version, gpu_code)
+    data = run_frontend(kernel, version, gpu_code)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(data)
     os.replace(file.name, path)
     return data
 
 
-def _run_frontend(kernel: Kernel, version: str, gpu_code: str) -> bytes:
+def run_frontend(kernel: Kernel, version: str, gpu_code: str) -> bytes:
+    """`export` without its cache."""
     convention = {1: CallingConvention.cutile_python_v1, 2: CallingConvention.cutile_python_v2}
     signature = KernelSignature(kernel.parameters, convention[kernel.calling_convention](), symbol=kernel.name)
     with warnings.catch_warnings(), portable_file_names():
@@ -146,9 +147,10 @@ def _run_frontend(kernel: Kernel, version: str, gpu_code: str) -> bytes:
 def _fingerprint() -> str:
     """Changes with any source that an export may depend on, and with the frontend."""
     digest = hashlib.sha256(importlib.metadata.version("cuda-tile").encode())
-    for folder in (ROOT / "test" / "kernels", ROOT / "examples"):
-        for path in sorted(folder.glob("*.py")):
-            digest.update(path.name.encode() + path.read_bytes())
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    for name in (*MODULES, "refused", "dtypes"):
+        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return digest.hexdigest()
 
 

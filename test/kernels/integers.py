@@ -202,7 +202,8 @@ def _kernels() -> list[Kernel]:
                                  _two(dtype, 5, nonzero=True), signed_only_reference, tags=tags))  # fmt: skip
         if name in UNSIGNED:
             result.append(Kernel(f"unsigned_remainder_{name}", unsigned_remainder, (one, one, one, TILE),
-                                 _two(dtype, 1, nonzero=True), lambda x, y, out: {"out": x % y}, tags=tags))  # fmt: skip
+                                 _two(dtype, 1, nonzero=True), lambda x, y, out: {"out": x % y},
+                                 tags=tags))  # fmt: skip
     flag, flags = array(BOOL["i1"].tile), array(BOOL["i1"].tile, 2)
     result.append(Kernel("booleans", booleans, (flag, flag, flags, array(ct.int32), TILE), _booleans_problem,
                          booleans_reference, tags=tags | {"i1"}))  # fmt: skip

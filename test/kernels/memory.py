@@ -374,10 +374,10 @@ def _kernels() -> list[Kernel]:
     f1, f2, f3 = (array(ct.float32, rank) for rank in (1, 2, 3))
     i1, i2, i3 = (array(ct.int32, rank) for rank in (1, 2, 3))
     flag, flags = array(ct.bool_), array(ct.bool_, 2)
-    any_strides = {"stride_constant": None, "stride_divisible_by": 1, "base_addr_divisible_by": 4}
+    any_strides: dict[str, Any] = {"stride_constant": None, "stride_divisible_by": 1, "base_addr_divisible_by": 4}
     f32, i32 = np.float32, np.int32
-    views = {"min_version": "13.3", "refusal": "requires tileiras 13.3", "tags": tags | {"view"}}
-    aliasing = {"alias_groups": ("both",)}
+    views: dict[str, Any] = {"min_version": "13.3", "refusal": "requires tileiras 13.3", "tags": tags | {"view"}}
+    aliasing: dict[str, Any] = {"alias_groups": ("both",)}
     return [
         Kernel("padding_f32", paddings, (f2, f3, 8, 8), _padding_problem(f32), paddings_reference, tags=tags),
         Kernel("padding_f16", paddings, (array(ct.float16, 2), array(ct.float16, 3), 8, 8),

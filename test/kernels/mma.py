@@ -115,7 +115,8 @@ def multiply_reference(a, b, c, out):
 
 def _batched_problem(rng: np.random.Generator) -> Problem:
     half = np.dtype(np.float16)
-    return Problem((1, 1, 1), [_small(rng, half, (2, M, K)), _small(rng, half, (K, N)), np.zeros((2, M, N), np.float32)])
+    a, b = _small(rng, half, (2, M, K)), _small(rng, half, (K, N))
+    return Problem((1, 1, 1), [a, b, np.zeros((2, M, N), np.float32)])
 
 
 def _chained_problem(rng: np.random.Generator) -> Problem:

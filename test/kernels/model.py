@@ -49,7 +49,7 @@ Reference = Callable[..., dict[str, np.ndarray]]
 class Tolerance:
     """How near a result must be: |got - want| <= absolute + relative * |want|; NaN equals NaN.
 
-    Zero for both means the same bits, but for the sign of zero and NaN payloads when `signed_zero` is False.
+    Zero for both means the same number, the sign of zero included unless `signed_zero` is False.
     """
 
     relative: float = 0.0
@@ -160,16 +160,18 @@ def mismatch(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
     wide_got, wide_want = (_wide(side) for side in (got, want))
     same = wide_got == wide_want
     if wide_got.dtype.kind == "f":
-        if tolerance.signed_zero and tolerance.relative == tolerance.absolute == 0:
-            same &= np.signbit(wide_got) == np.signbit(wide_want)
+        if tolerance.relative == tolerance.absolute == 0:
+            same &= (np.signbit(wide_got) == np.signbit(wide_want)) | (not tolerance.signed_zero)
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                limit = tolerance.absolute + tolerance.relative * np.abs(wide_want)
+                same |= np.isfinite(wide_want) & (np.abs(wide_got - wide_want) <= limit)
         same |= np.isnan(wide_got) & np.isnan(wide_want)
-        with np.errstate(invalid="ignore", over="ignore"):
-            limit = tolerance.absolute + tolerance.relative * np.abs(wide_want)
-            same |= np.isfinite(wide_want) & (np.abs(wide_got - wide_want) <= limit)
     if bool(np.all(same)):
         return ""
     index = tuple(int(i) for i in np.argwhere(~same)[0])
-    return f"{int(np.sum(~same))} of {same.size} differ, first at {list(index)}: got {got[index]}, expected {want[index]}"
+    count = int(np.sum(~same))
+    return f"{count} of {same.size} differ, first at {list(index)}: got {got[index]}, expected {want[index]}"
 
 
 def _wide(values: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ def constant_table_reference(out):
 
 def _problem(*shapes: tuple[int, ...] | int, inputs: int = 1, dtype: type = np.float32, last: tuple = ()):
     def problem(rng: np.random.Generator) -> Problem:
-        given = [rng.standard_normal(shape).astype(dtype) for shape in shapes[:inputs]]
+        given: list[np.ndarray] = [rng.standard_normal(shape).astype(dtype) for shape in shapes[:inputs]]
         if np.dtype(dtype).kind in "iu":
             given = [rng.integers(-100, 100, shape).astype(dtype) for shape in shapes[:inputs]]
         return Problem((1, 1, 1), [*given, *(np.zeros(shape, dtype) for shape in shapes[inputs:]), *last])
@@ -142,8 +142,8 @@ def _problem(*shapes: tuple[int, ...] | int, inputs: int = 1, dtype: type = np.f
 
 def _makes_problem(rng: np.random.Generator) -> Problem:
     bf16 = ml_dtypes.bfloat16
-    values = [np.zeros(128, np.int32), np.ones((8, 8), np.float16), np.zeros(16, bf16), np.ones(16, np.bool_)]
-    return Problem((1, 1, 1), [*values, np.zeros(16, np.uint8)])
+    values: list[np.ndarray] = [np.zeros(128, np.int32), np.ones((8, 8), np.float16), np.zeros(16, bf16)]
+    return Problem((1, 1, 1), [*values, np.ones(16, np.bool_), np.zeros(16, np.uint8)])
 
 
 def _kernels() -> list[Kernel]:
