@@ -37,7 +37,7 @@ from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile import float_bits, types
 from libtile.dialects.cuda_tile.locations import call_site_loc, is_encodable, source_location
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, op_classes
-from libtile.spec import OpSpec, Spec, default_spec
+from libtile.spec import Spec, default_spec
 from libtile.spec.model import AttributeSpec
 
 _DEBUG_CLASSES: dict[str, type[ir.DebugAttr]] = {
@@ -50,9 +50,18 @@ _DEBUG_CLASSES: dict[str, type[ir.DebugAttr]] = {
 _INTEGER_TYPES = {"i32": types.i32, "i32_nonneg": types.i32, "i64": types.i64, "i64_nonneg": types.i64, "bool": types.i1}
 
 
-@lru_cache(maxsize=4)
+_other_classes: list[tuple[Spec, Mapping[str, type[CudaTileOp]]]] = []
+
+
 def _classes(spec: Spec) -> Mapping[str, type[CudaTileOp]]:
-    return OPS if spec is default_spec() else op_classes(spec)
+    """The op classes of a spec; those of the few others than the package's own are made once each."""
+    if spec is default_spec():
+        return OPS
+    for known, classes in _other_classes:
+        if known is spec:
+            return classes
+    _other_classes.append((spec, op_classes(spec)))
+    return _other_classes[-1][1]
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
@@ -279,8 +288,7 @@ class _FromBytecode:
         self._type = _TypeReader().convert
         self._locations: dict[bc.DebugInfo | None, Attribute] = {None: UNKNOWN_LOC}
         self._values: dict[bc.Value, SSAValue] = {}
-        self._readers: dict[OpSpec, list[tuple[str, Callable[[Any], Attribute]]]] = {}
-        self._enums: dict[tuple[str, str], Attribute] = {}
+        self._readers: dict[str, list[tuple[str, Callable[[Any], Attribute]]]] = {}
 
     def run(self) -> CudaTileOp:
         ops: list[Operation] = [self._global(g) for g in self._module.globals]
@@ -365,9 +373,9 @@ class _FromBytecode:
 
     def _operation(self, source: bc.Operation) -> Operation:
         spec = source.spec
-        readers = self._readers.get(spec)
+        readers = self._readers.get(spec.name)
         if readers is None:
-            readers = self._readers[spec] = [(a.name, self._reader(a)) for a in spec.attributes]
+            readers = self._readers[spec.name] = [(a.name, self._reader(a)) for a in spec.attributes]
         attributes = source.attributes
         properties = {name: read(attributes[name]) for name, read in readers if name in attributes}
         if source.segments is not None:
