@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tile IR bytecode: read, write, validate and migrate files of every version (see docs/bytecode-format.md).
 
-    module = bytecode.read(data)
-    data = bytecode.write(module, "13.1")
+module = bytecode.read(data)
+data = bytecode.write(module, "13.1")
 """
 
 from libtile.bytecode.errors import (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from libtile.bytecode.cursor import more, put, varint
+from libtile.bytecode.cursor import end_of_data, more, put, varint
 from libtile.bytecode.errors import Fault, InvalidError, MigrationError, UnsupportedVersionError
 from libtile.bytecode.limits import REGION_DEPTH
 from libtile.bytecode.model import Block, DebugInfo, Operation, Region, Type, Value, describe_location
@@ -33,9 +33,7 @@ class BodyDecoder:
         self.types = ctx.tables.types
         self.codecs = codecs_of(ctx.spec, ctx.version)
         self.values: list[Value] = []
-        self.locations: Iterator[DebugInfo | None] = (
-            repeat(None) if locations is None else self._locations(locations)
-        )
+        self.locations: Iterator[DebugInfo | None] = repeat(None) if locations is None else self._locations(locations)
         self.depth = 0
         self.string_at = ctx.string_at
         self.type_at = ctx.type_at
@@ -82,9 +80,7 @@ class BodyDecoder:
             fault.path.insert(0, codec.spec.name)
             raise
         except IndexError:
-            fault = Fault(len(self.data), "unexpected end of data", expected="more bytes of the function body")
-            fault.path.insert(0, codec.spec.name)
-            raise fault from None
+            raise end_of_data(self.data, codec.spec.name) from None
         op.location = location  # type: ignore[assignment]
         into.append(op)
         return p
@@ -106,10 +102,14 @@ class BodyDecoder:
             raise Fault(p, f"operation 'cuda_tile.{op.name}' cannot stand in a function body", InvalidError)
         if op.preview is not None:
             if not ctx.is_preview:
-                raise Fault(p, f"preview operation 'cuda_tile.{op.name}' in a file that is not marked as preview", InvalidError)
+                raise Fault(
+                    p, f"preview operation 'cuda_tile.{op.name}' in a file that is not marked as preview", InvalidError
+                )
             if op.preview not in ctx.previews:
                 raise Fault(
-                    p, f"operation 'cuda_tile.{op.name}' needs the preview feature '{op.preview}'", UnsupportedVersionError
+                    p,
+                    f"operation 'cuda_tile.{op.name}' needs the preview feature '{op.preview}'",
+                    UnsupportedVersionError,
                 )
 
     def regions(self, p: int, count: int, op: OpSpec) -> tuple[list[Region], int]:
@@ -203,7 +203,7 @@ class BodyEncoder:
             self.defined.append(value)
 
     def _operations(self, operations: list[Operation]) -> None:
-        out, index, types, locations = self.out, self.index, self.types, self.locations
+        out, index, types = self.out, self.index, self.types
         get, add = self.codecs.get, self.locations.append
         debug_index = self.file.debug_index
         for op in operations:

@@ -41,7 +41,8 @@ class SectionId(IntEnum):
     PRODUCER = 7
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def label(self) -> str:
+        """The section's name in error paths."""
         return self.name.capitalize()
 
 
@@ -64,14 +65,14 @@ class FunctionFlag:
     """Before ENTRY_HINTS_MANDATORY only."""
 
 
-class _Problem(c.ConstructError):
+class _Problem(c.ConstructError):  # type: ignore[misc]
     def __init__(self, message: str, expected: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.expected = expected
 
 
-class _Varint(c.Construct):
+class _Varint(c.Construct):  # type: ignore[misc]
     """An unsigned number in groups of 7 bits, lowest first; at most 64 bits."""
 
     def _parse(self, stream: Any, context: Any, path: Any) -> int:
@@ -92,7 +93,7 @@ class _Varint(c.Construct):
         return obj
 
 
-class _Gap(c.Construct):
+class _Gap(c.Construct):  # type: ignore[misc]
     """Padding up to a multiple of `alignment` from the start of the stream."""
 
     def __init__(self, alignment: int) -> None:
@@ -107,7 +108,7 @@ class _Gap(c.Construct):
         stream.write(bytes([PADDING]) * (-stream.tell() % self.alignment))
 
 
-class _Offsets(c.Construct):
+class _Offsets(c.Construct):  # type: ignore[misc]
     """`count` unsigned numbers of `width` bytes; the count is checked against what is left before anything is read."""
 
     def __init__(self, width: int, what: str) -> None:
@@ -133,6 +134,8 @@ VARINT = _Varint()
 
 HEADER = c.Struct("magic" / c.Bytes(8), "major" / c.Int8ul, "minor" / c.Int8ul, "tag" / c.Int16ul)
 
+_KNOWN = frozenset(int(s) for s in SectionId if s != SectionId.END)
+
 SECTION = c.Struct(
     "mark" / c.Int8ul,
     "id" / c.Computed(c.this.mark & ~ALIGNED),
@@ -140,7 +143,6 @@ SECTION = c.Struct(
     "length" / c.If(lambda this: this.mark & ~ALIGNED in _KNOWN, VARINT),
     "alignment" / c.If(lambda this: this.mark & ~ALIGNED in _KNOWN and this.mark & ALIGNED, VARINT),
 )
-_KNOWN = frozenset(int(s) for s in SectionId if s != SectionId.END)
 
 
 def table(width: int, what: str) -> c.Construct:

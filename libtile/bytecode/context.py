@@ -53,7 +53,10 @@ class ReadContext:
         bits = self.spec.types[type_["element"].name].bits if type_.name == "tile" else 0
         if not bits:
             raise Fault(
-                p, f"expect Cuda Tile integer or float type but got: {type_!r}", InvalidError, expected="a tile of numbers"
+                p,
+                f"expect Cuda Tile integer or float type but got: {type_!r}",
+                InvalidError,
+                expected="a tile of numbers",
             )
         data = self.tables.constants[index]
         if len(data) not in dense_sizes(bits, type_["shape"]):

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from libtile.bytecode.errors import BytecodeError, Fault
+from libtile.bytecode.errors import Fault, MalformedError
 from libtile.bytecode.limits import VARINT_BYTES
 
 MASK64 = (1 << 64) - 1
@@ -107,10 +107,11 @@ def located(base: int, section: str, end: int) -> Iterator[None]:
         path = " > ".join([section, *fault.path])
         raise fault.kind(fault.message, offset=base + fault.p, section=path, expected=fault.expected) from None
     except IndexError:
-        raise _end_of_data(end, section) from None
+        raise MalformedError("unexpected end of data", offset=end, section=section, expected="more bytes") from None
 
 
-def _end_of_data(end: int, section: str) -> BytecodeError:
-    from libtile.bytecode.errors import MalformedError
-
-    return MalformedError("unexpected end of data", offset=end, section=section, expected="more bytes")
+def end_of_data(data: bytes, where: str) -> Fault:
+    """The fault behind an IndexError while `where` was read from `data`."""
+    fault = Fault(len(data), "unexpected end of data", expected="more bytes")
+    fault.path.insert(0, where)
+    return fault

@@ -79,7 +79,9 @@ class MigrationError(BytecodeError):
 class Fault(Exception):
     """Internal: something wrong at position `p` of the bytes being decoded; readers turn it into a BytecodeError."""
 
-    def __init__(self, p: int, message: str, kind: type[BytecodeError] = MalformedError, expected: str | None = None) -> None:
+    def __init__(
+        self, p: int, message: str, kind: type[BytecodeError] = MalformedError, expected: str | None = None
+    ) -> None:
         super().__init__(message)
         self.p = p
         self.message = message

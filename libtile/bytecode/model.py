@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from libtile.spec import OpSpec, Spec, Version, default_spec
@@ -259,21 +259,21 @@ class TestValue:
     value: int
 
 
-Attribute = Union[
-    Integer,
-    Float,
-    Bool,
-    TypeRef,
-    String,
-    Array,
-    Dense,
-    DivBy,
-    SameElements,
-    Bounded,
-    Dictionary,
-    OptimizationHints,
-    TestValue,
-]
+Attribute = (
+    Integer
+    | Float
+    | Bool
+    | TypeRef
+    | String
+    | Array
+    | Dense
+    | DivBy
+    | SameElements
+    | Bounded
+    | Dictionary
+    | OptimizationHints
+    | TestValue
+)
 
 # -- operations -------------------------------------------------------------------------------------------------------
 
@@ -402,7 +402,18 @@ class Function:
     Dictionary per argument, or empty. `slot`: the debug section lists this function even without locations.
     """
 
-    __slots__ = ("_body", "_encoded", "argument_attributes", "hints", "kind", "location", "name", "private", "slot", "type")
+    __slots__ = (
+        "_body",
+        "_encoded",
+        "argument_attributes",
+        "hints",
+        "kind",
+        "location",
+        "name",
+        "private",
+        "slot",
+        "type",
+    )
 
     def __init__(
         self,

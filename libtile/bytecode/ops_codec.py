@@ -407,14 +407,22 @@ def _encode_results(s: _Source, written: list[ValueSpec], newer: list[ValueSpec]
     if any(r.is_variadic for r in op.results):
         s.put("len(results)")
     else:
-        s.add(f"if len(results) != {len(written)}: raise InvalidError(f'{op.name} has {{len(op.results)}} results', expected='{len(op.results)}')")
+        s.add(
+            f"if len(results) != {len(written)}: raise InvalidError(f'{op.name} has {{len(op.results)}} results', "
+            f"expected='{len(op.results)}')"
+        )
         if op.counts_results:
             s.put(str(len(written)))
     if not op.results:
         return
     s.add("for r in results:")
     s.indent += 1
-    s.add("n = types.get(r.type)", "if n is None: n = ctx.type_index(r.type)", "if n < 128: append(n)", "else: put(out, n)")
+    s.add(
+        "n = types.get(r.type)",
+        "if n is None: n = ctx.type_index(r.type)",
+        "if n < 128: append(n)",
+        "else: put(out, n)",
+    )
     s.indent -= 1
 
 

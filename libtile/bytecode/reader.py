@@ -13,7 +13,7 @@ from libtile.bytecode.attributes import read_attribute
 from libtile.bytecode.body import BodyDecoder
 from libtile.bytecode.container import FunctionFlag, SectionId
 from libtile.bytecode.context import ReadContext
-from libtile.bytecode.cursor import located, varint
+from libtile.bytecode.cursor import end_of_data, located, varint
 from libtile.bytecode.errors import Fault, InvalidError, MalformedError, UnsupportedVersionError
 from libtile.bytecode.limits import ALIGNMENT, FILE_BYTES
 from libtile.bytecode.migration import upgrade_argument_attributes, upgrade_global, upgrade_hints
@@ -90,7 +90,9 @@ def read(
     return module
 
 
-def validate(data: bytes, *, spec: Spec | None = None, allow_testing: bool = False, preview: Collection[str] = ()) -> list[str]:
+def validate(
+    data: bytes, *, spec: Spec | None = None, allow_testing: bool = False, preview: Collection[str] = ()
+) -> list[str]:
     """Decode all of a file, keeping nothing; gives the warnings. Raises BytecodeError when something is wrong."""
     module = read(data, spec=spec, allow_testing=allow_testing, preview=preview)
     for function in module.functions:
@@ -167,10 +169,10 @@ def _sections(data: bytes) -> list[_Section]:
             raise MalformedError(
                 f"section length {header.length} exceeds remaining data size {max(0, len(data) - offset)}",
                 offset=start,
-                section=section.title,
+                section=section.label,
             )
         if any(s.id == section for s in sections):
-            raise MalformedError("section appears twice", offset=start, section=section.title)
+            raise MalformedError("section appears twice", offset=start, section=section.label)
         sections.append(_Section(section, alignment, offset, data[offset : offset + header.length]))
         offset += header.length
 
@@ -178,14 +180,14 @@ def _sections(data: bytes) -> list[_Section]:
 def _alignment(header: Any, section: SectionId, start: int) -> int:
     alignment = header.alignment if header.aligned else 1
     if header.aligned and (alignment == 0 or alignment & (alignment - 1) or alignment > ALIGNMENT):
-        raise MalformedError(f"invalid alignment value: {alignment}", offset=start, section=section.title)
+        raise MalformedError(f"invalid alignment value: {alignment}", offset=start, section=section.label)
     required = C.REQUIRED_ALIGNMENT.get(section, 1)
     if alignment % required:
         got = f"has alignment of {alignment}" if header.aligned else "has no alignment flag set"
         raise MalformedError(
             f"section {int(section)} must have alignment that is a multiple of {required} bytes, but {got}",
             offset=start,
-            section=section.title,
+            section=section.label,
         )
     return alignment
 
@@ -195,16 +197,24 @@ def _alignment(header: Any, section: SectionId, start: int) -> int:
 
 def _table(construct: Any, section: _Section, what: str) -> list[tuple[bytes, int]]:
     """The entries of a table section, each with its absolute offset."""
-    head, end = C.parse(construct, section.data, section.base, section.id.title)
+    head, end = C.parse(construct, section.data, section.base, section.id.label)
     data = section.data[end:]
     base = section.base + end
-    bounds = C.entries(data, head.offsets, base, section.id.title, what)
+    bounds = C.entries(data, head.offsets, base, section.id.label, what)
     return [(data[start:stop], base + start) for start, stop in bounds]
 
 
 def _strings(ctx: ReadContext, section: _Section) -> None:
-    entries = _table(C.STRINGS, section, "string")
-    ctx.tables.strings = [text.decode("utf-8", "surrogateescape") for text, _ in entries]
+    head, end = C.parse(C.STRINGS, section.data, section.base, section.id.label)
+    data = section.data[end:]
+    offsets = head.offsets
+    if offsets and offsets[0] > len(data):
+        # The reference reader clamps it, and reads an empty string.
+        ctx.warn(f"string 0 starts at offset {offsets[0]} of {len(data)}; read as empty")
+        ctx.tables.strings.append("")
+        offsets = offsets[1:]
+    bounds = C.entries(data, offsets, section.base + end, section.id.label, "string")
+    ctx.tables.strings += [data[a:b].decode("utf-8", "surrogateescape") for a, b in bounds]
 
 
 def _records(entries: list[tuple[bytes, int]], title: str, parse: Callable[[bytes, int], tuple[Raw, int]]) -> list[Raw]:
@@ -232,15 +242,15 @@ def _shifted(parameters: tuple[Any, ...], base: int) -> tuple[Any, ...]:
 
 def _types(ctx: ReadContext, section: _Section) -> None:
     entries = _table(C.TYPES, section, "type")
-    raws = _records(entries, section.id.title, lambda data, p: parse_type(ctx, data, p))
-    with located(0, section.id.title, section.base + len(section.data)):
+    raws = _records(entries, section.id.label, lambda data, p: parse_type(ctx, data, p))
+    with located(0, section.id.label, section.base + len(section.data)):
         ctx.tables.types = link_types(ctx.spec, raws)
 
 
 def _constants(ctx: ReadContext, section: _Section) -> None:
     constants = ctx.tables.constants
     for index, (data, base) in enumerate(_table(C.CONSTANTS, section, "constant")):
-        with located(base, f"{section.id.title} > entry {index}", base + len(data)):
+        with located(base, f"{section.id.label} > entry {index}", base + len(data)):
             size, p = varint(data, 0)
             if size != len(data) - p:
                 raise Fault(p, f"failed to read the raw byte data: {size} bytes", expected=f"{len(data) - p}")
@@ -267,14 +277,12 @@ _NO_SLOTS = _Slots((), ())
 
 
 def _debug(ctx: ReadContext, section: _Section) -> _Slots:
-    title = section.id.title
+    title = section.id.label
     head, end = C.parse(C.DEBUG, section.data, section.base, title)
     # The gaps inside are counted from the section's start, which the stream's start is.
     data, base = section.data[end:], section.base + end
     bounds = C.entries(data, head.records.offsets, base, title, "debug info attribute")
-    raws = _records(
-        [(data[a:b], base + a) for a, b in bounds], title, lambda entry, p: parse_debug(ctx, entry, p)
-    )
+    raws = _records([(data[a:b], base + a) for a, b in bounds], title, lambda entry, p: parse_debug(ctx, entry, p))
     with located(0, title, section.base + len(section.data)):
         ctx.tables.debug = link_debug(raws)
     starts = head.functions.offsets
@@ -286,7 +294,7 @@ def _debug(ctx: ReadContext, section: _Section) -> _Slots:
 
 
 def _producer(ctx: ReadContext, section: _Section) -> str:
-    with located(section.base, section.id.title, section.base + len(section.data)):
+    with located(section.base, section.id.label, section.base + len(section.data)):
         index, p = varint(section.data, 0)
         producer = ctx.string_at(index, 0)
         _expect_end(section, p)
@@ -308,7 +316,7 @@ def _globals(ctx: ReadContext, section: _Section) -> list[Global]:
     extended = ctx.version >= ctx.spec.change("GLOBAL_VISIBILITY")
     least = 6 if extended else 4
     result: list[Global] = []
-    with located(section.base, section.id.title, section.base + len(data)):
+    with located(section.base, section.id.label, section.base + len(data)):
         count, p = varint(data, 0)
         if count > (len(data) - p) // least:
             raise Fault(
@@ -354,7 +362,7 @@ def _functions(ctx: ReadContext, section: _Section, slots: _Slots) -> tuple[list
     """The functions, and how many padding bytes follow them."""
     data = section.data
     functions: list[Function] = []
-    with located(section.base, section.id.title, section.base + len(data)):
+    with located(section.base, section.id.label, section.base + len(data)):
         count, p = varint(data, 0)
         if count > len(data):
             raise Fault(p, f"number of functions ({count}) exceeds payload size ({len(data)})")
@@ -365,9 +373,7 @@ def _functions(ctx: ReadContext, section: _Section, slots: _Slots) -> tuple[list
                 fault.path.insert(0, f"function {number}")
                 raise
             except IndexError:
-                fault = Fault(len(data), "unexpected end of data", expected="more bytes of a function record")
-                fault.path.insert(0, f"function {number}")
-                raise fault from None
+                raise end_of_data(data, f"function {number}") from None
             functions.append(function)
         rest = data[p:]
         if len(rest) >= 8 or rest.strip(bytes([C.PADDING])):
@@ -379,9 +385,8 @@ def _function(ctx: ReadContext, section: _Section, p: int, slots: _Slots) -> tup
     data = section.data
     start = p
     index, p = varint(data, p)
+    name_index, name_start = index, start
     name = ctx.string_at(index, start)
-    if not name:
-        raise Fault(start, f"function name at index {index} is empty", InvalidError)
     start = p
     index, p = varint(data, p)
     signature = ctx.type_at(index, start)
@@ -401,12 +406,12 @@ def _function(ctx: ReadContext, section: _Section, p: int, slots: _Slots) -> tup
         raise Fault(start, f"failed to read function location for '{name}': index {slot} {why}")
     function = Function(name, signature, kind=kind, private=bool(flags & FunctionFlag.PRIVATE), slot=slot > 0)
     p = _function_attributes(ctx, function, flags, data, p)
+    if not name:
+        raise Fault(name_start, f"function name at index {name_index} is empty", InvalidError)
     start = p
     length, p = varint(data, p)
     if length > len(data) - p:
-        raise Fault(
-            start, f"function body length {length} exceeds remaining bytecode data ({len(data) - p} bytes)"
-        )
+        raise Fault(start, f"function body length {length} exceeds remaining bytecode data ({len(data) - p} bytes)")
     body = data[p : p + length]
     locations: memoryview | None = None
     if slot:
@@ -470,7 +475,7 @@ def _body_decoder(
     """What decodes the body on demand. It holds on to the file's tables, not to the file."""
 
     def decode() -> Block:
-        where = f"{SectionId.FUNC.title} > function '{function.name}'"
+        where = f"{SectionId.FUNC.label} > function '{function.name}'"
         try:
             with located(base, where, base + len(body)):
                 return BodyDecoder(ctx, body, locations).decode(function.type["inputs"])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Ref(NamedTuple):
     """A reference to another entry of the same table, and where it stood."""
 
-    index: int
+    number: int
     offset: int
 
 
@@ -58,22 +58,24 @@ def link(
             children = list(_references(raw.parameters))
             pending = []
             for child in children:
-                if child.index < reserved:
+                if child.number < reserved:
                     continue
-                number = child.index - reserved
+                number = child.number - reserved
                 if number >= len(raws):
-                    raise Fault(child.offset, f"{what} index {child.index} out of bounds", expected=f"below {len(raws) + reserved}")
+                    raise Fault(
+                        child.offset,
+                        f"{what} index {child.number} out of bounds",
+                        expected=f"below {len(raws) + reserved}",
+                    )
                 if depth[number] == 0:
                     if open_[number] or number == index:
-                        raise Fault(child.offset, f"{what} {child.index} refers to itself", InvalidError)
+                        raise Fault(child.offset, f"{what} {child.number} refers to itself", InvalidError)
                     pending.append(number)
             if pending:
                 open_[index] = True
                 stack.append(pending[0])
                 continue
-            depth[index] = 1 + max(
-                (depth[c.index - reserved] for c in children if c.index >= reserved), default=0
-            )
+            depth[index] = 1 + max((depth[c.number - reserved] for c in children if c.number >= reserved), default=0)
             if depth[index] > limit:
                 raise Fault(raw.offset, f"{what}s are nested more than {limit} deep")
             done[index] = build(raw, _linked(raw.parameters, done, reserved))
@@ -95,7 +97,7 @@ def _references(parameters: tuple[Any, ...]) -> Any:
 def _linked(parameters: tuple[Any, ...], done: list[Any], reserved: int) -> tuple[Any, ...]:
     def one(value: Any) -> Any:
         if type(value) is Ref:
-            return done[value.index - reserved] if value.index >= reserved else None
+            return done[value.number - reserved] if value.number >= reserved else None
         if type(value) is tuple:
             return tuple(one(v) for v in value)
         return value
@@ -397,7 +399,8 @@ def encode_debug(ctx: WriteContext, info: DebugInfo) -> bytes:
         if field.since > ctx.version:
             if value != field.default:
                 raise MigrationError(
-                    f"'{field.name}' of {info.name} requires bytecode version {field.since}+, but targeting {ctx.version}",
+                    f"'{field.name}' of {info.name} requires bytecode version {field.since}+, "
+                    f"but targeting {ctx.version}",
                     feature=f"{info.name}.{field.name}",
                     required=field.since,
                     target=ctx.version,

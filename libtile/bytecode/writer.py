@@ -141,7 +141,8 @@ class _FileWriter:
 
     def _debug(self) -> bytes:
         entries = [encode_debug(self.ctx, info) for info in self.ctx.debug_list]
-        starts, indices = [], []
+        starts: list[int] = []
+        indices: list[int] = []
         for slot in self.slots:
             starts.append(len(indices))
             indices.extend(slot)
