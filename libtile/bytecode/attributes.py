@@ -262,8 +262,7 @@ def read_hints(ctx: ReadContext, data: bytes, p: int, depth: int = 0) -> tuple[O
 
 
 def write_hints(ctx: WriteContext, out: bytearray, a: OptimizationHints, where: str) -> None:
-    ctx.check_hints(a)
-    write_dictionary(ctx, out, a.items, where)
+    write_dictionary(ctx, out, ctx.checked_hints(a).items, where)
 
 
 def _read_dense(ctx: ReadContext, data: bytes, p: int, depth: int) -> Read:

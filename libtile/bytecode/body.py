@@ -189,7 +189,7 @@ class BodyEncoder:
         self.type_index = ctx.type_index
         self.string_index = ctx.string_index
         self.constant_index = ctx.constant_index
-        self.check_hints = ctx.check_hints
+        self.checked_hints = ctx.checked_hints
 
     def encode(self, block: Block) -> bytes:
         """The bytes of a function's entry block."""

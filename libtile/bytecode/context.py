@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from libtile.bytecode import types_codec
 from libtile.bytecode.errors import Fault, InvalidError, MigrationError
-from libtile.bytecode.migration import check_hints
+from libtile.bytecode.migration import check_hints, downgrade_architecture
 from libtile.bytecode.model import DebugInfo, Dense, OptimizationHints, Tables, Type
 from libtile.spec import Spec, Version
 
@@ -88,7 +88,10 @@ def dense_sizes(bits: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 class WriteContext:
     """The tables of the file being written: each look-up gives an entry its index, in order of first use."""
 
-    def __init__(self, spec: Spec, version: Version, preview: bool, base: Tables | None) -> None:
+    def __init__(
+        self, spec: Spec, version: Version, preview: bool, base: Tables | None, hint_architecture: str | None = None
+    ) -> None:
+        self.hint_architecture = hint_architecture
         self.spec = spec
         self.version = version
         self.preview = preview
@@ -180,8 +183,12 @@ class WriteContext:
             stack.pop()
         return self.debug[info]
 
-    def check_hints(self, hints: OptimizationHints) -> None:
+    def checked_hints(self, hints: OptimizationHints) -> OptimizationHints:
+        """The hints as the version can hold them; MigrationError when it cannot."""
+        if self.hint_architecture is not None:
+            hints = downgrade_architecture(hints, self.hint_architecture, self.spec, self.version)
         check_hints(self.spec, hints, self.version)
+        return hints
 
     def check_op(self, name: str) -> MigrationError | None:
         """Why the version written lacks the op, or None."""

@@ -98,6 +98,18 @@ def check_preview(module: Module, version: Version) -> None:
 # -- DEFAULT_ARCHITECTURE: 13.3 added `default` beside the named architectures, and a key for worker warps.
 
 
+def downgrade_architecture(
+    hints: OptimizationHints, architecture: str, spec: Spec, version: Version
+) -> OptimizationHints:
+    """Hints for `default` as hints for the one named architecture, unless it has its own. For the older versions."""
+    if version >= spec.change("DEFAULT_ARCHITECTURE") or hints.get("default") is None:
+        return hints
+    others = tuple(item for item in hints.items if item[0] != "default")
+    if any(name == architecture for name, _ in others):
+        return OptimizationHints(others)
+    return OptimizationHints(tuple((architecture if n == "default" else n, v) for n, v in hints.items))
+
+
 def check_hints(spec: Spec, hints: OptimizationHints, version: Version) -> None:
     """Refuse hint architectures and keys that are newer than `version`. Upgrading needs nothing."""
     for architecture, keys in hints.items:

@@ -44,15 +44,22 @@ DEFAULT_LAYOUT = tuple(
 """The reference writer's order of sections."""
 
 
-def write(module: Module, version: Version | str | None = None, *, allow_testing: bool = False) -> bytes:
+def write(
+    module: Module,
+    version: Version | str | None = None,
+    *,
+    allow_testing: bool = False,
+    hint_architecture: str | None = None,
+) -> bytes:
     """The bytes of `module` in `version` (None: the version it was read from, or else the compatibility version).
 
+    `hint_architecture` (`"sm_90"`...) stands in for `default` in optimization hints where the version has no `default`.
     Raises MigrationError when the module uses what the version does not have, InvalidError when it cannot be encoded
     at all, UnsupportedVersionError for a version that is not known (or a testing one without `allow_testing`).
     """
     target = _target(module, version, allow_testing)
     check_preview(module, target)
-    return _FileWriter(module, target).write()
+    return _FileWriter(module, target, hint_architecture).write()
 
 
 def migrate(
@@ -62,10 +69,11 @@ def migrate(
     spec: Spec | None = None,
     allow_testing: bool = False,
     preview: Collection[str] = (),
+    hint_architecture: str | None = None,
 ) -> bytes:
     """A file as the same program in another version. Upgrading always works; see `write` for what may be refused."""
     module = read(data, spec=spec, allow_testing=allow_testing, preview=preview)
-    return write(module, to, allow_testing=allow_testing)
+    return write(module, to, allow_testing=allow_testing, hint_architecture=hint_architecture)
 
 
 def _target(module: Module, version: Version | str | None, allow_testing: bool) -> Version:
@@ -88,11 +96,11 @@ def _target(module: Module, version: Version | str | None, allow_testing: bool) 
 class _FileWriter:
     """One file being written."""
 
-    def __init__(self, module: Module, version: Version) -> None:
+    def __init__(self, module: Module, version: Version, hint_architecture: str | None) -> None:
         self.module = module
         self.spec = module.spec
         self.version = version
-        self.ctx = WriteContext(module.spec, version, module.preview, module.tables)
+        self.ctx = WriteContext(module.spec, version, module.preview, module.tables, hint_architecture)
         self.slots: list[Sequence[int]] = []
         """Debug indices of each function that has locations: its own, then its ops'."""
 
