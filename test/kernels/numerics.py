@@ -160,9 +160,10 @@ def elementwise(
     function: Callable[..., float], *operands: np.ndarray, format_name: str, mode: str = "RN", ftz: bool = False
 ) -> np.ndarray:
     """One of the functions above on arrays, as float64; with `ftz`, subnormal operands and results become zeros."""
-    rows = zip(*(np.asarray(operand, np.float64).ravel().tolist() for operand in operands), strict=True)
+    with np.errstate(invalid="ignore"):  # widening a signalling NaN
+        columns = [np.asarray(operand, np.float64).ravel().tolist() for operand in operands]
     results = []
-    for row in rows:
+    for row in zip(*columns, strict=True):
         given = [flush(value, format_name) for value in row] if ftz else row
         result = function(*given, format_name, mode)
         results.append(flush(result, format_name) if ftz else result)

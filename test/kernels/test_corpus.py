@@ -15,8 +15,8 @@ import oracle
 from cuda.tile import TileUnsupportedFeatureError
 
 from examples import export as examples
-from kernels import corpus, coverage
-from kernels.model import Kernel, Tolerance, as_mapping, mismatch
+from kernels import corpus, coverage, emulation
+from kernels.model import Kernel, Tolerance, as_mapping, flatten, mismatch
 
 #: The frontend that the .bc files in examples/ come from; another one may order tables differently.
 PINNED_FRONTEND = "1.7.0"
@@ -165,3 +165,14 @@ def test_two_kernels_of_one_name_are_an_error() -> None:
     kernel: Kernel = corpus.KERNELS["vector_add"]
     with pytest.raises(ValueError, match="two kernels are named vector_add"):
         as_mapping([kernel, kernel])
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_the_kernel_run_as_python_gives_the_expected_values(name: str) -> None:
+    kernel = corpus.KERNELS[name]
+    assert kernel.problem is not None
+    case, problem = corpus.case(kernel, seed=2), kernel.problem(np.random.default_rng(2))
+    before = corpus.snapshot(case.args)
+    emulation.run(kernel, problem.values, problem.grid)
+    after = [flat for value in problem.values for flat in flatten(value)]
+    corpus.check_case(case, before, after)
