@@ -209,6 +209,12 @@ def _kernels() -> list[Kernel]:
                              (packed, parameter, packed, parameter, f32, M, N, K, block),
                              _scaled_f4_problem(block, kind), scaled_f4_reference, tags=tags | {"scale", "f4"},
                              **since_133))  # fmt: skip
+    scale_f8u = array(ct.float8_e5m3fnu, 2)
+    result.append(Kernel("mma_scaled_f4_f8e5m3fnu_16", scaled_f4,
+                         (packed, scale_f8u, packed, scale_f8u, f32, M, N, K, 16), None, None, gpu_code="sm_107",
+                         min_version="13.4", refusal="requires tileiras 13",
+                         compile_only="the element type has no numpy counterpart",
+                         tags=tags | {"scale", "f4"}))  # fmt: skip
     return result
 
 

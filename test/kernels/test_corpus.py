@@ -14,6 +14,7 @@ pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip inst
 import oracle
 from cuda.tile import TileUnsupportedFeatureError
 
+import libtile
 from examples import export as examples
 from kernels import corpus, coverage, emulation
 from kernels.model import Kernel, Tolerance, as_mapping, flatten, mismatch
@@ -133,11 +134,33 @@ def test_every_example_is_in_the_corpus() -> None:
     assert sources == set(examples.VERSIONS) == {kernel.name for kernel in corpus.select("example")}
 
 
+def test_the_readme_of_the_examples_gives_their_grids() -> None:
+    text = (examples.ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\w+)\]\(\1\.py\) \|[^|]*\| ([\dx ]+) \|", text, re.MULTILINE)
+    assert {name for name, _ in rows} == set(examples.VERSIONS)
+    for name, grid in rows:
+        sizes = [int(size) for size in grid.split(" x ")]
+        assert corpus.case(corpus.KERNELS[name]).grid == tuple(sizes + [1] * (3 - len(sizes))), name
+
+
+def test_the_code_in_the_readme_of_the_examples_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(libtile, "run"):
+        pytest.skip("this libtile has no interpreter")
+    text = (examples.ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(examples.ROOT)
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "examples/README.md", "exec"), {})
+
+
 def test_the_corpus_reaches_every_operation_that_the_frontend_can_write() -> None:
     kernels = list(corpus.KERNELS.values())
-    newest = coverage.emitted(kernels, "13.5")
-    assert coverage.operations_of_writer() - newest == set(coverage.NOT_EMITTED) | set(coverage.OLD_VERSIONS_ONLY)
-    assert coverage.emitted(kernels, "13.1") >= set(coverage.OLD_VERSIONS_ONLY)
+    newest, oldest = coverage.emitted(kernels, "13.5"), coverage.emitted(kernels, "13.1")
+    assert coverage.declared() - newest == set(coverage.NOT_EMITTED) | set(coverage.OLD_VERSIONS_ONLY)
+    assert oldest - newest == set(coverage.OLD_VERSIONS_ONLY)
+
+
+def test_the_frontend_knows_as_many_operations_as_the_dialect_has() -> None:
+    assert len(coverage.writer_functions()) == len(coverage.declared())
 
 
 def test_a_mismatch_names_the_first_wrong_element() -> None:

@@ -25,7 +25,7 @@ TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 def _any_bits(dtype: type, count: int, seed: int) -> np.ndarray:
     """Floats of any bit pattern: zeros, subnormals, infinities and NaN among them."""
     size = np.dtype(dtype).itemsize
-    values = np.random.default_rng(seed).integers(0, 256, count * size).astype(np.uint8).view(dtype)
+    values: np.ndarray = np.random.default_rng(seed).integers(0, 256, count * size).astype(np.uint8).view(dtype)
     values[:2] = [0.0, -0.0]
     return values
 
