@@ -14,7 +14,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -39,12 +39,21 @@ class Failed(LibtileError):
     """Ends a tool with status 1 when its errors have been printed already."""
 
 
+class OptionalValue(click.Option):
+    """An option whose value may be left out, only ever given after `=`; `implied` stands for a missing one."""
+
+    def __init__(self, *args: Any, implied: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.implied = implied
+
+
 class Command(click.Command):
     """A command with LLVM's spellings: `-long-option` and `--flag=false`; its help ends with examples and statuses."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), statuses: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("context_settings", {})
-        kwargs["context_settings"] = {"max_content_width": 110, **kwargs["context_settings"]}
+        defaults = {"max_content_width": 110, "help_option_names": ["-h", "--help"]}
+        kwargs["context_settings"] = {**defaults, **kwargs["context_settings"]}
         super().__init__(*args, **kwargs)
         self.examples = examples
         self.statuses = statuses or ("0  done", "1  the input or the command line is wrong; stderr says what and where")
@@ -64,9 +73,15 @@ class Command(click.Command):
                 return
             name, equals, value = arg.lstrip("-").partition("=")
             option = longs.get(name)
-            if taken or not arg.startswith("-") or option is None:
+            if taken or len(arg) < 2 or not arg.startswith("-"):
                 taken = False
                 yield arg
+            elif option is None:
+                if arg[1] == "-" or arg[1] not in longs:
+                    raise click.NoSuchOption(arg.partition("=")[0], possibilities=_near(name, longs), ctx=ctx)
+                yield arg  # a short option with its value, such as -oFILE
+            elif isinstance(option, OptionalValue):
+                yield f"{_spelled(name)}={value if equals else option.implied}"
             elif option.is_flag and equals:
                 if value not in _TRUE + _FALSE:
                     raise click.BadParameter(
@@ -86,6 +101,12 @@ class Command(click.Command):
                 with formatter.section(title):
                     for line in lines:
                         formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    return [_spelled(match) for match in get_close_matches(name, list(known), n=1)]
 
 
 def _spelled(name: str) -> str:
@@ -179,7 +200,7 @@ def decode_text(data: bytes) -> str:
 
 
 def write_output(path: str, data: bytes | str) -> None:
-    """Write to a file, or to stdout for `-`. A file appears whole or not at all. ToolError when it cannot be written."""
+    """Write to a file, or to stdout for `-`; a file appears whole or not at all. ToolError when that fails."""
     raw = data.encode("utf-8", errors="surrogateescape") if isinstance(data, str) else data
     if path == "-":
         sys.stdout.flush()

@@ -81,9 +81,7 @@ def _pattern(match: re.Match[str]) -> re.Pattern[str] | None:
     return re.compile("".join(piece if i % 2 else re.escape(piece) for i, piece in enumerate(pieces)))
 
 
-def check(
-    text: str, filename: str, diagnostics: Sequence[Diagnostic], only_expected: bool = False
-) -> list[Diagnostic]:
+def check(text: str, filename: str, diagnostics: Sequence[Diagnostic], only_expected: bool = False) -> list[Diagnostic]:
     """What differs between the diagnostics given and those announced in `text`, as errors; empty when nothing does."""
     expected = expected_in(text)
     problems: list[Diagnostic] = []

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from conformance import suite  # noqa: E402
+from conformance import suite
 
 
 def main() -> int:

@@ -16,10 +16,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
     DenseArrayBase,
-    DictionaryAttr,
     FileLineColLoc,
-    FloatAttr,
-    FunctionType,
     FusedLoc,
     IntegerAttr,
     NameLoc,
@@ -32,9 +29,18 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.bytecode import model as bc
 from libtile.bytecode.errors import InvalidError
-from libtile.diagnostics import Diagnostic, DiagnosticError, error
+from libtile.diagnostics import Diagnostic, DiagnosticError, error, remark
 from libtile.dialects.cuda_tile import attributes as ir
-from libtile.dialects.cuda_tile import float_bits, types
+from libtile.dialects.cuda_tile import types
+from libtile.dialects.cuda_tile.bridge_values import (
+    TypeReader,
+    TypeWriter,
+    attribute_from_bytecode,
+    attribute_to_bytecode,
+    dense_from_bytecode,
+    hints_from_bytecode,
+    hints_to_bytecode,
+)
 from libtile.dialects.cuda_tile.locations import call_site_loc, is_encodable, source_location
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, op_classes
 from libtile.spec import Spec, default_spec
@@ -47,7 +53,13 @@ _DEBUG_CLASSES: dict[str, type[ir.DebugAttr]] = {
     "di_lexical_block": ir.DILexicalBlockAttr,
     "di_loc": ir.DILocAttr,
 }
-_INTEGER_TYPES = {"i32": types.i32, "i32_nonneg": types.i32, "i64": types.i64, "i64_nonneg": types.i64, "bool": types.i1}
+_INTEGER_TYPES = {
+    "i32": types.i32,
+    "i32_nonneg": types.i32,
+    "i64": types.i64,
+    "i64_nonneg": types.i64,
+    "bool": types.i1,
+}
 
 
 _other_classes: list[tuple[Spec, Mapping[str, type[CudaTileOp]]]] = []
@@ -62,209 +74,6 @@ def _classes(spec: Spec) -> Mapping[str, type[CudaTileOp]]:
             return classes
     _other_classes.append((spec, op_classes(spec)))
     return _other_classes[-1][1]
-
-
-# -- types ------------------------------------------------------------------------------------------------------------
-
-
-def type_from_bytecode(type_: bc.Type) -> Attribute:
-    """The IR's type; InvalidError when it breaks one of the dialect's rules for types."""
-    return _TypeReader().convert(type_)
-
-
-class _TypeReader:
-    """Converts types, each once, and checks their invariants."""
-
-    def __init__(self) -> None:
-        self._known: dict[bc.Type, Attribute] = {}
-
-    def convert(self, type_: bc.Type) -> Attribute:
-        found = self._known.get(type_)
-        if found is None:
-            from libtile.dialects.cuda_tile.verify import verify_type
-
-            found = self._make(type_)
-            problem = verify_type(found)
-            if problem is not None:
-                raise InvalidError(problem, section="Type")
-            self._known[type_] = found
-        return found
-
-    def _make(self, type_: bc.Type) -> Attribute:
-        name = type_.name
-        if name in types.NUMBER_TYPES:
-            return types.NUMBER_TYPES[name]
-        if name == "function":
-            inputs, results = type_.parameters
-            return FunctionType.from_lists([self.convert(t) for t in inputs], [self.convert(t) for t in results])
-        values = [self.convert(p) if isinstance(p, bc.Type) else p for p in type_.parameters]
-        p = dict(zip(type_.names, values))
-        match name:
-            case "ptr":
-                return types.PointerType(p["pointee"], p["ptr_attr"])
-            case "tile":
-                return types.TileType(p["shape"], p["element"])
-            case "tensor_view":
-                return types.TensorViewType(p["element"], p["shape"], p["strides"], p["ptr_attr"])
-            case "partition_view":
-                return types.PartitionViewType(p["tile_shape"], p["tensor_view"], p["dim_map"], p["padding_value"])
-            case "strided_view":
-                return types.StridedViewType(
-                    p["tile_shape"], p["traversal_strides"], p["tensor_view"], p["dim_map"], p["padding_value"]
-                )
-            case "gather_scatter_view":
-                return types.GatherScatterViewType(
-                    p["tile_shape"], p["tensor_view"], p["sparse_dim"], p["padding_value"]
-                )
-            case "token":
-                return types.TokenType()
-            case "testing$bytecode_test_evolved":
-                return types.TestEvolvedType(*values)
-        raise InvalidError(f"type {name!r} has no form in the dialect", section="Type")
-
-
-def type_to_bytecode(type_: Attribute, spec: Spec | None = None) -> bc.Type:
-    """The bytecode's type; DiagnosticError when the bytecode cannot hold it."""
-    return _TypeWriter(spec or default_spec()).convert(type_)
-
-
-class _TypeWriter:
-    """Converts types, each once."""
-
-    def __init__(self, spec: Spec) -> None:
-        self._spec = spec
-        self._known: dict[Attribute, bc.Type] = {}
-
-    def convert(self, type_: Attribute) -> bc.Type:
-        found = self._known.get(type_)
-        if found is None:
-            found = self._known[type_] = self._make(type_)
-        return found
-
-    def _make(self, type_: Attribute) -> bc.Type:
-        if type_ in types.NUMBER_NAMES:
-            return bc.make_type(types.NUMBER_NAMES[type_], spec=self._spec)
-        match type_:
-            case FunctionType():
-                inputs, results = (tuple(map(self.convert, side)) for side in (type_.inputs, type_.outputs))
-                return bc.make_type("function", inputs, results, spec=self._spec)
-            case types.TileType():
-                values: tuple[Any, ...] = (type_.element_type, type_.shape)
-            case types.GatherScatterViewType():
-                values = (type_.tile_shape, type_.tensor_view, type_.sparse_dim, type_.padding_value)
-            case types.CudaTileType():
-                values = type_.data
-            case _:
-                raise DiagnosticError([error(None, f"unsupported type in bytecode writer: {types.type_text(type_)}")])
-        parameters = [self.convert(v) if isinstance(v, Attribute) else v for v in values]
-        return bc.make_type(type_.mnemonic, *parameters, spec=self._spec)
-
-
-# -- self-contained attributes ----------------------------------------------------------------------------------------
-
-
-def _attribute_from_bytecode(attr: bc.Attribute, convert_type: Callable[[bc.Type], Attribute]) -> Attribute:
-    match attr:
-        case bc.Integer():
-            return IntegerAttr(attr.value, convert_type(attr.type))  # type: ignore[arg-type]
-        case bc.Bool():
-            return IntegerAttr(int(attr.value), types.i1)  # type: ignore[arg-type]
-        case bc.Float():
-            number = float_bits.decode(attr.reference_bits, attr.type.name)
-            return FloatAttr(number, convert_type(attr.type))  # type: ignore[arg-type,type-var]
-        case bc.TypeRef():
-            return convert_type(attr.type)
-        case bc.String():
-            return StringAttr(attr.value)
-        case bc.Array():
-            return ArrayAttr([_attribute_from_bytecode(e, convert_type) for e in attr.elements])
-        case bc.Dense():
-            return _dense_from_bytecode(attr, convert_type)
-        case bc.DivBy():
-            return ir.DivByAttr(attr.divisor, attr.every, attr.along)
-        case bc.SameElements():
-            return ir.SameElementsAttr(attr.values)
-        case bc.Bounded():
-            return ir.BoundedAttr(attr.lower, attr.upper)
-        case bc.Dictionary():
-            return DictionaryAttr(_sorted_items(attr, convert_type))
-        case bc.OptimizationHints():
-            return ir.OptimizationHintsAttr(_hints(attr, convert_type))
-        case bc.TestValue():
-            return ir.TestValueAttr(attr.value)
-
-
-def _sorted_items(attr: bc.Dictionary, convert_type: Callable[[bc.Type], Attribute]) -> dict[str, Attribute]:
-    """MLIR keeps dictionaries sorted by name, and prints and writes them so."""
-    return {name: _attribute_from_bytecode(value, convert_type) for name, value in sorted(attr.items, key=_first)}
-
-
-def _first(item: tuple[str, Any]) -> str:
-    return item[0]
-
-
-def _hints(
-    attr: bc.OptimizationHints, convert_type: Callable[[bc.Type], Attribute]
-) -> dict[str, dict[str, Attribute]]:
-    hints = {}
-    for architecture, keys in sorted(attr.items, key=_first):
-        if not isinstance(keys, bc.Dictionary):
-            raise InvalidError(f"expected dictionary attribute for optimization_hints entry `{architecture}`")
-        hints[architecture] = _sorted_items(keys, convert_type)
-    return hints
-
-
-def _dense_from_bytecode(attr: bc.Dense, convert_type: Callable[[bc.Type], Attribute]) -> ir.DenseElementsAttr:
-    type_ = convert_type(attr.type)
-    if not isinstance(type_, types.TileType):
-        raise InvalidError(f"expect Cuda Tile integer or float type but got: {types.type_text(type_)}")
-    return ir.DenseElementsAttr(type_, attr.data)
-
-
-def _attribute_to_bytecode(attr: Attribute, convert_type: Callable[[Attribute], bc.Type]) -> bc.Attribute | None:
-    """None for an attribute that the bytecode cannot hold."""
-    match attr:
-        case IntegerAttr():
-            value = attr.value.data
-            return bc.Integer(value & 1 if attr.type == types.i1 else value, convert_type(attr.type))
-        case FloatAttr():
-            name = types.NUMBER_NAMES.get(attr.type)
-            if name is None:
-                return None
-            return bc.Float(float_bits.encode(attr.value.data, name), convert_type(attr.type))
-        case StringAttr():
-            return bc.String(attr.data)
-        case ir.DenseElementsAttr():
-            return bc.Dense(convert_type(attr.type), attr.raw)
-        case ir.DivByAttr():
-            return bc.DivBy(attr.divisor, attr.every, attr.along)
-        case ir.SameElementsAttr():
-            return bc.SameElements(attr.values)
-        case ir.BoundedAttr():
-            return bc.Bounded(attr.lower, attr.upper)
-        case ir.TestValueAttr():
-            return bc.TestValue(attr.value)
-        case ArrayAttr():
-            elements = [_attribute_to_bytecode(e, convert_type) for e in attr.data]
-            return None if None in elements else bc.Array(tuple(elements))  # type: ignore[arg-type]
-        case DictionaryAttr():
-            return _dictionary_to_bytecode(attr.data, convert_type)
-        case ir.OptimizationHintsAttr():
-            entries = [(arch, _dictionary_to_bytecode(keys, convert_type)) for arch, keys in attr.hints.items()]
-            if any(keys is None for _, keys in entries):
-                return None
-            return bc.OptimizationHints(tuple(sorted(entries, key=_first)))  # type: ignore[arg-type]
-        case FunctionType() | types.CudaTileType():
-            return bc.TypeRef(convert_type(attr))
-        case _:
-            return bc.TypeRef(convert_type(attr)) if attr in types.NUMBER_NAMES else None
-
-
-def _dictionary_to_bytecode(
-    items: Mapping[str, Attribute], convert_type: Callable[[Attribute], bc.Type]
-) -> bc.Dictionary | None:
-    entries = [(name, _attribute_to_bytecode(value, convert_type)) for name, value in sorted(items.items())]
-    return None if any(value is None for _, value in entries) else bc.Dictionary(tuple(entries))  # type: ignore[arg-type]
 
 
 # -- bytecode to IR ---------------------------------------------------------------------------------------------------
@@ -285,7 +94,7 @@ class _FromBytecode:
     def __init__(self, module: bc.Module) -> None:
         self._module = module
         self._classes = _classes(module.spec)
-        self._type = _TypeReader().convert
+        self._type = TypeReader().convert
         self._locations: dict[bc.DebugInfo | None, Attribute] = {None: UNKNOWN_LOC}
         self._values: dict[bc.Value, SSAValue] = {}
         self._readers: dict[str, list[tuple[str, Callable[[Any], Attribute]]]] = {}
@@ -302,7 +111,7 @@ class _FromBytecode:
     def _global(self, record: bc.Global) -> Operation:
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(record.name),
-            "value": _dense_from_bytecode(record.value, self._type),
+            "value": dense_from_bytecode(record.value, self._type),
             "alignment": IntegerAttr(record.alignment, 64),
             "symbol_visibility": ir.EnumAttr("SymbolVisibility", record.visibility),
         }
@@ -316,18 +125,18 @@ class _FromBytecode:
             "function_type": self._type(function.type),
         }
         if function.hints is not None:
-            properties["optimization_hints"] = ir.OptimizationHintsAttr(_hints(function.hints, self._type))
+            properties["optimization_hints"] = ir.OptimizationHintsAttr(hints_from_bytecode(function.hints, self._type))
         if function.argument_attributes:
-            converted = [_attribute_from_bytecode(a, self._type) for a in function.argument_attributes]
+            converted = [attribute_from_bytecode(a, self._type) for a in function.argument_attributes]
             properties["arg_attrs"] = ArrayAttr(converted)
         location = self._location(function.location)
         self._values = {}
         block = self._block(function.body, location)
         op = self._classes[function.kind](properties=properties, regions=[Region(block)])
-        op.location = location  # type: ignore[assignment]
+        op.location = location
         return op
 
-    def _location(self, info: bc.DebugInfo | None) -> Attribute:
+    def _location(self, info: bc.DebugInfo | None) -> Any:
         found = self._locations.get(info)
         if found is None:
             assert info is not None
@@ -361,13 +170,13 @@ class _FromBytecode:
 
     # -- bodies: every step here runs once per op
 
-    def _block(self, source: bc.Block, location: Attribute) -> Block:
+    def _block(self, source: bc.Block, location: Any) -> Block:
         values = self._values
         to_type = self._type
         block = Block(arg_types=[to_type(a.type) for a in source.arguments])
         for argument, value in zip(source.arguments, block.args):
             values[argument] = value
-            value.location = location  # type: ignore[assignment]
+            value.location = location
         block.add_ops([self._operation(op) for op in source.operations])
         return block
 
@@ -389,7 +198,7 @@ class _FromBytecode:
             result_types=[to_type(r.type) for r in source.results],
             properties=properties,
             regions=regions,
-            location=location,  # type: ignore[arg-type]
+            location=location,
         )
         for result, value in zip(source.results, op.results):
             values[result] = value
@@ -403,7 +212,7 @@ class _FromBytecode:
             make = lambda v: ir.EnumAttr(kind, v)  # noqa: E731
         elif kind in _INTEGER_TYPES:
             type_ = _INTEGER_TYPES[kind]
-            make = lambda v: IntegerAttr(int(v), type_)  # type: ignore[arg-type]  # noqa: E731
+            make = lambda v: IntegerAttr(int(v), type_)  # noqa: E731
         elif kind == "unit":
             make = lambda v: UnitAttr()  # noqa: E731
         elif kind in ("string", "symbol_name"):
@@ -413,15 +222,15 @@ class _FromBytecode:
         elif kind == "function_type":
             return self._type
         elif kind == "i32_array":
-            make = lambda v: DenseArrayBase.from_list(types.i32, list(v))  # type: ignore[arg-type,misc]  # noqa: E731
+            make = lambda v: DenseArrayBase.from_list(types.i32, list(v))  # noqa: E731
         elif kind == "bool_array":
-            make = lambda v: DenseArrayBase.from_list(types.i1, [int(b) for b in v])  # type: ignore[arg-type,misc]  # noqa: E731
+            make = lambda v: DenseArrayBase.from_list(types.i1, [int(b) for b in v])  # noqa: E731
         elif kind in ("array", "dict_array"):
-            return lambda v: ArrayAttr([_attribute_from_bytecode(e, self._type) for e in v])
+            return lambda v: ArrayAttr([attribute_from_bytecode(e, self._type) for e in v])
         elif kind == "test_value":
             make = ir.TestValueAttr
         else:
-            return lambda v: _attribute_from_bytecode(v, self._type)
+            return lambda v: attribute_from_bytecode(v, self._type)
         return _memo(make)
 
 
@@ -439,7 +248,7 @@ def _memo(make: Callable[[Any], Attribute]) -> Callable[[Any], Attribute]:
 
 @lru_cache(maxsize=4096)
 def _segments(sizes: tuple[int, ...]) -> Attribute:
-    return DenseArrayBase.from_list(types.i32, list(sizes))  # type: ignore[arg-type,misc]
+    return DenseArrayBase.from_list(types.i32, list(sizes))
 
 
 # -- IR to bytecode ---------------------------------------------------------------------------------------------------
@@ -450,6 +259,7 @@ def to_bytecode(op: Operation, spec: Spec | None = None) -> bc.Module:
 
     Raises DiagnosticError, at the op, for what the bytecode cannot hold: ops of other dialects, anything but functions
     and globals in the module's body, impure ops in a reduction or scan, other types, attributes and locations.
+    Discardable attributes are dropped, as the reference writer does.
     """
     if not isinstance(op, CudaTileOp) or op.spec.name != "module":
         raise DiagnosticError(
@@ -467,7 +277,10 @@ def check_self_contained(module: Operation) -> None:
     for op in body[0].ops if body else ():
         if not (isinstance(op, CudaTileOp) and (op.spec.has_trait("function") or op.spec.name == "global")):
             raise DiagnosticError(
-                [_invalid_op(op), error(place, f"'{module.name}' op only function and global ops are allowed in the body")]
+                [
+                    _invalid_op(op),
+                    error(place, f"'{module.name}' op only function and global ops are allowed in the body"),
+                ]
             )
     for op in module.walk():
         if not isinstance(op, CudaTileOp):
@@ -490,8 +303,6 @@ def _check_pure(parent: CudaTileOp) -> None:
 
 
 def _invalid_op(op: Operation) -> Diagnostic:
-    from libtile.diagnostics import remark
-
     name = op.op_name.data if hasattr(op, "op_name") else op.name  # an unregistered op keeps its name in an attribute
     return remark(source_location(op.location), f"invalid op: {name}")
 
@@ -501,17 +312,17 @@ class _ToBytecode:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._type = _TypeWriter(spec).convert
+        self._type = TypeWriter(spec).convert
         self._locations: dict[int, tuple[Attribute, bc.DebugInfo | None]] = {}
         self._values: dict[SSAValue, bc.Value] = {}
         self._writers: dict[str, list[tuple[AttributeSpec, Callable[[Any], Any]]]] = {}
+        self._preview = False
 
     def run(self, op: CudaTileOp) -> bc.Module:
-        producer = op.properties.get("producer")
         module = bc.Module(
             self._spec,
-            name=op.properties["sym_name"].data,  # type: ignore[attr-defined]
-            producer=producer.data if isinstance(producer, StringAttr) else None,
+            name=op.attribute_value("sym_name"),
+            producer=op.attribute_value("producer"),
         )
         blocks = op.regions[0].blocks
         for inner in blocks[0].ops if blocks else ():
@@ -520,6 +331,7 @@ class _ToBytecode:
                 module.globals.append(self._global(inner))
             else:
                 module.functions.append(self._function(inner))
+        module.preview = self._preview
         return module
 
     def _global(self, op: CudaTileOp) -> bc.Global:
@@ -527,7 +339,7 @@ class _ToBytecode:
         assert isinstance(value, ir.DenseElementsAttr)
         return bc.Global(
             op.attribute_value("sym_name"),
-            bc.Dense(self._typed(op, value.type), value.raw),
+            bc.Dense(self._type(value.type), value.raw),
             op.attribute_value("alignment"),
             op.attribute_value("constant"),
             op.attribute_value("symbol_visibility"),
@@ -538,21 +350,22 @@ class _ToBytecode:
         blocks = op.regions[0].blocks
         if len(blocks) != 1:
             raise self._error(op, "expected a function with one block")
-        hints = op.properties.get("optimization_hints")
-        arguments = op.properties.get("arg_attrs")
+        hints, arguments = op.properties.get("optimization_hints"), op.properties.get("arg_attrs")
         return bc.Function(
             op.attribute_value("sym_name"),
-            self._typed(op, op.properties["function_type"]),
-            self._block(op, blocks[0]),
+            self._type(op.properties["function_type"]),
+            self._block(blocks[0]),
             kind=op.spec.name,
-            hints=None if hints is None else self._attribute(op, "optimization_hints", hints),  # type: ignore[arg-type]
-            argument_attributes=(
-                tuple(self._attribute(op, "arg_attrs", a) for a in arguments.data)
-                if isinstance(arguments, ArrayAttr)
-                else ()
-            ),
+            hints=None if hints is None else self._converted(op, "optimization_hints", hints, self._hints),
+            argument_attributes=() if arguments is None else self._converted(op, "arg_attrs", arguments, self._array),
             location=self._location(op),
         )
+
+    def _hints(self, attr: ir.OptimizationHintsAttr) -> bc.OptimizationHints:
+        return hints_to_bytecode(attr, self._type)
+
+    def _array(self, attr: ArrayAttr) -> tuple[bc.Attribute, ...]:
+        return tuple(attribute_to_bytecode(element, self._type) for element in attr.data)
 
     # -- locations
 
@@ -585,8 +398,8 @@ class _ToBytecode:
 
     # -- bodies: every step here runs once per op
 
-    def _block(self, parent: Operation, block: Block) -> bc.Block:
-        arguments = [bc.Value(self._typed(parent, a.type)) for a in block.args]
+    def _block(self, block: Block) -> bc.Block:
+        arguments = [bc.Value(self._type(a.type)) for a in block.args]
         self._values.update(zip(block.args, arguments))
         return bc.Block(arguments, [self._operation(op) for op in block.ops])
 
@@ -595,18 +408,18 @@ class _ToBytecode:
         spec = op.spec
         writers = self._writers.get(spec.name)
         if writers is None:
+            # Preview ops are written into files that say so.
+            self._preview |= spec.preview is not None
             writers = self._writers[spec.name] = [(a, self._writer(a)) for a in spec.attributes]
         properties = op.properties
         attributes: dict[str, Any] = {}
         for attribute, convert in writers:
             attr = properties.get(attribute.name)
             if attr is not None:
-                attributes[attribute.name] = self._converted(op, attribute, attr, convert)
+                attributes[attribute.name] = self._converted(op, attribute.name, attr, convert)
             elif attribute.default is not None:
                 attributes[attribute.name] = _default(op, attribute)
-        if op.attributes:
-            self._refuse_discardable(op)
-        segments = tuple(properties[SEGMENTS].get_values()) if spec.has_segments else None  # type: ignore[attr-defined]
+        segments = op.segment_sizes() if spec.has_segments else None
         values = self._values
         result = bc.Operation(
             spec,
@@ -617,13 +430,10 @@ class _ToBytecode:
             self._location(op),
             segments,
         )
-        result.results = [bc.Value(self._typed(op, r.type)) for r in op.results]
-        result.regions = [[self._block(op, b) for b in region.blocks] for region in op.regions]
+        result.results = [bc.Value(self._type(r.type)) for r in op.results]
+        result.regions = [[self._block(b) for b in region.blocks] for region in op.regions]
         values.update(zip(op.results, result.results))
         return result
-
-    def _refuse_discardable(self, op: CudaTileOp) -> None:
-        """The reference writer drops discardable attributes without a word; so do we, as they mean nothing here."""
 
     def _writer(self, attribute: AttributeSpec) -> Callable[[Any], Any]:
         kind = attribute.kind
@@ -646,32 +456,15 @@ class _ToBytecode:
         if kind == "bool_array":
             return lambda attr: tuple(bool(v) for v in attr.get_values())
         if kind in ("array", "dict_array"):
-            return lambda attr: tuple(self._required(_attribute_to_bytecode(e, self._type)) for e in attr.data)
-        return lambda attr: self._required(_attribute_to_bytecode(attr, self._type))
+            return self._array
+        return lambda attr: attribute_to_bytecode(attr, self._type)
 
-    @staticmethod
-    def _required(attr: bc.Attribute | None) -> bc.Attribute:
-        if attr is None:
-            raise ValueError
-        return attr
-
-    def _converted(self, op: CudaTileOp, spec: AttributeSpec, attr: Attribute, convert: Callable[[Any], Any]) -> Any:
+    def _converted(self, op: CudaTileOp, name: str, attr: Attribute, convert: Callable[[Any], Any]) -> Any:
         try:
             return convert(attr)
-        except (AttributeError, ValueError):
-            message = f"unsupported attribute type encountered during serialization of attribute '{spec.name}'"
+        except (AttributeError, ValueError):  # of another class than declared, or without a form in the bytecode
+            message = f"unsupported attribute type encountered during serialization of attribute '{name}'"
             raise self._error(op, message) from None
-
-    def _attribute(self, op: Operation, name: str, attr: Attribute) -> bc.Attribute:
-        converted = _attribute_to_bytecode(attr, self._type)
-        if converted is None:
-            raise self._error(
-                op, f"unsupported attribute type encountered during serialization of attribute '{name}'"
-            )
-        return converted
-
-    def _typed(self, op: Operation, type_: Attribute) -> bc.Type:
-        return self._type(type_)
 
     def _error(self, op: Operation, message: str) -> DiagnosticError:
         return DiagnosticError([error(source_location(op.location), message)])

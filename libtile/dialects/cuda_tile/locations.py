@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc
+from xdsl.dialects.builtin import UNKNOWN_LOC, ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc
 from xdsl.ir import Attribute
 
 from libtile.diagnostics import SourceLocation
@@ -38,8 +38,8 @@ def source_location(location: Attribute) -> SourceLocation | None:
                 location = location.callee
             case NameLoc():
                 location = location.location
-            case FusedLoc():
-                found = (source_location(inner) for inner in location.locations)
+            case FusedLoc(locations=ArrayAttr() as parts):
+                found = (source_location(inner) for inner in parts)
                 return next((place for place in found if place is not None), None)
             case _:
                 return None

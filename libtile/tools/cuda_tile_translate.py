@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`cuda-tile-translate`: between Tile IR text and bytecode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from libtile.tools import cli
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.diagnostics import Diagnostic
+    from libtile.spec import Version
+
+_OPEN_DIALECT = "13.3"
+"""The last version of the open dialect. Its tools, whose messages and lists scripts match, end there."""
+
+
+def _version_ranges(oldest: object, newest: object) -> str:
+    """The released versions, in the wording of the open tool, which ends earlier, with the later ones after it."""
+    return f"[{oldest} - {_OPEN_DIALECT}], and the later ones up to {newest}"
+
+
+def _list_versions(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """The versions of the open dialect and of its tests, as its tool lists them; then the later ones."""
+    if not value or ctx.resilient_parsing:
+        return
+    from libtile.spec import Version, default_spec
+
+    spec = default_spec()
+    last = Version.parse(_OPEN_DIALECT)
+    later = [v for v in spec.released_versions if v > last]
+    for version in [*(v for v in spec.versions if v not in later), *later]:
+        click.echo(str(version))
+    ctx.exit()
+
+
+def _parse_version(ctx: click.Context, param: click.Parameter, value: str | None) -> Version | None:
+    if value is None:
+        return None
+    from libtile.spec import Version, default_spec
+
+    spec = default_spec()
+    try:
+        version = Version.parse(value)
+    except ValueError:
+        raise click.ClickException(f"for the --bytecode-version option: Invalid argument '{value}'") from None
+    if version not in spec.versions:
+        oldest, *_, newest = spec.released_versions
+        raise click.ClickException(
+            f"for the --bytecode-version option: Invalid argument '{value}': the supported versions are "
+            f"{_version_ranges(oldest, newest)}"
+        )
+    return version
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for; `translation` is one of the methods of `Translator`."""
+
+    translation: str
+    filename: str
+    version: Version | None
+    implicit_module: bool
+    allow_unregistered: bool
+    generic: bool
+    debuginfo: bool
+    warn_hints: bool
+    error_hints: bool
+
+
+class Translator:
+    """One translation of one input (or one of its parts). Warnings and remarks are kept for the caller to print."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.warnings: list[Diagnostic] = []
+
+    def text_to_bytecode(self, text: str) -> bytes:
+        from libtile import bytecode
+        from libtile.dialects.cuda_tile.bridge import to_bytecode
+        from libtile.spec import default_spec
+
+        module = to_bytecode(self._tile_module(self._parse(text)))
+        # The open tool writes the newest version unless told otherwise.
+        return bytecode.write(module, self.options.version or default_spec().current, allow_testing=True)
+
+    def bytecode_to_text(self, data: bytes) -> str:
+        from libtile import bytecode
+        from libtile.diagnostics import warning
+        from libtile.dialects.cuda_tile.bridge import from_bytecode
+
+        module = bytecode.read(data, allow_testing=True)
+        self.warnings += [warning(None, message) for message in module.warnings]
+        op = from_bytecode(module)
+        self._verify(op)
+        return self._print(op)
+
+    def round_trip(self, text: str) -> str:
+        return self.bytecode_to_text(self.text_to_bytecode(text))
+
+    def _parse(self, text: str) -> Operation:
+        from libtile import asm
+
+        options = self.options
+        op: Operation = asm.parse(
+            text,
+            options.filename,
+            implicit_module=options.implicit_module,
+            allow_unregistered=options.allow_unregistered,
+        )
+        self._verify(op)
+        return op
+
+    def _verify(self, op: Operation) -> None:
+        from libtile.diagnostics import DiagnosticError, has_errors
+        from libtile.dialects.cuda_tile.verify import verify
+
+        found = verify(op, warn_hints=self.options.warn_hints, error_hints=self.options.error_hints)
+        if has_errors(found):
+            raise DiagnosticError(found)
+        self.warnings += found
+
+    def _tile_module(self, op: Operation) -> Operation:
+        """The cuda_tile.module, which may be the only op of a builtin.module."""
+        from libtile.diagnostics import DiagnosticError, error
+        from libtile.dialects.cuda_tile.locations import source_location
+
+        if op.name != "builtin.module":
+            return op
+        inner = [o for block in op.regions[0].blocks for o in block.ops]
+        if len(inner) != 1 or inner[0].name != "cuda_tile.module":
+            message = "expected a single CUDA Tile IR module in the MLIR module"
+            raise DiagnosticError([error(source_location(op.location), message)])
+        return inner[0]
+
+    def _print(self, op: Operation) -> str:
+        from libtile import asm
+
+        text: str = asm.print_op(op, generic=self.options.generic, debuginfo=self.options.debuginfo)
+        return text if text.endswith("\n") else text + "\n"
+
+
+_TRANSLATIONS: dict[str, tuple[str, bool]] = {
+    "mlir-to-cudatilebc": ("text_to_bytecode", True),
+    "cudatilebc-to-mlir": ("bytecode_to_text", False),
+    "test-cudatile-roundtrip": ("round_trip", True),
+}
+"""By option: the translator's method, and whether its input is text."""
+
+
+@click.command(
+    "cuda-tile-translate",
+    cls=cli.Command,
+    examples=(
+        "cuda-tile-translate -mlir-to-cudatilebc kernel.mlir -o kernel.bc",
+        "cuda-tile-translate -mlir-to-cudatilebc -bytecode-version=13.1 kernel.mlir -o kernel.bc",
+        "cuda-tile-translate -cudatilebc-to-mlir kernel.bc",
+        "cuda-tile-translate -cudatilebc-to-mlir -mlir-print-debuginfo < kernel.bc",
+    ),
+)
+@click.argument("input_", metavar="[INPUT]", default="-")
+@click.option("-o", "output", metavar="FILE", default="-", help="Write to FILE ('-', the default, is stdout).")
+@click.option("--mlir-to-cudatilebc", is_flag=True, help="Translate text to bytecode.")
+@click.option("--cudatilebc-to-mlir", is_flag=True, help="Translate bytecode to text.")
+@click.option("--test-cudatile-roundtrip", is_flag=True, help="Translate text to bytecode and back.")
+@click.option(
+    "--bytecode-version",
+    callback=_parse_version,
+    metavar="X.Y",
+    help="Version of the bytecode written (default: newest).",
+)
+@click.option(
+    "--list-versions", is_flag=True, is_eager=True, expose_value=False, callback=_list_versions,
+    help="List the supported bytecode versions and exit.",
+)  # fmt: skip
+@click.option("--no-implicit-module", is_flag=True, help="Do not put a builtin.module around the top-level ops.")
+@click.option(
+    "--allow-unregistered-dialect", is_flag=True, help="Accept ops, types and attributes of unknown dialects."
+)
+@click.option("--split-input-file", is_flag=True, help="Translate the parts between '// -----' lines one by one.")
+@click.option(
+    "--verify-diagnostics", cls=cli.OptionalValue, implied="all", type=click.Choice(["all", "only-expected"]),
+    help="Check the diagnostics against the expected-* comments of the input.",
+)  # fmt: skip
+@click.option("--mlir-print-debuginfo", "debuginfo", is_flag=True, help="Print locations.")
+@click.option("--mlir-print-op-generic", "generic", is_flag=True, help="Print the generic form of ops.")
+@click.option("--generic-form", is_flag=True, help="The same as --mlir-print-op-generic.")
+@click.option("--Wunsupported-hints", "warn_hints", is_flag=True, help="Warn about unsupported optimization hints.")
+@click.option("--Werr-hints", "error_hints", is_flag=True, help="Take unsupported optimization hints as errors.")
+@cli.version_option("CUDA Tile IR translation tool")
+def command(
+    input_: str,
+    output: str,
+    bytecode_version: Version | None,
+    no_implicit_module: bool,
+    allow_unregistered_dialect: bool,
+    split_input_file: bool,
+    verify_diagnostics: str | None,
+    debuginfo: bool,
+    generic: bool,
+    generic_form: bool,
+    warn_hints: bool,
+    error_hints: bool,
+    **translations: bool,
+) -> None:
+    """Translate Tile IR between text and bytecode.
+
+    INPUT is a file, or '-' (the default) for stdin. Exactly one translation has to be chosen. Long options may be
+    given with one dash or two.
+    """
+    chosen = [name for name in _TRANSLATIONS if translations[name.replace("-", "_")]]
+    if len(chosen) != 1:
+        names = ", ".join(f"--{name}" for name in _TRANSLATIONS)
+        raise click.UsageError(f"choose exactly one translation: {names}")
+    method, is_text = _TRANSLATIONS[chosen[0]]
+    options = Options(
+        translation=method,
+        filename="<stdin>" if input_ == "-" else input_,
+        version=bytecode_version,
+        implicit_module=not no_implicit_module,
+        allow_unregistered=allow_unregistered_dialect,
+        generic=generic or generic_form,
+        debuginfo=debuginfo,
+        warn_hints=warn_hints,
+        error_hints=error_hints,
+    )
+    data = cli.read_input(input_)
+    parts: list[Any] = [cli.decode_text(data)] if is_text else [data]
+    if is_text and split_input_file:
+        parts = cli.split_input(parts[0])
+    if verify_diagnostics is not None:
+        _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
+        return
+    outputs = [_translate(options, part) for part in parts]
+    if None in outputs:
+        raise cli.Failed
+    if len(outputs) > 1 and isinstance(outputs[0], bytes):
+        raise cli.ToolError("error: several modules do not fit into one bytecode file: use one part per file")
+    cli.write_output(output, outputs[0] if len(outputs) == 1 else f"{cli.SPLIT_MARKER}\n".join(outputs))
+
+
+def _translate(options: Options, part: Any) -> bytes | str | None:
+    """The translation of one part; None when it failed, with its errors printed."""
+    from libtile.errors import LibtileError
+
+    translator = Translator(options)
+    method: Callable[[Any], bytes | str] = getattr(translator, options.translation)
+    source = part.split("\n") if isinstance(part, str) else None
+    try:
+        result = method(part)
+    except LibtileError as error:
+        cli.report(translator.warnings, source)
+        click.echo(_render(error, options, source), err=True)
+        return None
+    cli.report(translator.warnings, source)
+    return result
+
+
+def _render(error: Exception, options: Options, source: list[str] | None) -> str:
+    from libtile.bytecode import BytecodeError
+
+    if isinstance(error, BytecodeError) and error.offset is not None:
+        return f"{options.filename}: {error}"
+    return cli.render_error(error, source)  # type: ignore[arg-type]
+
+
+def _check_diagnostics(options: Options, parts: list[Any], only_expected: bool) -> None:
+    """`--verify-diagnostics`: the run succeeds when each part's diagnostics are those that its comments announce."""
+    from libtile.tools import expected_diagnostics
+
+    good = True
+    for part in parts:
+        text = part if isinstance(part, str) else ""
+        problems = expected_diagnostics.check(text, options.filename, _diagnostics(options, part), only_expected)
+        cli.report(problems, text.split("\n"))
+        good = good and not problems
+    if not good:
+        raise cli.Failed
+
+
+def _diagnostics(options: Options, part: Any) -> list[Diagnostic]:
+    from libtile.bytecode import BytecodeError
+    from libtile.diagnostics import DiagnosticError, error
+    from libtile.errors import LibtileError
+
+    translator = Translator(options)
+    try:
+        getattr(translator, options.translation)(part)
+    except DiagnosticError as failure:
+        return [*translator.warnings, *failure.diagnostics]
+    except LibtileError as failure:
+        message = failure.message if isinstance(failure, BytecodeError) else str(failure)
+        return [*translator.warnings, error(None, message)]
+    return translator.warnings
+
+
+def main() -> None:
+    """The tool's entry point."""
+    cli.run(command)
+
+
+if __name__ == "__main__":
+    main()
