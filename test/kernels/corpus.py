@@ -25,6 +25,7 @@ import os
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +53,7 @@ from kernels.refused import REFUSED as _refused  # noqa: E402
 
 __all__ = [
     "KERNELS", "REFUSED", "VERSIONS", "Case", "Kernel", "Problem", "Tolerance",
-    "case", "check_case", "export", "mismatch", "select", "snapshot",
+    "case", "check_case", "export", "export_together", "mismatch", "select", "snapshot",
 ]  # fmt: skip
 
 MODULES = (
@@ -70,6 +71,8 @@ MODULES = (
     "misc",
     "applications",
 )
+
+_CONVENTIONS = {1: CallingConvention.cutile_python_v1, 2: CallingConvention.cutile_python_v2}
 
 KERNELS: dict[str, Kernel] = {}
 for _module_name in MODULES:
@@ -116,16 +119,29 @@ def _export(name: str, version: str, gpu_code: str) -> bytes:
 
 def run_frontend(kernel: Kernel, version: str, gpu_code: str) -> bytes:
     """`export` without its cache."""
-    convention = {1: CallingConvention.cutile_python_v1, 2: CallingConvention.cutile_python_v2}
-    signature = KernelSignature(kernel.parameters, convention[kernel.calling_convention](), symbol=kernel.name)
+    return export_together([kernel], version, gpu_code)
+
+
+def export_together(kernels: Sequence[Kernel], version: str, gpu_code: str) -> bytes:
+    """One file with an entry for each of several kernels that are made from the same Python function.
+
+    ValueError if they are not.
+    """
+    function, options = kernels[0].function._annotated_function, kernels[0].function._compiler_options
+    if any(kernel.function is not kernels[0].function for kernel in kernels):
+        raise ValueError("the kernels come from different Python functions")
+    signatures = [
+        KernelSignature(kernel.parameters, _CONVENTIONS[kernel.calling_convention](), symbol=kernel.name)
+        for kernel in kernels
+    ]
     with warnings.catch_warnings(), portable_file_names():
         warnings.filterwarnings("ignore", message="num_worker_warps is ignored")
         if version == "13.5":
             result = compile_tile(
-                kernel.function._annotated_function,
-                [signature],
+                function,
+                signatures,
                 sm_arch=gpu_code,
-                compiler_options=kernel.function._compiler_options,
+                compiler_options=options,
                 return_bytecode=True,
                 return_cubin=False,
                 bytecode_version=BytecodeVersion.V_13_5,
@@ -133,8 +149,8 @@ def run_frontend(kernel: Kernel, version: str, gpu_code: str) -> bytes:
             return bytes(result.bytecode or b"")
         output = io.BytesIO()
         export_kernel(
-            kernel.function,
-            [signature],
+            kernels[0].function,
+            signatures,
             output,
             gpu_code=gpu_code,
             output_format="tileir_bytecode",

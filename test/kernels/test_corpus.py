@@ -56,6 +56,19 @@ def test_an_export_comes_back_from_the_cache_unchanged() -> None:
     assert corpus.export(kernel, "13.3") == corpus.run_frontend(kernel, "13.3", kernel.gpu_code)
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize("version", corpus.VERSIONS)
+def test_one_file_holds_several_entries(version: str) -> None:
+    kernels = [kernel for name, kernel in corpus.KERNELS.items() if name.startswith("integer_arithmetic_")]
+    text = oracle.run_tileirdisasm(corpus.export_together(kernels, version, "sm_90"))
+    assert re.findall(r"entry @(\w+)\(", text) == [kernel.name for kernel in kernels]
+
+
+def test_kernels_of_different_functions_do_not_go_into_one_file() -> None:
+    with pytest.raises(ValueError, match="different Python functions"):
+        corpus.export_together([corpus.KERNELS["gemm"], corpus.KERNELS["softmax"]], "13.3", "sm_90")
+
+
 @pytest.mark.parametrize("name", LAUNCHED)
 def test_expected_values_fit_the_arguments(name: str) -> None:
     case = corpus.case(corpus.KERNELS[name], seed=1)
