@@ -186,6 +186,7 @@ class _Builder:
             record.get("plain", False),
             record.get("testing", False),
             record.get("doc", ""),
+            record.get("summary", ""),
             {c.keyword: c for c in cases},
             {c.value: c for c in cases},
         )

@@ -182,6 +182,8 @@ class EnumSpec:
     plain: bool
     testing: bool
     doc: str
+    summary: str = ""
+    """How diagnostics name the enum; empty when they list its numbers."""
     by_keyword: dict[str, EnumCase] = field(default_factory=dict, compare=False, repr=False)
     by_value: dict[int, EnumCase] = field(default_factory=dict, compare=False, repr=False)
 

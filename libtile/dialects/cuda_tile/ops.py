@@ -50,7 +50,7 @@ class CudaTileOp(Operation):
     """
 
     spec: ClassVar[OpSpec]
-    traits: ClassVar[OpTraits] = OpTraits(())
+    traits: ClassVar[OpTraits] = OpTraits(lambda: ())
 
     def segment_sizes(self) -> tuple[int, ...]:
         """Number of operands in each declared group. ValueError when the operands do not fit the declaration."""

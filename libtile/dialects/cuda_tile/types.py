@@ -76,19 +76,22 @@ class CudaTileType(Data[Any], TypeAttribute):
 
     mnemonic: ClassVar[str]
 
-    def body(self, short: bool) -> str:
-        """The text between the angle brackets, without them; empty for a type without parameters."""
+    def body(self) -> str:
+        """The text between the angle brackets, without them; empty for a type without parameters.
+
+        Types nested in a dialect type have no prefix.
+        """
         raise TypeError(f"{type(self).__name__} has no textual body")  # every subclass has one
 
     def text(self, short: bool = True) -> str:
-        body = self.body(short)
+        body = self.body()
         return ("" if short else "!cuda_tile.") + self.mnemonic + (f"<{body}>" if body else "")
 
     def __str__(self) -> str:
         return self.text(short=False)
 
     def print_parameter(self, printer: Printer) -> None:
-        body = self.body(short=True)
+        body = self.body()
         if body:
             printer.print_string(f"<{body}>")
 
@@ -145,8 +148,8 @@ class PointerType(CudaTileType):
     def ptr_attr(self) -> str | None:
         return self.data[1]
 
-    def body(self, short: bool) -> str:
-        return type_text(self.pointee, short) + (f", <{self.ptr_attr}>" if self.ptr_attr is not None else "")
+    def body(self) -> str:
+        return type_text(self.pointee) + (f", <{self.ptr_attr}>" if self.ptr_attr is not None else "")
 
 
 @irdl_attr_definition
@@ -175,8 +178,8 @@ class TileType(CudaTileType):
     def num_elements(self) -> int:
         return prod(self.data[0])
 
-    def body(self, short: bool) -> str:
-        return "".join(f"{d}x" for d in self.shape) + type_text(self.element_type, short)
+    def body(self) -> str:
+        return "".join(f"{d}x" for d in self.shape) + type_text(self.element_type)
 
 
 @irdl_attr_definition
@@ -211,8 +214,8 @@ class TensorViewType(CudaTileType):
     def rank(self) -> int:
         return len(self.data[1])
 
-    def body(self, short: bool) -> str:
-        text = "".join(f"{_dims([d], '')}x" for d in self.shape) + type_text(self.element_type, short)
+    def body(self) -> str:
+        text = "".join(f"{_dims([d], '')}x" for d in self.shape) + type_text(self.element_type)
         if self.strides:
             text += f", strides=[{_dims(self.strides, ',')}]"
         if self.ptr_attr is not None:
@@ -245,10 +248,10 @@ class TileViewType(CudaTileType):
         """The type of a tile that a load through this view yields."""
         return TileType(self.tile_shape, self.tensor_view.element_type)
 
-    def _common_body(self, middle: str, short: bool, tail: str) -> str:
+    def _common_body(self, middle: str, tail: str) -> str:
         padding = f"padding_value = {self.padding_value}, " if self.padding_value is not None else ""
         tile = "x".join(map(str, self.tile_shape))
-        return f"tile=({tile}), {middle}{padding}{self.tensor_view.text(short)}{tail}"
+        return f"tile=({tile}), {middle}{padding}{self.tensor_view.text()}{tail}"
 
 
 def _dim_map_tail(dim_map: Sequence[int]) -> str:
@@ -287,8 +290,8 @@ class PartitionViewType(TileViewType):
     def padding_value(self) -> str | None:
         return self.data[3]
 
-    def body(self, short: bool) -> str:
-        return self._common_body("", short, _dim_map_tail(self.dim_map))
+    def body(self) -> str:
+        return self._common_body("", _dim_map_tail(self.dim_map))
 
 
 @irdl_attr_definition
@@ -328,9 +331,9 @@ class StridedViewType(TileViewType):
     def padding_value(self) -> str | None:
         return self.data[4]
 
-    def body(self, short: bool) -> str:
+    def body(self) -> str:
         strides = f"traversal_strides=[{','.join(map(str, self.traversal_strides))}], "
-        return self._common_body(strides, short, _dim_map_tail(self.dim_map))
+        return self._common_body(strides, _dim_map_tail(self.dim_map))
 
 
 @irdl_attr_definition
@@ -361,8 +364,8 @@ class GatherScatterViewType(TileViewType):
     def padding_value(self) -> str | None:
         return self.data[3]
 
-    def body(self, short: bool) -> str:
-        return self._common_body("", short, f", sparse_dim={self.sparse_dim}")
+    def body(self) -> str:
+        return self._common_body("", f", sparse_dim={self.sparse_dim}")
 
 
 @irdl_attr_definition
@@ -375,7 +378,7 @@ class TokenType(CudaTileType):
     def __init__(self, data: None = None):
         super().__init__(())
 
-    def body(self, short: bool) -> str:
+    def body(self) -> str:
         return ""
 
 
@@ -395,15 +398,15 @@ class TestEvolvedType(CudaTileType):
     ):
         super().__init__((base_type, new_type, optional_attr, optional_type))
 
-    def body(self, short: bool) -> str:
+    def body(self) -> str:
         base, new, attr, type_ = self.data
-        parts = [type_text(base, short)]
+        parts = [type_text(base)]
         if new != i32:
-            parts.append(type_text(new, short))
+            parts.append(type_text(new))
         if attr is not None:
             parts.append(f"<{attr}>")
         if type_ is not None:
-            parts.append(type_text(type_, short))
+            parts.append(type_text(type_))
         return ", ".join(parts)
 
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What an attribute of each declared kind may be, and how diagnostics describe the kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
+from xdsl.ir import Attribute
+
+from libtile.dialects.cuda_tile.attributes import (
+    PREDICATES,
+    DenseElementsAttr,
+    EnumAttr,
+    OptimizationHintsAttr,
+    TestValueAttr,
+)
+from libtile.dialects.cuda_tile.types import i1, i32, i64
+from libtile.spec import Spec
+from libtile.spec.model import EnumSpec
+
+Predicate = Callable[[Attribute], bool]
+
+
+def _integer(type_: Attribute, nonnegative: bool = False) -> Predicate:
+    def check(attr: Attribute) -> bool:
+        return isinstance(attr, IntegerAttr) and attr.type == type_ and not (nonnegative and attr.value.data < 0)
+
+    return check
+
+
+def _instance(*classes: type[Attribute]) -> Predicate:
+    return lambda attr: isinstance(attr, classes)
+
+
+def _dense_array(type_: Attribute) -> Predicate:
+    return lambda attr: isinstance(attr, DenseArrayBase) and attr.elt_type == type_
+
+
+def _flat_symbol(attr: Attribute) -> bool:
+    return isinstance(attr, SymbolRefAttr) and not attr.nested_references.data
+
+
+def _dictionaries(attr: Attribute) -> bool:
+    return isinstance(attr, ArrayAttr) and all(isinstance(a, DictionaryAttr) for a in attr.data)
+
+
+_KINDS: dict[str, tuple[Predicate, str]] = {
+    "unit": (_instance(UnitAttr), "unit attribute"),
+    "i64": (_integer(i64), "64-bit signless integer attribute"),
+    "i32": (_integer(i32), "32-bit signless integer attribute"),
+    "i64_nonneg": (_integer(i64, True), "64-bit signless integer attribute whose minimum value is 0"),
+    "i32_nonneg": (_integer(i32, True), "32-bit signless integer attribute whose value is non-negative"),
+    "bool": (_integer(i1), "bool attribute"),
+    "string": (_instance(StringAttr), "string attribute"),
+    "symbol_name": (_instance(StringAttr), "string attribute"),
+    "symbol_ref": (_flat_symbol, "flat symbol reference attribute"),
+    "function_type": (_instance(FunctionType), "type attribute of function type"),
+    "array": (_instance(ArrayAttr), "array attribute"),
+    "dict_array": (_dictionaries, "Array of dictionary attributes"),
+    "dense": (
+        _instance(DenseElementsAttr),
+        "An Attribute containing a dense multi-dimensional array of values",
+    ),
+    "i32_array": (_dense_array(i32), "i32 dense array attribute"),
+    "bool_array": (_dense_array(i1), "i1 dense array attribute"),
+    "hints": (_instance(OptimizationHintsAttr), ""),
+    "predicate": (_instance(*PREDICATES), "AssumePredicateAttrInterface instance"),
+    "test_value": (_instance(TestValueAttr), ""),
+}
+
+
+def _enum(spec: EnumSpec) -> tuple[Predicate, str]:
+    cases = f"allowed 32-bit signless integer cases: {', '.join(str(c.value) for c in spec.cases)}"
+    return (lambda attr: isinstance(attr, EnumAttr) and attr.enum == spec.name), spec.summary or cases
+
+
+def attribute_kind(kind: str, spec: Spec) -> tuple[Predicate, str]:
+    """The predicate of a declared kind (or enum) and the wording of its diagnostic; KeyError for an unknown kind."""
+    return _enum(spec.enums[kind]) if kind in spec.enums else _KINDS[kind]

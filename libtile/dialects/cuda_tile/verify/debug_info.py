@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Rules about debug scopes of locations.
+
+1. A function that has a scope has a subprogram.
+2. The subprogram's linkage name is the function's name.
+3. Ops of a function without a scope have none.
+4. Ops of a function have its subprogram.
+5. Globals have no scope.
+6. A function's location is not a call site.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import CallSiteLoc, FusedLoc, NameLoc
+from xdsl.ir import Attribute, Operation
+
+from libtile.dialects.cuda_tile.attributes import DILexicalBlockAttr, DILocAttr, DISubprogramAttr
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
+
+
+def debug_location(location: Attribute) -> DILocAttr | None:
+    """The location with a debug scope that `location` is or leads to: that of the caller, of the first fused one."""
+    pending = [location]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, DILocAttr):
+            return current
+        if isinstance(current, CallSiteLoc):
+            pending.append(current.caller)
+        elif isinstance(current, NameLoc):
+            pending.append(current.location)
+        elif isinstance(current, FusedLoc):
+            pending.extend(reversed(current.locations.data))
+    return None
+
+
+def subprogram_of(scope: Attribute) -> DISubprogramAttr | None:
+    """The subprogram that a local scope is in."""
+    while isinstance(scope, DILexicalBlockAttr):
+        scope = scope.scope
+    return scope if isinstance(scope, DISubprogramAttr) else None
+
+
+def verify_function_scope(op: CudaTileOp) -> None:
+    """Rules 1, 2 and 6."""
+    if isinstance(op.location, CallSiteLoc):
+        fail(
+            op,
+            f"invalid function debug info location: {_location_text(op.location)}. "
+            "Function location must not be a CallSiteLoc.",
+        )
+    location = debug_location(op.location)
+    if location is None:
+        return
+    scope, name = location.scope, op.attribute_value("sym_name")
+    if not isinstance(scope, DISubprogramAttr):
+        fail(
+            op,
+            f"invalid function debug info scope: {scope}. "
+            "Function location must have cuda_tile.di_subprogram debug info scope.",
+        )
+    if scope.linkage_name != name:
+        fail(
+            op,
+            f"invalid function debug info scope: {scope}. Function name \"{name}\" does not match "
+            f"subprogram scope linkage name \"{scope.linkage_name}\".",
+        )
+
+
+def _location_text(location: Attribute) -> str:
+    from libtile.dialects.cuda_tile.attribute_text import location_text
+
+    return location_text(location)
+
+
+def verify_body_scopes(op: CudaTileOp) -> None:
+    """Rules 3 and 4; the function itself is one of the ops."""
+    location = debug_location(op.location)
+    expected = subprogram_of(location.scope) if location is not None else None
+    checked: dict[int, DISubprogramAttr | None] = {}  # by the scope's identity
+    for inner in op.walk():
+        _check_scope(inner, expected, checked)
+
+
+def _check_scope(op: Operation, expected: DISubprogramAttr | None, checked: dict[int, DISubprogramAttr | None]) -> None:
+    location = debug_location(op.location)
+    if location is None:
+        return
+    # Many ops share few scopes: each is followed to its subprogram once.
+    key = id(location.scope)
+    if key not in checked:
+        checked[key] = subprogram_of(location.scope)
+    found = checked[key]
+    if found is None or found is expected or found == expected:
+        return
+    if expected is None:
+        fail(
+            op,
+            f"invalid operation debug info scope: {found}. "
+            "Operation has debug info scope, but function debug info scope is undefined.",
+        )
+    fail_plain(
+        op,
+        f"invalid operation debug info scope: {found}. "
+        f"Operation debug info scope does not match function debug info scope: {expected}.",
+    )
+
+
+def verify_module_scopes(module: CudaTileOp) -> None:
+    """Rule 5."""
+    block = module.regions[0].first_block
+    for op in block.ops if block is not None else ():
+        if isinstance(op, CudaTileOp) and op.spec.has_trait("function"):
+            continue
+        location = debug_location(op.location)
+        if location is not None:
+            fail(op, f"invalid operation debug info scope: {location}. Global variables must not have scope.")

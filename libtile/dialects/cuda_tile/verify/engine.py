@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Walks the IR in source order and runs the checks of each op. No recursion: nesting may be deep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.diagnostics import Diagnostic
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.verify import (  # noqa: F401  # importing a family registers its rules
+    aggregates,
+    arithmetic,
+    assumptions,
+    control_flow,
+    conversions,
+    functions,
+    memory,
+    mma,
+    multimem,
+    tiles,
+    views,
+)
+from libtile.dialects.cuda_tile.verify.declared import checks_of
+from libtile.dialects.cuda_tile.verify.report import REGION_RULES, RULES, Report, Violation
+from libtile.dialects.cuda_tile.verify.scopes import Scopes
+from libtile.dialects.cuda_tile.verify.structure import (
+    check_block_end,
+    check_block_start,
+    check_regions,
+    has_graph_region,
+    is_isolated,
+)
+from libtile.dialects.cuda_tile.verify.symbols import check_symbol_use, symbols_of
+from libtile.dialects.cuda_tile.verify.traits import is_symbol_table
+
+
+def verify(op: Operation, *, warn_hints: bool = False, error_hints: bool = False) -> list[Diagnostic]:
+    """Check `op` and all ops below it; the diagnostics come in the order of the ops in the source.
+
+    `warn_hints` reports optimization hints that no target knows (a warning), `error_hints` makes these errors too.
+    Ops of other dialects are checked for structure and use of values, and by their own verifier if they have one.
+    """
+    walk = _Walk(Report(warn_hints, error_hints))
+    walk.run(op)
+    return walk.report.diagnostics()
+
+
+@dataclass(slots=True)
+class _Op:
+    """An op with regions on the stack."""
+
+    op: Operation
+    position: int = -1
+    errors: int = 0
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block on the stack, and the op of it that comes next."""
+
+    block: Block
+    next: Operation | None
+
+
+@dataclass(slots=True)
+class _Walk:
+    report: Report
+    scopes: Scopes = field(default_factory=Scopes)
+    count: int = 0
+    symbol_users: list[list[tuple[int, CudaTileOp]]] = field(default_factory=list)
+
+    def run(self, root: Operation) -> None:
+        """Visit every op: entrance, blocks of its regions, exit. The stack holds what is still to be done."""
+        stack: list[_Op | _Block] = [_Op(root)]
+        while stack:
+            item = stack[-1]
+            if isinstance(item, _Block):
+                self._continue_block(item, stack)
+            elif item.position < 0:
+                self._enter(item, stack)
+            else:
+                stack.pop()
+                self._leave(item)
+
+    def _continue_block(self, item: _Block, stack: list[_Op | _Block]) -> None:
+        """Go on in a block up to its end or to the next op with regions."""
+        op = item.next
+        while op is not None:
+            item.next = op.next_op
+            if op.regions:
+                stack.append(_Op(op))
+                return
+            self._visit(op)
+            self._define_results(op)
+            op = item.next
+        stack.pop()
+        self._attempt(check_block_end, item.block)
+        self.scopes.leave_block(item.block)
+
+    def _visit(self, op: Operation) -> None:
+        self.count += 1
+        self.report.position = self.count
+        try:
+            self._check(op)
+            if op.regions:
+                check_regions(op)
+            self.scopes.check_operands(op)
+        except Violation as violation:
+            self.report.record(violation)
+
+    def _enter(self, item: _Op, stack: list[_Op | _Block]) -> None:
+        op = item.op
+        item.errors = self.report.errors
+        self._visit(op)
+        item.position = self.count
+        if is_isolated(op):
+            self.scopes.enter_isolated()
+        if is_symbol_table(op):
+            self.symbol_users.append([])
+        blocks = [block for region in op.regions for block in region.blocks]
+        stack.extend(_Block(block, block.first_op) for block in reversed(blocks))
+        graph = has_graph_region(op)
+        for block in blocks:
+            self._attempt(check_block_start, block)
+            for arg in block.args:
+                self.scopes.define(arg)
+            if graph:
+                for inner in block.ops:
+                    self._define_results(inner)
+
+    def _leave(self, item: _Op) -> None:
+        op = item.op
+        self.report.position = item.position
+        if is_isolated(op):
+            self.scopes.leave_isolated()
+        if self.report.errors == item.errors:
+            self._attempt(self._check_regions_of, op)
+        if is_symbol_table(op):
+            self._check_symbols(op)
+        self._define_results(op)
+
+    def _define_results(self, op: Operation) -> None:
+        for result in op.results:
+            self.scopes.define(result)
+
+    def _check(self, op: Operation) -> None:
+        if not isinstance(op, CudaTileOp):
+            _check_foreign(op)
+            return
+        spec = op.spec
+        checks = checks_of(spec)
+        for check in checks.entrance:
+            check(op)
+        rule = RULES.get(spec.name)
+        if rule is not None:
+            rule(op, self.report)
+        if checks.uses_symbols and self.symbol_users:
+            self.symbol_users[-1].append((self.count, op))
+
+    def _check_regions_of(self, op: Operation) -> None:
+        if not isinstance(op, CudaTileOp):
+            return
+        for check in checks_of(op.spec).exit:
+            check(op)
+        rule = REGION_RULES.get(op.spec.name)
+        if rule is not None:
+            rule(op, self.report)
+
+    def _check_symbols(self, table: Operation) -> None:
+        users = self.symbol_users.pop()
+        try:
+            symbols = symbols_of(table)
+        except Violation as violation:
+            self.report.record(violation)
+            return
+        for position, user in users:
+            self.report.position = position
+            self._attempt(check_symbol_use, user, symbols)
+
+    def _attempt(self, check: Callable[..., None], *arguments: object) -> None:
+        try:
+            check(*arguments)
+        except Violation as violation:
+            self.report.record(violation)
+
+
+def _check_foreign(op: Operation) -> None:
+    """Run the verifier that another dialect's op has."""
+    try:
+        op.verify_()
+    except VerifyException as exception:
+        raise Violation(op, f"'{op.name}' op {exception}") from exception

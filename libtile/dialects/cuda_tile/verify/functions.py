@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Rules of modules and kernels (Tile IR specification, section Operations: module, entry)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import FunctionType
+
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.cuda_tile.verify.debug_info import verify_body_scopes, verify_function_scope, verify_module_scopes
+from libtile.dialects.cuda_tile.verify.hints import verify_hints
+from libtile.dialects.cuda_tile.verify.report import Report, fail, region_rule, rule
+
+
+@rule("module")
+def module(op: CudaTileOp, report: Report) -> None:
+    verify_module_scopes(op)
+
+
+@rule("entry")
+def entry(op: CudaTileOp, report: Report) -> None:
+    type_ = cast(FunctionType, op.properties["function_type"])
+    if type_.outputs.data:
+        fail(op, "entry op must not return values")
+    if any(isinstance(t, TileType) and t.rank for t in type_.inputs.data):
+        fail(op, "entry op must have scalar types (rank 0 !cuda_tile.tile)")
+    verify_function_scope(op)
+    verify_hints(op, report)
+
+
+@region_rule("entry")
+def entry_body(op: CudaTileOp, report: Report) -> None:
+    verify_body_scopes(op)
