@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import colorsys
 from html import escape
 
 from libtile.layouts.linear import LANE, OFFSET, REGISTER, WARP, LinearLayout
@@ -24,14 +25,11 @@ def _grid(layout: LinearLayout) -> tuple[int, int]:
     return rows, columns
 
 
-def _label(place: dict[str, int], copies: int) -> str:
+def _label(place: dict[str, int], copies: int, several_warps: bool) -> str:
     if OFFSET in place:
         return str(place[OFFSET])
-    label = ""
-    if place.get(WARP) is not None and len(place) > 2:
-        label += f"w{place.get(WARP, 0)} "
-    label += f"t{place.get(LANE, 0)}:{place.get(REGISTER, 0)}"
-    return label + ("*" if copies > 1 else "")
+    warp = f"w{place[WARP]} " if several_warps else ""
+    return f"{warp}t{place.get(LANE, 0)}:{place.get(REGISTER, 0)}" + ("*" if copies > 1 else "")
 
 
 def cells(layout: LinearLayout) -> list[list[tuple[str, int, int]]]:
@@ -44,7 +42,7 @@ def cells(layout: LinearLayout) -> list[list[tuple[str, int, int]]]:
             row = row * size + value
         place = places[0]
         key = place[OFFSET] if OFFSET in place else place.get(LANE, 0) + 32 * place.get(WARP, 0)
-        grid[row][index[-1]] = (_label(place, len(places)), key, len(places))
+        grid[row][index[-1]] = (_label(place, len(places), layout.in_size(WARP) > 1), key, len(places))
     return grid
 
 
@@ -52,7 +50,9 @@ def _color(key: int, is_offset: bool) -> str:
     if key < 0:
         return "#ffffff"
     hue = _HUES[key % len(_HUES)] if not is_offset else (key * 360 // 32) % 360
-    return f"hsl({hue}, 65%, {82 - 12 * (key // len(_HUES) % 2)}%)"
+    lightness = 0.84 - 0.12 * (key // len(_HUES) % 2) if not is_offset else 0.8
+    red, green, blue = colorsys.hls_to_rgb(hue / 360, lightness, 0.65)
+    return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 
 
 def svg(layout: LinearLayout, title: str = "") -> str:
@@ -81,7 +81,7 @@ def svg(layout: LinearLayout, title: str = "") -> str:
         out.append(f'<text x="{left - 6}" y="{y + 14}" text-anchor="end" fill="#666">{r}</text>')
         for c, (label, key, _) in enumerate(row):
             x = left + c * width
-            color = _color(key // 1 if not is_offset else key % 32, is_offset)
+            color = _color(key % 32 if is_offset else key, is_offset)
             out.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{color}" stroke="#888"/>')
             out.append(f'<text x="{x + width / 2}" y="{y + 14}" text-anchor="middle">{escape(label)}</text>')
     out.append("</svg>")
