@@ -38,6 +38,7 @@ from libtile.dialects.cuda_tile.bridge_values import (
     attribute_from_bytecode,
     attribute_to_bytecode,
     dense_from_bytecode,
+    dense_to_bytecode,
     hints_from_bytecode,
     hints_to_bytecode,
 )
@@ -339,7 +340,7 @@ class _ToBytecode:
         assert isinstance(value, ir.DenseElementsAttr)
         return bc.Global(
             op.attribute_value("sym_name"),
-            bc.Dense(self._type(value.type), value.raw),
+            dense_to_bytecode(value, self._type),
             op.attribute_value("alignment"),
             op.attribute_value("constant"),
             op.attribute_value("symbol_visibility"),

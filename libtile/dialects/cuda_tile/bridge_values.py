@@ -167,10 +167,53 @@ def hints_from_bytecode(
 
 
 def dense_from_bytecode(attr: bc.Dense, convert_type: Callable[[bc.Type], Any]) -> ir.DenseElementsAttr:
+    """A tile constant; equal elements become a splat. InvalidError when the data does not fit the type."""
     type_ = convert_type(attr.type)
-    if not isinstance(type_, types.TileType):
+    if not isinstance(type_, types.TileType) or type_.element_type not in types.NUMBER_NAMES:
         raise InvalidError(f"expect Cuda Tile integer or float type but got: {types.type_text(type_)}")
-    return ir.DenseElementsAttr(type_, attr.data)
+    count, name = type_.num_elements, types.NUMBER_NAMES[type_.element_type]
+    raw = _unpacked(attr.data, count, name)
+    width = ir.element_storage_bytes(type_.element_type)
+    if len(raw) not in (width, width * count):
+        raise InvalidError("failed to validate buffer size and format")
+    if len(raw) > width and raw == raw[:width] * count:
+        raw = raw[:width]
+    return ir.DenseElementsAttr(type_, raw)
+
+
+def dense_to_bytecode(attr: ir.DenseElementsAttr, convert_type: Callable[[Attribute], bc.Type]) -> bc.Dense:
+    """The bytecode's form of a tile constant."""
+    data = attr.raw
+    if attr.type.element_type == types.i1:
+        if attr.is_splat:
+            data = b"\xff" if data[0] & 1 else b"\x00"
+        else:
+            digits = bytes(48 + (byte & 1) for byte in reversed(data))
+            data = int(digits, 2).to_bytes((len(data) + 7) // 8, "little")
+    elif attr.type.element_type == types.NUMBER_TYPES["tf32"]:
+        data = b"".join(data[i : i + 3] for i in range(0, len(data), 4))
+    return bc.Dense(convert_type(attr.type), data)
+
+
+_BITS = [bytes(byte >> bit & 1 for bit in range(8)) for byte in range(256)]
+
+
+def _unpacked(data: bytes, count: int, name: str) -> bytes:
+    """The dialect's form of a constant's bytes.
+
+    In the file, i1 takes a bit per element, the first in the lowest bit, or one byte that is not zero for a splat of
+    more than 8 elements; tf32 takes 3 bytes, of which 19 bits count; f4E2M1FN the lower half of a byte.
+    """
+    if name == "i1":
+        if len(data) == 1 and count > 8:
+            return b"\1" if data != b"\0" else b"\0"
+        return b"".join(map(_BITS.__getitem__, data))[:count] if len(data) == (count + 7) // 8 else b""
+    if name == "tf32":
+        words = (int.from_bytes(data[i : i + 3], "little") & 0x7FFFF for i in range(0, len(data), 3))
+        return b"".join(word.to_bytes(4, "little") for word in words) if len(data) % 3 == 0 else b""
+    if name == "f4E2M1FN":
+        return bytes(byte & 0xF for byte in data)
+    return data
 
 
 class UnsupportedAttribute(ValueError):
@@ -189,7 +232,7 @@ def attribute_to_bytecode(attr: Attribute, convert_type: Callable[[Attribute], b
         case StringAttr():
             return bc.String(attr.data)
         case ir.DenseElementsAttr():
-            return bc.Dense(convert_type(attr.type), attr.raw)
+            return dense_to_bytecode(attr, convert_type)
         case ir.DivByAttr():
             return bc.DivBy(attr.divisor, attr.every, attr.along)
         case ir.SameElementsAttr():
