@@ -101,7 +101,7 @@ class WriteContext:
         self._constant_index: dict[tuple[Type, bytes], int] = {}
         self._unique: dict[bytes, int] = {}
         self.debug: dict[DebugInfo, int] = {}
-        self.string_list: list[str] = []
+        self.string_list: list[bytes] = []
         self.type_list: list[Type] = []
         self.debug_list: list[DebugInfo] = []
         if base is not None:
@@ -111,7 +111,7 @@ class WriteContext:
         """Keep the file's entries in their places. A type that the version lacks has none: its first use reports it."""
         for text in base.strings:
             self.strings.setdefault(text, len(self.string_list))
-            self.string_list.append(text)
+            self.string_list.append(text.encode("utf-8", "surrogateescape"))
         for type_ in base.types:
             if self._has(type_):
                 self.types.setdefault(type_, len(self.type_list))
@@ -135,8 +135,14 @@ class WriteContext:
     def string_index(self, text: str) -> int:
         index = self.strings.get(text)
         if index is None:
+            if type(text) is not str:
+                raise InvalidError(f"{text!r} is not a string")
+            try:
+                encoded = text.encode("utf-8", "surrogateescape")
+            except UnicodeEncodeError as error:
+                raise InvalidError(f"{text!r} cannot be encoded: {error.reason}") from None
             index = self.strings[text] = len(self.string_list)
-            self.string_list.append(text)
+            self.string_list.append(encoded)
         return index
 
     def type_index(self, type_: Type) -> int:

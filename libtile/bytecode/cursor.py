@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from libtile.bytecode.errors import Fault, MalformedError
+from libtile.bytecode.errors import Fault, InvalidError, MalformedError
 from libtile.bytecode.limits import VARINT_BYTES
 
 MASK64 = (1 << 64) - 1
@@ -85,9 +85,12 @@ def put(out: bytearray, value: int) -> None:
 
 
 def put_int_array(out: bytearray, values: tuple[int, ...], width: int) -> None:
-    """Append a counted array; struct.error when a value does not fit in `width` bytes."""
+    """Append a counted array of signed integers of `width` bytes; InvalidError when a value does not fit."""
     put(out, len(values))
-    out += struct.pack(f"<{len(values)}{_PACK[width, False]}", *values)
+    try:
+        out += struct.pack(f"<{len(values)}{_PACK[width, False]}", *values)
+    except struct.error as error:
+        raise InvalidError(f"an array of {8 * width}-bit integers cannot be encoded: {error}") from None
 
 
 def pack_unsigned(values: list[int], width: int) -> bytes:

@@ -122,8 +122,7 @@ class _FileWriter:
             out = bytearray()
             put(out, self.ctx.string_index(producer))
             payloads[SectionId.PRODUCER] = bytes(out)
-        strings = [s.encode("utf-8", "surrogateescape") for s in self.ctx.string_list]
-        payloads[SectionId.STRING] = C.build_table(C.STRINGS, strings)
+        payloads[SectionId.STRING] = C.build_table(C.STRINGS, self.ctx.string_list)
         return self._assemble(payloads)
 
     def _assemble(self, payloads: dict[SectionId, bytes]) -> bytes:
@@ -180,6 +179,8 @@ class _FileWriter:
             put(out, ctx.string_index(variable.name))
             put(out, ctx.type_index(variable.value.type))
             put(out, ctx.constant_index(variable.value))
+            if not 0 <= variable.alignment < 1 << 64:
+                raise InvalidError(f"global `{variable.name}` has the alignment {variable.alignment}")
             put(out, variable.alignment)
             if extended:
                 case = self.spec.enums["SymbolVisibility"].by_keyword.get(variable.visibility)

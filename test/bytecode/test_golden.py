@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Files of the frontend's writer, in every version: read and written again, they are the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bytecode.samples import dump
+from libtile import bytecode
+from libtile.bytecode.model import Module, OptimizationHints
+
+pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
+
+from kernels import corpus
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"))
+VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
+
+
+def exports(kernel: Any) -> list[tuple[str, bytes]]:
+    """The kernel's file in each version that the frontend offers for it."""
+    first = tuple(map(int, kernel.min_version.split(".")))
+    return [(v, corpus.export(kernel, v)) for v in VERSIONS if tuple(map(int, v.split("."))) >= first]
+
+
+def fresh(data: bytes) -> Module:
+    """The module without its file's table order and layout."""
+    module = bytecode.read(data, lazy=False)
+    module.tables = module.layout = None
+    return module
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_example_is_written_as_it_was_read(path: Path) -> None:
+    data = path.read_bytes()
+    assert bytecode.write(bytecode.read(data, lazy=False)) == data
+
+
+@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+def test_kernel_is_written_as_it_was_read(kernel: Any) -> None:
+    for version, data in exports(kernel):
+        assert bytecode.write(bytecode.read(data)) == data, f"{version}, bodies copied"
+        assert bytecode.write(bytecode.read(data, lazy=False)) == data, f"{version}, bodies decoded"
+
+
+@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+def test_kernel_upgrades_to_every_later_version(kernel: Any) -> None:
+    version, data = exports(kernel)[0]
+    program = dump(bytecode.read(data))
+    for later in VERSIONS[VERSIONS.index(version) :]:
+        upgraded = bytecode.migrate(data, later)
+        assert dump(bytecode.read(upgraded)) == program
+        assert bytecode.migrate(upgraded, version) == data, f"{version} -> {later} -> {version}"
+
+
+@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+def test_kernel_downgrades_to_the_same_program_or_names_what_is_missing(kernel: Any) -> None:
+    data = exports(kernel)[-1][1]
+    for older in VERSIONS:
+        try:
+            downgraded = bytecode.migrate(data, older, hint_architecture=kernel.gpu_code)
+        except bytecode.MigrationError as error:
+            assert error.feature and str(error.required or error.target) in str(error)
+            continue
+        architecture = kernel.gpu_code if older in ("13.1", "13.2") else "default"
+        assert dump(bytecode.read(downgraded)) == dump(with_hints_for(bytecode.read(data), architecture)), older
+
+
+def with_hints_for(module: Module, architecture: str) -> Module:
+    """The module with its hints for `default` under the name that an older version needs."""
+
+    def renamed(hints: OptimizationHints) -> OptimizationHints:
+        items = [i for i in hints.items if i[0] != "default" or hints.get(architecture) is None or architecture == i[0]]
+        return OptimizationHints(tuple((architecture if n == "default" else n, v) for n, v in items))
+
+    for function in module.functions:
+        function.hints = renamed(function.hints or OptimizationHints())
+    for operation in module.operations():
+        if "optimization_hints" in operation.attributes:
+            operation.attributes["optimization_hints"] = renamed(operation.attributes["optimization_hints"])
+    return module
+
+
+@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+def test_kernel_written_in_the_reference_order_is_the_same_program(kernel: Any) -> None:
+    for version, data in exports(kernel):
+        module = fresh(data)
+        again = bytecode.write(module, version)
+        assert dump(bytecode.read(again)) == dump(module)
+        assert bytecode.write(bytecode.read(again, lazy=False)) == again

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The reference disassembler reads what the writer makes, and sees the same program after each migration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oracle
+import pytest
+
+from libtile import bytecode
+
+pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
+
+from kernels import corpus
+
+from bytecode.test_golden import VERSIONS, exports, fresh
+
+pytestmark = pytest.mark.oracle
+
+# One kernel in eight by default: a process per file and version takes its time.
+SAMPLE = list(corpus.KERNELS.values())[::8]
+
+
+def check(kernel: Any) -> None:
+    data = exports(kernel)[-1][1]
+    text = oracle.run_tileirdisasm(data)
+    assert oracle.run_tileirdisasm(bytecode.write(fresh(data), "13.5")) == text
+    for version in VERSIONS:
+        try:
+            migrated = bytecode.migrate(data, version)
+        except bytecode.MigrationError:
+            continue
+        assert oracle.run_tileirdisasm(migrated) == text, version
+
+
+@pytest.mark.parametrize("kernel", SAMPLE, ids=lambda k: k.name)
+def test_reference_reads_each_version(kernel: Any) -> None:
+    oracle.require_tool("tileirdisasm")
+    check(kernel)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+def test_reference_reads_each_version_of_every_kernel(kernel: Any) -> None:
+    oracle.require_tool("tileirdisasm")
+    check(kernel)
