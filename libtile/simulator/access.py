@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loads and stores of a group of threads, in every state space, with the checks of memory accesses.
+
+All addresses of one instruction are handled as one numpy computation. The common case of a check is one gather of shadow
+flags; what exactly is wrong is only worked out when that gather shows something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .ir import Instruction
+from .memory import (
+    ALLOCATED,
+    CLUSTER_SHIFT,
+    GLOBAL_BASE,
+    PENDING,
+    READ_ONLY,
+    READY,
+    WINDOW_SHIFT,
+    Arena,
+)
+from .races import RaceDetector
+from .types import DTYPES
+
+if TYPE_CHECKING:
+    from .group import ThreadGroup
+    from .machine import Machine
+
+_EXPECT = {
+    1: np.uint8(READY),
+    2: np.uint16(READY * 0x0101),
+    4: np.uint32(READY * 0x01010101),
+    8: np.uint64(READY * 0x0101010101010101),
+}
+_SPACE_OF_WINDOW = {1: "shared", 2: "local", 3: "param", 4: "const", GLOBAL_BASE >> WINDOW_SHIFT: "global"}
+
+
+@dataclass(slots=True)
+class AccessInfo:
+    """What is static about a memory instruction. `code` is the element's numpy code, `vector` its count."""
+
+    instruction: Instruction
+    space: str
+    code: str
+    vector: int = 1
+    strong: bool = False
+    semantics: str = "weak"
+
+    @property
+    def element(self) -> int:
+        return int(DTYPES[self.code].itemsize)
+
+    @property
+    def size(self) -> int:
+        return self.element * self.vector
+
+
+class Access:
+    """Memory access; mixed into Machine."""
+
+    def init_access(self: Machine) -> None:  # type: ignore[misc]
+        self.races = RaceDetector(self) if self.full else None
+        self.arenas: dict[str, Arena] = {
+            "global": self.global_arena,
+            "shared": self.shared_arena,
+            "local": self.local_arena,
+            "const": self.const_arena,
+            "param": self.param_arena,
+        }
+
+    # -- addresses
+
+    def locate(self: Machine, info: Any, space: str, addr: np.ndarray, threads: np.ndarray, size: int) -> tuple[Arena, np.ndarray]:  # type: ignore[misc]
+        """Arena and byte offsets (int64) of addresses in a state space. Faults outside the space's window."""
+        if space == "global":
+            arena = self.global_arena
+            off = (addr - np.uint64(GLOBAL_BASE)).view(np.int64)
+            limit = arena.size
+        elif space == "shared":
+            arena = self.shared_arena
+            off = addr.astype(np.int64)
+            if int(off.max()) >> CLUSTER_SHIFT:
+                return arena, self._cluster_offsets(info, off, threads, size)
+            self._limit(info, off, self.shared_stride, size, threads, addr, "shared")
+            return arena, off + self.shared_base[threads]
+        elif space == "local":
+            off = addr.astype(np.int64)
+            self._limit(info, off, self.local_stride, size, threads, addr, "local")
+            return self.local_arena, off + self.local_base[threads]
+        else:
+            arena = self.arenas[space]
+            off = addr.astype(np.int64)
+            limit = arena.size
+        self._limit(info, off, limit, size, threads, addr, space)
+        return arena, off
+
+    def _limit(self: Machine, info: Any, off: np.ndarray, limit: int, size: int, threads: np.ndarray, addr: np.ndarray, space: str) -> None:  # type: ignore[misc]
+        # One unsigned maximum finds both ends.
+        if int(off.view(np.uint64).max()) + size <= limit:
+            return
+        bad = (off < 0) | (off + size > limit)
+        value = int(addr[bad][0])
+        if space == "global" and value >> WINDOW_SHIFT in (0, 0xFFFFFF):
+            small = value < 4096
+            self.fault(
+                "null-access" if small else "out-of-bounds",
+                f"{'null pointer: ' if small else ''}address 0x{value:x} is not in any {space} allocation",
+                info.instruction,
+                threads[bad],
+            )
+        detail = ""
+        if space == "shared":
+            detail = f"; the CTA has {self.shared_size} bytes of shared memory"
+        elif space == "local":
+            detail = f"; the thread has {self.local_stride} bytes of local memory"
+        self.fault("out-of-bounds", f"address 0x{value:x} is outside {space} memory{detail}", info.instruction, threads[bad])
+
+    def _cluster_offsets(self: Machine, info: Any, off: np.ndarray, threads: np.ndarray, size: int) -> np.ndarray:  # type: ignore[misc]
+        """Offsets of shared::cluster addresses, which name a CTA of the cluster in their upper bits."""
+        rank = (off >> CLUSTER_SHIFT) - 1
+        inner = off & ((1 << CLUSTER_SHIFT) - 1)
+        rank = np.where(rank < 0, self.cluster_rank[threads], rank)
+        bad = (rank >= self.cluster_size) | (inner + size > self.shared_stride)
+        if bad.any():
+            value = int(off[bad][0])
+            self.fault("out-of-bounds", f"0x{value:x} is not a shared memory address of this cluster", info.instruction, threads[bad])
+        slot = self.cta_of[threads] - self.cluster_rank[threads] + rank
+        if self.check:
+            dead = ~self.alive.reshape(len(self.ctas), -1).any(axis=1)[slot]
+            if dead.any():
+                self.fault("out-of-bounds", "shared memory of a CTA of the cluster that has exited", info.instruction, threads[dead])
+        return inner + slot * self.shared_stride
+
+    def generic_space(self: Machine, info: Any, addr: np.ndarray, threads: np.ndarray) -> tuple[str | None, np.ndarray]:  # type: ignore[misc]
+        """The one space that generic addresses point to and the addresses in it; (None, windows) when they differ."""
+        window = addr >> np.uint64(WINDOW_SHIFT)
+        first = int(window[0])
+        if not (window == window[0]).all():
+            return None, window
+        if first == GLOBAL_BASE >> WINDOW_SHIFT:
+            return "global", addr
+        space = _SPACE_OF_WINDOW.get(first)
+        if space is None:
+            # Not in any window: the global space says what is wrong with it.
+            return "global", addr
+        return space, addr & np.uint64((1 << WINDOW_SHIFT) - 1)
+
+    # -- loads
+
+    def load(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> Any:  # type: ignore[misc]
+        """Load for the threads of g where `mask`; [n], or [vector, n] for a vector load."""
+        if mask is not None:
+            chosen = np.flatnonzero(mask)
+            shape = (info.vector, g.n) if info.vector > 1 else (g.n,)
+            out = np.zeros(shape, dtype=DTYPES[info.code])
+            if len(chosen):
+                out[..., chosen] = self.load_at(info, addr[chosen], g.threads[chosen])
+            return out
+        return self.load_at(info, addr, g.threads)
+
+    def load_at(self: Machine, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+        """Load at one address per thread of `threads`."""
+        if addr.dtype != np.uint64:
+            addr = addr.view(np.uint32).astype(np.uint64)
+        space = info.space
+        if space == "generic":
+            found, local = self.generic_space(info, addr, threads)
+            if found is None:
+                return self._load_mixed(info, addr, threads, local)
+            space, addr = found, local
+        size = info.size
+        arena, off = self.locate(info, space, addr, threads, size)
+        index = self._index(info, arena, off, size, threads, addr)
+        if self.check and space != "local":
+            self._check_load(info, space, arena, off, index, threads)
+        return arena.views[info.code][index]
+
+    def _load_mixed(self: Machine, info: AccessInfo, addr: np.ndarray, threads: np.ndarray, window: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+        shape = (info.vector, len(addr)) if info.vector > 1 else (len(addr),)
+        out = np.zeros(shape, dtype=DTYPES[info.code])
+        for value in np.unique(window):
+            part = np.flatnonzero(window == value)
+            out[..., part] = self.load_at(info, addr[part], threads[part])
+        return out
+
+    def _index(self: Machine, info: AccessInfo, arena: Arena, off: np.ndarray, size: int, threads: np.ndarray, addr: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+        """Element indices of an access, after the alignment check; [n] or [vector, n]."""
+        if size > 1 and int(np.bitwise_or.reduce(off)) & (size - 1):
+            bad = (off & (size - 1)) != 0
+            self.fault("misaligned", f"address 0x{int(addr[bad][0]):x} is not a multiple of {size}", info.instruction, threads[bad])
+        element = info.element
+        index = off >> (element.bit_length() - 1) if element > 1 else off
+        if info.vector > 1:
+            index = index[None, :] + np.arange(info.vector)[:, None]
+        return index
+
+    def _check_load(self: Machine, info: AccessInfo, space: str, arena: Arena, off: np.ndarray, index: np.ndarray, threads: np.ndarray) -> None:  # type: ignore[misc]
+        element = info.element
+        flags = arena.flag_views[element][index]
+        if self.full:
+            if not (flags == _EXPECT[element]).all():
+                self._diagnose(info, arena, off, threads, writing=False)
+            if space == "shared":
+                if self.races is not None:
+                    self.races.read(info, off, info.size, threads)
+                self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
+            elif space == "global":
+                self.counters.global_access(off, info.size, threads, info.instruction)
+        elif not (flags & _EXPECT[element] & ~(_EXPECT[element] >> 1)).all():
+            self._diagnose(info, arena, off, threads, writing=False)
+
+    # -- stores
+
+    def store(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, values: Any, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        """Store `values` ([n], or a tuple of [n] for a vector) where `mask`."""
+        if info.vector > 1:
+            values = np.stack(values)
+        if mask is not None:
+            chosen = np.flatnonzero(mask)
+            if len(chosen):
+                self.store_at(info, addr[chosen], values[..., chosen], g.threads[chosen])
+            return
+        self.store_at(info, addr, values, g.threads)
+
+    def store_at(self: Machine, info: AccessInfo, addr: np.ndarray, values: np.ndarray, threads: np.ndarray) -> None:  # type: ignore[misc]
+        if addr.dtype != np.uint64:
+            addr = addr.view(np.uint32).astype(np.uint64)
+        space = info.space
+        if space == "generic":
+            found, local = self.generic_space(info, addr, threads)
+            if found is None:
+                for value in np.unique(local):
+                    part = np.flatnonzero(local == value)
+                    self.store_at(info, addr[part], values[..., part], threads[part])
+                return
+            space, addr = found, local
+        size = info.size
+        arena, off = self.locate(info, space, addr, threads, size)
+        index = self._index(info, arena, off, size, threads, addr)
+        if self.check and space != "local":
+            self._check_store(info, space, arena, off, index, values, threads)
+        arena.views[info.code][index] = values
+
+    def _check_store(self: Machine, info: AccessInfo, space: str, arena: Arena, off: np.ndarray, index: np.ndarray, values: np.ndarray, threads: np.ndarray) -> None:  # type: ignore[misc]
+        element = info.element
+        view = arena.flag_views[element]
+        flags = view[index]
+        expect = _EXPECT[element]
+        if not (flags == expect).all():
+            allocated = expect & ~(expect >> 1)
+            ones = allocated // allocated.dtype.type(ALLOCATED)
+            wrong = (flags & allocated) != allocated
+            blocked = (flags & (ones * allocated.dtype.type(READ_ONLY | PENDING))) != 0
+            if wrong.any() or (blocked.any()):
+                self._diagnose(info, arena, off, threads, writing=True)
+            view[index] = flags | expect
+        if self.full:
+            if space == "shared":
+                if self.races is not None:
+                    self.races.write(info, off, info.size, threads, values)
+                self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
+            elif space == "global":
+                self.counters.global_access(off, info.size, threads, info.instruction)
+
+    # -- what is wrong
+
+    def _diagnose(self: Machine, info: Any, arena: Arena, off: np.ndarray, threads: np.ndarray, *, writing: bool) -> None:  # type: ignore[misc]
+        """Find the first thread whose bytes are not fine and raise the fault that says why."""
+        size = info.size
+        flags = arena.flags[off[:, None] + np.arange(size)]
+        verb = "write" if writing else "read"
+        tests = [
+            ((flags & ALLOCATED) == 0, "out-of-bounds"),
+            ((flags & PENDING) != 0, "async"),
+            ((flags & READ_ONLY) != 0, "read-only") if writing else None,
+            ((flags & 2) == 0, "uninitialized") if not writing and self.full else None,
+        ]
+        for test in tests:
+            if test is None or not test[0].any():
+                continue
+            bad = test[0].any(axis=1)
+            row = int(np.flatnonzero(bad)[0])
+            at = int(off[row])
+            kind, where = arena.describe(at, size)
+            if test[1] != "out-of-bounds":
+                kind = test[1]
+            text = {
+                "async": f"{verb} of bytes that an asynchronous copy has not completed: {where}",
+                "read-only": f"write to read-only memory: {where}",
+                "uninitialized": f"read of {size} bytes that nothing has written: {where}",
+            }.get(kind, f"{size}-byte {verb} at 0x{arena.base + at:x} in {arena.name} memory: {where}")
+            self.fault(kind or "out-of-bounds", text, info.instruction, threads[bad])

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Asynchronous work: copies that complete later than they are issued, and the events that tell of it.
+
+Nothing asynchronous is visible before it must be: a `cp.async` lands when its group is waited for, and a bulk copy when no
+thread can go on without it. Until then its destination bytes are marked, and touching them is a fault. Every unit of work is
+a `Job`; new engines (tensor copies, tensor cores that run on their own) add jobs with their own `finish`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .access import AccessInfo
+from .ir import Instruction
+from .memory import PENDING, READY
+
+if TYPE_CHECKING:
+    from .group import ThreadGroup
+    from .machine import Machine
+
+
+@dataclass
+class Job:
+    """Something under way. `finish()` makes its effects visible and signals who waits for it."""
+
+    name: str
+    instruction: Instruction
+    finish: Callable[[], None]
+
+
+@dataclass
+class CopyBatch:
+    """cp.async of a group: destination offsets, source bytes [n, size], the group number of each thread."""
+
+    info: AccessInfo
+    threads: np.ndarray
+    offsets: np.ndarray
+    data: np.ndarray
+    number: np.ndarray
+    done: np.ndarray
+
+
+class AsyncEngine:
+    """Asynchronous copies and queued jobs; mixed into Machine."""
+
+    def init_async(self: Machine) -> None:  # type: ignore[misc]
+        self.jobs: deque[Job] = deque()
+        self.copies: list[CopyBatch] = []
+        self.copy_group = np.zeros(self.thread_count, dtype=np.int64)
+
+    # -- cp.async
+
+    def copy_async(self: Machine, info: AccessInfo, source: AccessInfo, g: ThreadGroup, dst: np.ndarray, src: np.ndarray, src_size: np.ndarray | None, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        """Issue one cp.async: read the source now, mark the destination, deliver when its group completes.
+
+        `src_size` [n] is how many bytes come from the source; the rest of the destination becomes zero.
+        """
+        chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
+        if len(chosen) == 0:
+            return
+        threads = g.threads[chosen]
+        dst, src = dst[chosen], src[chosen]
+        size = info.size
+        data = np.zeros((len(chosen), size), dtype=np.uint8)
+        wanted = np.full(len(chosen), size) if src_size is None else src_size[chosen].astype(np.int64)
+        if int(wanted.max()) > size:
+            self.fault("illegal-instruction", f"cp.async src-size {int(wanted.max())} is above cp-size {size}", info.instruction, threads[wanted > size])
+        whole = np.flatnonzero(wanted == size)
+        if len(whole):
+            loaded = self.load_at(source, src[whole], threads[whole])
+            data[whole] = np.ascontiguousarray(loaded.T).view(np.uint8).reshape(len(whole), size)
+        for k in np.flatnonzero((wanted > 0) & (wanted < size)).tolist():
+            one = AccessInfo(info.instruction, source.space, "u1")
+            span = src[k] + np.arange(int(wanted[k]), dtype=np.uint64)
+            data[k, : int(wanted[k])] = self.load_at(one, span, np.repeat(threads[k], int(wanted[k])))
+        self._deliver_later(info, threads, dst, data)
+
+    def _deliver_later(self: Machine, info: AccessInfo, threads: np.ndarray, dst: np.ndarray, data: np.ndarray) -> None:  # type: ignore[misc]
+        space = info.space
+        if dst.dtype != np.uint64:
+            dst = dst.view(np.uint32).astype(np.uint64)
+        if space == "generic":
+            found, dst = self.generic_space(info, dst, threads)
+            if found != "shared":
+                self.fault("illegal-instruction", "the destination of cp.async is not shared memory", info.instruction, threads)
+        arena, off = self.locate(info, "shared", dst, threads, info.size)
+        index = self._index(info, arena, off, info.size, threads, dst)
+        if self.check:
+            self._check_store(info, "shared", arena, off, index, self._as_elements(info, data), threads)
+        spots = off[:, None] + np.arange(info.size)
+        arena.flags[spots] |= PENDING
+        number = self.copy_group[threads].copy()
+        self.copies.append(CopyBatch(info, threads.copy(), off, data, number, np.zeros(len(threads), dtype=bool)))
+
+    @staticmethod
+    def _as_elements(info: AccessInfo, data: np.ndarray) -> np.ndarray:
+        """[n, size] bytes as the [vector, n] elements that a store of `info` would have."""
+        elements = data.view(info_dtype(info))
+        return elements.T if info.vector > 1 else elements[:, 0]
+
+    def copy_commit(self: Machine, g: ThreadGroup, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        self.copy_group[g.threads if mask is None else g.threads[mask]] += 1
+
+    def copy_wait(self: Machine, g: ThreadGroup, keep: int | None, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        """Complete each thread's groups but the newest `keep` committed ones; None completes everything."""
+        threads = g.threads if mask is None else g.threads[mask]
+        limit = np.full(self.thread_count, -1, dtype=np.int64)
+        limit[threads] = (1 << 60) if keep is None else self.copy_group[threads] - keep
+        self._complete_copies(limit)
+
+    def _complete_copies(self: Machine, limit: np.ndarray) -> None:  # type: ignore[misc]
+        """Deliver the copies of every thread t whose group number is below limit[t]."""
+        remaining = []
+        for batch in self.copies:
+            ready = ~batch.done & (batch.number < limit[batch.threads])
+            if ready.any():
+                arena = self.shared_arena
+                spots = batch.offsets[ready][:, None] + np.arange(batch.info.size)
+                arena.data[spots] = batch.data[ready]
+                arena.flags[spots] = READY
+                batch.done |= ready
+            if not batch.done.all():
+                remaining.append(batch)
+        self.copies = remaining
+
+    # -- jobs
+
+    def submit(self: Machine, job: Job) -> None:  # type: ignore[misc]
+        """Queue work that completes later, in order."""
+        self.jobs.append(job)
+
+    def advance_async(self: Machine) -> bool:  # type: ignore[misc]
+        """Complete the oldest job; False when there is none."""
+        if not self.jobs:
+            return False
+        self.jobs.popleft().finish()
+        return True
+
+    def finish_async(self: Machine) -> None:  # type: ignore[misc]
+        """All threads have exited: what is under way still completes."""
+        while self.advance_async():
+            pass
+        self._complete_copies(np.full(self.thread_count, 1 << 60, dtype=np.int64))
+
+    def describe_async(self: Machine) -> str:  # type: ignore[misc]
+        return "; " + "; ".join(m.describe() for m in self.mbarriers.values() if m.waiting) if any(
+            m.waiting for m in self.mbarriers.values()
+        ) else ""
+
+    def waiting_async(self: Machine, threads: np.ndarray) -> tuple[Instruction | None, np.ndarray]:  # type: ignore[misc]
+        """An instruction and threads to blame when everything waits for mbarriers."""
+        for barrier in self.mbarriers.values():
+            for ids, _, ins, *_ in barrier.waiting:
+                return ins, ids
+        return None, threads
+
+
+def info_dtype(info: AccessInfo) -> Any:
+    from .types import DTYPES
+
+    return DTYPES[info.code]

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a run did: instructions by kind, memory traffic, bank conflicts, barriers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .ir import Instruction
+
+
+@dataclass
+class Counters:
+    """Totals of a launch. Memory numbers are only gathered with checks="full".
+
+    `instructions` counts executed warp instructions by full name. A global request is one instruction of one warp; its sectors
+    are the distinct 32-byte pieces that it touches. A shared wavefront is one pass over the 32 banks of 4 bytes;
+    `bank_conflicts` counts the passes beyond those that the access width makes necessary.
+    """
+
+    instructions: Counter[str] = field(default_factory=Counter)
+    warp_instructions: int = 0
+    thread_instructions: int = 0
+    global_requests: int = 0
+    global_sectors: int = 0
+    shared_requests: int = 0
+    shared_wavefronts: int = 0
+    bank_conflicts: int = 0
+    conflicts_by_line: Counter[int] = field(default_factory=Counter)
+    sectors_by_line: Counter[int] = field(default_factory=Counter)
+    requests_by_line: Counter[int] = field(default_factory=Counter)
+    barriers: int = 0
+    ctas: int = 0
+
+    def add(self, other: Counters) -> None:
+        """Add the counts of another part of the same launch."""
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            if isinstance(mine, Counter):
+                mine.update(value)
+            else:
+                setattr(self, name, mine + value)
+
+    def global_access(self, offsets: np.ndarray, size: int, threads: np.ndarray, ins: Instruction) -> None:
+        """Count requests and 32-byte sectors of one global access of a group."""
+        warp = threads >> 5
+        first = (offsets >> 5) + (warp << 40)
+        if size > 1 and int(((offsets & 31) + size).max()) > 32:
+            pieces = [first + k for k in range((size + 31) // 32)]
+            first = np.concatenate(pieces)
+        ordered = np.sort(first)
+        sectors = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+        requests = 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))
+        self.global_sectors += sectors
+        self.global_requests += requests
+        self.sectors_by_line[ins.line] += sectors
+        self.requests_by_line[ins.line] += requests
+
+    def shared(self, offsets: np.ndarray, size: int, threads: np.ndarray, ins: Instruction) -> None:
+        """Count bank conflicts of one shared access.
+
+        Words of the same address broadcast. 8-byte accesses go in half warps and 16-byte ones in quarter warps, as a warp's access
+        that covers every bank once more per phase needs a pass per phase anyway.
+        """
+        warp = threads >> 5
+        lanes = threads & 31
+        phases = max(1, size // 4)
+        phase = lanes // (32 // phases) if phases > 1 else 0
+        part = warp * 8 + phase
+        words = offsets >> 2
+        if phases > 1:
+            words = (words[:, None] + np.arange(phases)).ravel()
+            part = np.repeat(part, phases)
+        ordered = np.sort(words + (part << 32))
+        keep = np.empty(len(ordered), dtype=bool)
+        keep[0] = True
+        np.not_equal(ordered[1:], ordered[:-1], out=keep[1:])
+        unique = ordered[keep]
+        slots = (unique >> 32) * 32 + (unique & 31)
+        low = int(slots[0])
+        depth = np.bincount(slots - (low & ~31))
+        pad = -len(depth) % 32
+        worst = np.pad(depth, (0, pad)).reshape(-1, 32).max(axis=1)
+        wavefronts = int(worst.sum())
+        conflicts = wavefronts - int(np.count_nonzero(worst))
+        self.shared_requests += 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))
+        self.shared_wavefronts += wavefronts
+        if conflicts:
+            self.bank_conflicts += conflicts
+            self.conflicts_by_line[ins.line] += conflicts
+
+    def summary(self, top: int = 12) -> str:
+        """A table for people."""
+        lines = [
+            f"CTAs                     {self.ctas:>14,}",
+            f"warp instructions        {self.warp_instructions:>14,}",
+            f"thread instructions      {self.thread_instructions:>14,}",
+        ]
+        if self.warp_instructions:
+            share = self.thread_instructions / (32 * self.warp_instructions)
+            lines.append(f"active lanes per warp    {32 * share:>14.1f}")
+        lines.append(f"barriers                 {self.barriers:>14,}")
+        if self.global_requests:
+            lines += [
+                f"global requests          {self.global_requests:>14,}",
+                f"global sectors           {self.global_sectors:>14,}",
+                f"  sectors per request    {self.global_sectors / self.global_requests:>14.2f}",
+            ]
+        if self.shared_requests:
+            lines += [
+                f"shared requests          {self.shared_requests:>14,}",
+                f"shared wavefronts        {self.shared_wavefronts:>14,}",
+                f"  bank conflicts         {self.bank_conflicts:>14,}",
+            ]
+        for line, count in self.conflicts_by_line.most_common(5):
+            lines.append(f"    PTX line {line:<6}      {count:>14,} conflicts")
+        lines.append("instructions")
+        for name, count in self.instructions.most_common(top):
+            lines.append(f"  {name:<32} {count:>14,}")
+        rest = len(self.instructions) - top
+        if rest > 0:
+            lines.append(f"  ... and {rest} more kinds")
+        return "\n".join(lines)

@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`run_ptx`: place arguments in simulated memory, run the grid, and bring the results back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .counters import Counters
+from .errors import LaunchError
+from .ir import Function, Module, Parameter, Variable
+from .launch_state import LaunchState, TraceCallback
+from .memory import (
+    CONST_WINDOW,
+    FUNCTION_WINDOW,
+    GLOBAL_BASE,
+    READ_ONLY,
+    READY,
+    SHARED_WINDOW,
+    Arena,
+    align_up,
+)
+from .parser import parse_ptx
+from .program import Program
+
+Dim3 = Sequence[int] | int
+
+RED_ZONE = 256
+HEAP_SIZE = 8 << 20
+DEFAULT_INSTRUCTION_LIMIT = 10**9
+RESIDENT_THREADS = 4096
+RECURSION_STACK = 16 << 10
+MAX_BLOCK = 1024
+MAX_SHARED = 228 << 10
+
+
+@dataclass
+class RunResult:
+    """What a launch printed and did. Array arguments hold the memory contents after it."""
+
+    output: str
+    counters: Counters
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+    def summary(self) -> str:
+        """Counters as a table for people."""
+        return self.counters.summary()
+
+
+@dataclass(frozen=True)
+class Uninitialized:
+    """Wraps an array argument whose contents the kernel must write before it reads them."""
+
+    array: np.ndarray
+
+
+@dataclass
+class _Buffer:
+    """Host arrays that share memory, and the allocation that stands for them."""
+
+    start: int
+    end: int
+    arrays: list[np.ndarray] = field(default_factory=list)
+    offset: int = 0
+    ready: bool = True
+    name: str = ""
+
+
+def run_ptx(
+    ptx: str | Module,
+    entry: str,
+    *,
+    grid: Dim3 = (1, 1, 1),
+    block: Dim3 = (1, 1, 1),
+    args: Sequence[Any] = (),
+    cluster: Dim3 = (1, 1, 1),
+    dynamic_shared: int = 0,
+    checks: str = "full",
+    order: int | None = None,
+    trace: TraceCallback | None = None,
+    processes: int = 1,
+    max_instructions: int | None = None,
+) -> RunResult:
+    """Run one kernel of a PTX module on the CPU.
+
+    `args` are the entry's parameters in order: a C-contiguous numpy array for a pointer (it is the memory, and is modified in place), a Python
+    number or numpy scalar for a scalar, bytes for a by-value structure. `checks` is "full" (bounds, alignment, initialisation, races,
+    memory counters), "basic" (bounds and alignment) or "off". `order` is None for the converged schedule or a seed for a random
+    one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each instruction of each warp. `processes` runs
+    CTAs in that many processes. Raises PtxError, LaunchError or SimulationFault; after a fault the arrays hold what memory held.
+    """
+    if checks not in ("full", "basic", "off"):
+        raise LaunchError(f"checks is {checks!r}; it must be full, basic or off")
+    module = parse_ptx(ptx) if isinstance(ptx, str) else ptx
+    key = (order is not None, trace is not None)
+    program = module.cache.get(key)
+    if program is None:
+        program = module.cache[key] = Program(module, fine=order is not None, trace=trace is not None)
+    function = _entry(module, entry)
+    dims = _Dims(function, _dim3(grid, "grid"), _dim3(block, "block"), _dim3(cluster, "cluster"))
+    if not 0 <= dynamic_shared <= MAX_SHARED - program.static_shared:
+        raise LaunchError(f"{dynamic_shared} bytes of dynamic shared memory do not fit")
+    memory = _Memory(program, function, args, share=processes > 1)
+    code = program.code(entry)
+    launch = LaunchState(
+        program=program,
+        entry_code=code,
+        grid=dims.grid,
+        block=dims.block,
+        cluster=dims.cluster,
+        explicit_cluster=dims.explicit,
+        dynamic_shared=dynamic_shared,
+        checks=checks,
+        order=order,
+        trace=trace,
+        instruction_limit=max_instructions or DEFAULT_INSTRUCTION_LIMIT,
+        stack_size=_stack_size(program, entry),
+        max_call_depth=1000,
+        global_arena=memory.arena,
+        const_arena=memory.const,
+        param_arena=memory.params,
+        heap_start=memory.heap_start,
+        heap_end=memory.arena.size,
+    )
+    for unit in program.units:
+        unit.runs = unit.threads = unit.warps = 0
+    batches = _batches(dims, launch)
+    try:
+        if processes > 1 and len(batches) > 1:
+            from .parallel import run_batches
+
+            run_batches(launch, batches, processes)
+        else:
+            from .machine import Machine
+
+            for batch in batches:
+                Machine(launch, batch).run()
+            _collect(launch)
+    finally:
+        memory.write_back()
+    return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block)
+
+
+def _collect(launch: LaunchState) -> None:
+    """Turn the run counts of units into instruction counters."""
+    counters = launch.counters
+    counters.instructions.update(launch.program.counts())
+    for unit in launch.program.units:
+        length = len(unit.instructions) + (unit.terminator is not None)
+        counters.warp_instructions += unit.warps * length
+        counters.thread_instructions += unit.threads * length
+    counters.ctas = launch.grid[0] * launch.grid[1] * launch.grid[2]
+
+
+def _entry(module: Module, name: str) -> Function:
+    function = module.functions.get(name)
+    if function is None or not function.entry:
+        known = ", ".join(f.name for f in module.functions.values() if f.entry) or "none"
+        raise LaunchError(f"there is no entry {name}; the module has: {known}")
+    return function
+
+
+def _dim3(value: Dim3, name: str) -> tuple[int, int, int]:
+    items = [value] if isinstance(value, int | np.integer) else list(value)
+    if not 1 <= len(items) <= 3 or any(int(v) < 1 for v in items):
+        raise LaunchError(f"{name} {value!r} is not one to three positive numbers")
+    items = [int(v) for v in items] + [1] * (3 - len(items))
+    return items[0], items[1], items[2]
+
+
+class _Dims:
+    """Grid, block and cluster, checked against each other and the entry's directives."""
+
+    def __init__(
+        self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int]
+    ) -> None:
+        directives = function.directives
+        required = directives.get("reqntid")
+        if required:
+            wanted = tuple((list(required) + [1, 1])[:3])
+            if "language" in directives and block == (1, 1, 1):
+                # Tile IR kernels are launched with one "thread" per tile block.
+                block = wanted  # type: ignore[assignment]
+            if block != wanted and int(np.prod(block)) != int(np.prod(wanted)):
+                raise LaunchError(f"{function.name} needs a block of {wanted} (.reqntid), not {block}")
+        most = directives.get("maxntid")
+        if most and int(np.prod(block)) > int(np.prod(most)):
+            raise LaunchError(f"{function.name} allows {int(np.prod(most))} threads (.maxntid), not {block}")
+        if int(np.prod(block)) > MAX_BLOCK:
+            raise LaunchError(f"a block of {block} has more than {MAX_BLOCK} threads")
+        fixed = directives.get("reqnctapercluster")
+        if fixed and cluster == (1, 1, 1):
+            cluster = tuple((list(fixed) + [1, 1])[:3])  # type: ignore[assignment]
+        if any(g % c for g, c in zip(grid, cluster, strict=True)):
+            raise LaunchError(f"grid {grid} is not a multiple of cluster {cluster}")
+        self.explicit = cluster != (1, 1, 1) or "explicitcluster" in directives
+        self.grid, self.block, self.cluster = grid, block, cluster
+
+    def clusters(self) -> list[list[tuple[int, int, int]]]:
+        """CTA indices of each cluster, x fastest."""
+        cx, cy, cz = self.cluster
+        counts = [g // c for g, c in zip(self.grid, self.cluster, strict=True)]
+        inner = [(x, y, z) for z, y, x in itertools.product(range(cz), range(cy), range(cx))]
+        return [
+            [(X * cx + x, Y * cy + y, Z * cz + z) for x, y, z in inner]
+            for Z, Y, X in itertools.product(range(counts[2]), range(counts[1]), range(counts[0]))
+        ]
+
+
+def _batches(dims: _Dims, launch: LaunchState) -> list[list[tuple[int, int, int]]]:
+    """CTAs that are resident together: whole clusters, up to about RESIDENT_THREADS threads or 64 MiB of stack."""
+    clusters = dims.clusters()
+    threads = (int(np.prod(dims.block)) + 31) // 32 * 32 * len(clusters[0])
+    fit = min(RESIDENT_THREADS // threads, (64 << 20) // (threads * max(16, launch.stack_size)))
+    per = max(1, fit)
+    return [list(itertools.chain(*clusters[i : i + per])) for i in range(0, len(clusters), per)]
+
+
+def _stack_size(program: Program, entry: str) -> int:
+    """Bytes of local memory per thread: the deepest chain of frames, with room to recurse where calls are cyclic or indirect."""
+    best: dict[str, int] = {}
+    active: set[str] = set()
+    open_ended = False
+
+    def depth(name: str) -> int:
+        nonlocal open_ended
+        if name in active:
+            open_ended = True
+            return 0
+        if name in best:
+            return best[name]
+        function = program.module.functions.get(name)
+        if function is None or function.body is None:
+            return 0
+        active.add(name)
+        code = program.code(name)
+        deepest = 0
+        for site in code.sites.values():
+            if site.name is None:
+                open_ended = True
+            else:
+                deepest = max(deepest, depth(site.name))
+        active.discard(name)
+        best[name] = code.frame_size + deepest
+        return best[name]
+
+    size = depth(entry)
+    return align_up(size + (RECURSION_STACK if open_ended else 0), 16)
+
+
+class _Memory:
+    """Global, constant and parameter memory of a launch."""
+
+    def __init__(self, program: Program, function: Function, args: Sequence[Any], *, share: bool) -> None:
+        if len(args) != len(function.params):
+            raise LaunchError(f"{function.name} has {len(function.params)} parameters, got {len(args)} arguments")
+        self.program = program
+        self.buffers = _merge(args)
+        at = align_up(program.global_end - GLOBAL_BASE, 256) + RED_ZONE
+        for buffer in self.buffers:
+            buffer.offset = at = align_up(at, 256)
+            at += buffer.end - buffer.start + RED_ZONE
+        self.heap_start = align_up(at, 256)
+        uses_heap = "malloc" in program.module.functions
+        self.arena = Arena("global", GLOBAL_BASE, self.heap_start + (HEAP_SIZE if uses_heap else 0), share)
+        self.const = Arena("const", CONST_WINDOW, program.const_end - CONST_WINDOW)
+        for address, var in program.global_variables:
+            self._variable(self.arena, address - GLOBAL_BASE, var, READY)
+        for address, var in program.const_variables:
+            self._variable(self.const, address - CONST_WINDOW, var, READY | READ_ONLY)
+        for buffer in self.buffers:
+            self._place(buffer)
+        self.params = self._parameters(function, args)
+
+    def _variable(self, arena: Arena, offset: int, var: Variable, flags: int) -> None:
+        arena.allocate(offset, var.size, var.name, flags)
+        if var.init is not None:
+            arena.data[offset : offset + len(var.init)] = np.frombuffer(var.init, dtype=np.uint8)
+        for at, width, name, addend, generic, mask in var.relocations:
+            value = self._symbol(name, generic, var) + addend
+            if mask:
+                shift = (mask & -mask).bit_length() - 1
+                value = (value & mask) >> shift
+            raw = (value & ((1 << (8 * width)) - 1)).to_bytes(width, "little")
+            arena.data[offset + at : offset + at + width] = np.frombuffer(raw, dtype=np.uint8)
+
+    def _symbol(self, name: str, generic: bool, var: Variable) -> int:
+        program = self.program
+        if name in program.function_names:
+            return FUNCTION_WINDOW + 16 * program.function_names.index(name)
+        if name in program.shared_offsets:
+            return program.shared_offsets[name] + (SHARED_WINDOW if generic else 0)
+        if name in program.addresses:
+            target = program.module.variables[name]
+            base = program.addresses[name]
+            return base + (CONST_WINDOW if generic and target.space == "const" else 0)
+        raise LaunchError(f"the initialiser of {var.name} names {name}, which is not defined")
+
+    def _place(self, buffer: _Buffer) -> None:
+        flags = READY if buffer.ready else 1
+        self.arena.allocate(buffer.offset, buffer.end - buffer.start, buffer.name, flags)
+        for array in buffer.arrays:
+            at = buffer.offset + _address(array) - buffer.start
+            self.arena.data[at : at + array.nbytes] = array.reshape(-1).view(np.uint8)
+
+    def write_back(self) -> None:
+        """Copy the memory contents back into the argument arrays."""
+        for buffer in self.buffers:
+            for array in buffer.arrays:
+                if array.flags.writeable:
+                    at = buffer.offset + _address(array) - buffer.start
+                    array.reshape(-1).view(np.uint8)[:] = self.arena.data[at : at + array.nbytes]
+
+    def device_address(self, array: np.ndarray) -> int:
+        """Simulated address of an argument array."""
+        start = _address(array)
+        for buffer in self.buffers:
+            if buffer.start <= start < max(buffer.end, buffer.start + 1) and any(a is array for a in buffer.arrays):
+                return GLOBAL_BASE + buffer.offset + start - buffer.start
+        raise LaunchError("an array has no simulated address")
+
+    def _parameters(self, function: Function, args: Sequence[Any]) -> Arena:
+        offsets = self.program.parameter_offsets(function)
+        size = max((offsets[p.name] + p.size for p in function.params), default=0)
+        arena = Arena("param", 0, size)
+        for index, (param, value) in enumerate(zip(function.params, args, strict=True)):
+            raw = self._argument(index, param, value)
+            at = offsets[param.name]
+            arena.allocate(at, param.size, param.name, READY | READ_ONLY)
+            arena.data[at : at + len(raw)] = np.frombuffer(raw, dtype=np.uint8)
+        return arena
+
+    def _argument(self, index: int, param: Parameter, value: Any) -> bytes:
+        what = f"argument {index} ({param.name})"
+        if isinstance(value, Uninitialized):
+            value = value.array
+        if isinstance(value, np.ndarray):
+            if param.array or param.size != 8:
+                raise LaunchError(f"{what} is an array, but the parameter is not a pointer of 8 bytes")
+            return self.device_address(value).to_bytes(8, "little")
+        if isinstance(value, bytes | bytearray | memoryview):
+            raw = bytes(value)
+            if len(raw) != param.size:
+                raise LaunchError(f"{what} has {len(raw)} bytes, the parameter {param.size}")
+            return raw
+        if param.array:
+            raise LaunchError(f"{what} must be bytes of length {param.size}")
+        return _scalar(what, param, value)
+
+
+def _scalar(what: str, param: Parameter, value: Any) -> bytes:
+    """A number as the bytes of a parameter: by the parameter's type, or for .bN by the value's own."""
+    size = param.size
+    if isinstance(value, np.generic) and not isinstance(value, np.bool_):
+        if value.dtype.itemsize == size:
+            return value.tobytes()
+        value = value.item()
+    if isinstance(value, float):
+        if size not in (2, 4, 8) or param.type.kind in "us":
+            raise LaunchError(f"{what} is a float, but the parameter is .{param.type.name}")
+        if param.type.name == "bf16":
+            return np.array([value], dtype=np.float32).tobytes()[2:]
+        return np.array([value], dtype={2: np.float16, 4: np.float32, 8: np.float64}[size]).tobytes()
+    if isinstance(value, bool | np.bool_ | int):
+        number = int(value)
+        if param.type.kind == "f" and param.type.name in ("f16", "f32", "f64"):
+            return np.array([number], dtype=param.type.dtype).tobytes()
+        if not -(1 << (8 * size - 1)) <= number < 1 << (8 * size):
+            raise LaunchError(f"{what} is {number}, which does not fit in {size} bytes")
+        return (number & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+    raise LaunchError(f"{what} has type {type(value).__name__}; pass an array, a number or bytes")
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _merge(args: Sequence[Any]) -> list[_Buffer]:
+    """One buffer per set of overlapping array arguments, so that aliasing arguments alias in the kernel too."""
+    spans = []
+    for index, value in enumerate(args):
+        array = value.array if isinstance(value, Uninitialized) else value
+        if not isinstance(array, np.ndarray):
+            continue
+        if not array.flags.c_contiguous:
+            raise LaunchError(f"argument {index} is not C-contiguous")
+        start = _address(array)
+        spans.append((start, start + array.nbytes, index, array, not isinstance(value, Uninitialized)))
+    buffers: list[_Buffer] = []
+    for start, end, index, array, ready in sorted(spans, key=lambda s: (s[0], s[1])):
+        last = buffers[-1] if buffers else None
+        if last is not None and (start < last.end or any(a is array for a in last.arrays)):
+            last.end = max(last.end, end)
+            last.arrays.append(array)
+            last.ready = last.ready and ready
+            last.name += f" and {index}"
+        else:
+            buffers.append(_Buffer(start, end, [array], ready=ready, name=f"argument {index}"))
+    return buffers

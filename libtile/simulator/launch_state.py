@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What all machines of one launch share: configuration, global memory, the device heap and output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .counters import Counters
+from .ir import Instruction
+from .memory import GLOBAL_BASE, Arena, align_up
+from .program import Code, Program
+
+TraceCallback = Callable[[tuple[int, int, int], int, int, Instruction], None]
+
+
+@dataclass
+class LaunchState:
+    """One kernel launch. `order` is None for the converged schedule, else a seed."""
+
+    program: Program
+    entry_code: Code
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    explicit_cluster: bool
+    dynamic_shared: int
+    checks: str
+    order: int | None
+    trace: TraceCallback | None
+    instruction_limit: int
+    stack_size: int
+    max_call_depth: int
+    global_arena: Arena
+    const_arena: Arena
+    param_arena: Arena
+    heap_start: int
+    heap_end: int
+    lock: Any = None
+    counters: Counters = field(default_factory=Counters)
+    output: list[str] = field(default_factory=list)
+    heap_next: int = 0
+    param_cache: dict[tuple[int, str], Any] = field(default_factory=dict)
+
+    def param(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
+        """The value of an entry parameter, once per thread of a group of `count`."""
+        return np.full(count, self.param_arena.data[offset : offset + dtype.itemsize].view(dtype)[0])
+
+    # -- device heap
+
+    def heap_allocate(self, sizes: np.ndarray) -> np.ndarray:
+        """Addresses of new blocks, one per thread; 0 where the heap is full. Blocks start uninitialised."""
+        out = np.zeros(len(sizes), dtype=np.uint64)
+        at = max(self.heap_next, self.heap_start)
+        for k, size in enumerate(sizes.tolist()):
+            if at + size > self.heap_end:
+                continue
+            self.global_arena.allocate(at, size, f"malloc block {k}", 1)
+            out[k] = GLOBAL_BASE + at
+            at = align_up(at + size, 16) + 64
+        self.heap_next = at
+        return out
+
+    def heap_free(self, pointer: int) -> bool:
+        """Mark a block as freed; False when the pointer is not the start of a live block."""
+        offset = pointer - GLOBAL_BASE
+        for allocation in self.global_arena.allocations:
+            if allocation.offset == offset and offset >= self.heap_start and not allocation.freed:
+                allocation.freed = True
+                self.global_arena.flags[offset : offset + allocation.size] = 0
+                return True
+        return False

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The machine: the threads of one or more CTAs that are resident together, and the loop that runs them.
+
+Every thread has its own program counter (as on Volta and later), kept as a key that sorts by call depth and then by unit number.
+The loop takes the threads with the smallest key, all at once, whatever warp or CTA they are in, and runs their unit as one numpy
+computation; `Scheduler` has the rules for threads that must wait. With a seed, one random warp at a time runs instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .access import Access
+from .async_engine import AsyncEngine
+from .atomics import Atomics
+from .barriers import Barriers
+from .calls import Calls
+from .cfg import BARRIER, BRANCH, CALL, EXIT, FALL, RET, SLEEP, SWITCH, TRYWAIT, Unit
+from .errors import SimulationFault
+from .group import ThreadGroup
+from .ir import Instruction
+from .launch_state import LaunchState
+from .mbarrier import MBarriers
+from .memory import Arena, align_up
+from .program import Code
+from .scheduler import FAR, MAX_DEPTH, Scheduler
+from .warpstate import WarpState
+
+
+class Frame:
+    """Registers and frame base of one function at one call depth; each array has an element per thread."""
+
+    def __init__(self, code: Code, threads: int) -> None:
+        self.code = code
+        self.base = np.zeros(threads, dtype=np.uint64)
+        self.carry = np.zeros(threads, dtype=bool)
+        self.return_to = np.full(threads, -1, dtype=np.int64)
+        self.registers: list[np.ndarray] = [np.zeros(threads, dtype=reg.type.dtype) for reg in code.function.registers]
+
+
+class Machine(Scheduler, Access, Atomics, Calls, AsyncEngine, MBarriers, WarpState):
+    """Runs a batch of CTAs to the end. `ctas` are their (x, y, z) indices, whole clusters together."""
+
+    def __init__(self, launch: LaunchState, ctas: list[tuple[int, int, int]]) -> None:
+        self.launch = launch
+        self.program = launch.program
+        self.ctas = ctas
+        block = launch.block
+        self.block_threads = block[0] * block[1] * block[2]
+        self.cta_warps = (self.block_threads + 31) // 32
+        self.cta_stride = self.cta_warps * 32
+        self.thread_count = len(ctas) * self.cta_stride
+        self.all_threads = np.arange(self.thread_count, dtype=np.int64)
+        self.all_warps = np.arange(self.thread_count // 32, dtype=np.int64)
+        self.cta_of = self.all_threads // self.cta_stride
+        self.tid_of = self.all_threads % self.cta_stride
+        self.alive = self.tid_of < self.block_threads
+        self.global_arena = launch.global_arena
+        self.const_arena = launch.const_arena
+        self.param_arena = launch.param_arena
+        self.check = launch.checks != "off"
+        self.full = launch.checks == "full"
+        self.counters = launch.counters
+        self.frames: list[dict[int, Frame]] = []
+        self._shared()
+        self._local()
+        self._specials()
+        self.barriers = Barriers(self)
+        self.init_scheduler()
+        self.init_access()
+        self.init_async()
+        self.init_mbarriers()
+        self.proxy: Any = None
+
+    # -- set up
+
+    def _shared(self) -> None:
+        launch = self.launch
+        static = self.program.dynamic_offset if launch.dynamic_shared else self.program.static_shared
+        self.shared_size = static + launch.dynamic_shared
+        self.shared_stride = align_up(self.shared_size, 128) + 128
+        self.shared_arena = Arena("shared", 0, self.shared_stride * len(self.ctas))
+        self.shared_base = (self.cta_of * self.shared_stride).astype(np.int64)
+        names = {v: k for k, v in self.program.shared_offsets.items()}
+        for slot in range(len(self.ctas)):
+            start = slot * self.shared_stride
+            ranges = [(o, self.program.shared_sizes[names[o]], names[o]) for o in sorted(names) if names[o] in self.program.shared_sizes]
+            if launch.dynamic_shared:
+                ranges.append((self.program.dynamic_offset, launch.dynamic_shared, "dynamic shared memory"))
+            for offset, size, name in ranges:
+                self.shared_arena.allocate(start + offset, size, name.split("/")[-1], 1)
+
+    def _local(self) -> None:
+        self.local_stride = align_up(max(self.launch.stack_size, 16), 16)
+        self.local_arena = Arena("local", 0, self.local_stride * self.thread_count)
+        self.local_arena.flags[:] = 3
+        self.local_base = self.all_threads * self.local_stride
+
+    def _specials(self) -> None:
+        launch, count = self.launch, self.thread_count
+        u4 = np.uint32
+
+        def spread(value: int) -> np.ndarray:
+            return np.full(count, value & 0xFFFFFFFF, dtype=u4)
+
+        bx, by, _ = launch.block
+        tid = self.tid_of
+        lane = (self.all_threads & 31).astype(u4)
+        ctas = np.array(self.ctas, dtype=np.int64).reshape(-1, 3)
+        per_cta = ctas[self.cta_of]
+        cluster = np.array(launch.cluster, dtype=np.int64)
+        in_cluster = per_cta % cluster
+        rank = in_cluster[:, 0] + cluster[0] * (in_cluster[:, 1] + cluster[1] * in_cluster[:, 2])
+        self.cluster_rank = rank
+        self.cluster_size = int(cluster.prod())
+        sp: dict[str, np.ndarray] = {
+            "%tid.x": (tid % bx).astype(u4),
+            "%tid.y": (tid // bx % by).astype(u4),
+            "%tid.z": (tid // (bx * by)).astype(u4),
+            "%laneid": lane,
+            "%warpid": (tid >> 5).astype(u4),
+            "%nwarpid": spread(64),
+            "%smid": (self.cta_of % 132).astype(u4),
+            "%nsmid": spread(132),
+            "%gridid": np.full(count, 1, dtype=np.uint64),
+            "%cluster_ctarank": rank.astype(u4),
+            "%cluster_nctarank": spread(self.cluster_size),
+            "%is_explicit_cluster": spread(int(launch.explicit_cluster)),
+            "%lanemask_eq": (u4(1) << lane),
+            "%lanemask_lt": (u4(1) << lane) - u4(1),
+            "%dynamic_smem_size": spread(launch.dynamic_shared),
+            "%total_smem_size": spread(self.shared_size),
+            "%aggr_smem_size": spread(self.shared_size),
+            "%reserved_smem_offset_begin": spread(0),
+            "%reserved_smem_offset_end": spread(0),
+            "%reserved_smem_offset_cap": spread(0),
+            "%current_graph_exec": np.zeros(count, dtype=np.uint64),
+        }
+        sp["%lanemask_le"] = sp["%lanemask_lt"] | sp["%lanemask_eq"]
+        sp["%lanemask_ge"] = ~sp["%lanemask_lt"]
+        sp["%lanemask_gt"] = ~sp["%lanemask_le"]
+        for axis, name in enumerate("xyz"):
+            sp[f"%ntid.{name}"] = spread(launch.block[axis])
+            sp[f"%nctaid.{name}"] = spread(launch.grid[axis])
+            sp[f"%ctaid.{name}"] = per_cta[:, axis].astype(u4)
+            sp[f"%clusterid.{name}"] = (per_cta[:, axis] // cluster[axis]).astype(u4)
+            sp[f"%nclusterid.{name}"] = spread(launch.grid[axis] // launch.cluster[axis])
+            sp[f"%cluster_ctaid.{name}"] = in_cluster[:, axis].astype(u4)
+            sp[f"%cluster_nctaid.{name}"] = spread(launch.cluster[axis])
+        sp.update({f"%{v}.w": spread(0) for v in ("tid", "ctaid", "clusterid", "cluster_ctaid")})
+        sp.update({f"%{v}.w": spread(1) for v in ("ntid", "nctaid", "nclusterid", "cluster_nctaid")})
+        self.specials = sp
+
+    def dynamic_special(self, name: str, g: ThreadGroup) -> np.ndarray:
+        """Clocks advance with executed warp instructions; performance counters and environment registers read 0."""
+        if name == "%clock64":
+            return np.full(g.n, self.executed, dtype=np.uint64)
+        if name == "%globaltimer":
+            return np.full(g.n, self.executed + 1_000_000_000, dtype=np.uint64)
+        value = 0
+        if name in ("%clock", "%globaltimer_lo"):
+            value = self.executed & 0xFFFFFFFF
+        elif name in ("%clock_hi", "%globaltimer_hi"):
+            value = self.executed >> 32
+        return np.full(g.n, value, dtype=np.uint32)
+
+    def frame(self, depth: int, code: Code) -> Frame:
+        """The register file of a function at a call depth, made on first use."""
+        while len(self.frames) <= depth:
+            self.frames.append({})
+        frame = self.frames[depth].get(code.index)
+        if frame is None:
+            frame = self.frames[depth][code.index] = Frame(code, self.thread_count)
+        return frame
+
+    # -- running
+
+    def run(self) -> None:
+        """Run until every thread has exited. Raises SimulationFault."""
+        entry = self.launch.entry_code
+        self.key[self.alive] = self.make_key(0, entry.units[0].id)
+        with np.errstate(all="ignore"):
+            while True:
+                group = self.select()
+                if group is None:
+                    break
+                self._run_group(*group)
+        self.finish_async()
+
+    def _run_group(self, ids: np.ndarray | None, key: int, slice_end: int) -> None:
+        """Run the threads `ids` (None: all) from `key` until they split, wait, exit, or meet the next waiting key."""
+        depth, uid = MAX_DEPTH - (key >> 32), key & 0xFFFFFFFF
+        units, program = self.program.units, self.program
+        unit = units[uid]
+        frame = self.frame(depth, unit.function)  # type: ignore[arg-type]
+        g = ThreadGroup(self, ids, frame, depth)
+        base_key = key - uid
+        limit = self.others_min(ids)
+        registers = frame.registers
+        full = ids is None
+        while True:
+            unit = units[uid]
+            fused = len(unit.chain) > 1 and g.whole
+            if unit.gate is not None and not g.whole:
+                passed = self.gate(g, unit, base_key + uid)
+                if passed is None:
+                    return
+                g, full, registers = passed, passed.ix is None, passed.frame.registers
+                limit = self.others_min(g.ix)
+            fn = program.compiled(unit, fused, full)
+            result = fn(self, registers, g)
+            tail = unit
+            warps = len(g.warps)
+            if fused:
+                tail = unit.chain[-1]
+                for part in unit.chain[:-1]:
+                    self.count(part, g.n, warps)
+            self.count(tail, g.n, warps)
+            kind = tail.kind
+            if kind == FALL:
+                uid = tail.next
+            elif kind == BRANCH:
+                taken = int(np.count_nonzero(result))
+                if taken == g.n:
+                    uid = tail.targets[0]
+                elif taken == 0:
+                    uid = tail.next
+                else:
+                    self.key[g.threads] = np.where(result, base_key + tail.targets[0], base_key + tail.next)
+                    return
+            elif kind == EXIT:
+                self.exit(g, tail)
+                return
+            elif kind == BARRIER:
+                nxt = self.barriers.arrive(g, tail, result, base_key + tail.next)
+                if nxt is None:
+                    return
+                uid = tail.next
+            else:
+                self._leave(g, tail, kind, result, base_key)
+                return
+            key = base_key + uid
+            if key >= limit or self.executed >= slice_end or self.one_unit_at_a_time:
+                self.key[g.threads] = key
+                return
+
+    def _leave(self, g: ThreadGroup, unit: Unit, kind: int, result: Any, base_key: int) -> None:
+        """The rarer ends of a unit. Stores every thread's next key."""
+        if kind == SWITCH:
+            self._switch(g, unit, result, base_key)
+        elif kind == CALL:
+            self.call(g, unit, result, base_key)
+        elif kind == RET:
+            self.ret(g, unit)
+        elif kind == SLEEP:
+            self.sleep(g, base_key + unit.next)
+        elif kind == TRYWAIT:
+            self.try_wait(g, unit, result, base_key + unit.next)
+
+    def _switch(self, g: ThreadGroup, unit: Unit, result: Any, base_key: int) -> None:
+        index, guard = result
+        targets = np.array(unit.targets, dtype=np.int64)
+        chosen = np.minimum(index.astype(np.int64), len(targets) - 1)
+        if self.check:
+            bad = index >= len(targets)
+            if guard is not None:
+                bad = bad & guard
+            if bad.any():
+                self.fault("illegal-instruction", f"brx.idx index is not below {len(targets)}", unit.terminator, g.threads[bad])
+        keys = targets[chosen] + base_key
+        if guard is not None:
+            keys = np.where(guard, keys, base_key + unit.next)
+        self.key[g.threads] = keys
+
+    def count(self, unit: Unit, threads: int, warps: int) -> None:
+        unit.runs += 1
+        unit.threads += threads
+        unit.warps += warps
+        self.executed += max(1, len(unit.instructions)) * warps
+        if self.executed > self.launch.instruction_limit:
+            self.fault(
+                "instruction-limit",
+                f"more than {self.launch.instruction_limit} warp instructions were executed",
+                unit.terminator or (unit.instructions[0] if unit.instructions else None),
+                np.flatnonzero(self.alive)[:1],
+            )
+
+    def exit(self, g: ThreadGroup, unit: Unit) -> None:
+        """`exit`, `trap`, and `ret` from the entry."""
+        ins = unit.terminator
+        if ins is not None and ins.opcode == "trap":
+            self.fault("trap", "the kernel executed trap", ins, g.threads)
+        self.end_threads(g.threads)
+        self.barriers.threads_exited(g.threads)
+
+    def trace_instruction(self, ins: Instruction, g: ThreadGroup, mask: np.ndarray | None) -> None:
+        """Report one instruction to the trace callback, warp by warp."""
+        threads = g.threads if mask is None else g.threads[mask]
+        callback = self.launch.trace
+        if callback is None:
+            return
+        for warp in np.unique(threads >> 5).tolist():
+            lanes = (threads[threads >> 5 == warp] & 31).tolist()
+            slot = warp // self.cta_warps
+            callback(self.ctas[slot], warp % self.cta_warps, sum(1 << lane for lane in lanes), ins)
+
+    # -- faults
+
+    def fault(self, kind: str, message: str, ins: Instruction | None, threads: np.ndarray) -> NoReturn:
+        """Raise a SimulationFault for the first warp among `threads`."""
+        ctaid = warp = None
+        lanes: list[int] = []
+        if len(threads):
+            first = int(threads[0])
+            ctaid = self.ctas[first // self.cta_stride]
+            warp = (first >> 5) % self.cta_warps
+            lanes = [int(t) & 31 for t in threads if int(t) >> 5 == first >> 5]
+        raise SimulationFault(
+            kind,
+            message,
+            ctaid=ctaid,
+            warp=warp,
+            lanes=lanes,
+            line=ins.line if ins is not None else None,
+            source=ins.source if ins is not None else None,
+            instruction=ins.text if ins is not None else "",
+        )
+
+
+__all__ = ["FAR", "Frame", "Machine"]

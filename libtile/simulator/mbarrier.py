@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mbarrier objects in shared memory (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
+
+An object lives in eight bytes of shared memory, which the ISA leaves opaque. Here its state is a record found by the place; the eight bytes hold
+phase and pending count, so that a program that prints or copies them sees something stable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .access import AccessInfo
+from .cfg import Unit
+from .group import ThreadGroup
+from .ir import Instruction
+from .scheduler import FAR
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+MAX_COUNT = (1 << 20) - 1
+
+
+@dataclass
+class MBarrier:
+    """`pending` arrivals and `tx` bytes are missing until phase `phase` completes."""
+
+    place: int
+    name: str
+    expected: int
+    pending: int
+    phase: int = 0
+    tx: int = 0
+    next_expected: int = 0
+    # (threads, phase waited for, instruction, key to resume at, frame, result register)
+    waiting: list[tuple[np.ndarray, int, Instruction, int, Any, int]] = field(default_factory=list)
+
+    def describe(self) -> str:
+        waiters = sum(len(w[0]) for w in self.waiting)
+        line = self.waiting[0][2].line if self.waiting else 0
+        return (
+            f"{waiters} threads wait (PTX line {line}) for phase {self.phase} of the mbarrier at {self.name}, "
+            f"which misses {self.pending} arrivals and {self.tx} bytes"
+        )
+
+
+@dataclass(slots=True)
+class WaitRequest:
+    """Operands of mbarrier.try_wait: addresses, the phase to wait for (parity or state), the result register."""
+
+    info: AccessInfo
+    address: np.ndarray
+    value: np.ndarray
+    parity: bool
+    result: int
+
+
+class MBarriers:
+    """mbarrier operations; mixed into Machine."""
+
+    def init_mbarriers(self: Machine) -> None:  # type: ignore[misc]
+        self.mbarriers: dict[int, MBarrier] = {}
+
+    def _places(self: Machine, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+        if addr.dtype != np.uint64:
+            addr = addr.view(np.uint32).astype(np.uint64)
+        space = info.space
+        if space == "generic":
+            found, addr = self.generic_space(info, addr, threads)
+            if found != "shared":
+                self.fault("illegal-instruction", "an mbarrier must be in shared memory", info.instruction, threads)
+        _, off = self.locate(info, "shared", addr, threads, 8)
+        if int(np.bitwise_or.reduce(off)) & 7:
+            self.fault("misaligned", "an mbarrier must be aligned to 8 bytes", info.instruction, threads)
+        return off
+
+    def mbarrier_init(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: np.ndarray, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
+        threads = g.threads[chosen]
+        if len(threads) == 0:
+            return
+        places = self._places(info, addr[chosen], threads)
+        counts = np.broadcast_to(count, (g.n,))[chosen]
+        for place, value in zip(places.tolist(), counts.tolist(), strict=True):
+            if not 1 <= value <= MAX_COUNT:
+                self.fault("illegal-instruction", f"mbarrier count {value} is not in 1..{MAX_COUNT}", info.instruction, threads[:1])
+            if not (self.shared_arena.flags[place : place + 8] & 1).all():
+                self._diagnose(info, self.shared_arena, places, threads, writing=True)
+            slot, inner = divmod(place, self.shared_stride)
+            name = f"shared byte {inner} of CTA {self.ctas[slot]}"
+            self.mbarriers[place] = MBarrier(place, name, value, value)
+            self._publish(self.mbarriers[place])
+        if self.races is not None:
+            self.races.release(places >> 2, threads)
+
+    def mbarrier_invalidate(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
+        for place, _ in self._each(info, addr[chosen], g.threads[chosen]):
+            self.mbarriers.pop(place.place, None)
+            self.shared_arena.flags[place.place : place.place + 8] = 1
+
+    def _each(self: Machine, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> list[tuple[MBarrier, int]]:  # type: ignore[misc]
+        """(barrier, row) for each thread; faults where there is no mbarrier."""
+        if len(threads) == 0:
+            return []
+        out = []
+        for row, place in enumerate(self._places(info, addr, threads).tolist()):
+            barrier = self.mbarriers.get(place)
+            if barrier is None:
+                self.fault("illegal-instruction", "no mbarrier is initialised at this address", info.instruction, threads[row : row + 1])
+            out.append((barrier, row))
+        return out
+
+    def _publish(self: Machine, barrier: MBarrier) -> None:  # type: ignore[misc]
+        value = (barrier.phase & 0x7FFFFFFF) << 32 | barrier.pending
+        place = barrier.place
+        self.shared_arena.data[place : place + 8] = np.frombuffer(value.to_bytes(8, "little"), dtype=np.uint8)
+        self.shared_arena.flags[place : place + 8] = 3
+
+    def mbarrier_arrive(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: np.ndarray, tx: np.ndarray | None, drop: bool, mask: np.ndarray | None, arrives: bool = True) -> np.ndarray:  # type: ignore[misc]
+        """Arrive (and expect `tx` bytes first); the result is the state token: the phase that was arrived on."""
+        chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
+        token = np.zeros(g.n, dtype=np.uint64)
+        if len(chosen) == 0:
+            return token
+        threads = g.threads[chosen]
+        if self.races is not None:
+            places = self._places(info, addr[chosen], threads)
+            self.races.release(places >> 2, threads)
+        counts = np.broadcast_to(count, (g.n,))[chosen].tolist()
+        bytes_ = None if tx is None else np.broadcast_to(tx, (g.n,))[chosen].tolist()
+        for barrier, row in self._each(info, addr[chosen], threads):
+            token[chosen[row]] = barrier.phase
+            if bytes_ is not None:
+                barrier.tx += bytes_[row]
+            if arrives:
+                barrier.pending -= counts[row]
+                if barrier.pending < 0:
+                    self.fault("illegal-instruction", f"more arrivals than the mbarrier expects ({barrier.expected})", info.instruction, threads[row : row + 1])
+                if drop:
+                    barrier.expected -= counts[row]
+            self._advance(barrier)
+        return token
+
+    def complete_tx(self: Machine, place: int, count: int) -> None:  # type: ignore[misc]
+        """An asynchronous copy delivered `count` bytes."""
+        barrier = self.mbarriers[place]
+        barrier.tx -= count
+        self._advance(barrier)
+
+    def _advance(self: Machine, barrier: MBarrier) -> None:  # type: ignore[misc]
+        if barrier.pending == 0 and barrier.tx == 0:
+            barrier.phase += 1
+            barrier.pending = barrier.expected
+            self._wake(barrier)
+        self._publish(barrier)
+
+    def _wake(self: Machine, barrier: MBarrier) -> None:  # type: ignore[misc]
+        still = []
+        for entry in barrier.waiting:
+            threads, phase, _, key, frame, register = entry
+            if phase < barrier.phase:
+                threads = threads[self.alive[threads]]
+                if register >= 0:
+                    frame.registers[register][threads] = True
+                self.key[threads] = key
+                if self.races is not None:
+                    self.races.acquire(np.full(len(threads), barrier.place >> 2), threads)
+            else:
+                still.append(entry)
+        barrier.waiting = still
+
+    def mbarrier_test(self: Machine, request: WaitRequest, g: ThreadGroup, mask: np.ndarray | None) -> np.ndarray:  # type: ignore[misc]
+        """mbarrier.test_wait: whether the phase is over, without waiting."""
+        chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
+        out = np.zeros(g.n, dtype=bool)
+        threads = g.threads[chosen]
+        values = np.broadcast_to(request.value, (g.n,))[chosen].tolist()
+        for barrier, row in self._each(request.info, request.address[chosen], threads):
+            done = self._over(barrier, values[row], request.parity)
+            out[chosen[row]] = done
+            if done and self.races is not None:
+                self.races.acquire(np.array([barrier.place >> 2]), threads[row : row + 1])
+        if not out[chosen].all():
+            # A polling loop must see progress at some point.
+            self.advance_async()
+        return out
+
+    @staticmethod
+    def _over(barrier: MBarrier, value: int, parity: bool) -> bool:
+        if parity:
+            return (barrier.phase & 1) != (value & 1)
+        return barrier.phase > value
+
+    def try_wait(self: Machine, g: ThreadGroup, unit: Unit, request: WaitRequest, key: int) -> None:  # type: ignore[misc]
+        """mbarrier.try_wait waits until the phase is over; an end that never comes is a deadlock, not a time-out."""
+        threads = g.threads
+        values = np.broadcast_to(request.value, (g.n,)).tolist()
+        ready = np.zeros(g.n, dtype=bool)
+        groups: dict[int, list[int]] = {}
+        for barrier, row in self._each(request.info, request.address, threads):
+            if self._over(barrier, values[row], request.parity):
+                ready[row] = True
+            else:
+                groups.setdefault(barrier.place, []).append(row)
+        go = threads[ready]
+        if len(go):
+            self.key[go] = key
+            if request.result >= 0:
+                g.frame.registers[request.result][go] = True
+            if self.races is not None:
+                places = self._places(request.info, request.address[ready], go)
+                self.races.acquire(places >> 2, go)
+        for place, rows in groups.items():
+            waiting = threads[rows]
+            self.key[waiting] = FAR
+            barrier = self.mbarriers[place]
+            assert unit.terminator is not None
+            barrier.waiting.append((waiting, barrier.phase, unit.terminator, key, g.frame, request.result))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""State spaces as byte arrays with shadow bytes, and the windows that make generic addresses.
+
+Each space is one `Arena`: bytes, and one flag byte per byte (allocated, initialised, being filled by an asynchronous copy).
+Arguments and module variables are allocations of the global arena with red zones between them, so an access that leaves its
+allocation meets unallocated bytes. Generic addresses carry the space in their upper bits (PTX ISA, "Generic Addressing").
+"""
+
+from __future__ import annotations
+
+import mmap
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+SHARED_WINDOW = 0x0100_0000_0000
+LOCAL_WINDOW = 0x0200_0000_0000
+PARAM_WINDOW = 0x0300_0000_0000
+CONST_WINDOW = 0x0400_0000_0000
+FUNCTION_WINDOW = 0x0500_0000_0000
+GLOBAL_BASE = 0x7000_0000_0000
+WINDOW_SHIFT = 40
+
+# shared::cluster addresses carry the CTA's rank plus one above the 24-bit offset; rank 0 there means "my own CTA".
+CLUSTER_SHIFT = 24
+
+ALLOCATED = 1
+READY = 3  # allocated and initialised
+PENDING = 4  # an asynchronous copy has not completed
+READ_ONLY = 8
+
+
+def align_up(value: int, align: int) -> int:
+    return (value + align - 1) // align * align
+
+
+@dataclass
+class Allocation:
+    """A live or freed range of an arena, for bounds and for messages."""
+
+    offset: int
+    size: int
+    name: str
+    freed: bool = False
+
+
+class Arena:
+    """Bytes of one state space, with typed views and shadow flags. `base` is the address of byte 0."""
+
+    def __init__(self, name: str, base: int, size: int, share: bool = False) -> None:
+        size = align_up(max(size, 16), 16)
+        self.name = name
+        self.base = base
+        self.size = size
+        if share:
+            # Anonymous shared pages stay common to the processes that a launch forks.
+            self.data = np.frombuffer(mmap.mmap(-1, size), dtype=np.uint8)
+            self.flags = np.frombuffer(mmap.mmap(-1, size), dtype=np.uint8)
+        else:
+            self.data = np.zeros(size, dtype=np.uint8)
+            self.flags = np.zeros(size, dtype=np.uint8)
+        codes = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
+        from .types import DTYPES
+
+        self.views = {code: self.data.view(DTYPES[code]) for code in codes}
+        self.flag_views = {1: self.flags, 2: self.flags.view("u2"), 4: self.flags.view("u4"), 8: self.flags.view("u8")}
+        self.allocations: list[Allocation] = []
+        self._starts: list[int] = []
+
+    def allocate(self, offset: int, size: int, name: str, flags: int) -> Allocation:
+        """Mark [offset, offset+size) as allocated under a name; offsets must come in ascending order."""
+        allocation = Allocation(offset, size, name)
+        at = bisect_right(self._starts, offset)
+        self._starts.insert(at, offset)
+        self.allocations.insert(at, allocation)
+        self.flags[offset : offset + size] = flags
+        return allocation
+
+    def describe(self, offset: int, size: int) -> tuple[str, str]:
+        """(fault kind, text) for an access of `size` bytes at an offset that is not fine."""
+        at = bisect_right(self._starts, offset) - 1
+        before = self.allocations[at] if at >= 0 else None
+        after = self.allocations[at + 1] if at + 1 < len(self.allocations) else None
+        if before is not None and offset < before.offset + before.size:
+            if before.freed:
+                return "freed-access", f"{before.name} ({before.size} bytes) was freed"
+            if offset + size > before.offset + before.size:
+                past = offset + size - before.offset - before.size
+                return "out-of-bounds", f"{past} bytes past the end of {before.name} ({before.size} bytes)"
+            return "", f"byte {offset - before.offset} of {before.name} ({before.size} bytes)"
+        gap_before = None if before is None else offset - (before.offset + before.size)
+        gap_after = None if after is None else after.offset - offset
+        if before is not None and gap_before is not None and (gap_after is None or gap_before <= gap_after):
+            return "out-of-bounds", f"{gap_before} bytes after the end of {before.name} ({before.size} bytes)"
+        if after is not None:
+            return "out-of-bounds", f"{gap_after} bytes before {after.name} ({after.size} bytes)"
+        return "out-of-bounds", f"no {self.name} memory is allocated there"

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Instructions. Importing this package registers the code generator of every simulated instruction."""
+
+from . import (  # noqa: F401
+    async_copy,
+    atomic,
+    control,
+    convert,
+    floating,
+    integer,
+    matrix,
+    memory,
+    mma,
+    move,
+    packed,
+    video,
+    warp,
+    wmma,
+)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""atom and red (PTX ISA, "atom", "red", "red.async")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import fp
+from ..atomics import AtomicInfo, Combine
+from ..codegen import Emitter, op
+from ..ir import Instruction, Sink, Vec
+from ..types import TYPES, PtxType
+from .memory import SPACES, address, type_of, vector_of
+
+_OPERATIONS = ("and", "or", "xor", "exch", "add", "inc", "dec", "min", "max", "cas")
+
+
+def _cas(old: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+    return np.where(old == b, c, old)
+
+
+def _inc(old: np.ndarray, b: np.ndarray, c: Any) -> np.ndarray:
+    return np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
+
+
+def _dec(old: np.ndarray, b: np.ndarray, c: Any) -> np.ndarray:
+    return np.where((old == 0) | (old > b), b, old - old.dtype.type(1))
+
+
+_COMBINE: dict[str, Combine] = {
+    "and": lambda old, b, c: old & b,
+    "or": lambda old, b, c: old | b,
+    "xor": lambda old, b, c: old ^ b,
+    "exch": lambda old, b, c: b,
+    "min": lambda old, b, c: np.minimum(old, b),
+    "max": lambda old, b, c: np.maximum(old, b),
+    "cas": _cas,
+    "inc": _inc,
+    "dec": _dec,
+}
+
+
+def _half_operation(name: str, kind: str) -> Combine:
+    """add, min and max of f16, bf16 and their pairs, on the bits."""
+    from . import floating, packed
+
+    def combine(old: np.ndarray, b: np.ndarray, c: Any) -> np.ndarray:
+        if kind.endswith("x2"):
+            return packed.arithmetic(kind, name, "rn", (), old, b)
+        if kind == "f16":
+            x, y = old.view(np.float16), b.view(np.float16)
+        else:
+            x, y = fp.widen_bf16(old), fp.widen_bf16(b)
+        r = x + y if name == "add" else floating.min_max(x, y, name == "max", False, False)
+        return fp.canon(r).view(np.uint16) if kind == "f16" else fp.round_bf16(r)
+
+    return combine
+
+
+def _combine_for(cg: Emitter, name: str, kind: PtxType) -> Combine | None:
+    if kind.name in ("f16", "bf16", "f16x2", "bf16x2"):
+        if name not in ("add", "min", "max"):
+            cg.fail(f".{name} of .{kind.name} does not exist")
+        return _half_operation(name, kind.name)
+    if name == "add":
+        if kind.kind == "f":
+            return lambda old, b, c: fp.canon(old + b)
+        return None
+    return _COMBINE[name]
+
+
+def _emit(cg: Emitter, ins: Instruction, returns: bool) -> None:
+    kind, vector = type_of(cg, ins), vector_of(ins)
+    name = next((m for m in ins.modifiers if m in _OPERATIONS), None)
+    if name is None:
+        cg.fail("unknown atomic operation")
+    if "async" in ins.modifiers:
+        from .async_copy import emit_red_async
+
+        emit_red_async(cg, ins, kind, name)
+        return
+    space = next((SPACES[m] for m in ins.modifiers if m in SPACES), "generic")
+    operands: list[Any] = list(ins.operands)
+    target = operands.pop(0) if returns else Sink()
+    code = "u2" if kind.name == "f16" else kind.code
+    combine = _combine_for(cg, name, kind)
+    info = AtomicInfo(ins, space, code, vector, True, "relaxed", name, combine, returns)
+    source = operands[0]
+    if space == "generic" and getattr(source.base, "name", None) and not hasattr(source.base, "type"):
+        info.space = str(cg.program.space_of(source.base.name))
+    where = address(cg, source)
+    cg.uniform = True
+    value_type = TYPES["b16"] if kind.name == "f16" else kind
+    if vector > 1 and isinstance(operands[1], Vec):
+        b = "(" + ", ".join(cg.src(x, value_type) for x in operands[1].items) + ")"
+    else:
+        b = cg.src(operands[1], value_type)
+    c = cg.src(operands[2], value_type) if name == "cas" else "None"
+    cg.uniform = False
+    result = cg.let(f"M.atomic({cg.use(info, f'a{id(info)}')}, g, {where}, {b}, {c}, {cg.mask()})")
+    if isinstance(target, Vec):
+        for k, item in enumerate(target.items):
+            cg.dst(item, value_type, f"{result}[{k}]")
+    else:
+        cg.dst(target, value_type, result)
+
+
+@op("atom")
+def _atom(cg: Emitter, ins: Instruction) -> None:
+    _emit(cg, ins, True)
+
+
+@op("red")
+def _red(cg: Emitter, ins: Instruction) -> None:
+    _emit(cg, ins, False)
+
+

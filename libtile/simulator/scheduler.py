@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which threads run next.
+
+A thread's key is `(MAX_DEPTH - call depth) << 32 | unit`, or FAR while it waits. The smallest key runs first, so deeper calls
+finish before their callers go on, and units run in the order that `cfg` chose for reconvergence.
+
+Smallest-first alone would starve a lock holder behind lanes that spin for the lock, which threads of Volta and later never do to
+each other. So when one place keeps running while other threads are ready, the most advanced of those get a turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .cfg import Unit
+from .group import ThreadGroup
+from .ir import Imm, Reg
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+FAR = 1 << 62
+MAX_DEPTH = 1 << 16
+NO_LIMIT = 1 << 62
+_FIRST_PATIENCE = 4096
+_LEAST_PATIENCE = 64
+_TURN = 256
+
+ALIGNED_MASK = 0xFFFFFFFF
+
+
+class Scheduler:
+    """Scheduling state and rules; mixed into Machine."""
+
+    if TYPE_CHECKING:
+        program: Any
+        launch: Any
+        barriers: Any
+        frames: Any
+        alive: np.ndarray
+        all_threads: np.ndarray
+        thread_count: int
+        cta_warps: int
+
+    def init_scheduler(self: Machine) -> None:  # type: ignore[misc]
+        n = self.thread_count
+        self.key = np.full(n, FAR, dtype=np.int64)
+        # Keys of threads that wait at a gate for other lanes of their warp.
+        self.waiting = np.full(n, FAR, dtype=np.int64)
+        self.waiting_count = 0
+        alive = self.alive.reshape(-1, 32)
+        self.warp_alive = alive.sum(axis=1).astype(np.int64)
+        self.executed = 0
+        self.rng = None if self.launch.order is None else np.random.default_rng(self.launch.order)
+        self.one_unit_at_a_time = self.rng is not None
+        self.patience = _FIRST_PATIENCE
+        self.spin_until = _FIRST_PATIENCE
+        self.last_min = -1
+        self.spinning = False
+        # Threads in a polling wait (mbarrier.try_wait, nanosleep): key to resume at.
+        self.polling = np.full(n, FAR, dtype=np.int64)
+        self.polling_count = 0
+        self.progress = 0
+        self.poll_progress = -1
+
+    @staticmethod
+    def make_key(depth: int, unit: int) -> int:
+        return (MAX_DEPTH - depth) << 32 | unit
+
+    def others_min(self: Machine, ids: np.ndarray | None) -> int:  # type: ignore[misc]
+        """Smallest key of the threads that are not running; marks the running ones."""
+        if ids is None:
+            self.key[:] = FAR
+            return FAR
+        self.key[ids] = FAR
+        return int(self.key.min())
+
+    def select(self: Machine) -> tuple[np.ndarray | None, int, int] | None:  # type: ignore[misc]
+        """(threads or None for all, their key, when to come back), or None when every thread has exited."""
+        while True:
+            lowest = int(self.key.min())
+            if lowest < FAR:
+                break
+            if not self._stalled():
+                return None
+        if self.rng is not None:
+            return self._random_choice()
+        chosen, until = lowest, NO_LIMIT
+        if self.executed >= self.spin_until:
+            chosen, until = self._take_turns(lowest)
+        mask = self.key == chosen
+        if self.waiting_count:
+            mask |= self.waiting == chosen
+        ids = np.flatnonzero(mask)
+        self._unpark(ids)
+        if until == NO_LIMIT and len(ids) < self.thread_count:
+            until = max(self.spin_until, self.executed + 1)
+        if len(ids) == self.thread_count:
+            return None, chosen, until
+        return ids, chosen, until
+
+    def _take_turns(self: Machine, lowest: int) -> tuple[int, int]:  # type: ignore[misc]
+        """Someone may be starving: give the most advanced ready threads a turn, then come back more eagerly."""
+        ready = self.key[self.key < FAR]
+        highest = int(ready.max())
+        if highest == lowest:
+            self._retry_gates()
+            self.spin_until = self.executed + self.patience
+            return lowest, NO_LIMIT
+        if self.last_min == lowest:
+            self.patience = max(_LEAST_PATIENCE, self.patience // 4)
+        else:
+            self.patience = _FIRST_PATIENCE
+        self.last_min = lowest
+        self.spin_until = self.executed + _TURN + self.patience
+        return highest, self.executed + _TURN
+
+    def _random_choice(self: Machine) -> tuple[np.ndarray | None, int, int]:  # type: ignore[misc]
+        rng = self.rng
+        ready = np.flatnonzero(self.key < FAR)
+        if self.polling_count and int(rng.integers(4)) == 0:
+            self._wake_pollers()
+            ready = np.flatnonzero(self.key < FAR)
+        warps = np.unique(ready >> 5)
+        warp = int(warps[rng.integers(len(warps))])
+        lanes = self.key[warp * 32 : warp * 32 + 32]
+        keys = np.unique(lanes[lanes < FAR])
+        # Mostly the reconverging choice, sometimes another one: lanes of a warp may be in any order too.
+        chosen = int(keys[0] if rng.integers(4) else keys[rng.integers(len(keys))])
+        mask = lanes == chosen
+        if self.waiting_count:
+            mask = mask | (self.waiting[warp * 32 : warp * 32 + 32] == chosen)
+        ids = np.flatnonzero(mask) + warp * 32
+        self._unpark(ids)
+        if len(ids) == self.thread_count:
+            return None, chosen, NO_LIMIT
+        return ids, chosen, NO_LIMIT
+
+    def _unpark(self: Machine, ids: np.ndarray) -> None:  # type: ignore[misc]
+        if self.waiting_count:
+            self.waiting[ids] = FAR
+            self.waiting_count = int(np.count_nonzero(self.waiting < FAR))
+
+    # -- gates: instructions that need other lanes of the warp
+
+    def gate(self: Machine, g: ThreadGroup, unit: Unit, key: int) -> ThreadGroup | None:  # type: ignore[misc]
+        """The threads of g that may pass the gate of `unit` now; the rest wait. None when none goes on from here."""
+        if self.waiting_count:
+            here = np.flatnonzero(self.waiting == key)
+            if len(here):
+                # Others wait here already: meet them through select().
+                self._unpark(here)
+                self.key[here] = key
+                self.key[g.threads] = key
+                return None
+        ok = self.gate_open(g, unit)
+        if ok.all():
+            return g
+        stay = g.threads[~ok]
+        self.waiting[stay] = key
+        self.key[stay] = FAR
+        self.waiting_count += len(stay)
+        go = g.threads[ok]
+        if len(go) == 0:
+            return None
+        return ThreadGroup(self, go, g.frame, g.depth)
+
+    def gate_open(self: Machine, g: ThreadGroup, unit: Unit) -> np.ndarray:  # type: ignore[misc]
+        """[n] bool: every running lane that the thread's member mask names is in the group."""
+        alive = self._bits(self.alive.reshape(-1, 32)[g.warps])
+        present = self._bits(g.active())
+        required = alive
+        if unit.gate != "aligned":
+            masks = g.to_warps(self._gate_mask(g, unit))
+            missing = masks & (alive & ~present)[:, None]
+        else:
+            missing = np.repeat((required & ~present)[:, None], 32, axis=1)
+        return g.from_warps(missing) == 0
+
+    def _gate_mask(self: Machine, g: ThreadGroup, unit: Unit) -> np.ndarray:  # type: ignore[misc]
+        operand = unit.gate
+        if isinstance(operand, Imm):
+            return np.full(g.n, int(operand.value) & 0xFFFFFFFF, dtype=np.uint32)
+        if isinstance(operand, Reg):
+            values = g.frame.registers[operand.index]
+            values = values if g.ix is None else values[g.ix]
+            return values.view(np.uint32)
+        return np.full(g.n, ALIGNED_MASK, dtype=np.uint32)
+
+    @staticmethod
+    def _bits(lanes: np.ndarray) -> np.ndarray:
+        """[w, 32] bool -> [w] uint32 lane mask."""
+        return np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)[:, 0]
+
+    def _retry_gates(self: Machine) -> bool:  # type: ignore[misc]
+        """Threads may have exited since others began to wait: make ready those whose gate is open now."""
+        woken = False
+        if not self.waiting_count:
+            return False
+        for key in np.unique(self.waiting[self.waiting < FAR]).tolist():
+            ids = np.flatnonzero(self.waiting == key)
+            unit = self.program.units[key & 0xFFFFFFFF]
+            depth = MAX_DEPTH - (key >> 32)
+            g = ThreadGroup(self, ids, self.frame(depth, unit.function), depth)
+            go = ids[self.gate_open(g, unit)]
+            if len(go):
+                self.waiting[go] = FAR
+                self.key[go] = key
+                woken = True
+        self.waiting_count = int(np.count_nonzero(self.waiting < FAR))
+        return woken
+
+    # -- waiting
+
+    def sleep(self: Machine, g: ThreadGroup, key: int) -> None:  # type: ignore[misc]
+        """nanosleep: let every other ready thread go first."""
+        self.park_polling(g.threads, key)
+
+    def park_polling(self: Machine, threads: np.ndarray, key: int) -> None:  # type: ignore[misc]
+        self.polling[threads] = key
+        self.polling_count += len(threads)
+        self.key[threads] = FAR
+
+    def _wake_pollers(self: Machine) -> bool:  # type: ignore[misc]
+        ids = np.flatnonzero(self.polling < FAR)
+        self.key[ids] = self.polling[ids]
+        self.polling[ids] = FAR
+        self.polling_count = 0
+        return len(ids) > 0
+
+    def _stalled(self: Machine) -> bool:  # type: ignore[misc]
+        """No thread is ready. Wake someone and return True, return False at the end, or report a deadlock."""
+        if not self.alive.any():
+            return False
+        if self._retry_gates() or self.advance_async():
+            return True
+        if self.polling_count and self._wake_pollers():
+            return True
+        self._deadlock()
+        return False
+
+    def _deadlock(self: Machine) -> None:  # type: ignore[misc]
+        stuck = np.flatnonzero(self.waiting < FAR)
+        if len(stuck):
+            key = int(self.waiting[stuck].min())
+            unit = self.program.units[key & 0xFFFFFFFF]
+            ins = unit.instructions[0] if unit.instructions else unit.terminator
+            ids = stuck[self.waiting[stuck] == key]
+            is_barrier = ins is not None and ins.opcode in ("bar", "barrier") and ins is unit.terminator
+            kind = "divergent-barrier" if is_barrier else "divergent-instruction"
+            warp = int(ids[0]) >> 5
+            absent = [
+                t & 31 for t in range(warp * 32, warp * 32 + 32) if self.alive[t] and self.waiting[t] != key
+            ]
+            from .errors import format_lanes
+
+            where = self.barriers.describe()
+            self.fault(
+                kind,
+                f"lanes {format_lanes(absent)} of the warp never reach this instruction{where}",
+                ins,
+                ids,
+            )
+        self.barriers.deadlock()
+
+    def end_threads(self: Machine, threads: np.ndarray) -> None:  # type: ignore[misc]
+        self.alive[threads] = False
+        self.key[threads] = FAR
+        np.subtract.at(self.warp_alive, threads >> 5, 1)
+        self.progress += 1

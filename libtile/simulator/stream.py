@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A cursor over the tokens of a PTX file, with the errors and small rules that all parsers share."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from .errors import PtxError
+from .lexer import Token, tokenize
+
+
+class TokenStream:
+    """`tok` is the current token. Every failure is a PtxError that names line, column and the text of the line."""
+
+    def __init__(self, text: str, filename: str) -> None:
+        self.text = text
+        self.filename = filename
+        self.tokens, self.lines = tokenize(text, filename)
+        self.index = 0
+        self.tok = self.tokens[0]
+
+    def next(self) -> Token:
+        token = self.tok
+        if token.kind != "eof":
+            self.index += 1
+            self.tok = self.tokens[self.index]
+        return token
+
+    def advance(self, wanted: str) -> Token:
+        """Like next(), but the end of the file is an error."""
+        if self.tok.kind == "eof":
+            self.fail(f"the file ends where {wanted} should be")
+        return self.next()
+
+    def peek(self, ahead: int = 1) -> Token:
+        return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
+
+    def accept(self, text: str) -> bool:
+        if self.tok.text == text and self.tok.kind != "str":
+            self.next()
+            return True
+        return False
+
+    def expect(self, text: str) -> Token:
+        if self.tok.text != text:
+            found = repr(self.tok.text) if self.tok.kind != "eof" else "the end of the file"
+            self.fail(f"expected {text!r}, found {found}")
+        return self.next()
+
+    def identifier(self) -> str:
+        if self.tok.kind != "id":
+            self.fail(f"expected a name, found {self.tok.text!r}")
+        return self.next().text
+
+    def integer(self) -> int:
+        """An integer constant with optional sign, parentheses and + - * / << operators (constant expressions)."""
+        value = self._term()
+        while self.tok.text in ("+", "-", "*", "<<", ">>", "/", "%", "|", "&") and self.peek().kind != "id":
+            op = self.next().text
+            rhs = self._term()
+            if op in "/%" and rhs == 0:
+                self.fail("division by zero in a constant expression")
+            value = {
+                "+": lambda a, b: a + b,
+                "-": lambda a, b: a - b,
+                "*": lambda a, b: a * b,
+                "<<": lambda a, b: a << b,
+                ">>": lambda a, b: a >> b,
+                "/": lambda a, b: a // b,
+                "%": lambda a, b: a % b,
+                "|": lambda a, b: a | b,
+                "&": lambda a, b: a & b,
+            }[op](value, rhs)
+        return value
+
+    def _term(self) -> int:
+        if self.accept("-"):
+            return -self._term()
+        if self.accept("~"):
+            return ~self._term()
+        if self.accept("+"):
+            return self._term()
+        if self.accept("("):
+            value = self.integer()
+            self.expect(")")
+            return value
+        if self.tok.kind != "int":
+            self.fail(f"expected an integer, found {self.tok.text!r}")
+        return int(self.next().value or 0)
+
+    def line(self) -> int:
+        return self.lines.position(self.tok.pos)[0]
+
+    def skip_past(self, text: str) -> None:
+        while self.advance(repr(text)).text != text:
+            pass
+
+    def skip_group(self) -> None:
+        depth = 0
+        while True:
+            text = self.advance("')'").text
+            depth += (text == "(") - (text == ")")
+            if depth == 0:
+                return
+
+    def location(self, files: dict[int, str]) -> tuple[str, int] | None:
+        """`.loc file line column [, function_name label [+ n], inlined_at file line column]`."""
+        self.expect(".loc")
+        index, line, _ = self.integer(), self.integer(), self.integer()
+        while self.tok.text == "," or (self.tok.kind == "id" and self.tok.text in ("function_name", "inlined_at")):
+            self.next()
+            if self.tok.text == "function_name":
+                self.next()
+                self.identifier()
+                if self.accept("+"):
+                    self.integer()
+            elif self.tok.text == "inlined_at":
+                self.next()
+                for _ in range(3):
+                    self.integer()
+        if line == 0:
+            return None
+        return files.get(index, f"file{index}"), line
+
+    def fail(self, message: str, token: Token | None = None) -> NoReturn:
+        line, column = self.lines.position((token or self.tok).pos)
+        raise PtxError(message, line, column, self.lines.line_text(line), self.filename)
