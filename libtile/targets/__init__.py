@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What each GPU target can do, as data: limits, features, tensor-core atoms (see `targets.toml`).
+
+Code asks `target.has("stmatrix")` or `target.mma("f16", "f16", "f32")`; it never compares architecture numbers.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from libtile.errors import LibtileError
+
+
+class UnknownTargetError(LibtileError):
+    """A GPU name that no target has; the message lists those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class MmaAtom:
+    """One mma.sync instruction: `d (m x n) = a (m x k) * b (k x n) + c`, types in PTX's spelling.
+
+    `kind` is the `.kind::` qualifier that the instruction needs, or empty.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    d: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A GPU target. Sizes are bytes; `shared_per_block` is the most one CTA can have."""
+
+    name: str
+    number: int
+    ptx_target: str
+    warp_size: int
+    threads_per_block: int
+    registers_per_thread: int
+    registers_per_sm: int
+    barriers: int
+    banks: int
+    clusters: int
+    warps_per_sm: int
+    shared_per_block: int
+    shared_per_sm: int
+    features: frozenset[str]
+    mma_atoms: tuple[MmaAtom, ...] = field(repr=False)
+    tensor_memory: int = 0
+
+    def has(self, feature: str) -> bool:
+        """Whether the target has a feature; KeyError for a feature that is not declared."""
+        if feature not in _declared()["features"]:
+            raise KeyError(feature)
+        return feature in self.features
+
+    def mma(self, a: str, b: str, d: str) -> tuple[MmaAtom, ...]:
+        """The atoms for these operand and result types, those with the largest k first; empty when there is none."""
+        found = [atom for atom in self.mma_atoms if (atom.a, atom.b, atom.d) == (a, b, d)]
+        return tuple(sorted(found, key=lambda atom: (bool(atom.kind), -atom.k, -atom.m)))
+
+
+@lru_cache(maxsize=1)
+def _declared() -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / "targets.toml").read_text(encoding="utf-8"))
+
+
+def _covers(ranges: list[str], number: int) -> bool:
+    return any(number >= int(r[:-1]) if r.endswith("+") else number == int(r) for r in ranges)
+
+
+def _atoms(number: int) -> tuple[MmaAtom, ...]:
+    atoms = []
+    for row in _declared()["mma"]:
+        if not _covers(row["targets"], number):
+            continue
+        pairs = [(a, b) for a in row["operands"] for b in row["operands"] if a == b or row.get("mixed")]
+        needed = set(row.get("one_of", row["operands"]))
+        pairs = [pair for pair in pairs if needed & set(pair)]
+        atoms += [MmaAtom(*row["shape"], a, b, d, row.get("kind", "")) for a, b in pairs for d in row["results"]]
+    return tuple(atoms)
+
+
+@lru_cache(maxsize=1)
+def targets() -> dict[str, Target]:
+    """All targets by name (`"sm_90"`), oldest first."""
+    declared = _declared()
+    result = {}
+    for name, record in declared["target"].items():
+        number = int(name.removeprefix("sm_"))
+        features = frozenset(f for f, ranges in declared["features"].items() if _covers(ranges, number))
+        fields = {**declared["defaults"], **record}
+        result[name] = Target(name=name, number=number, features=features, mma_atoms=_atoms(number), **fields)
+    return result
+
+
+def target(gpu_name: str) -> Target:
+    """The target of a GPU name such as `"sm_90"`; UnknownTargetError when there is none."""
+    found = targets().get(gpu_name)
+    if found is None:
+        raise UnknownTargetError(f"unknown GPU name '{gpu_name}'; known are {', '.join(targets())}")
+    return found

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The targets' data against ptxas: it assembles for a target exactly what the data says the target has."""
+
+import subprocess
+
+import pytest
+from oracle import require_tool
+
+from libtile.targets import UnknownTargetError, target, targets
+
+PROBES = {
+    "cp_async": "cp.async.ca.shared.global [r0], [d0], 16;",
+    "ldmatrix": "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r0}, [r1];",
+    "mbarrier": "mbarrier.init.shared.b64 [r0], 1;",
+    "redux_integer": "redux.sync.add.s32 r0, r1, 0xffffffff;",
+    "fma_bf16": "fma.rn.bf16 h0, h1, h1, h1;",
+    "cvt_tf32": "cvt.rna.tf32.f32 r0, f0;",
+    "cvt_fp8": "cvt.rn.satfinite.e4m3x2.f32 h0, f0, f1;",
+    "add_bf16": "add.rn.bf16 h0, h1, h1;",
+    "tanh_bf16": "tanh.approx.bf16 h0, h1;",
+    "atomic_bf16": "atom.global.add.noftz.bf16 h0, [d0], h1;",
+    "atomic_vector_f32": "red.global.add.v4.f32 [d0], {f0, f1, f0, f1};",
+    "stmatrix": "stmatrix.sync.aligned.m8n8.x1.shared.b16 [r0], {r1};",
+    "cluster": "barrier.cluster.arrive; barrier.cluster.wait;",
+    "elect": "elect.sync r0|p0, 0xffffffff;",
+    "tma": "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [r0], [d0, {r1}], [r2];",
+    "griddepcontrol": "griddepcontrol.wait;",
+    "multimem": "multimem.ld_reduce.global.add.f32 f0, [d0];",
+    "setmaxnreg": "setmaxnreg.inc.sync.aligned.u32 64;",
+    "wgmma": "wgmma.fence.sync.aligned;",
+    "tcgen05": "tcgen05.wait::ld.sync.aligned;",
+    "redux_f32": "redux.sync.max.f32 f0, f1, 0xffffffff;",
+    "cvt_fp4": "{ .reg .b8 q; cvt.rn.satfinite.e2m1x2.f32 q, f0, f1; }",
+    "f32x2": "add.rn.f32x2 d0, d1, d1;",
+    "load_256_bit": "ld.global.v8.f32 {f0, f1, f2, f3, f4, f5, f6, f7}, [d0];",
+    "max3_f32": "max.f32 f0, f1, f2, f3;",
+}
+
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "s32": 32, "f32": 32}
+BITS |= {"e4m3": 8, "e5m2": 8, "e2m1": 8, "e3m2": 8, "e2m3": 8}
+REGISTERS = (
+    ".reg .pred p0; .reg .b16 h0, h1; .reg .b32 r0, r1, r2; .reg .b64 d0, d1; .reg .f32 f0, f1, f2, f3, f4, f5, f6, f7;"
+)
+
+
+def ptxas_accepts(body: str, ptx_target: str) -> bool:
+    text = (
+        f".version 9.2\n.target {ptx_target}\n.address_size 64\n"
+        f".visible .entry k() .maxntid 128 {{\n{REGISTERS}\n{body}\nret;\n}}\n"
+    )
+    command = [require_tool("ptxas"), f"-arch={ptx_target}", "-o", "/dev/null", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60).returncode == 0
+
+
+def mma(atom) -> str:
+    def fragment(name, elements, type_):
+        bits = elements * BITS[type_] // 32
+        register = {"f64": "f64", "f32": "f32"}.get(type_, "b32")
+        names = [f"{name}{i}" for i in range(bits // (64 if type_ == "f64" else 32))]
+        return f".reg .{register} {', '.join(names)};", "{" + ", ".join(names) + "}"
+
+    parts = [
+        fragment("xd", atom.m * atom.n, atom.d),
+        fragment("xa", atom.m * atom.k, atom.a),
+        fragment("xb", atom.k * atom.n, atom.b),
+        fragment("xc", atom.m * atom.n, atom.d),
+    ]
+    kind = f".kind::{atom.kind}" if atom.kind else ""
+    name = f"mma.sync.aligned{kind}.m{atom.m}n{atom.n}k{atom.k}.row.col.{atom.d}.{atom.a}.{atom.b}.{atom.d}"
+    return "\n".join(p[0] for p in parts) + f"\n{name} {', '.join(p[1] for p in parts)};"
+
+
+def test_every_feature_has_a_probe():
+    assert set(PROBES) == set.union(*(set(t.features) for t in targets().values()))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", targets())
+def test_ptxas_agrees_about_features(name):
+    t = target(name)
+    wrong = [f for f, body in PROBES.items() if ptxas_accepts(body, t.ptx_target) != t.has(f)]
+    assert not wrong
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", targets())
+def test_ptxas_agrees_about_tensor_core_atoms(name):
+    t = target(name)
+    everywhere = {atom for other in targets().values() for atom in other.mma_atoms}
+    same_types = {atom for atom in everywhere if atom.a == atom.b}  # mixed ones behave as their pairs do
+    wrong = [atom for atom in same_types if ptxas_accepts(mma(atom), t.ptx_target) != (atom in t.mma_atoms)]
+    assert not wrong
+    mixed = [atom for atom in t.mma_atoms if atom.a != atom.b][:8]
+    assert all(ptxas_accepts(mma(atom), t.ptx_target) for atom in mixed)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", [n for n, t in targets().items() if t.ptx_target.endswith("a")])
+def test_ptxas_agrees_about_the_largest_shared_memory(name):
+    t = target(name)
+
+    def uses(size):
+        return f".shared .b8 buffer[{size}];\nmov.u32 r0, buffer;\nst.shared.u32 [r0], r0;"
+
+    # ptxas keeps 1 KiB of the opt-in limit for itself where clusters exist
+    assert ptxas_accepts(uses(t.shared_per_block), t.ptx_target)
+    assert not ptxas_accepts(uses(t.shared_per_block + 4), t.ptx_target)
+
+
+def test_the_atom_with_the_largest_k_comes_first():
+    assert [a.k for a in target("sm_80").mma("f16", "f16", "f32")] == [16, 8]
+    assert target("sm_80").mma("e4m3", "e4m3", "f32") == ()
+    assert [a.kind for a in target("sm_120").mma("e4m3", "e5m2", "f32")] == ["", ""]
+    assert [a.kind for a in target("sm_120").mma("e4m3", "e2m1", "f32")] == ["f8f6f4"]
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(UnknownTargetError, match=r"unknown GPU name 'sm_70'; known are sm_80, "):
+        target("sm_70")
+    with pytest.raises(KeyError):
+        target("sm_80").has("warp_drive")
