@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""All passes by the name that pipelines and command lines give them. Importing this module loads no pass."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from libtile.errors import LibtileError
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+PASSES: dict[str, str] = {
+    "canonicalize": "libtile.transforms.canonicalize:CanonicalizePass",
+    "cse": "libtile.transforms.cse:CsePass",
+    "dce": "libtile.transforms.dce:DcePass",
+    "fuse-fma": "libtile.transforms.fuse_fma:FuseFmaPass",
+    "licm": "libtile.transforms.licm:LicmPass",
+    "loop-split": "libtile.transforms.loop_split:LoopSplitPass",
+    "synthesize-debug-info-scopes": "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass",
+    "test-debuginfo-update-symbol-name": "libtile.transforms.symbol_names:UpdateSymbolNamePass",
+}
+"""Where the class of each pass is: `module:Class`."""
+
+
+def register(name: str, path: str) -> None:
+    """Add a pass, whose class is at `module:Class`; LibtileError when the name is taken by another class."""
+    if PASSES.setdefault(name, path) != path:
+        raise LibtileError(f"pass '{name}' is already registered as {PASSES[name]}")
+
+
+def pass_class(name: str) -> type[ModulePass]:
+    """The class of a pass, loaded now; LibtileError for an unknown name."""
+    path = PASSES.get(name)
+    if path is None:
+        raise LibtileError(f"'{name}' does not refer to a registered pass or pass pipeline")
+    module, _, attribute = path.partition(":")
+    cls: type[ModulePass] = getattr(import_module(module), attribute)
+    return cls
