@@ -31,6 +31,8 @@ class Job:
     name: str
     instruction: Instruction
     finish: Callable[[], None]
+    # (thread, bulk group) of work that a bulk wait_group waits for.
+    owner: tuple[int, int] | None = None
 
 
 @dataclass
@@ -52,6 +54,7 @@ class AsyncEngine:
         self.jobs: deque[Job] = deque()
         self.copies: list[CopyBatch] = []
         self.copy_group = np.zeros(self.thread_count, dtype=np.int64)
+        self.bulk_group = np.zeros(self.thread_count, dtype=np.int64)
 
     # -- cp.async
 
@@ -128,6 +131,89 @@ class AsyncEngine:
                 remaining.append(batch)
         self.copies = remaining
 
+    def copy_arrive(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, noinc: bool, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        """cp.async.mbarrier.arrive: an arrival when all earlier cp.async of the thread have completed."""
+        chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
+        threads = g.threads[chosen].copy()
+        if len(threads) == 0:
+            return
+        barriers = [b for b, _ in self._each(info, addr[chosen], threads)]
+        if not noinc:
+            # The pending count goes up now and down when the copies are complete.
+            for barrier in barriers:
+                barrier.pending += 1
+        limit = np.full(self.thread_count, -1, dtype=np.int64)
+        self.copy_group[threads] += 1
+        limit[threads] = self.copy_group[threads]
+
+        def finish() -> None:
+            self._complete_copies(limit)
+            for barrier in barriers:
+                barrier.pending -= 1
+                self._advance(barrier)
+
+        self.submit(Job("cp.async.mbarrier.arrive", info.instruction, finish))
+
+    # -- bulk copies
+
+    def bulk_copy(self: Machine, into: AccessInfo, origin: AccessInfo, g: ThreadGroup, dst: np.ndarray, src: np.ndarray, size: np.ndarray, barrier: np.ndarray | None, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        """cp.async.bulk: one copy per thread, completed later, signalled by bytes on an mbarrier or by bulk groups."""
+        ins = into.instruction
+        chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
+        for k in chosen.tolist():
+            thread = g.threads[k : k + 1].copy()
+            count = int(size[k])
+            if count % 16 or int(dst[k]) % 16 or int(src[k]) % 16:
+                self.fault("misaligned", "a bulk copy needs addresses and a size that are multiples of 16", ins, thread)
+            if count == 0:
+                continue
+            self._bulk_one(into, origin, thread, dst[k : k + 1], src[k : k + 1], count, None if barrier is None else barrier[k : k + 1])
+
+    def _bulk_one(self: Machine, into: AccessInfo, origin: AccessInfo, thread: np.ndarray, dst: np.ndarray, src: np.ndarray, count: int, barrier: np.ndarray | None) -> None:  # type: ignore[misc]
+        ins = into.instruction
+        run = np.repeat(thread, count)
+        step = np.arange(count, dtype=np.uint64)
+        source = src.astype(np.uint64)[0] + step
+        target = dst.astype(np.uint64)[0] + step
+        if origin.space == "shared" and self.proxy is not None:
+            _, off = self.locate(origin, "shared", source, run, 1)
+            self.proxy.check_read(origin, off, thread)
+        data = self.load_at(origin, source, run)
+        arena, off = self.locate(into, into.space, target, run, 1)
+        if self.check:
+            self._check_store(into, into.space, arena, off, off, data, run)
+        arena.flags[off] |= PENDING
+        place = None
+        if barrier is not None:
+            owner = self._each(AccessInfo(ins, "shared", "u8", 1, True), barrier, thread)[0][0]
+            place = owner.place
+        number = int(self.bulk_group[thread[0]])
+
+        def finish() -> None:
+            arena.data[off] = data
+            arena.flags[off] = READY
+            if place is not None:
+                self.complete_tx(place, count)
+
+        job = Job("cp.async.bulk", ins, finish)
+        job.owner = None if place is not None else (int(thread[0]), number)
+        self.submit(job)
+
+    def bulk_commit(self: Machine, g: ThreadGroup, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        self.bulk_group[g.threads if mask is None else g.threads[mask]] += 1
+
+    def bulk_wait(self: Machine, g: ThreadGroup, keep: int, read: bool, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+        """cp.async.bulk.wait_group: complete the threads' bulk groups but the newest `keep`."""
+        waiting = set((g.threads if mask is None else g.threads[mask]).tolist())
+        rest: deque[Job] = deque()
+        for job in self.jobs:
+            owner = job.owner
+            if owner is not None and owner[0] in waiting and owner[1] < int(self.bulk_group[owner[0]]) - keep:
+                job.finish()
+            else:
+                rest.append(job)
+        self.jobs = rest
+
     # -- jobs
 
     def submit(self: Machine, job: Job) -> None:  # type: ignore[misc]
@@ -135,7 +221,7 @@ class AsyncEngine:
         self.jobs.append(job)
 
     def advance_async(self: Machine) -> bool:  # type: ignore[misc]
-        """Complete the oldest job; False when there is none."""
+        """Complete the oldest job, and with it what only waits for it; False when there is none."""
         if not self.jobs:
             return False
         self.jobs.popleft().finish()

@@ -1,1 +1,110 @@
-"""x"""
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""cp.async and its groups, and bulk copies (PTX ISA, "Asynchronous copy")."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ..access import AccessInfo
+from ..codegen import Emitter, op
+from ..ir import Addr, Instruction, Reg
+from ..types import TYPES, PtxType
+from .memory import SPACES, address
+
+_U32 = TYPES["u32"]
+
+
+@op("cp")
+def _cp(cg: Emitter, ins: Instruction) -> None:
+    modifiers = ins.modifiers
+    if modifiers[0] == "reduce":
+        cg.fail("cp.reduce.async is not simulated")
+    if "tensor" in modifiers:
+        cg.fail("tensor copies (cp.async.bulk.tensor) are not simulated")
+    if "bulk" in modifiers:
+        _bulk(cg, ins)
+    elif "commit_group" in modifiers:
+        cg.emit(f"M.copy_commit(g, {cg.mask()})")
+    elif "wait_group" in modifiers:
+        keep = getattr(ins.operands[0], "value", None)
+        if not isinstance(keep, int):
+            cg.fail("cp.async.wait_group needs a constant")
+        cg.emit(f"M.copy_wait(g, {keep}, {cg.mask()})")
+    elif "wait_all" in modifiers:
+        cg.emit(f"M.copy_wait(g, None, {cg.mask()})")
+    elif "mbarrier" in modifiers:
+        space = next((SPACES[m] for m in modifiers if m in SPACES), "generic")
+        info = cg.use(AccessInfo(ins, space, "u8", 1, True), f"b{id(ins)}")
+        cg.uniform = True
+        where = address(cg, ins.operands[0])
+        cg.emit(f"M.copy_arrive({info}, g, {where}, {'noinc' in modifiers}, {cg.mask()})")
+        cg.uniform = False
+    else:
+        _copy(cg, ins)
+
+
+def _copy(cg: Emitter, ins: Instruction) -> None:
+    """cp.async.ca/cg.shared.global [dst], [src], size {, src-size | ignore-src} {, policy}."""
+    dst, src, size, *rest = ins.operands
+    count = getattr(size, "value", None)
+    if count not in (4, 8, 16):
+        cg.fail("cp.async copies 4, 8 or 16 bytes")
+    if "cg" in ins.modifiers and count != 16:
+        cg.fail("cp.async.cg copies 16 bytes")
+    if "L2::cache_hint" in ins.modifiers and rest:
+        rest = rest[:-1]
+    cg.uniform = True
+    given = "None"
+    if rest:
+        if isinstance(rest[0], Reg) and rest[0].type.kind == "pred":
+            given = cg.let(f"np.where({cg.pred(rest[0])}, np.uint32(0), np.uint32({count}))")
+        else:
+            given = cg.src(rest[0], _U32)
+    into = AccessInfo(ins, "shared", "u4", count // 4)
+    origin = AccessInfo(ins, "global", "u4", count // 4)
+    a, b = address(cg, dst), address(cg, src)
+    cg.uniform = False
+    names = f"{cg.use(into, f'a{id(into)}')}, {cg.use(origin, f'a{id(origin)}')}"
+    cg.emit(f"M.copy_async({names}, g, {a}, {b}, {given}, {cg.mask()})")
+
+
+def _bulk(cg: Emitter, ins: Instruction) -> None:
+    modifiers = ins.modifiers
+    if "commit_group" in modifiers:
+        cg.emit(f"M.bulk_commit(g, {cg.mask()})")
+        return
+    if "wait_group" in modifiers:
+        keep = getattr(ins.operands[0], "value", None)
+        if not isinstance(keep, int):
+            cg.fail("cp.async.bulk.wait_group needs a constant")
+        cg.emit(f"M.bulk_wait(g, {keep}, {'read' in modifiers}, {cg.mask()})")
+        return
+    if modifiers[2:3] == ("prefetch",):
+        return
+    if "multicast::cluster" in modifiers:
+        cg.fail("multicast bulk copies are not simulated")
+    spaces = [m for m in modifiers if m in SPACES]
+    if len(spaces) < 2:
+        cg.fail("cp.async.bulk needs two state spaces")
+    dst, src, size, *rest = ins.operands
+    into = cg.use(AccessInfo(ins, SPACES[spaces[0]], "u1"), f"a{id(ins)}d")
+    origin = cg.use(AccessInfo(ins, SPACES[spaces[1]], "u1"), f"a{id(ins)}s")
+    cg.uniform = True
+    barrier = "None"
+    if any(m.startswith("mbarrier::") for m in modifiers):
+        if not rest or not isinstance(rest[0], Addr):
+            cg.fail("this bulk copy needs an mbarrier")
+        barrier = address(cg, rest[0])
+    a, b, count = address(cg, dst), address(cg, src), cg.src(size, _U32)
+    cg.uniform = False
+    cg.emit(f"M.bulk_copy({into}, {origin}, g, {a}, {b}, {count}, {barrier}, {cg.mask()})")
+
+
+def emit_st_async(cg: Emitter, ins: Instruction, kind: PtxType, vector: int) -> NoReturn:
+    cg.fail("st.async is not simulated")
+
+
+def emit_red_async(cg: Emitter, ins: Instruction, kind: PtxType, name: str) -> NoReturn:
+    cg.fail("red.async is not simulated")
+
+
