@@ -25,6 +25,7 @@ from libtile.transforms.canonical_values import (
     constant_value,
     create_before,
     defining,
+    is_op,
     negated,
     replace_op,
     stripped_not,
@@ -121,7 +122,8 @@ def _share_constants(function: CudaTileOp) -> bool:
     known: dict[DenseElementsAttr, Operation] = {}
     settled: set[Operation] = set()
     changed = False
-    for op in [op for op in function.walk() if isinstance(op, CudaTileOp) and op.spec.name == "constant"]:
+    constants: list[Operation] = [op for op in function.walk() if is_op(op, "constant")]
+    for op in constants:
         value = op.properties.get("value")
         if not isinstance(value, DenseElementsAttr):
             continue

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -82,7 +83,7 @@ def update_symbol_name(symbol: Operation, new_name: str, scope: Operation, updat
     location: Attribute = symbol.location
     if isinstance(location, DILocAttr) and isinstance(location.scope, DISubprogramAttr):
         old = location.scope
-        values = [new_name if name == "linkage_name" else v for name, v in zip(old.fields, old.data)]
+        values: list[Any] = [new_name if name == "linkage_name" else v for name, v in zip(old.fields, old.data)]
         _Replacer(old, DISubprogramAttr(*values)).run(scope)
 
 
@@ -115,7 +116,7 @@ class _Replacer:
             for region in op.regions:
                 for block in region.blocks:
                     for argument in block.args:
-                        argument.location = self._replace(argument.location)  # type: ignore[assignment]
+                        argument.location = self._replace(argument.location)
 
     def _replace(self, attr: Attribute) -> Attribute:
         found = self._known.get(attr)
