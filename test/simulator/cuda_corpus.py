@@ -27,6 +27,7 @@ FAMILY_MODULES = (
     "mma",
     "wmma",
     "pipelines",
+    "hopper",
 )
 
 

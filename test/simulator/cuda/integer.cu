@@ -37,6 +37,9 @@ PTX3(mad_hi_u32, "mad.hi.u32", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(mad_hi_sat, "mad.hi.sat.s32", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(mad24_lo, "mad24.lo.s32", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(mad24_hi, "mad24.hi.u32", u32, "r", u32, "r", u32, "r", u32, "r")
+PTX2(mul24_lo_s32, "mul24.lo.s32", u32, "r", u32, "r", u32, "r")
+PTX2(mul24_hi_s32, "mul24.hi.s32", u32, "r", u32, "r", u32, "r")
+PTX2(mul24_lo_u32, "mul24.lo.u32", u32, "r", u32, "r", u32, "r")
 PTX2(add_sat, "add.sat.s32", u32, "r", u32, "r", u32, "r")
 PTX2(sub_sat, "sub.sat.s32", u32, "r", u32, "r", u32, "r")
 PTX2(mul_wide_s32, "mul.wide.s32", u64, "l", u32, "r", u32, "r")
@@ -51,6 +54,9 @@ extern "C" __global__ void int32_mad(u64 *out, const u32 *a, const u32 *b, const
     PUT(mad_hi_s32(x, y, z));
     PUT(mad_hi_u32(x, y, z));
     PUT(mad_hi_sat(x, y, z));
+    PUT(mul24_lo_s32(x, y));
+    PUT(mul24_hi_s32(x, y));
+    PUT(mul24_lo_u32(x, y));
     PUT(mad24_lo(x, y, z));
     PUT(mad24_hi(x, y, z));
     PUT(add_sat(x, y));
@@ -275,6 +281,26 @@ extern "C" __global__ void int_logic(u32 *out, const u32 *a, const u32 *b, const
     LOP3(0xFF)
 }
 
+PTX2(and_b64, "and.b64", u64, "l", u64, "l", u64, "l")
+PTX2(or_b64, "or.b64", u64, "l", u64, "l", u64, "l")
+PTX2(xor_b64, "xor.b64", u64, "l", u64, "l", u64, "l")
+PTX1(not_b64, "not.b64", u64, "l", u64, "l")
+PTX2(and_b16, "and.b16", u16, "h", u16, "h", u16, "h")
+PTX2(or_b16, "or.b16", u16, "h", u16, "h", u16, "h")
+PTX2(xor_b16, "xor.b16", u16, "h", u16, "h", u16, "h")
+
+extern "C" __global__ void int_logic_widths(u64 *out, const u64 *a, const u64 *b) {
+    LANES;
+    u64 x = a[i], y = b[i];
+    PUT(and_b64(x, y));
+    PUT(or_b64(x, y));
+    PUT(xor_b64(x, y));
+    PUT(not_b64(x));
+    PUT(and_b16((u16)x, (u16)y));
+    PUT(or_b16((u16)x, (u16)y));
+    PUT(xor_b16((u16)x, (u16)y));
+}
+
 PTX3(prmt_any, "prmt.b32", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(prmt_f4e, "prmt.b32.f4e", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(prmt_b4e, "prmt.b32.b4e", u32, "r", u32, "r", u32, "r", u32, "r")
@@ -296,22 +322,29 @@ extern "C" __global__ void int_prmt(u32 *out, const u32 *a, const u32 *b, const 
     PUT(prmt_rc16(x, y, s));
 }
 
+// The intrinsics __dp4a and __dp2a do not compile without optimisation.
+PTX3(dp4a_ss, "dp4a.s32.s32", u32, "r", u32, "r", u32, "r", u32, "r")
+PTX3(dp4a_uu, "dp4a.u32.u32", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(dp4a_su, "dp4a.s32.u32", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(dp4a_us, "dp4a.u32.s32", u32, "r", u32, "r", u32, "r", u32, "r")
+PTX3(dp2a_lo_ss, "dp2a.lo.s32.s32", u32, "r", u32, "r", u32, "r", u32, "r")
+PTX3(dp2a_lo_uu, "dp2a.lo.u32.u32", u32, "r", u32, "r", u32, "r", u32, "r")
+PTX3(dp2a_hi_ss, "dp2a.hi.s32.s32", u32, "r", u32, "r", u32, "r", u32, "r")
+PTX3(dp2a_hi_uu, "dp2a.hi.u32.u32", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(dp2a_lo_us, "dp2a.lo.u32.s32", u32, "r", u32, "r", u32, "r", u32, "r")
 PTX3(dp2a_hi_su, "dp2a.hi.s32.u32", u32, "r", u32, "r", u32, "r", u32, "r")
 
 extern "C" __global__ void int_dot(u32 *out, const u32 *a, const u32 *b, const u32 *c) {
     LANES;
     u32 x = a[i], y = b[i], z = c[i];
-    PUT((u32)__dp4a((s32)x, (s32)y, (s32)z));
-    PUT(__dp4a(x, y, z));
+    PUT(dp4a_ss(x, y, z));
+    PUT(dp4a_uu(x, y, z));
     PUT(dp4a_su(x, y, z));
     PUT(dp4a_us(x, y, z));
-    PUT((u32)__dp2a_lo((s32)x, (s32)y, (s32)z));
-    PUT(__dp2a_lo(x, y, z));
-    PUT((u32)__dp2a_hi((s32)x, (s32)y, (s32)z));
-    PUT(__dp2a_hi(x, y, z));
+    PUT(dp2a_lo_ss(x, y, z));
+    PUT(dp2a_lo_uu(x, y, z));
+    PUT(dp2a_hi_ss(x, y, z));
+    PUT(dp2a_hi_uu(x, y, z));
     PUT(dp2a_lo_us(x, y, z));
     PUT(dp2a_hi_su(x, y, z));
 }

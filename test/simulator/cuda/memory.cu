@@ -46,11 +46,11 @@ extern "C" __global__ void cache_operators(u32 *out, u32 *scratch, const u32 *__
     PUT(v);
     LD(".L1::evict_last.L2::128B", "u32", "r", v, a + i);
     PUT(v);
-    LD(".relaxed.gpu", "u32", "r", v, a + i);
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(a + i));
     PUT(v);
-    LD(".acquire.sys", "u32", "r", v, a + i);
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(a + i));
     PUT(v);
-    LD(".weak", "u32", "r", v, a + i);
+    asm volatile("ld.weak.global.u32 %0, [%1];" : "=r"(v) : "l"(a + i));
     PUT(v);
     asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(v) : "l"(a + i));
     PUT(v);
@@ -62,8 +62,8 @@ extern "C" __global__ void cache_operators(u32 *out, u32 *scratch, const u32 *__
     __stcg(scratch + lanes + i, x);
     __stcs(scratch + 2 * lanes + i, x);
     __stwt(scratch + 3 * lanes + i, x);
-    ST(".relaxed.cta", "u32", "r", x, scratch + 4 * lanes + i);
-    ST(".release.gpu", "u32", "r", x, scratch + 5 * lanes + i);
+    asm volatile("st.relaxed.cta.global.u32 [%0], %1;" ::"l"(scratch + 4 * lanes + i), "r"(x) : "memory");
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(scratch + 5 * lanes + i), "r"(x) : "memory");
     ST(".L1::evict_first", "u32", "r", x, scratch + 6 * lanes + i);
     asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(scratch + 7 * lanes + i), "r"(x) : "memory");
 }

@@ -106,6 +106,9 @@ extern "C" __global__ void redux(u32 *out, const u32 *a) {
     PUT(__reduce_and_sync(ALL, x | 0x10u));
     PUT(__reduce_or_sync(ALL, x & 0x00ff00ffu));
     PUT(__reduce_xor_sync(ALL, x));
+    u32 unsigned_sum;
+    asm volatile("redux.sync.add.u32 %0, %1, 0xffffffff;" : "=r"(unsigned_sum) : "r"(x));
+    PUT(unsigned_sum);
     u32 half = (i & 31) < 16 ? 0x0000ffffu : 0xffff0000u;
     if ((i & 31) < 16)
         PUT(__reduce_add_sync(half, x));

@@ -91,7 +91,7 @@ def f32_ftz(rng: np.random.Generator) -> Launch:
         results = [
             exact.add(x, y, F32), exact.add(x, -y, F32, "rz"), exact.mul(x, y, F32), exact.mul(x, y, F32, "rm"),
             exact.fma(x, y, z, F32), exact.fma(x, y, z, F32, "rp"), exact.div(z, y, F32), exact.div(1.0, y, F32),
-            exact.sqrt(abs(x), F32), min(x, y), max(x, y), abs(x), -x,
+            exact.sqrt(abs(x), F32), float(smaller(x, y)), float(larger(x, y)), abs(x), -x,
         ]  # fmt: skip
         return [flush(value, F32) for value in results]
 
@@ -123,13 +123,13 @@ def special_pairs(smallest: float, normal: float, dtype: Any) -> tuple[Array, Ar
     return np.repeat(grid, len(values)), np.tile(grid, len(values))
 
 
-def smaller(x: Array, y: Array) -> Array:
+def smaller(x: Array | float, y: Array | float) -> Array:
     """minNum with -0 < +0: a number wins over a NaN."""
     first = (x < y) | ((x == y) & np.signbit(x)) | np.isnan(y)
     return np.where(first, x, y)
 
 
-def larger(x: Array, y: Array) -> Array:
+def larger(x: Array | float, y: Array | float) -> Array:
     return -smaller(-x, -y)
 
 
@@ -182,13 +182,14 @@ def float_compare(rng: np.random.Generator) -> Launch:
         unordered = math.isnan(p) or math.isnan(q)
         fp, fq = flush(p, F32), flush(q, F32)
         finite, number = math.isfinite(p), not math.isnan(p)
+        normal = finite and (abs(p) >= tiny or p == 0)  # testp counts zeros as normal
         tests = [
             p == q, p != q and not unordered, p < q, p <= q, p > q, p >= q,
             p == q or unordered, p != q, p < q or unordered, p <= q or unordered, p > q or unordered,
             p >= q or unordered, not unordered, unordered, fp == fq, fp < fq,
             p < q, p >= q or unordered, unordered,
-            finite, math.isinf(p), number, not number, finite and abs(p) >= tiny, finite and 0 < abs(p) < tiny,
-            finite, math.isfinite(q) and q != 0,
+            finite, math.isinf(p), number, not number, normal, finite and not normal,
+            finite, math.isfinite(q),  # subnormal in binary32 is normal in binary64
         ]  # fmt: skip
         c_bits = (p < q) + 2 * (p == q) + 4 * (p != q) + 8 * (p >= q) + 16 * math.isnan(p)
         return [
@@ -218,7 +219,7 @@ def fast_arith(rng: np.random.Generator) -> Launch:
         product = flush(exact.mul(x, y, F32), F32)
         results = [
             exact.add(x, y, F32), exact.add(x, -y, F32), product, exact.fma(x, y, x, F32),
-            exact.add(product, 1.0, F32), min(x, y), float(x < y),
+            exact.add(product, 1.0, F32), float(smaller(x, y)), float(x < y),
         ]  # fmt: skip
         return [flush(value, F32) for value in results]
 

@@ -64,12 +64,13 @@ def int32_mad(rng: np.random.Generator) -> Launch:
         wide = x << 32 | z
         low32 = [
             (sx * sy >> 32) + sz, (x * y >> 32) + z, clamp((sx * sy >> 32) + sz, 32),
+            signed(x, 24) * signed(y, 24), signed(x, 24) * signed(y, 24) >> 16, (x & 0xFFFFFF) * (y & 0xFFFFFF),
             signed(x, 24) * signed(y, 24) + sz, ((x & 0xFFFFFF) * (y & 0xFFFFFF) >> 16) + z,
             clamp(sx + sy, 32), clamp(sx - sy, 32),
         ]  # fmt: skip
         return [value & M32 for value in low32] + [sx * sy, x * y, sx * sy + wide, x * y + wide]
 
-    return Launch([np.zeros(11 * 64, np.uint64), a, b, c], {0: per_lane(formula, [a, b, c], np.uint64)})
+    return Launch([np.zeros(14 * 64, np.uint64), a, b, c], {0: per_lane(formula, [a, b, c], np.uint64)})
 
 
 @INTEGER.add(block=64)
@@ -220,6 +221,16 @@ def int_logic(rng: np.random.Generator) -> Launch:
         return plain + [lop3(x, y, z, table) for table in tables]
 
     return Launch([np.zeros(18 * 32, np.uint32), a, b, c], {0: per_lane(formula, [a, b, c], np.uint32)})
+
+
+@INTEGER.add()
+def int_logic_widths(rng: np.random.Generator) -> Launch:
+    a, b = (rng.integers(0, 1 << 64, 32, dtype=np.uint64) for _ in range(2))
+
+    def formula(x: int, y: int) -> list[int]:
+        return [x & y, x | y, x ^ y, ~x, x & y & M16, (x | y) & M16, (x ^ y) & M16]
+
+    return Launch([np.zeros(7 * 32, np.uint64), a, b], {0: per_lane(formula, [a, b], np.uint64)})
 
 
 #: prmt's special modes: byte selectors for each value of the control's low two bits, most significant first.

@@ -21,9 +21,7 @@ def bits(rng: np.random.Generator, shape: tuple[int, ...] | int, dtype: type) ->
 @MEMORY.add(block=64)
 def vector_copy(rng: np.random.Generator) -> Launch:
     f, d = rng.normal(size=(64, 4)).astype(np.float32), rng.normal(size=(64, 2))
-    j, c, s, u = (
-        bits(rng, (64, n), t) for n, t in ((2, np.int32), (4, np.uint8), (2, np.int16), (2, np.uint64))
-    )
+    j, c, s, u = (bits(rng, (64, n), t) for n, t in ((2, np.int32), (4, np.uint8), (2, np.int16), (2, np.uint64)))
     moved = [f[:, ::-1], j[:, ::-1], c[:, [1, 0, 3, 2]], s[:, ::-1], d[:, ::-1], u[:, ::-1]]
     args = [array for source in (f, j, c, s, d, u) for array in (np.zeros_like(source), source)]
     return Launch(args, {2 * k: np.ascontiguousarray(want) for k, want in enumerate(moved)})
@@ -55,9 +53,7 @@ def constant_memory(rng: np.random.Generator) -> Launch:
     table = [0.5, 1.5, -2.5, 3.25, 4.0, -5.0, 6.75, 7.0]
     shorts = [-1, 300, -300, 7]
     named = [(3, 0.25, 0), (-4, -8.5, 2)]
-    rows = [
-        [table[i & 7], 3.25, sum(named[i & 1][:2]), shorts[named[i & 1][2] + (i >> 1 & 1)]] for i in range(32)
-    ]
+    rows = [[table[i & 7], 3.25, sum(named[i & 1][:2]), shorts[named[i & 1][2] + (i >> 1 & 1)]] for i in range(32)]
     return Launch([np.zeros(4 * 32)], {0: np.array(rows, np.float64).T.copy()})
 
 
@@ -80,9 +76,7 @@ def struct_by_value(rng: np.random.Generator) -> Launch:
     scale, shift = 1.25, (0.5, -3.0, 8.0)
     bias, weights, key = (-7, 1000, -32768), (2.5, -0.125), 0x123456789ABCDEF0
     packet = struct.pack("<b3xf3h2xQ2d", -9, scale, *bias, key, *weights)
-    rows = [
-        [-9, scale * shift[1], bias[i % 3], key >> 32, weights[i & 1] + shift[0] - shift[2]] for i in range(32)
-    ]
+    rows = [[-9, scale * shift[1], bias[i % 3], key >> 32, weights[i & 1] + shift[0] - shift[2]] for i in range(32)]
     expected = np.array(rows, np.float64).T.copy()
     return Launch([np.zeros(5 * 32), packet, struct.pack("<3f", *shift)], {0: expected})
 
@@ -106,9 +100,7 @@ def local_array(rng: np.random.Generator) -> Launch:
 @MEMORY.add(block=64)
 def generic_pointers(rng: np.random.Generator) -> Launch:
     a = bits(rng, 64, np.uint32)
-    rows = [
-        [i + 7 * (1 - i % 2), 5 + 7 * (i % 2), 100 + i, 0b100111, 100 + i, 100 + i] for i in range(64)
-    ]
+    rows = [[i + 7 * (1 - i % 2), 5 + 7 * (i % 2), 100 + i, 0b100111, 100 + i, 100 + i] for i in range(64)]
     expected = np.array(rows, np.uint32).T.copy()
     return Launch([np.zeros(6 * 64, np.uint32), a], {0: expected, 1: a + np.uint32(3)})
 

@@ -84,9 +84,7 @@ ELEMENTS = {
 }
 
 
-def float_product(
-    rng: np.random.Generator, shape: tuple[int, int, int], a_type: str, b_type: str, acc: Any
-) -> Launch:
+def float_product(rng: np.random.Generator, shape: tuple[int, int, int], a_type: str, b_type: str, acc: Any) -> Launch:
     """D = A B + C in floating point; `acc` is the accumulator's type."""
     m, n, k = shape
     left, right = ELEMENTS[a_type], ELEMENTS[b_type]

@@ -130,18 +130,19 @@ def matches(rng: np.random.Generator) -> Launch:
 @WARP.add(block=64)
 def redux(rng: np.random.Generator) -> Launch:
     a = bits(rng, 64, np.uint32)
-    columns: list[list[int]] = [[] for _ in range(10)]
+    columns: list[list[int]] = [[] for _ in range(11)]
     for values in by_warp(a):
         signed = np.array(values, np.uint32).view(np.int32).tolist()
         row = [
             sum(values), sum(values), min(values), max(values), min(signed), max(signed),
             functools.reduce(operator.and_, (v | 0x10 for v in values)),
             functools.reduce(operator.or_, (v & 0x00FF00FF for v in values)), functools.reduce(operator.xor, values),
+            sum(values),
         ]  # fmt: skip
         for column, value in zip(columns, row, strict=False):
             column += [value & M32] * 32
-        columns[9] += [sum(values[:16]) & M32] * 16 + [max(values[16:])] * 16
-    return Launch([np.zeros(10 * 64, np.uint32), a], {0: slots(columns, np.uint32)})
+        columns[10] += [sum(values[:16]) & M32] * 16 + [max(values[16:])] * 16
+    return Launch([np.zeros(11 * 64, np.uint32), a], {0: slots(columns, np.uint32)})
 
 
 @WARP.add(block=256, grid=2)
