@@ -32,7 +32,11 @@ _FALSE = ("false", "FALSE", "False", "0")
 
 
 class ToolError(LibtileError):
-    """A one-line error of the tool itself, such as a file that cannot be opened."""
+    """An error of the tool itself, such as a file that cannot be opened, and the exit status that it ends with."""
+
+    def __init__(self, message: str, status: int = FAILED) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Failed(LibtileError):
@@ -137,7 +141,7 @@ def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _fail(f"{program}: {error.format_message()}")
     except LibtileError as error:
-        return _fail(render_error(error))
+        return _fail(render_error(error), error.status if isinstance(error, ToolError) else FAILED)
     except BrokenPipeError:
         # The interpreter flushes stdout once more at its end; give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -157,10 +161,10 @@ def _unknown_option(program: str, error: click.NoSuchOption) -> str:
     return text
 
 
-def _fail(message: str) -> int:
+def _fail(message: str, status: int = FAILED) -> int:
     with contextlib.suppress(BrokenPipeError):
         click.echo(message, err=True)
-    return FAILED
+    return status
 
 
 def render_error(error: LibtileError, source: Sequence[str] | None = None) -> str:
