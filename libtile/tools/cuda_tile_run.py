@@ -205,6 +205,7 @@ def command(
 
     Arguments are the entry's parameters in order. Arrays are the kernel's memory: --out saves what it wrote.
     """
+    from libtile.interpreter.faults import InterpreterFault
     from libtile.interpreter.launch import describe_parameters, entries, find_entry
     from libtile.interpreter.trace import Tracer
     from libtile.runtime.run import load_module, run
@@ -217,19 +218,22 @@ def command(
     entry = find_entry(module, kernel)
     args = typed_arguments(entry, [parse_argument(text) for text in arguments])
     destinations = parse_outputs(outputs, args)
-    result = run(
-        module,
-        entry.attribute_value("sym_name"),
-        grid=grid,
-        args=args,
-        backend=backend,
-        gpu_name=gpu_name,
-        check=check,
-        block_order=_order(block_order),
-        trace=Tracer(sys.stderr, trace_limit) if trace else None,
-        progress=progress_line(not quiet and sys.stderr.isatty()),
-        out=sys.stdout,
-    )
+    try:
+        result = run(
+            module,
+            entry.attribute_value("sym_name"),
+            grid=grid,
+            args=args,
+            backend=backend,
+            gpu_name=gpu_name,
+            check=check,
+            block_order=_order(block_order),
+            trace=Tracer(sys.stderr, trace_limit) if trace else None,
+            progress=progress_line(not quiet and sys.stderr.isatty()),
+            out=sys.stdout,
+        )
+    except InterpreterFault as fault:
+        raise cli.ToolError(str(fault)) from None  # it has the form of a diagnostic already
     save_outputs(destinations, args)
     if not quiet:
         click.echo(summary(result), err=True)

@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Turns an entry into one Python generator function.
+
+Tile IR's control flow is structured as Python's is: `for`, `loop`, `if`, `break`, `continue` and `return` become the
+same statements, and an op becomes a call of its rule's function, bound once. One line stands for one op, so that the
+line number in a traceback says which op failed. For
+
+    %r = for %i in (%a to %b, step %s) : tile<i32> iter_values(%x = %y) -> (tile<f32>) {
+      %z = addf %x, %y rounding<nearest_even> : tile<f32>
+      continue %z : tile<f32>
+    }
+
+the text is
+
+    v4 = v3
+    for i in range(*h0(v0, v1, v2)):
+     v5 = h1(i)
+     v6 = f3(v4, v3)
+     v4 = v6
+     continue
+    v7 = v4
+
+The generator yields in front of each op through which tile blocks can communicate, so that the scheduler may let
+others run. Under full checks a value `vN` has a companion `uN`, the mask of its uninitialised elements or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import TileType
+from libtile.interpreter.faults import Check, Fault, FaultKind, InterpreterFault
+from libtile.interpreter.formats import constant_values, element
+from libtile.interpreter.location import source_location
+from libtile.interpreter.rules import (
+    Rule,
+    Run,
+    Site,
+    combine_masks,
+    flatten,
+    load_rules,
+    require_initialised,
+)
+
+MAX_LOOP_DEPTH = 15
+"""Loops nested deeper move into a function of their own: CPython allows 20 nested blocks in one."""
+MAX_NESTING = 90
+"""CPython's limit on indentation is 100."""
+SPIN_LENGTH = 1 << 14
+"""Iterations after which a loop without any synchronising op lets the scheduler look for a deadlock."""
+
+
+@dataclass
+class Program:
+    """An entry, ready to run: `start(block, *arguments)` gives the generator of one tile block."""
+
+    name: str
+    start: Callable[..., Iterator[None]]
+    source: str
+    files: dict[str, list[Operation | None]]
+
+    def op_at(self, file: str, line: int) -> Operation | None:
+        """The op that a line (from 1) of a generated file stands for."""
+        ops = self.files.get(file, [])
+        return ops[line - 1] if 0 < line <= len(ops) else None
+
+
+@dataclass
+class _Frame:
+    """A construct that terminators leave: the names that `continue` (carried), `break` and `yield` (results) set."""
+
+    kind: Literal["for", "loop", "if", "body"]
+    results: list[str]
+    carried: list[str] = field(default_factory=list)
+
+    @property
+    def is_loop(self) -> bool:
+        return self.kind in ("for", "loop")
+
+
+@dataclass
+class _Emitter:
+    check: Check
+    globals: Mapping[str, Any]
+    trace: Callable[..., None] | None
+    files: dict[str, list[Operation | None]]
+    rules: dict[str, Rule] = field(default_factory=load_rules)
+    text: list[str] = field(default_factory=list)
+    ops: list[Operation | None] = field(default_factory=list)
+    namespace: dict[str, Any] = field(default_factory=dict)
+    names: dict[SSAValue, str] = field(default_factory=dict)
+    frames: list[_Frame] = field(default_factory=list)
+    depth: int = 0
+    bound: int = 0
+
+    # -- text -----------------------------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        return self.check is Check.FULL
+
+    def line(self, text: str, op: Operation | None = None) -> None:
+        if self.depth > MAX_NESTING:
+            raise InterpreterFault(FaultKind.UNSUPPORTED, f"control flow is nested more than {MAX_NESTING} deep")
+        self.text.append(" " * self.depth + text)
+        self.ops.append(op)
+
+    def fresh(self, prefix: str) -> str:
+        self.bound += 1
+        return f"{prefix}{self.bound}"
+
+    def bind(self, prefix: str, value: Any) -> str:
+        """A fresh name for a Python object that the text uses."""
+        name = self.fresh(prefix)
+        self.namespace[name] = value
+        return name
+
+    def define(self, value: SSAValue) -> str:
+        name = self.names[value] = f"v{len(self.names)}"
+        return name
+
+    def mask(self, name: str) -> str:
+        """The companion of a value's name: a constant (k...) has none."""
+        return "u" + name[1:] if name.startswith("v") else "None"
+
+    def assign(self, targets: Sequence[str], sources: Sequence[str]) -> None:
+        """Simultaneous assignment of values and, under full checks, of their masks."""
+        if not targets:
+            return
+        left, right = list(targets), list(sources)
+        if self.full:
+            left += [self.mask(t) for t in targets]
+            right += [self.mask(s) for s in sources]
+        self.line(f"{', '.join(left)} = {', '.join(right)}")
+
+    # -- structure ------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """The ops of a block; one line at least."""
+        count = sum(1 for _ in block.ops)
+        self.line(f"C[0] += {count}")
+        for op in block.ops:
+            self.op(op)
+
+    def region(self, region: Region) -> None:
+        self.depth += 1
+        self.block(region.block)
+        self.depth -= 1
+
+    def op(self, op: Operation) -> None:
+        if not isinstance(op, CudaTileOp):
+            raise InterpreterFault(FaultKind.UNSUPPORTED, "not an op of Tile IR", op.name, source_location(op))
+        handler = _STRUCTURE.get(op.spec.name)
+        if handler is not None:
+            handler(self, op)
+            return
+        if op.spec.name == "constant":
+            self.constant(op)
+            return
+        rule = self.rules.get(op.spec.name)
+        if rule is None:
+            raise InterpreterFault(
+                FaultKind.UNSUPPORTED, "the interpreter has no rule for it", op.name, source_location(op)
+            )
+        self.call(op, rule)
+
+    def constant(self, op: CudaTileOp) -> None:
+        value = constant_of(op)
+        name = self.names[op.results[0]] = self.bind("k", value)
+        self.traced(op, [name])
+
+    def call(self, op: CudaTileOp, rule: Rule) -> None:
+        try:
+            run = rule.make(self.site(op))
+        except Fault as fault:
+            raise InterpreterFault(fault.kind, fault.message, op.name, source_location(op)) from None
+        function = self.bind("f", run)
+        groups = [self.operand_text(op, spec.name, "value") for spec in op.spec.operands]
+        masks = [self.operand_text(op, spec.name, "mask") for spec in op.spec.operands] if self.full else []
+        arguments = ["B", *groups] if rule.effect else groups
+        if rule.synchronises(op):
+            self.line("yield", op)
+        targets = [self.define(r) for r in op.results]
+        variadic = any(s.is_variadic for s in op.spec.results)
+        left = list(targets)
+        if self.full and rule.effect:
+            self.guard(op, rule, masks, arguments)
+        if rule.yields_mask:
+            left.append(self.mask(targets[0]) if self.full else "_")
+        text = f"{function}({', '.join(arguments)})"
+        if not left:
+            self.line(text, op)
+        elif variadic or len(left) > 1:
+            self.line(f"{', '.join(left)}, = {text}", op)
+        else:
+            self.line(f"{left[0]} = {text}", op)
+        if self.full:
+            self.result_masks(op, rule, groups, masks, targets)
+        self.traced(op, targets)
+
+    def site(self, op: CudaTileOp) -> Site:
+        if op.spec.name not in ("reduce", "scan"):
+            return Site(op, self.check, self.globals)
+        body, elementwise = self.body_function(op)
+        return Site(op, self.check, self.globals, body, elementwise)
+
+    def guard(self, op: CudaTileOp, rule: Rule, masks: list[str], arguments: list[str]) -> None:
+        """Operands of an effect must be initialised, but for those whose masks it takes itself."""
+        checked = [
+            m
+            for m, s in zip(masks, op.spec.operands)
+            if s.name not in rule.accepts_undefined and m not in ("None", "()")
+        ]
+        if checked:
+            self.line(f"require_initialised(({', '.join(checked)},), 'an operand')", op)
+        if rule.accepts_undefined:
+            passed = [m for m, s in zip(masks, op.spec.operands) if s.name in rule.accepts_undefined]
+            arguments.append(f"undefined=({', '.join(passed)},)")
+
+    def result_masks(self, op: CudaTileOp, rule: Rule, groups: list[str], masks: list[str], targets: list[str]) -> None:
+        rest = targets[1:] if rule.yields_mask else targets
+        live = [m for m in masks if m not in ("None", "()")]
+        if rule.effect or not live:
+            for t in rest:
+                self.line(f"{self.mask(t)} = None")
+            return
+        function = self.bind("q", mask_function(self.site_for_masks(op), rule))
+        self.line(f"{self.mask(rest[0])} = {function}(({', '.join(groups)},), ({', '.join(masks)},))", op)
+        for t in rest[1:]:
+            self.line(f"{self.mask(t)} = {self.mask(rest[0])}")
+
+    def site_for_masks(self, op: CudaTileOp) -> Site:
+        return Site(op, self.check, self.globals)
+
+    def traced(self, op: Operation, names: Sequence[str]) -> None:
+        if self.trace is not None:
+            self.line(f"T(B, {self.bind('o', op)}, ({''.join(n + ', ' for n in names)}))", op)
+
+    def operand_text(self, op: CudaTileOp, group: str, what: str) -> str:
+        spec = next(s for s in op.spec.operands if s.name == group)
+        names = [self.names[v] for v in op.operand_group(group)]
+        if what == "mask":
+            names = [self.mask(n) for n in names]
+        if spec.is_variadic:
+            return "(" + "".join(n + ", " for n in names) + ")"
+        return names[0] if names else "None"
+
+    # -- control flow ---------------------------------------------------------------------------------------------
+
+    def condition(self, value: SSAValue, op: Operation) -> str:
+        name = self.names[value]
+        if self.full and name.startswith("v"):
+            self.line(f"require_initialised(({self.mask(name)},), 'the condition')", op)
+        return name
+
+    def if_(self, op: CudaTileOp) -> None:
+        results = [self.define(r) for r in op.results]
+        self.frames.append(_Frame("if", results))
+        self.line(f"if {self.condition(op.operand_group('condition')[0], op)}:", op)
+        self.region(op.regions[0])
+        if op.regions[1].blocks:
+            self.line("else:")
+            self.region(op.regions[1])
+        self.frames.pop()
+        self.traced(op, results)
+
+    def for_(self, op: CudaTileOp) -> None:
+        bounds = [self.condition(op.operand_group(n)[0], op) for n in ("lowerBound", "upperBound", "step")]
+        body = op.regions[0].block
+        frame, close = self.open_loop(op, list(body.args[1:]))
+        prepare = self.bind("h", loop_range(op, self.check))
+        convert = self.bind("h", element(op.operand_group("lowerBound")[0].type).dtype.type)
+        counter = self.fresh("i")
+        self.line(f"for {counter} in {prepare}({', '.join(bounds)}):", op)
+        self.depth += 1
+        variable = self.define(body.args[0])
+        self.line(f"{variable} = {convert}({counter})")
+        if self.full:
+            self.line(f"{self.mask(variable)} = None")
+        self.block(body)
+        self.depth -= 1
+        self.assign(frame.results, frame.carried)
+        close()
+
+    def loop_(self, op: CudaTileOp) -> None:
+        body = op.regions[0].block
+        _, close = self.open_loop(op, list(body.args))
+        spins = not any(self.communicates(inner) for inner in op.walk() if inner is not op)
+        counter = self.fresh("n")
+        if spins:
+            self.line(f"{counter} = 0")
+        self.line("while True:", op)
+        self.depth += 1
+        if spins:
+            self.line(f"{counter} += 1")
+            self.line(f"if not {counter} & {SPIN_LENGTH - 1}: yield", op)
+        self.block(body)
+        self.depth -= 1
+        close()
+
+    def communicates(self, op: Operation) -> bool:
+        if not isinstance(op, CudaTileOp):
+            return False
+        rule = self.rules.get(op.spec.name)
+        return rule is not None and rule.synchronises(op)
+
+    def open_loop(self, op: CudaTileOp, arguments: list[SSAValue]) -> tuple[_Frame, Callable[[], None]]:
+        """Start a loop: its carried names are set; the returned function ends it."""
+        results = [self.define(r) for r in op.results]
+        initial = [self.names[v] for v in op.operand_group("initValues")]
+        depth = sum(f.is_loop for f in self.frames)
+        function = self.fresh("g") if depth and depth % MAX_LOOP_DEPTH == 0 else None
+        if function:
+            self.line(f"def {function}():")
+            self.depth += 1
+        carried = [self.define(a) for a in arguments]
+        self.assign(carried, initial)
+        frame = _Frame("for" if op.spec.name == "for" else "loop", results, carried)
+        self.frames.append(frame)
+
+        def close() -> None:
+            self.frames.pop()
+            if function:
+                self.close_function(function, results)
+            self.traced(op, results)
+
+        return frame, close
+
+    def close_function(self, function: str, results: list[str]) -> None:
+        """End an outlined loop: it returns its results, or None when the entry has returned."""
+        values = [*results, *([self.mask(r) for r in results] if self.full else [])]
+        packed = f"({''.join(v + ', ' for v in values)})"
+        self.line(f"return {packed}")
+        self.line("yield")  # makes it a generator whatever it holds
+        self.depth -= 1
+        self.line(f"{function} = yield from {function}()")
+        self.line(f"if {function} is None: return")
+        if values:
+            self.line(f"{packed} = {function}")
+
+    def innermost_loop(self) -> _Frame:
+        return next(f for f in reversed(self.frames) if f.is_loop)
+
+    def continue_(self, op: CudaTileOp) -> None:
+        self.assign(self.innermost_loop().carried, [self.names[v] for v in op.operands])
+        self.line("continue", op)
+
+    def break_(self, op: CudaTileOp) -> None:
+        self.assign(self.innermost_loop().results, [self.names[v] for v in op.operands])
+        self.line("break", op)
+
+    def yield_(self, op: CudaTileOp) -> None:
+        frame = self.frames[-1]
+        names = [self.names[v] for v in op.operands]
+        if frame.kind == "body":
+            self.line(f"return ({''.join(n + ', ' for n in names)})", op)
+        else:
+            self.assign(frame.results, names)
+
+    def return_(self, op: CudaTileOp) -> None:
+        self.line("return", op)
+
+    # -- bodies of reduce and scan --------------------------------------------------------------------------------
+
+    def body_function(self, op: CudaTileOp) -> tuple[Run, bool]:
+        """The region of a reduce or scan as a Python function, and whether it may be given whole tiles."""
+        block = op.regions[0].block
+        inner = [o for o in op.walk() if o is not op]
+        check = Check.BASIC if self.full else self.check
+        emitter = _Emitter(check, self.globals, None, self.files, self.rules)
+        names = [emitter.define(a) for a in block.args]
+        emitter.line(f"def body({', '.join(names)}):", op)
+        emitter.depth = 1
+        emitter.frames.append(_Frame("body", []))
+        for o in block.ops:
+            emitter.op(o)
+        return emitter.compiled("body"), all(self.is_elementwise(o) for o in inner)
+
+    def is_elementwise(self, op: Operation) -> bool:
+        if not isinstance(op, CudaTileOp) or op.regions:
+            return False
+        rule = self.rules.get(op.spec.name)
+        return op.spec.name in ("constant", "yield") or (rule is not None and rule.elementwise)
+
+    def compiled(self, name: str) -> Callable[..., Any]:
+        """Run the text, and give the function that it defines."""
+        file = f"<tile kernel, part {len(self.files)}>"
+        self.files[file] = self.ops
+        exec(compile("\n".join(self.text) + "\n", file, "exec"), self.namespace)
+        return self.namespace[name]
+
+
+_STRUCTURE: dict[str, Callable[[_Emitter, CudaTileOp], None]] = {
+    "if": _Emitter.if_,
+    "for": _Emitter.for_,
+    "loop": _Emitter.loop_,
+    "continue": _Emitter.continue_,
+    "break": _Emitter.break_,
+    "yield": _Emitter.yield_,
+    "return": _Emitter.return_,
+}
+
+
+def loop_range(op: CudaTileOp, check: Check) -> Callable[[Any, Any, Any], range]:
+    """The values of a `for`'s induction variable: signed, or compared as unsigned with `unsignedCmp`."""
+    elem = element(op.operand_group("lowerBound")[0].type)
+    unsigned = bool(op.attribute_value("unsignedCmp"))
+    modulus = 1 << elem.width
+
+    def number(value: Any) -> int:
+        whole = int(value)
+        if elem.width == 1 and not unsigned:
+            return -whole
+        return whole % modulus if unsigned else whole
+
+    def prepare(lower: Any, upper: Any, step: Any) -> range:
+        start, stop, stride = number(lower), number(upper), number(step)
+        if stride <= 0:
+            raise Fault(FaultKind.LOOP, f"the step must be positive, it is {stride}")
+        if check is not Check.OFF and start < stop:
+            last = start + (stop - start + stride - 1) // stride * stride
+            limit = modulus - 1 if unsigned else elem.largest
+            if last > limit and stride > 1 and last - stride > limit - stride:
+                raise Fault(FaultKind.OVERFLOW, f"the induction variable goes beyond {limit} of {elem.name}")
+        return range(start, stop, stride)
+
+    if not unsigned:
+        return prepare
+
+    def wrapped(lower: Any, upper: Any, step: Any) -> Any:
+        values = prepare(lower, upper, step)
+        if values and values[-1] > elem.largest:
+            return (v if v <= elem.largest else v - modulus for v in values)
+        return values
+
+    return wrapped
+
+
+def constant_of(op: CudaTileOp) -> Any:
+    """The value of a `constant`, read-only: every user may share it."""
+    dense = op.attribute_value("value")
+    type_ = op.results[0].type
+    values = constant_values(dense.raw, element(type_))
+    shape = type_.shape  # type: ignore[attr-defined]
+    value = np.broadcast_to(values.reshape(()), shape) if dense.is_splat else values.reshape(shape)
+    return value[()]
+
+
+def mask_function(site: Site, rule: Rule) -> Callable[[tuple, tuple], Any]:
+    """How a rule's result is uninitialised: a function of the operands' values and masks, one of them not None."""
+    if callable(rule.undefined):
+        special = rule.undefined(site)
+    elif rule.undefined == "structural":
+        move = rule.make(site)
+        shapes = [v.type.shape if isinstance(v.type, TileType) else () for v in site.op.operands]
+
+        def special(values: tuple, masks: tuple) -> Any:
+            given = iter(shapes)
+            moved: list[Any] = []
+            for spec, mask in zip(site.op.spec.operands, masks):
+                if spec.is_variadic:
+                    require_initialised((mask,), "an index")
+                    moved.append(values[len(moved)])
+                    continue
+                shape = next(given)
+                moved.append(np.zeros(shape, bool) if mask is None else mask)
+            result = np.asarray(move(*moved))
+            return result if result.any() else None
+    else:
+        types = [r.type for r in site.op.results]
+        shape = types[0].shape if types and isinstance(types[0], TileType) else ()
+
+        def special(values: tuple, masks: tuple) -> Any:
+            return combine_masks(flatten(masks), shape)
+
+    def function(values: tuple, masks: tuple) -> Any:
+        if all(m is None for m in flatten(masks)):
+            return None
+        return special(values, masks)
+
+    return function
+
+
+def compile_entry(
+    entry: CudaTileOp,
+    check: Check = Check.BASIC,
+    globals: Mapping[str, Any] | None = None,
+    trace: Callable[..., None] | None = None,
+) -> Program:
+    """Translate an entry. `globals` maps the module's global symbols to addresses; `trace` is called after each op
+    with (block, op, results). InterpreterFault when the entry holds an op that cannot run.
+    """
+    files: dict[str, list[Operation | None]] = {}
+    emitter = _Emitter(check, globals or {}, trace, files)
+    body = entry.regions[0].block
+    names = [emitter.define(a) for a in body.args]
+    emitter.namespace["T"] = trace
+    emitter.namespace["require_initialised"] = require_initialised
+    emitter.line(f"def kernel(B, {', '.join(names)}):" if names else "def kernel(B):", entry)
+    emitter.depth = 1
+    emitter.line("C = B.count")
+    if emitter.full:
+        for name in names:
+            emitter.line(f"{emitter.mask(name)} = None")
+    emitter.block(body)
+    emitter.line("return")
+    emitter.line("yield")
+    start = emitter.compiled("kernel")
+    name = entry.attribute_value("sym_name")
+    return Program(name, start, "\n".join(emitter.text), files)

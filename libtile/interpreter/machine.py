@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs a grid of tile blocks.
+
+A tile block is a generator that stops in front of each op through which blocks communicate. The scheduler keeps a
+window of blocks under way and resumes them in turn; a block that never communicates runs to its end at once. Blocks
+that wait for others (spin on a flag) make progress therefore, whatever the order.
+
+Deadlock: when all blocks have been started and every block of the window, in one whole turn, came back to the same
+place with the same values while no memory changed, then nothing can ever change, since execution is deterministic.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import GeneratorType, TracebackType
+from typing import Any, TextIO
+
+import numpy as np
+
+from libtile.interpreter.address_space import Allocation, Memory
+from libtile.interpreter.codegen import Program
+from libtile.interpreter.faults import BlockId, Check, Fault, FaultKind, InterpreterFault
+from libtile.interpreter.location import source_location
+from libtile.interpreter.races import RaceDetector, Token
+
+WINDOW = 64
+"""Tile blocks that are under way at a time when they communicate."""
+QUIET_TURNS = 4
+"""Turns without a change of memory after which values are compared for a deadlock."""
+
+
+@dataclass
+class RunResult:
+    """What a launch did: counts for a summary, and what the kernel printed."""
+
+    kernel: str
+    grid: BlockId
+    blocks: int = 0
+    ops: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    seconds: float = 0.0
+    output: str = ""
+
+
+@dataclass
+class Launch:
+    """One run of a program over a grid: what all tile blocks share."""
+
+    program: Program
+    grid: BlockId
+    memory: Memory
+    check: Check = Check.BASIC
+    out: TextIO | None = None
+    races: RaceDetector | None = None
+    printed: list[str] = field(default_factory=list)
+
+    def write(self, text: str) -> None:
+        """What `print_tko` prints: kept, and written to the launch's stream if it has one."""
+        self.printed.append(text)
+        if self.out is not None:
+            self.out.write(text)
+
+
+class TileBlock:
+    """The state of one tile block, as rules see it."""
+
+    __slots__ = ("allocas", "count", "grid", "id", "launch", "linear", "memory", "races", "sequence")
+
+    def __init__(self, launch: Launch, linear: int):
+        width, height, _ = launch.grid
+        self.launch = launch
+        self.linear = linear
+        self.id: BlockId = (linear % width, linear // width % height, linear // (width * height))
+        self.grid = launch.grid
+        self.memory = launch.memory
+        self.races = launch.races
+        self.count = [0]
+        self.sequence = 0
+        self.allocas: list[Allocation] = []
+
+    def close(self) -> None:
+        """End the lifetime of what the block allocated."""
+        for allocation in self.allocas:
+            self.memory.release(allocation)
+
+
+def run_grid(
+    launch: Launch,
+    arguments: Sequence[Any],
+    *,
+    order: int | str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> RunResult:
+    """Run every tile block of the launch.
+
+    `order` is None (by increasing id, x fastest), "reverse", or a seed: blocks then start in a random order and are
+    resumed in random turns. `progress` is called with (blocks done, blocks in all). Raises InterpreterFault.
+    """
+    started = time.perf_counter()
+    total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    result = RunResult(launch.program.name, launch.grid, total)
+    scheduler = _Scheduler(launch, arguments, order, progress, result)
+    with np.errstate(all="ignore"):
+        scheduler.run(total)
+    result.bytes_read, result.bytes_written = launch.memory.bytes_read, launch.memory.bytes_written
+    result.output = "".join(launch.printed)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+class _Scheduler:
+    def __init__(
+        self,
+        launch: Launch,
+        arguments: Sequence[Any],
+        order: int | str | None,
+        progress: Callable[[int, int], None] | None,
+        result: RunResult,
+    ):
+        self.launch = launch
+        self.arguments = tuple(arguments)
+        self.order = order
+        self.random = random.Random(order) if isinstance(order, int) else None
+        self.progress = progress
+        self.result = result
+        self.live: list[tuple[TileBlock, Iterator[None]]] = []
+        self.done = 0
+
+    def sequence(self, total: int) -> Iterator[int]:
+        if self.order == "reverse":
+            return iter(range(total - 1, -1, -1))
+        if self.random is None:
+            return iter(range(total))
+        numbers = list(range(total))
+        self.random.shuffle(numbers)
+        return iter(numbers)
+
+    def run(self, total: int) -> None:
+        pending = self.sequence(total)
+        window = WINDOW
+        exhausted = False
+        quiet, version, snapshots = 0, self.launch.memory.version, None
+        while True:
+            while not exhausted and len(self.live) < window:
+                number = next(pending, None)
+                if number is None:
+                    exhausted = True
+                else:
+                    self.begin(number, total)
+            if not self.live:
+                return
+            finished = self.turn(total)
+            if finished or self.launch.memory.version != version:
+                quiet, version, snapshots = 0, self.launch.memory.version, None
+                continue
+            quiet += 1
+            if quiet < QUIET_TURNS:
+                continue
+            # Nothing changed for some turns: perhaps the blocks wait for one that has not been started.
+            if not exhausted:
+                window += WINDOW
+                quiet = 0
+                continue
+            current = [_state(generator) for _, generator in self.live]
+            if current == snapshots:
+                self.deadlock()
+            snapshots = current
+
+    def begin(self, number: int, total: int) -> None:
+        block = TileBlock(self.launch, number)
+        generator = self.launch.program.start(block, *self.arguments)
+        if not self.resume(block, generator, total):
+            self.live.append((block, generator))
+
+    def turn(self, total: int) -> bool:
+        """Resume every live block once; whether any of them ended."""
+        blocks = list(self.live)
+        if self.random is not None:
+            self.random.shuffle(blocks)
+        ended = {id(block) for block, generator in blocks if self.resume(block, generator, total)}
+        self.live = [(b, g) for b, g in self.live if id(b) not in ended]
+        return bool(ended)
+
+    def resume(self, block: TileBlock, generator: Iterator[None], total: int) -> bool:
+        """Run a block up to its next stop; whether it ended."""
+        try:
+            next(generator)
+        except StopIteration:
+            block.close()
+            self.done += 1
+            self.result.ops += block.count[0]
+            if self.progress is not None:
+                self.progress(self.done, total)
+            return True
+        except Fault as fault:
+            raise self.report(fault, block, fault.__traceback__) from None
+        return False
+
+    def report(self, fault: Fault, block: TileBlock, traceback: TracebackType | None) -> InterpreterFault:
+        """The fault with the place that the traceback shows: the innermost op of the program."""
+        op = None
+        while traceback is not None:
+            found = self.launch.program.op_at(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+            op = found or op
+            traceback = traceback.tb_next
+        location = None if op is None else source_location(op)
+        return InterpreterFault(fault.kind, fault.message, op and op.name, location, block.id, fault.index)
+
+    def deadlock(self) -> None:
+        block, generator = self.live[0]
+        op = None
+        for frame_file, line in _places(generator):
+            op = self.launch.program.op_at(frame_file, line) or op
+        ids = ", ".join(str(b.id) for b, _ in self.live[:8]) + (", ..." if len(self.live) > 8 else "")
+        raise InterpreterFault(
+            FaultKind.DEADLOCK,
+            f"{len(self.live)} tile block{'s wait' if len(self.live) > 1 else ' waits'} for a value that none will "
+            f"write: {ids}",
+            op and op.name,
+            None if op is None else source_location(op),
+            block.id,
+        )
+
+
+def _frames(generator: Any) -> Iterator[Any]:
+    while isinstance(generator, GeneratorType) and generator.gi_frame is not None:
+        yield generator
+        generator = generator.gi_yieldfrom
+
+
+def _places(generator: Any) -> list[tuple[str, int]]:
+    """File and line of each frame of a suspended generator, outermost first."""
+    return [(g.gi_frame.f_code.co_filename, g.gi_frame.f_lineno) for g in _frames(generator)]
+
+
+def _state(generator: Any) -> list[Any]:
+    """Where a suspended tile block stands and all that it holds: equal states go on equally.
+
+    Counters of the spin check are no state of the program, nor are tokens.
+    """
+    state: list[Any] = []
+    for g in _frames(generator):
+        state.append(g.gi_frame.f_lasti)
+        for name, value in g.gi_frame.f_locals.items():
+            if name.startswith("v") and not isinstance(value, Token) and value is not None:
+                if isinstance(value, (np.ndarray, np.generic)):
+                    state.append((name, value.tobytes()))
+                else:
+                    state.append((name, repr(value)))
+            elif name.startswith("i") and isinstance(value, int):
+                state.append((name, value))
+    return state
+
+
+def stdout() -> TextIO:
+    """The stream that kernels print to by default."""
+    return sys.stdout

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`reduce` and `scan`: the body is a function of scalars, run on whole tiles where its ops allow it.
+
+Every dimension is a power of two, so a reduction combines neighbours pairwise until one is left: log2(n) runs of the
+body, any associative function, and for floats the error of a balanced tree. The body's arguments come in pairs, one
+pair for each operand. In `reduce` a pair is (element, accumulated); in `scan` it is (accumulated, next), in reverse
+too, whatever the prose of the specification says of it: that is what compiled programs do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr
+from xdsl.ir import Attribute
+
+from libtile.dialects.cuda_tile.types import TileType
+from libtile.interpreter.formats import Array, Element, element
+from libtile.interpreter.integer import wrap
+from libtile.interpreter.rounding import round_to
+from libtile.interpreter.rules import Run, Site, combine_masks, flatten, pure
+
+
+def _reduced_mask(site: Site) -> Any:
+    dim = site.attr("dim")
+
+    def mask(values: tuple, masks: tuple) -> Any:
+        flat = [m.any(axis=dim) for m in flatten(masks) if m is not None]
+        return combine_masks(tuple(flat), flat[0].shape)
+
+    return mask
+
+
+def _scanned_mask(site: Site) -> Any:
+    dim, reverse = site.attr("dim"), site.attr("reverse")
+
+    def mask(values: tuple, masks: tuple) -> Any:
+        union = combine_masks(flatten(masks), flatten(values)[0].shape)
+        if reverse:
+            union = np.flip(union, dim)
+        union = np.logical_or.accumulate(union, axis=dim)
+        return np.flip(union, dim) if reverse else union
+
+    return mask
+
+
+def identity_value(attr: Attribute, elem: Element) -> Array:
+    """The value of an identity attribute (a float or integer attribute of the element's type)."""
+    if isinstance(attr, IntegerAttr):
+        return wrap(np.int64(_signed64(attr.value.data)), elem)
+    if isinstance(attr, FloatAttr):
+        if elem.float is None:
+            raise TypeError(f"a float identity for {elem.name}")
+        return round_to(np.float64(attr.value.data), elem.float).astype(elem.dtype)[()]
+    if isinstance(attr, DenseArrayBase):
+        return elem.dtype.type(attr.get_values()[0])
+    raise TypeError(f"{attr} is no identity")
+
+
+def _signed64(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _body(site: Site) -> Callable[[tuple[Array, ...]], tuple[Array, ...]]:
+    """The body on arrays of equal shape: at once, or element by element when its ops need scalars."""
+    body, elements = site.body, [element(v.type) for v in site.op.operands]
+    if body is None:
+        raise TypeError(f"{site.op.name} has no body")
+
+    def at_once(arguments: tuple[Array, ...]) -> tuple[Array, ...]:
+        shape = arguments[0].shape
+        return tuple(np.broadcast_to(r, shape) for r in body(*arguments))
+
+    def one_by_one(arguments: tuple[Array, ...]) -> tuple[Array, ...]:
+        shape = arguments[0].shape
+        results = tuple(np.empty(shape, e.dtype) for e in elements)
+        for index in np.ndindex(shape):
+            for result, value in zip(results, body(*(a[index] for a in arguments))):
+                result[index] = value
+        return results
+
+    return at_once if site.body_is_elementwise else one_by_one
+
+
+def _interleave(first: tuple[Array, ...], second: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(x for pair in zip(first, second) for x in pair)
+
+
+def _along(arrays: tuple[Array, ...], dim: int, part: Any) -> tuple[Array, ...]:
+    index = (slice(None),) * dim + (part,)
+    return tuple(a[index] for a in arrays)
+
+
+@pure("reduce", undefined=_reduced_mask, elementwise=False)
+def reduce(site: Site) -> Run:
+    dim, body = site.attr("dim"), _body(site)
+
+    def run(operands: tuple[Array, ...]) -> tuple[Array, ...]:
+        current = tuple(np.asarray(o) for o in operands)
+        while current[0].shape[dim] > 1:
+            left = _along(current, dim, slice(0, None, 2))
+            right = _along(current, dim, slice(1, None, 2))
+            current = body(_interleave(right, left))
+        return tuple(c.squeeze(dim)[()] for c in current)
+
+    return run
+
+
+@pure("scan", undefined=_scanned_mask, elementwise=False)
+def scan(site: Site) -> Run:
+    dim, reverse, body = site.attr("dim"), site.attr("reverse"), _body(site)
+    types = [v.type for v in site.op.operands]
+    elements = [element(t) for t in types]
+    shape = types[0].shape if isinstance(types[0], TileType) else ()
+    rest = shape[:dim] + shape[dim + 1 :]
+    identities = [identity_value(a, e) for a, e in zip(site.attr("identities"), elements)]
+    order = range(shape[dim] - 1, -1, -1) if reverse else range(shape[dim])
+
+    def run(operands: tuple[Array, ...]) -> tuple[Array, ...]:
+        results = tuple(np.empty(shape, e.dtype) for e in elements)
+        accumulated: tuple[Array, ...] = tuple(np.broadcast_to(i, rest) for i in identities)
+        for position in order:
+            following = tuple(np.asarray(o) for o in _along(operands, dim, position))
+            accumulated = body(_interleave(accumulated, following))
+            for target, value in zip(_along(results, dim, slice(position, position + 1)), accumulated):
+                target[...] = np.expand_dims(value, dim)
+        return results
+
+    return run

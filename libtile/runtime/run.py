@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`run`: one kernel, one grid, host arrays as memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from libtile.errors import LibtileError
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.api import Module
+    from libtile.interpreter import RunResult
+
+BACKENDS = ("interpreter", "simulator", "gpu")
+BYTECODE_MAGIC = b"\x7fTileIR\x00"
+
+
+def load_module(source: Module | Operation | str | os.PathLike[str] | bytes) -> Operation:
+    """The xDSL module of a Module, of a path, or of bytes: bytecode or text. LibtileError when it is neither."""
+    from xdsl.ir import Operation
+
+    from libtile import api
+
+    if isinstance(source, api.Module):
+        return source.op
+    if isinstance(source, Operation):
+        return source
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data, name = bytes(source), "-"
+    else:
+        name = os.fspath(source)
+        try:
+            with open(name, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise LibtileError(f"cannot open input file '{name}': {error.strerror}") from None
+    if data.startswith(BYTECODE_MAGIC):
+        return api.read(data).op
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise LibtileError(f"'{name}' is neither Tile IR bytecode nor text") from None
+    return api.parse(text, filename=name).op
+
+
+def run(
+    module: Module | Operation | str | os.PathLike[str] | bytes,
+    kernel: str | None = None,
+    *,
+    grid: int | Sequence[int] = 1,
+    args: Sequence[Any] = (),
+    backend: str = "interpreter",
+    gpu_name: str | None = None,
+    check: str = "basic",
+    block_order: int | str | None = None,
+    trace: Callable[..., None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    out: TextIO | None = None,
+) -> RunResult:
+    """Run a kernel over a grid of tile blocks.
+
+    `module` is a Module, a path, or the bytes of a file (bytecode or text). `kernel` may be None when the module has
+    one entry. `grid` has one to three extents. `args` are the entry's flat parameters in order: a numpy array for a
+    pointer (it is the memory: C-contiguous, of any dtype, modified in place), an int or float for a scalar.
+
+    The interpreter takes `check` ("off", "basic" or "full"), `block_order` (None, "reverse" or a seed), `trace`,
+    `progress` and `out`, the stream that the kernel prints to; see `libtile.interpreter.launch.run`. The other
+    backends compile for `gpu_name` first.
+
+    Returns what the run did. Raises LaunchError for arguments that do not fit, InterpreterFault for a fault of the
+    program, LibtileError for a module that cannot be read or a backend that this version does not have.
+    """
+    if backend not in BACKENDS:
+        raise LibtileError(f"there is no backend {backend!r}: use one of {', '.join(BACKENDS)}")
+    if backend != "interpreter":
+        raise LibtileError(f"this version of libtile does not compile, which the {backend} needs: use the interpreter")
+    del gpu_name  # the semantics are the same for every target
+    from libtile.interpreter.launch import run as interpret
+
+    return interpret(
+        load_module(module), kernel, grid, args,
+        check=check, block_order=block_order, trace=trace, progress=progress, out=out,
+    )  # fmt: skip
