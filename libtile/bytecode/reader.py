@@ -126,7 +126,7 @@ def _header(data: bytes, spec: Spec, allow_testing: bool) -> tuple[Version, bool
     if version not in spec.versions or (version in spec.testing_versions and not allow_testing):
         raise UnsupportedVersionError(
             f"unsupported Tile version {header.major}.{header.minor}.{header.tag}, this reader supports versions "
-            f"[{spec.released_versions[0]} - {spec.current}]",
+            + spec.version_ranges,
             offset=end,
             section="header",
         )
@@ -422,7 +422,7 @@ def _function(ctx: ReadContext, section: _Section, p: int, slots: _Slots) -> tup
         function.location = ctx.debug_at(indices[0], start)
         locations = indices[1:]
     decode = _body_decoder(ctx, function, body, section.base + p, locations)
-    function._encoded = EncodedBody(body, ctx.version, ctx.tables, locations, decode)
+    function._encoded = EncodedBody(body, section.base + p, ctx.version, ctx.tables, locations, decode)
     return function, p + length
 
 
@@ -471,14 +471,14 @@ def _function_attributes(ctx: ReadContext, function: Function, flags: int, data:
 
 def _body_decoder(
     ctx: ReadContext, function: Function, body: bytes, base: int, locations: memoryview | None
-) -> Callable[[], Block]:
+) -> Callable[..., Block]:
     """What decodes the body on demand. It holds on to the file's tables, not to the file."""
 
-    def decode() -> Block:
+    def decode(make: Callable[..., BodyDecoder] = BodyDecoder) -> Block:
         where = f"{SectionId.FUNC.label} > function '{function.name}'"
         try:
             with located(base, where, base + len(body)):
-                return BodyDecoder(ctx, body, locations).decode(function.type["inputs"])
+                return make(ctx, body, locations).decode(function.type["inputs"])
         except RecursionError:
             raise MalformedError(
                 "the caller's stack leaves no room for nested regions", offset=base, section=where

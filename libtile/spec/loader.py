@@ -140,6 +140,7 @@ class _Builder:
             versions=versions,
             testing_versions=testing,
             current=Version.parse(self.scalars["current"]),
+            open_dialect=Version.parse(self.scalars["open_dialect"]),
             compatibility=Version.parse(self.scalars["compatibility"]),
             changes={n: self._change(n, r) for n, r in self.tables["change"].items()},
             enums=enums,

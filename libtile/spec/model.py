@@ -281,6 +281,7 @@ class Spec:
     versions: tuple[Version, ...]
     testing_versions: frozenset[Version]
     current: Version
+    open_dialect: Version
     compatibility: Version
     changes: dict[str, ChangeSpec]
     enums: dict[str, EnumSpec]
@@ -301,6 +302,13 @@ class Spec:
     @property
     def released_versions(self) -> tuple[Version, ...]:
         return tuple(v for v in self.versions if v not in self.testing_versions)
+
+    @property
+    def version_ranges(self) -> str:
+        """The released versions as diagnostics name them: those of the open dialect, whose tests read so, then the rest."""
+        old = [v for v in self.released_versions if v <= self.open_dialect]
+        new = [v for v in self.released_versions if v > self.open_dialect]
+        return " and ".join(f"[{part[0]} - {part[-1]}]" for part in (old, new) if part)
 
     def change(self, name: str) -> Version:
         """The version from which the named change of the format applies."""

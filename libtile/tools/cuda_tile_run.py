@@ -171,16 +171,35 @@ def summary(result: RunResult) -> str:
 @click.argument("kernel_file", metavar="KERNEL_FILE")
 @click.option("--kernel", metavar="NAME", help="The entry to run; may be left out when the module has one only.")
 @click.option("--grid", type=GridType(), default="1", show_default=True, help="Number of tile blocks by axis.")
-@click.option("--arg", "arguments", multiple=True, metavar="VALUE",
-              help="The next parameter: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="VALUE",
+    help="The next parameter: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER.",
+)
 @click.option("--out", "outputs", multiple=True, metavar="N:FILE", help="Write argument N to FILE after the run.")
-@click.option("--backend", type=click.Choice(["interpreter", "simulator", "gpu"]), default="interpreter",
-              show_default=True, help="What runs the kernel.")
+@click.option(
+    "--backend",
+    type=click.Choice(["interpreter", "simulator", "gpu"]),
+    default="interpreter",
+    show_default=True,
+    help="What runs the kernel.",
+)
 @click.option("--gpu-name", metavar="SM", help="The target to compile for (simulator and gpu).")
-@click.option("--check", type=click.Choice(["off", "basic", "full"]), default="basic", show_default=True,
-              help="Undefined behaviour to look for; full adds data races and uninitialised elements.")
-@click.option("--block-order", metavar="ORDER", default=None,
-              help="Run tile blocks in 'reverse' order, or in a random one that this seed gives.")
+@click.option(
+    "--check",
+    type=click.Choice(["off", "basic", "full"]),
+    default="basic",
+    show_default=True,
+    help="Undefined behaviour to look for; full adds data races and uninitialised elements.",
+)
+@click.option(
+    "--block-order",
+    metavar="ORDER",
+    default=None,
+    help="Run tile blocks in 'reverse' order, or in a random one that this seed gives.",
+)
 @click.option("--trace", is_flag=True, help="Print a line on stderr for each op, with a summary of its results.")
 @click.option("--trace-limit", type=int, default=None, metavar="N", help="Stop tracing after N lines.")
 @click.option("--describe", is_flag=True, help="Print what parameters the kernels take, and exit.")

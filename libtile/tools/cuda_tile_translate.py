@@ -17,24 +17,15 @@ if TYPE_CHECKING:
     from libtile.diagnostics import Diagnostic
     from libtile.spec import Version
 
-_OPEN_DIALECT = "13.3"
-"""The last version of the open dialect. Its tools, whose messages and lists scripts match, end there."""
-
-
-def _version_ranges(oldest: object, newest: object) -> str:
-    """The released versions, in the wording of the open tool, which ends earlier, with the later ones after it."""
-    return f"[{oldest} - {_OPEN_DIALECT}], and the later ones up to {newest}"
-
 
 def _list_versions(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     """The versions of the open dialect and of its tests, as its tool lists them; then the later ones."""
     if not value or ctx.resilient_parsing:
         return
-    from libtile.spec import Version, default_spec
+    from libtile.spec import default_spec
 
     spec = default_spec()
-    last = Version.parse(_OPEN_DIALECT)
-    later = [v for v in spec.released_versions if v > last]
+    later = [v for v in spec.released_versions if v > spec.open_dialect]
     for version in [*(v for v in spec.versions if v not in later), *later]:
         click.echo(str(version))
     ctx.exit()
@@ -51,10 +42,9 @@ def _parse_version(ctx: click.Context, param: click.Parameter, value: str | None
     except ValueError:
         raise click.ClickException(f"for the --bytecode-version option: Invalid argument '{value}'") from None
     if version not in spec.versions:
-        oldest, *_, newest = spec.released_versions
         raise click.ClickException(
             f"for the --bytecode-version option: Invalid argument '{value}': the supported versions are "
-            f"{_version_ranges(oldest, newest)}"
+            f"{spec.version_ranges}"
         )
     return version
 
