@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""LLVM IR to PTX, through llvmlite: links libdevice when a kernel calls it, optimizes, and prints for a target."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from libtile.backend.tools import find_libdevice
+from libtile.errors import LibtileError
+from libtile.targets import Target
+
+TRIPLE = "nvptx64-nvidia-cuda"
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+PTX_VERSION_OF_LLVM = 90
+"""The newest PTX version that LLVM's printer knows (times 10); finishing raises it to what ptxas is to read."""
+
+_LIBDEVICE_CALL = re.compile(r"@(__nv_\w+)")
+
+
+class LlvmError(LibtileError):
+    """LLVM refused a module that the compiler made; the message holds LLVM's words and where the IR went wrong."""
+
+
+@lru_cache(maxsize=1)
+def _llvm() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm
+
+
+@lru_cache(maxsize=1)
+def _libdevice_bitcode() -> bytes:
+    return find_libdevice().read_bytes()
+
+
+def _link_libdevice(llvm: Any, module: Any, kernels: set[str]) -> None:
+    library = llvm.parse_bitcode(_libdevice_bitcode())
+    library.triple = module.triple
+    library.data_layout = module.data_layout
+    own = {f.name for f in module.functions if not f.is_declaration} | kernels
+    module.link_in(library)
+    for function in module.functions:
+        if not function.is_declaration and function.name not in own:
+            function.linkage = "internal"
+
+
+def optimize(ir: str, target: Target, opt_level: int = 3) -> tuple[Any, Any]:
+    """Parse, link and optimize a module: (llvmlite module, target machine). LlvmError when LLVM refuses the IR."""
+    llvm = _llvm()
+    try:
+        module = llvm.parse_assembly(ir)
+        module.verify()
+    except RuntimeError as problem:
+        raise LlvmError(f"LLVM refuses the module: {str(problem).strip()}") from None
+    if _LIBDEVICE_CALL.search(ir):
+        _link_libdevice(llvm, module, set())
+    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
+        cpu=target.ptx_target, features=f"+ptx{PTX_VERSION_OF_LLVM}", opt=min(opt_level, 3)
+    )
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3)))
+    manager = builder.getModulePassManager() if opt_level else llvm.create_new_module_pass_manager()
+    if not opt_level:
+        manager.add_global_dead_code_eliminate_pass()
+    manager.run(module, builder)
+    return module, machine
+
+
+def to_ptx(ir: str, target: Target, opt_level: int = 3) -> str:
+    """PTX of an LLVM module given as text, as LLVM prints it (see `ptx.finish` for what remains to be done).
+
+    `opt_level` is 0 to 3. LlvmError when LLVM refuses the IR. An intrinsic that the target lacks ends the process
+    inside LLVM, so the lowering asks `target.has(...)` before it uses one.
+    """
+    module, machine = optimize(ir, target, opt_level)
+    return str(machine.emit_assembly(module))

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs ptxas: PTX to cubin, with what it says about registers, spills and memory."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from libtile.backend.tools import find_tool
+from libtile.errors import LibtileError
+
+TIMEOUT_SECONDS = 600
+
+_FUNCTION = re.compile(r"(?:Compiling entry function|Function properties for) '?([\w$.]+)'?")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_BARRIERS = re.compile(r"used (\d+) barriers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+class PtxasError(LibtileError):
+    """ptxas refused the PTX (or could not be run); `report` is all that it wrote."""
+
+    def __init__(self, message: str, report: str):
+        super().__init__(message)
+        self.report = report
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """What ptxas -v says of a kernel; memory in bytes."""
+
+    registers: int
+    stack_frame: int
+    spill_stores: int
+    spill_loads: int
+    shared: int
+    barriers: int
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A cubin, ptxas's report by kernel, and its words (warnings among them)."""
+
+    cubin: bytes
+    kernels: dict[str, KernelReport]
+    log: str
+
+
+def parse_report(log: str) -> dict[str, KernelReport]:
+    """The kernels' figures out of ptxas's verbose output."""
+    reports: dict[str, dict[str, int]] = {}
+    current: dict[str, int] | None = None
+    for line in log.splitlines():
+        if match := _FUNCTION.search(line):
+            current = reports.setdefault(match[1], {})
+        if current is None:
+            continue
+        if match := _FRAME.search(line):
+            current.update(stack_frame=int(match[1]), spill_stores=int(match[2]), spill_loads=int(match[3]))
+        if match := _USED.search(line):
+            current["registers"] = int(match[1])
+            barriers, shared = _BARRIERS.search(line), _SHARED.search(line)
+            current.update(barriers=int(barriers[1]) if barriers else 0, shared=int(shared[1]) if shared else 0)
+    zero = {"registers": 0, "stack_frame": 0, "spill_stores": 0, "spill_loads": 0, "shared": 0, "barriers": 0}
+    return {name: KernelReport(**(zero | r)) for name, r in reports.items() if "registers" in r}
+
+
+def assemble(
+    ptx: str,
+    ptx_target: str,
+    *,
+    opt_level: int = 3,
+    line_info: bool = False,
+    debug: bool = False,
+    host_object: bytes | None = None,
+    options: Sequence[str] = (),
+) -> Assembled:
+    """Assemble PTX for a target such as `sm_90a`.
+
+    `host_object` is an ELF object carried in the cubin's `.nv.host` section. PtxasError holds ptxas's first error.
+    """
+    with tempfile.TemporaryDirectory(prefix="libtile-") as folder:
+        source, result = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(ptx, encoding="utf-8")
+        command = [str(find_tool("ptxas")), f"-arch={ptx_target}", f"-O{0 if debug else opt_level}", "-v"]
+        if line_info:
+            command.append("--generate-line-info")
+        if debug:
+            command.append("--device-debug")
+        if host_object is not None:
+            path = Path(folder) / "host.o"
+            path.write_bytes(host_object)
+            command.append(f"--nv-host={path}")
+        try:
+            done = subprocess.run(
+                [*command, *options, str(source), "-o", str(result)],
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise PtxasError(f"ptxas could not be run: {problem}", "") from None
+        log = (done.stdout + done.stderr).replace(str(source), "kernel.ptx")
+        if done.returncode != 0 or not result.is_file():
+            first = next(
+                (x for x in log.splitlines() if "error" in x or "fatal" in x), f"exit status {done.returncode}"
+            )
+            raise PtxasError(f"ptxas failed for {ptx_target}: {first.strip()}", log)
+        return Assembled(result.read_bytes(), parse_report(log), log)
+
+
+def version() -> str:
+    """The version line of the ptxas in use, with its path."""
+    tool = find_tool("ptxas")
+    out = subprocess.run([str(tool), "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+    line = next((x for x in out.splitlines() if "release" in x), "unknown version")
+    return f"{line.strip()} ({tool})"

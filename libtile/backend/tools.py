@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Finds NVIDIA's tools and files: in the wheels first, then in CUDA_HOME, then on PATH."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+from libtile.errors import LibtileError
+
+
+class ToolNotFoundError(LibtileError):
+    """A tool or file of the CUDA toolkit is nowhere to be found; the message says where it was looked for."""
+
+
+def _wheel_roots() -> list[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    if spec is None or spec.submodule_search_locations is None:
+        return []
+    return [p for root in spec.submodule_search_locations for p in sorted(Path(root).glob("cu[0-9]*"), reverse=True)]
+
+
+def _roots() -> list[Path]:
+    homes = [Path(v) for v in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")) if v]
+    return [*_wheel_roots(), *homes]
+
+
+@lru_cache(maxsize=None)
+def find_tool(name: str) -> Path:
+    """The path of a program such as `ptxas`; ToolNotFoundError when there is none."""
+    roots = _roots()
+    for root in roots:
+        path = root / "bin" / name
+        if os.access(path, os.X_OK):
+            return path
+    found = shutil.which(name)
+    if found is None:
+        places = ", ".join([*(str(r / "bin") for r in roots), "PATH"])
+        raise ToolNotFoundError(f"{name} was not found in {places}; pip install nvidia-cuda-nvcc brings it")
+    return Path(found)
+
+
+@lru_cache(maxsize=1)
+def find_libdevice() -> Path:
+    """The path of libdevice.10.bc, the library of math functions; ToolNotFoundError when there is none."""
+    roots = _roots()
+    for root in roots:
+        path = root / "nvvm" / "libdevice" / "libdevice.10.bc"
+        if path.is_file():
+            return path
+    places = ", ".join(str(r / "nvvm") for r in roots) or "no CUDA installation"
+    raise ToolNotFoundError(f"libdevice.10.bc was not found in {places}; pip install nvidia-nvvm brings it")
