@@ -16,6 +16,7 @@ from .ir import Instruction
 from .memory import (
     ALLOCATED,
     CLUSTER_SHIFT,
+    CONST_WINDOW,
     GLOBAL_BASE,
     PENDING,
     READ_ONLY,
@@ -167,6 +168,9 @@ class Access:
         if addr.dtype != np.uint64:
             addr = addr.view(np.uint32).astype(np.uint64)
         space = info.space
+        if space == "global" and int(addr[0]) >> WINDOW_SHIFT == CONST_WINDOW >> WINDOW_SHIFT:
+            # Constant variables lie in global memory too: compilers load from their generic address with ld.global.
+            space = "generic"
         if space == "generic":
             found, local = self.generic_space(info, addr, threads)
             if found is None:

@@ -145,10 +145,13 @@ class AsyncEngine:
         limit = np.full(self.thread_count, -1, dtype=np.int64)
         self.copy_group[threads] += 1
         limit[threads] = self.copy_group[threads]
+        clocks = {w: self.races.snapshot(w) for w in np.unique(threads >> 5).tolist()} if self.races is not None else {}
 
         def finish() -> None:
             self._complete_copies(limit)
             for barrier in barriers:
+                for clock in clocks.values():
+                    self.races.publish(barrier.place >> 2, clock)
                 barrier.pending -= 1
                 self._advance(barrier)
 
@@ -188,11 +191,14 @@ class AsyncEngine:
             owner = self._each(AccessInfo(ins, "shared", "u8", 1, True), barrier, thread)[0][0]
             place = owner.place
         number = int(self.bulk_group[thread[0]])
+        clock = self.races.snapshot(int(thread[0]) >> 5) if self.races is not None else None
 
         def finish() -> None:
             arena.data[off] = data
             arena.flags[off] = READY
             if place is not None:
+                if self.races is not None:
+                    self.races.publish(place >> 2, clock)
                 self.complete_tx(place, count)
 
         job = Job("cp.async.bulk", ins, finish)

@@ -210,7 +210,8 @@ class Emitter:
             self.fail("the destination must be a register")
         code = code or kind.code
         have = operand.type.code
-        name = expr if expr in self.root else self.let(expr)
+        # A plain name stays itself, so that _store() sees registers that share an array.
+        name = expr if expr.isidentifier() and not expr.startswith("k_") else self.let(expr)
         if ("p" in (have, code)) and have != code:
             self.fail("predicate and data registers are mixed")
         if _width(have) > _width(code):

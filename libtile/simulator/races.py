@@ -186,6 +186,15 @@ class RaceDetector:
         """bar.warp.sync orders the lanes of each warp."""
         self.sync_count[warps] += 1
 
+    def snapshot(self, warp: int) -> np.ndarray:
+        """The clock of a warp now: what an asynchronous operation that it starts will publish when it completes."""
+        return self.clock[warp].copy()
+
+    def publish(self, place: int, clock: np.ndarray) -> None:
+        """Publish a snapshot under a place's name."""
+        known = self.sync_clock.get(place)
+        self.sync_clock[place] = clock.copy() if known is None else np.maximum(known, clock)
+
     def release(self, places: np.ndarray, threads: np.ndarray) -> None:
         """Strong writes and atomics publish what their warp has done, under the place's name."""
         for place, warp in {(int(p), int(t) >> 5) for p, t in zip(places.tolist(), threads.tolist(), strict=True)}:

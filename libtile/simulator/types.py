@@ -73,7 +73,7 @@ def _build() -> dict[str, PtxType]:
     table["e2m1x4"] = PtxType("e2m1x4", "f", 16, "u2")
     for name in ("s2f6x2",):
         table[name] = PtxType(name, "f", 16, "u2")
-    for name in ("s4", "u4", "b1", "b4", "b6"):
+    for name in ("s4", "u4", "s2", "u2", "b1", "b4", "b6"):
         table[name] = PtxType(name, name[0], int(name[1]), "u1")
     table["pred"] = PtxType("pred", "pred", 1, "p")
     return table

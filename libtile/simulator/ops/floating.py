@@ -215,7 +215,7 @@ def approx64(a: np.ndarray, name: str) -> np.ndarray:
 def _unary(cg: Emitter, ins: Instruction, exact32: Any, exact64: Any, name: str) -> None:
     kind = TYPES[ins.modifiers[-1]]
     a = load(cg, ins.operands[1], kind, "ftz" in ins.modifiers)
-    if kind.name == "f64" and "approx" in ins.modifiers:
+    if kind.name == "f64" and "approx" in ins.modifiers and "ftz" in ins.modifiers:
         cg.dst(ins.operands[0], kind, f"{cg.use(approx64)}({a}, {name!r})")
         return
     helper = exact64 if kind.name == "f64" else exact32
@@ -244,9 +244,13 @@ def rsqrt32(a: np.ndarray, mode: str) -> np.ndarray:
     return _wide(lambda x: 1.0 / np.sqrt(x), a)
 
 
+def rsqrt64(a: np.ndarray, mode: str) -> np.ndarray:
+    return 1.0 / np.sqrt(a)
+
+
 @op("rsqrt")
 def _rsqrt(cg: Emitter, ins: Instruction) -> None:
-    _unary(cg, ins, rsqrt32, None, "rsqrt")
+    _unary(cg, ins, rsqrt32, rsqrt64, "rsqrt")
 
 
 def sin32(a: np.ndarray) -> np.ndarray:

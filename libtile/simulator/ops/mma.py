@@ -297,5 +297,6 @@ def _scale_operands(cg: Emitter, ins: Instruction) -> str:
         if not all(isinstance(v, int) for v in numbers):
             # Compilers pass the selectors through registers that hold constants.
             numbers = [f"int({cg.src(x, TYPES['u16'])}[0])" for x in selector.items]
-        parts.append(f"{cg.src(data, TYPES['b32'])}, {numbers[0]}, {numbers[1]}")
+        factor = data.items[0] if isinstance(data, Vec) else data
+        parts.append(f"{cg.src(factor, TYPES['b32'])}, {numbers[0]}, {numbers[1]}")
     return f"({', '.join(parts)})"
