@@ -305,7 +305,7 @@ class Spec:
 
     @property
     def version_ranges(self) -> str:
-        """The released versions as diagnostics name them: those of the open dialect, whose tests read so, then the rest."""
+        """The released versions as diagnostics name them: the open dialect's, in its words, then the later ones."""
         old = [v for v in self.released_versions if v <= self.open_dialect]
         new = [v for v in self.released_versions if v > self.open_dialect]
         return " and ".join(f"[{part[0]} - {part[-1]}]" for part in (old, new) if part)
