@@ -159,8 +159,12 @@ def attribute_of(spec: AttributeSpec, value: Any) -> Attribute:
     raise TypeError(f"attribute '{spec.name}' ({kind}) cannot be made from {value!r}")
 
 
+_RESERVED = frozenset(dir(CudaTileOp)) | frozenset(Operation.__annotations__) | {"spec"}
+"""Names that an op has already; `name` is only annotated in Operation."""
+
+
 def _accessor_name(name: str) -> str:
-    return name + "_" if keyword.iskeyword(name) or hasattr(Operation, name) else name
+    return name + "_" if keyword.iskeyword(name) or name in _RESERVED else name
 
 
 def _operand_property(spec: ValueSpec) -> property:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Attribute, Block, Operation
 
 from libtile.diagnostics import error
 from libtile.dialects.cuda_tile.locations import source_location
@@ -126,8 +126,7 @@ def _terminator(op: CudaTileOp, block: Block) -> None:
     if len(yielded) != len(op._operands):
         fail(
             op,
-            f"expect number of terminators operands ({len(yielded)}) to match number of operands "
-            f"({len(op._operands)})",
+            f"expect number of terminators operands ({len(yielded)}) to match number of operands ({len(op._operands)})",
         )
     for index, (operand, value) in enumerate(zip(op._operands, yielded)):
         if not isinstance(value.type, TileType):
@@ -151,8 +150,19 @@ def _only_pure_ops(op: CudaTileOp, block: Block) -> None:
             fail(inner, f"only pure operations are allowed inside '{op_name(op)}'")
 
 
-def is_pure(op: object) -> bool:
-    """Whether the op has no effect on memory; of ops with regions, whether their ops have none."""
-    if not isinstance(op, CudaTileOp):
-        return False
-    return op.spec.has_trait("pure") or op.spec.has_trait("no_memory_effect")
+def is_pure(op: Operation) -> bool:
+    """Whether the op has no effect on memory. An op with regions has none when all ops inside have none.
+
+    Integer division counts as pure here, as it does since 13.4: that it may trap is no effect on memory.
+    """
+    pending = [op]
+    while pending:
+        current = pending.pop()
+        if not isinstance(current, CudaTileOp):
+            return False
+        spec = current.spec
+        if spec.has_trait("recursive_memory_effects"):
+            pending.extend(inner for region in current.regions for block in region.blocks for inner in block.ops)
+        elif not (spec.has_trait("pure") or spec.has_trait("no_memory_effect")):
+            return False
+    return True

@@ -48,8 +48,7 @@ def _div_by(op: CudaTileOp, predicate: DivByAttr, type_: Attribute) -> None:
     if not 0 <= every <= type_.shape[along]:
         fail(
             op,
-            f"expected {name} every_dim to be within 0 and the size of the respective dimension "
-            f"({type_.shape[along]})",
+            f"expected {name} every_dim to be within 0 and the size of the respective dimension ({type_.shape[along]})",
         )
 
 

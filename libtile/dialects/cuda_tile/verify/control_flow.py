@@ -51,8 +51,7 @@ def _carried_values(op: CudaTileOp, inits: Sequence[Attribute], carried: Sequenc
     if len(inits) != len(carried):
         fail(
             op,
-            "mismatch in number of region iterator values and loop iterator inits: "
-            f"{len(carried)} vs {len(inits)}",
+            f"mismatch in number of region iterator values and loop iterator inits: {len(carried)} vs {len(inits)}",
         )
     for index, (init, inner) in enumerate(zip(inits, carried)):
         _no_views_at(op, index, inner)
@@ -180,14 +179,14 @@ def continue_(op: CudaTileOp, report: Report) -> None:
 
 @rule("return")
 def return_(op: CudaTileOp, report: Report) -> None:
-    """In a function, or in conditionals in it; the operands are the function's results."""
+    """In a function, or in conditionals and `loop`s in it; the operands are the function's results."""
     function = op.parent_op()
     while function is not None and op_name(function) in _RETURN_THROUGH:
         function = function.parent_op()
     if not isinstance(function, CudaTileOp) or not function.spec.has_trait("function"):
         fail(
             op,
-            "must be used within a cuda_tile.testing$func, cuda_tile.entry, or cuda_tile.if operation",
+            "must be used within a cuda_tile.entry, cuda_tile.if, or cuda_tile.loop operation",
         )
     type_ = function.properties.get("function_type")
     results = list(type_.outputs.data) if isinstance(type_, FunctionType) else []
@@ -205,5 +204,5 @@ def return_(op: CudaTileOp, report: Report) -> None:
             )
 
 
-_RETURN_THROUGH = frozenset({"cuda_tile.if"})
+_RETURN_THROUGH = frozenset({"cuda_tile.if", "cuda_tile.loop"})
 """Ops that a return leaves on its way out of the function."""

@@ -7,7 +7,7 @@ from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, bit_width
-from libtile.dialects.cuda_tile.verify.arithmetic import element_type
+from libtile.dialects.cuda_tile.verify.arithmetic import IEEE_ROUNDING, element_type
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
 
 _E8M0 = NUMBER_TYPES["f8E8M0FNU"]
@@ -61,10 +61,58 @@ def float_to_integer(op: CudaTileOp, report: Report) -> None:
 def float_to_float(op: CudaTileOp, report: Report) -> None:
     if op._operands[0].type == op.results[0].type:
         fail(op, "converting tiles must not be a no-op")
-    mode = op.attribute_value("rounding_mode")
     source, target = NUMBER_NAMES[_source_element(op)], NUMBER_NAMES[element_type(op)]
-    if mode not in (*_FTOF_ROUNDING.get((source, target), ()), "nearest_even"):
-        fail(op, "invalid rounding mode specified. Only 'nearest_even' is supported")
+    allowed, problem = _conversion_rounding(source, target)
+    if op.attribute_value("rounding_mode") not in allowed:
+        fail(op, f"invalid rounding mode specified{problem}")
 
 
-_FTOF_ROUNDING: dict[tuple[str, str], tuple[str, ...]] = {}
+_RANGES: dict[str, tuple[int, int, int]] = {
+    "f16": (15, -14, 11),
+    "bf16": (127, -126, 8),
+    "tf32": (127, -126, 11),
+    "f32": (127, -126, 24),
+    "f64": (1023, -1022, 53),
+    "f8E4M3FN": (8, -6, 4),
+    "f8E5M2": (15, -14, 3),
+    "f8E8M0FNU": (127, -127, 1),
+    "f4E2M1FN": (2, 0, 2),
+    "fnv8E5M3FNU": (16, -14, 4),
+}
+"""Largest and smallest normal exponent, and significant bits: what decides whether a conversion is exact."""
+
+_LOW_PRECISION = ("f8E4M3FN", "f8E5M2", "f4E2M1FN", "fnv8E5M3FNU")
+
+
+def _widens(source: str, target: str) -> bool:
+    """Whether every normal value of the source is one of the target."""
+    (s_most, s_least, s_bits), (t_most, t_least, t_bits) = _RANGES[source], _RANGES[target]
+    return s_most <= t_most and s_least >= t_least and s_bits <= t_bits
+
+
+def _conversion_rounding(source: str, target: str) -> tuple[tuple[str, ...], str]:
+    """The rounding modes of a float conversion, and what the diagnostic about another one adds.
+
+    The open dialect of 13.3 takes nearest_even only (and no other for f8E8M0FNU than now); 13.4 added the others.
+    """
+    if target == "f8E8M0FNU":
+        modes: tuple[str, ...] = ("zero", "positive_inf")
+        return modes, " for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"
+    if target in _LOW_PRECISION:
+        return ("nearest_even",), " for conversion to low-precision type. Only 'nearest_even' is supported"
+    if (source, target) == ("f32", "tf32"):
+        modes = ("nearest_even", "zero", "nearest_away")
+        return modes, f" for conversion from f32 to tf32. Only {_listed(modes)} are supported"
+    if (source, target) == ("f64", "f32"):
+        return IEEE_ROUNDING, f" for conversion from f64 to f32. Only {_listed(IEEE_ROUNDING)} are supported"
+    if _widens(source, target):
+        modes = (*IEEE_ROUNDING, "nearest_away")
+        names = ", ".join(f"'{mode}'" for mode in modes)
+        return modes, f" for widening conversion. Only IEEE float rounding modes are supported: {names}"
+    modes = ("nearest_even", "zero")
+    return modes, f". Only {' and '.join(map(repr, modes))} are supported for narrowing conversions to standard types"
+
+
+def _listed(modes: tuple[str, ...]) -> str:
+    *first, last = (f"'{mode}'" for mode in modes)
+    return f"{', '.join(first)}, and {last}"

@@ -63,8 +63,8 @@ def verify_function_scope(op: CudaTileOp) -> None:
     if scope.linkage_name != name:
         fail(
             op,
-            f"invalid function debug info scope: {scope}. Function name \"{name}\" does not match "
-            f"subprogram scope linkage name \"{scope.linkage_name}\".",
+            f'invalid function debug info scope: {scope}. Function name "{name}" does not match '
+            f'subprogram scope linkage name "{scope.linkage_name}".',
         )
 
 

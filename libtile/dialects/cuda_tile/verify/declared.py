@@ -272,4 +272,3 @@ def _regions(spec: OpSpec) -> Check:
                 fail(op, f"region #{index} ('{name}') failed to verify constraint: region with {bound} blocks")
 
     return check
-

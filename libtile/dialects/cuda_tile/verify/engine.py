@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.diagnostics import Diagnostic
@@ -21,11 +21,12 @@ from libtile.dialects.cuda_tile.verify import (  # noqa: F401  # importing a fam
     memory,
     mma,
     multimem,
+    printing,
     tiles,
     views,
 )
 from libtile.dialects.cuda_tile.verify.declared import checks_of
-from libtile.dialects.cuda_tile.verify.report import REGION_RULES, RULES, Report, Violation
+from libtile.dialects.cuda_tile.verify.report import REGION_RULES, RULES, Report, Violation, fail_plain
 from libtile.dialects.cuda_tile.verify.scopes import Scopes
 from libtile.dialects.cuda_tile.verify.structure import (
     check_block_end,
@@ -36,15 +37,21 @@ from libtile.dialects.cuda_tile.verify.structure import (
 )
 from libtile.dialects.cuda_tile.verify.symbols import check_symbol_use, symbols_of
 from libtile.dialects.cuda_tile.verify.traits import is_symbol_table
+from libtile.dialects.cuda_tile.verify.types import verify_type
+from libtile.spec import Version, default_spec
 
 
-def verify(op: Operation, *, warn_hints: bool = False, error_hints: bool = False) -> list[Diagnostic]:
+def verify(
+    op: Operation, *, warn_hints: bool = False, error_hints: bool = False, version: Version | None = None
+) -> list[Diagnostic]:
     """Check `op` and all ops below it; the diagnostics come in the order of the ops in the source.
 
     `warn_hints` reports optimization hints that no target knows (a warning), `error_hints` makes these errors too.
+    `version` asks for the rules of an older version of the dialect where a newer one has dropped them.
+    Below an op that is itself invalid nothing is checked, except below a module.
     Ops of other dialects are checked for structure and use of values, and by their own verifier if they have one.
     """
-    walk = _Walk(Report(warn_hints, error_hints))
+    walk = _Walk(Report(warn_hints, error_hints, version or default_spec().current))
     walk.run(op)
     return walk.report.diagnostics()
 
@@ -71,6 +78,7 @@ class _Walk:
     report: Report
     scopes: Scopes = field(default_factory=Scopes)
     count: int = 0
+    types: set[int] = field(default_factory=set)
     symbol_users: list[list[tuple[int, CudaTileOp]]] = field(default_factory=list)
 
     def run(self, root: Operation) -> None:
@@ -108,6 +116,8 @@ class _Walk:
             self._check(op)
             if op.regions:
                 check_regions(op)
+            for result in op.results:
+                self._check_type(op, result.type)
             self.scopes.check_operands(op)
         except Violation as violation:
             self.report.record(violation)
@@ -117,6 +127,10 @@ class _Walk:
         item.errors = self.report.errors
         self._visit(op)
         item.position = self.count
+        if self.report.errors != item.errors and not is_symbol_table(op):
+            stack.pop()
+            self._define_results(op)
+            return
         if is_isolated(op):
             self.scopes.enter_isolated()
         if is_symbol_table(op):
@@ -128,6 +142,7 @@ class _Walk:
             self._attempt(check_block_start, block)
             for arg in block.args:
                 self.scopes.define(arg)
+                self._attempt(self._check_type, op, arg.type)
             if graph:
                 for inner in block.ops:
                     self._define_results(inner)
@@ -142,6 +157,15 @@ class _Walk:
         if is_symbol_table(op):
             self._check_symbols(op)
         self._define_results(op)
+
+    def _check_type(self, op: Operation, type_: Attribute) -> None:
+        """Check a type where it first appears; the IR keeps it alive, so that its identity stands for it."""
+        if id(type_) in self.types:
+            return
+        self.types.add(id(type_))
+        message = verify_type(type_)
+        if message is not None:
+            fail_plain(op, message)
 
     def _define_results(self, op: Operation) -> None:
         for result in op.results:

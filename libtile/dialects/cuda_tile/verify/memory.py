@@ -40,15 +40,23 @@ def pointer_element(op: CudaTileOp, index: int = 0) -> PointerType:
     return element
 
 
+def _no_multicast(op: CudaTileOp) -> None:
+    """A multicast address is only accessed through a view, by the multimem ops."""
+    if pointer_element(op).ptr_attr == "multicast":
+        fail(op, "multicast pointer is not allowed")
+
+
 @rule("load_ptr_tko")
 def load_ptr(op: CudaTileOp, report: Report) -> None:
     verify_hints(op, report)
+    _no_multicast(op)
     verify_ordering(op, "load")
 
 
 @rule("store_ptr_tko")
 def store_ptr(op: CudaTileOp, report: Report) -> None:
     verify_hints(op, report)
+    _no_multicast(op)
     verify_ordering(op, "store")
 
 
@@ -66,7 +74,7 @@ def alloca(op: CudaTileOp, report: Report) -> None:
     element = tile(op.results[0]).element_type
     pointee = element.pointee if isinstance(element, PointerType) else element
     width = bit_width(pointee)
-    size = 1 if width == 1 else width // 8
+    size = (width + 7) // 8
     if alignment < size:
         fail(
             op,

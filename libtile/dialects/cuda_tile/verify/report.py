@@ -14,6 +14,7 @@ from libtile.diagnostics import Diagnostic, error, warning
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import type_text
+from libtile.spec import Version, default_spec
 
 
 class Violation(Exception):
@@ -31,11 +32,13 @@ class Violation(Exception):
 class Report:
     """What a run of the verifier has found, and what it was asked to look for.
 
-    `position` is the number of the op that is being checked, in the order of the source.
+    Rules that a later version dropped hold up to `version`. `position` is the number of the op that is being checked,
+    in the order of the source.
     """
 
     warn_hints: bool = False
     error_hints: bool = False
+    version: Version = field(default_factory=lambda: default_spec().current)
     position: int = 0
     errors: int = 0
     found: list[tuple[int, Diagnostic]] = field(default_factory=list)

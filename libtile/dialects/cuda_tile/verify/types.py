@@ -25,8 +25,7 @@ from libtile.dialects.cuda_tile.types import (
 from libtile.spec import default_spec
 
 _NUMBERS_TEXT = (
-    "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN "
-    "or i1 or i8 or i16 or i32 or i64"
+    "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or i1 or i8 or i16 or i32 or i64"
 )
 _NOT_A_NUMBER = {"i4"}
 """Number types that only a tile may hold: i4 has no address."""
@@ -137,8 +136,7 @@ def _dim_map(dim_map: Sequence[int], rank: int) -> str | None:
             )
         if target in used:
             return (
-                f"target dimension {target} mapped at least twice "
-                f"(for tile dimensions {used[target]} and {tile_dim})"
+                f"target dimension {target} mapped at least twice (for tile dimensions {used[target]} and {tile_dim})"
             )
         used[target] = tile_dim
     return None

@@ -22,6 +22,7 @@ from libtile.dialects.cuda_tile.verify.hints import verify_hints
 from libtile.dialects.cuda_tile.verify.memory import verify_ordering, verify_rmw_mode
 from libtile.dialects.cuda_tile.verify.report import Report, dims, fail, quoted, rule
 from libtile.dialects.cuda_tile.verify.tiles import tile
+from libtile.spec import default_spec
 
 _F4 = NUMBER_TYPES["f4E2M1FN"]
 
@@ -67,14 +68,12 @@ def _classification(op: CudaTileOp, base: PointerType, view: TensorViewType) -> 
     """A view keeps the classification of its base pointer (13.4)."""
     if base.ptr_attr == view.ptr_attr:
         return
+    expected, found = (f"#cuda_tile.ptr_attr<{t.ptr_attr}>" for t in (base, view))
     if view.ptr_attr is None:
-        fail(op, f"tensor_view must preserve ptr_attr from base pointer ({base.ptr_attr})")
+        fail(op, f"tensor_view must preserve ptr_attr from base pointer ({expected})")
     if base.ptr_attr is None:
         fail(op, "pointer base without ptr_attr cannot produce tensor_view with ptr_attr")
-    fail(
-        op,
-        f"ptr_attr mismatch between base pointer ({base.ptr_attr}) and result tensor_view ({view.ptr_attr})",
-    )
+    fail(op, f"ptr_attr mismatch between base pointer ({expected}) and result tensor_view ({found})")
 
 
 @rule("make_partition_view", "make_strided_view", "make_gather_scatter_view")
@@ -115,7 +114,41 @@ def verify_access(op: CudaTileOp, access_tile: Attribute) -> None:
     if access_tile != view.tile_type:
         fail(op, f"expected tile type to be {quoted(view.tile_type)} (based on view type), got {quoted(access_tile)}")
     verify_indices(op, view, indices)
-    verify_inbounds(op, indices)
+
+
+def _plain_access(op: CudaTileOp, access_tile: Attribute, report: Report) -> None:
+    """What a load and a store have in common; their orderings differ."""
+    verify_access(op, access_tile)
+    verify_hints(op, report)
+    view = view_type(op)
+    if view.tensor_view.element_type == _F4:
+        _packed_view(op, view)
+    _no_multicast(op, view)
+    verify_inbounds(op, op.operand_group("index"))
+
+
+def unit_strides(view: TensorViewType) -> list[int]:
+    """The dimensions whose stride is known to be one element."""
+    return [dim for dim, stride in enumerate(view.strides) if stride == 1]
+
+
+def _packed_view(op: CudaTileOp, view: TileViewType) -> None:
+    """Two f4 elements share a byte along the one dimension of unit stride, which indices may not scatter (13.5)."""
+    units = unit_strides(view.tensor_view)
+    if len(units) != 1:
+        fail(
+            op,
+            "an f4 view access requires exactly one statically encoded unit stride to identify the packing dimension; "
+            f"got {len(units)} in {quoted(view.tensor_view)}",
+        )
+    if isinstance(view, GatherScatterViewType) and view.sparse_dim == units[0]:
+        fail(op, f"an f4 gather/scatter view cannot use packing dimension {units[0]} as its sparse dimension")
+
+
+def _no_multicast(op: CudaTileOp, view: TileViewType) -> None:
+    """A multicast object is only accessed by the multimem ops (13.4)."""
+    if view.tensor_view.ptr_attr == "multicast":
+        fail(op, "multicast ptr_attr is not allowed")
 
 
 def verify_inbounds(op: CudaTileOp, indices: tuple[SSAValue, ...]) -> None:
@@ -174,15 +207,13 @@ def _gather_scatter_indices(op: CudaTileOp, view: GatherScatterViewType, indices
 
 @rule("load_view_tko")
 def load_view(op: CudaTileOp, report: Report) -> None:
-    verify_access(op, op.results[0].type)
-    verify_hints(op, report)
+    _plain_access(op, op.results[0].type, report)
     verify_ordering(op, "load")
 
 
 @rule("store_view_tko")
 def store_view(op: CudaTileOp, report: Report) -> None:
-    verify_access(op, op.operand_group("tile")[0].type)
-    verify_hints(op, report)
+    _plain_access(op, op.operand_group("tile")[0].type, report)
     verify_ordering(op, "store")
 
 
@@ -192,12 +223,13 @@ def atomic_reduction(op: CudaTileOp, report: Report) -> None:
     view = view_type(op)
     if isinstance(view, GatherScatterViewType):
         fail(op, "gather_scatter_view is not supported; use partition_view instead")
-    if view.padding_value is not None:
+    if view.padding_value is not None and report.version < default_spec().change("PADDED_REDUCTIONS"):
         fail(op, "views with padding_value are not supported for atomic reductions")
     _reduced_tile(op, view.tile_type, tile(op.operand_group("value")[0]))
     if op.attribute_value("mode") == "xchg":
         fail(op, "atomic_red_view_tko op cannot use xchg operation")
     verify_rmw_mode(op, view.tile_type.element_type)
+    verify_inbounds(op, op.operand_group("index"))
     if op.attribute_value("memory_ordering_semantics") != "relaxed":
         fail(op, "only 'relaxed' memory ordering is supported for view-based atomic reductions")
     if op.attribute_value("memory_scope") == "sys":
@@ -207,6 +239,7 @@ def atomic_reduction(op: CudaTileOp, report: Report) -> None:
             "use 'tl_blk' or 'device' for TMA compatibility",
         )
     _reduction_indices(op, view.tile_type.rank)
+    _no_multicast(op, view)
 
 
 def _reduced_tile(op: CudaTileOp, expected: TileType, value: TileType) -> None:
@@ -237,4 +270,3 @@ def _reduction_indices(op: CudaTileOp, rank: int) -> None:
                 op,
                 f"index operand {number} must be a scalar integer tile, got element type {quoted(type_.element_type)}",
             )
-    verify_inbounds(op, indices)
