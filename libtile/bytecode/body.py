@@ -123,16 +123,20 @@ class BodyDecoder:
             raise Fault(p, f"regions are nested more than {REGION_DEPTH} deep")
         regions = []
         for _ in range(count):
-            blocks, p = varint(data, p)
-            if blocks > len(data) - p:
-                raise Fault(p, f"region of {blocks} blocks does not fit", expected=f"at most {len(data) - p}")
-            region = []
-            for _ in range(blocks):
-                block, p = self._block(p)
-                region.append(block)
+            region, p = self._region(p)
             regions.append(region)
         self.depth -= 1
         return regions, p
+
+    def _region(self, p: int) -> tuple[Region, int]:
+        count, p = varint(self.data, p)
+        if count > len(self.data) - p:
+            raise Fault(p, f"region of {count} blocks does not fit", expected=f"at most {len(self.data) - p}")
+        region = []
+        for _ in range(count):
+            block, p = self._block(p)
+            region.append(block)
+        return region, p
 
     def _block(self, p: int) -> tuple[Block, int]:
         data, values = self.data, self.values

@@ -375,20 +375,23 @@ Region = list[Block]
 class EncodedBody:
     """A function body that has not been decoded: its bytes, and what is needed to decode or copy them.
 
-    `locations` are the debug indices of its ops in `tables`, None when the file records none.
+    `offset` is the body's place in the file. `locations` are the debug indices of its ops in `tables`, None when the
+    file records none.
     """
 
-    __slots__ = ("data", "decode", "locations", "tables", "version")
+    __slots__ = ("data", "decode", "locations", "offset", "tables", "version")
 
     def __init__(
         self,
         data: bytes,
+        offset: int,
         version: Version,
         tables: Tables,
         locations: Sequence[int] | None,
-        decode: Callable[[], Block],
+        decode: Callable[..., Block],
     ) -> None:
         self.data = data
+        self.offset = offset
         self.version = version
         self.tables = tables
         self.locations = locations

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Mutated and truncated files give a module or one BytecodeError: no other exception, no hang, no memory blow-up.
+
+`LIBTILE_FUZZ_FILES` sets how many files, `LIBTILE_FUZZ_SEED` where the random numbers start.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bytecode.samples import VECTOR, instructions, op_module
+from libtile import bytecode
+from libtile.bytecode.model import Dense, Global
+from libtile.spec import default_spec
+
+SPEC = default_spec()
+COUNT = int(os.environ.get("LIBTILE_FUZZ_FILES", "20000"))
+SEED = int(os.environ.get("LIBTILE_FUZZ_SEED", "1"))
+SLOWEST = 2.0
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"), key=lambda p: p.stat().st_size)
+
+
+def corpus() -> list[bytes]:
+    """Small files: one for every op in its newest version, some in every version, the smaller examples."""
+    files = [path.read_bytes() for path in EXAMPLES[:4]]
+    for declared in instructions(SPEC):
+        version = max(declared.since, SPEC.current)
+        files.append(bytecode.write(op_module(SPEC, declared, version, full=True), version, allow_testing=True))
+    for version in SPEC.released_versions:
+        for name in ("print_tko", "load_view_tko", "for", "reduce", "assume"):
+            module = op_module(SPEC, SPEC.ops[name], version, full=True)
+            module.globals.append(Global("g", Dense(VECTOR, bytes(16)), 16))
+            module.producer = "maker"
+            files.append(bytecode.write(module, version))
+    return files
+
+
+def mutate(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """One to four damages of a file."""
+    result = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        at = rng.randrange(12, len(result)) if len(result) > 12 else rng.randrange(len(result) + 1)
+        kind = rng.randrange(9)
+        if kind == 0 and result:
+            result[min(at, len(result) - 1)] ^= 1 << rng.randrange(8)
+        elif kind == 1 and result:
+            result[min(at, len(result) - 1)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        elif kind == 2:
+            result[at:at] = rng.randbytes(rng.randrange(1, 9))
+        elif kind == 3:
+            del result[at : at + rng.randrange(1, 9)]
+        elif kind == 4:
+            start = rng.randrange(len(other))
+            result[at : at + rng.randrange(17)] = other[start : start + rng.randrange(1, 33)]
+        elif kind == 5:
+            del result[at:]
+        elif kind == 6:  # a length or count becomes huge
+            result[at : at + 1] = b"\xff" * rng.randrange(1, 12) + b"\x01"
+        elif kind == 7:  # an offset of a table
+            result[at : at + 4] = rng.choice((0, 1, 2**31, 2**32 - 1, len(result))).to_bytes(4, "little")
+        else:  # a piece of the file again
+            result[at:at] = result[at : at + rng.randrange(1, 40)] * rng.randrange(1, 4)
+    if rng.random() < 0.05 and len(result) > 9:
+        result[8:10] = bytes(rng.choice([(13, 1), (13, 2), (13, 3), (13, 4), (13, 5), (250, 0), (250, 1)]))
+    return bytes(result)
+
+
+def mutants(count: int) -> Iterator[bytes]:
+    rng = random.Random(SEED)
+    files = corpus()
+    for number in range(count):
+        yield mutate(rng, files[number % len(files)], rng.choice(files))
+
+
+def outcome(data: bytes) -> str:
+    """What became of a file; any exception but BytecodeError is a failure of the test."""
+    try:
+        module = bytecode.read(data, allow_testing=True, preview=("simt",), lazy=False)
+    except bytecode.BytecodeError as error:
+        assert error.offset is not None and 0 <= error.offset <= len(data), (error, data.hex())
+        assert error.section and "\n" not in str(error)
+        return type(error).__name__
+    again = bytecode.write(module)
+    assert bytecode.write(bytecode.read(again, allow_testing=True, preview=("simt",), lazy=False)) == again
+    return "module"
+
+
+def test_mutants() -> None:
+    outcomes: Counter[str] = Counter()
+    for data in mutants(COUNT):
+        start = time.process_time()
+        try:
+            outcomes[outcome(data)] += 1
+        except Exception as error:
+            pytest.fail(f"{type(error).__name__}: {error}\n{data.hex()}")
+        assert time.process_time() - start < SLOWEST, data.hex()
+    # Damage of every sort must have been met, or the mutations are not what they say.
+    assert set(outcomes) == {"module", "MalformedError", "InvalidError", "UnsupportedVersionError"}, outcomes
+
+
+def test_every_truncation() -> None:
+    for data in corpus()[4::20]:
+        for length in range(len(data)):
+            with pytest.raises(bytecode.BytecodeError):
+                bytecode.validate(data[:length], allow_testing=True, preview=("simt",))
+
+
+def test_memory_stays_a_small_multiple_of_the_file() -> None:
+    """Bounds from the outside: 64 MiB and 20 times the file."""
+    peak = 0
+    tracemalloc.start()
+    try:
+        for data in mutants(min(COUNT, 500)):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            outcome(data)
+            used = tracemalloc.get_traced_memory()[1] - before
+            assert used < (64 << 20) + 20 * len(data), data.hex()
+            peak = max(peak, used)
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20, "files of a few hundred bytes"
