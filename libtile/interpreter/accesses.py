@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from libtile.interpreter.address_space import Memory
+from libtile.interpreter.address_space import Memory, first_index
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element
 from libtile.interpreter.races import Token, join
@@ -72,13 +72,21 @@ def define_bytes(
         bad = None if undefined is None else undefined & part
         if allocation.defined is None:
             if bad is not None and bad.any():
-                index = tuple(int(i) for i in np.argwhere(bad)[0])
-                raise Fault(FaultKind.UNINITIALISED, "the stored value is uninitialised", index)
+                raise Fault(FaultKind.UNINITIALISED, "the stored value is uninitialised", first_index(bad))
             continue
         spans = (addresses[part] - allocation.base)[..., None] + np.arange(size)
         allocation.defined[spans] = True
         if bad is not None and bad.any():
             allocation.defined[(addresses[bad] - allocation.base)[..., None] + np.arange(size)] = False
+
+
+def require_active(undefined: Mask, where: Array | None, what: str) -> None:
+    """Fault if an operand's element that takes part in the access is uninitialised."""
+    if undefined is None:
+        return
+    bad = undefined if where is None else undefined & where
+    if np.any(bad):
+        raise Fault(FaultKind.UNINITIALISED, f"{what} is uninitialised", first_index(bad))
 
 
 def is_strong(op: Any) -> bool:

@@ -9,12 +9,20 @@ from typing import Any
 import numpy as np
 
 from libtile.interpreter import rounding
-from libtile.interpreter.accesses import Accesses, is_strong
+from libtile.interpreter.accesses import Accesses, is_strong, require_active
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element, to_bits
 from libtile.interpreter.integer import unsigned, wrap
 from libtile.interpreter.rules import Run, Site, effect
-from libtile.interpreter.views import Box, Geometry, TensorView, ViewAccess, index_elements
+from libtile.interpreter.views import (
+    Box,
+    Geometry,
+    TensorView,
+    ViewAccess,
+    index_elements,
+    load_view_tko,
+    store_view_tko,
+)
 
 Modify = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -65,15 +73,18 @@ def update(block: Any, addresses: np.ndarray, where: np.ndarray | None, elem: El
         block.memory.scatter(here, change(values, indices), elem, None)
 
 
-@effect("atomic_rmw_tko", synchronises=is_strong)
+@effect("atomic_rmw_tko", accepts_undefined=("pointers", "arg"), synchronises=is_strong)
 def atomic_rmw_tko(site: Site) -> Run:
     elem = site.element("arg")
     accesses = Accesses.of(site, elem, reads=True, writes=True)
     modify = modification(site.attr("mode"), elem)
 
-    def run(block: Any, pointers: Array, arg: Array, mask: Array | None, token: Any) -> tuple[Array, Any]:
+    def run(block: Any, pointers: Array, arg: Array, mask: Array | None, token: Any,
+            undefined: tuple = ()) -> tuple[Array, Any]:  # fmt: skip
         addresses = np.asarray(pointers)
         where = None if mask is None else np.asarray(mask)
+        for unset in undefined:
+            require_active(unset, where, "an operand")
         operand = np.asarray(arg).reshape(-1)
         # What a masked-out element gives is left to the implementation: here its operand.
         old = np.array(operand)
@@ -83,14 +94,17 @@ def atomic_rmw_tko(site: Site) -> Run:
     return run
 
 
-@effect("atomic_cas_tko", synchronises=is_strong)
+@effect("atomic_cas_tko", accepts_undefined=("pointers", "cmp", "val"), synchronises=is_strong)
 def atomic_cas_tko(site: Site) -> Run:
     elem = site.element("val")
     accesses = Accesses.of(site, elem, reads=True, writes=True)
 
-    def run(block: Any, pointers: Array, cmp: Array, val: Array, mask: Array | None, token: Any) -> tuple[Array, Any]:
+    def run(block: Any, pointers: Array, cmp: Array, val: Array, mask: Array | None, token: Any,
+            undefined: tuple = ()) -> tuple[Array, Any]:  # fmt: skip
         addresses = np.asarray(pointers)
         where = None if mask is None else np.asarray(mask)
+        for unset in undefined:
+            require_active(unset, where, "an operand")
         expected, new = np.asarray(cmp).reshape(-1), np.asarray(val).reshape(-1)
         old = np.array(expected)
         version = block.memory.version
@@ -111,12 +125,7 @@ def atomic_cas_tko(site: Site) -> Run:
     return run
 
 
-# The operation that a mode of `atomic_red_view_tko` or a reduction of the multimem ops stands for.
-_REDUCTIONS = {"add": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor", "umin": "umin",
-               "umax": "umax"}  # fmt: skip
-
-
-def _reduce_into(site: Site, mode: str, operand: str) -> Callable[..., Any]:
+def _reduce_into(site: Site, mode: str) -> Callable[..., Any]:
     """The function that reduces a tile into the tile of a view."""
     geometry = Geometry.of(site.type_of("view"))
     if geometry.element.width == 4:
@@ -125,10 +134,12 @@ def _reduce_into(site: Site, mode: str, operand: str) -> Callable[..., Any]:
     accesses = Accesses.of(site, geometry.element, reads=True, writes=True)
     modify = modification(mode, geometry.element)
 
-    def run(block: Any, view: TensorView, index: tuple, tile: Array, token: Any) -> Any:
+    def run(block: Any, view: TensorView, index: tuple, tile: Array, token: Any, undefined: tuple = (None,)) -> Any:
         box = Box.of(geometry, view, geometry.starts(site, view, index, elems))
         if box.empty():
             return token
+        if undefined[0] is not None:
+            require_active(undefined[0][box.valid], None, "an operand")
         addresses = access.addresses(view, box)
         values = np.asarray(tile)[box.valid].reshape(-1)
         update(block, addresses, None, geometry.element, lambda old, i: modify(old, values[i]), np.array(values))
@@ -137,41 +148,39 @@ def _reduce_into(site: Site, mode: str, operand: str) -> Callable[..., Any]:
     return run
 
 
-@effect("atomic_red_view_tko", synchronises=is_strong)
+@effect("atomic_red_view_tko", accepts_undefined=("value",), synchronises=is_strong)
 def atomic_red_view_tko(site: Site) -> Run:
-    reduce = _reduce_into(site, site.attr("mode"), "value")
-    return lambda block, view, index, value, token: reduce(block, view, index, value, token)
+    return _reduce_into(site, site.attr("mode"))
 
 
 # -- multimem: the ops on an object that several devices share, with one device in it -------------------------------
 
 
 def _mode(site: Site) -> str:
-    mode = _REDUCTIONS[site.attr("reduction")]
+    """The modification of the same name; `add` of floats is `addf`."""
+    mode = site.attr("reduction")
     if mode == "add" and Geometry.of(site.type_of("view")).element.is_float:
         return "addf"
     return mode
 
 
-@effect("multimem_reduce_view_tko", synchronises=is_strong)
+@effect("multimem_reduce_view_tko", accepts_undefined=("tile",), synchronises=is_strong)
 def multimem_reduce_view_tko(site: Site) -> Run:
-    reduce = _reduce_into(site, _mode(site), "tile")
-    return lambda block, view, tile, index, token: reduce(block, view, index, tile, token)
+    reduce = _reduce_into(site, _mode(site))
+    return lambda block, view, tile, index, token, undefined=(None,): reduce(
+        block, view, index, tile, token, undefined=undefined
+    )
 
 
 @effect("multimem_load_reduce_view_tko", yields_mask=True, synchronises=is_strong)
 def multimem_load_reduce_view_tko(site: Site) -> Run:
     """The reduction over one device's copy is that copy."""
-    from libtile.interpreter.views import load_view_tko
-
     return load_view_tko(site)
 
 
 @effect("multimem_store_view_tko", accepts_undefined=("tile",), synchronises=is_strong)
 def multimem_store_view_tko(site: Site) -> Run:
     """A store to one device's copy."""
-    from libtile.interpreter.views import store_view_tko
-
     store = store_view_tko(site)
     return lambda block, view, tile, index, token, undefined=(None,): store(
         block, tile, view, index, token, undefined=undefined

@@ -40,7 +40,6 @@ from libtile.interpreter.formats import constant_values, element
 from libtile.interpreter.location import source_location
 from libtile.interpreter.rules import (
     Rule,
-    Run,
     Site,
     combine_masks,
     flatten,
@@ -52,6 +51,7 @@ MAX_LOOP_DEPTH = 15
 """Loops nested deeper move into a function of their own: CPython allows 20 nested blocks in one."""
 MAX_NESTING = 90
 """CPython's limit on indentation is 100."""
+_WITH_BODY = ("reduce", "scan")
 SPIN_LENGTH = 1 << 14
 """Iterations after which a loop without any synchronising op lets the scheduler look for a deadlock."""
 
@@ -183,7 +183,8 @@ class _Emitter:
         function = self.bind("f", run)
         groups = [self.operand_text(op, spec.name, "value") for spec in op.spec.operands]
         masks = [self.operand_text(op, spec.name, "mask") for spec in op.spec.operands] if self.full else []
-        arguments = ["B", *groups] if rule.effect else groups
+        first = ["B"] if rule.effect else [self.body_function(op)] if op.spec.name in _WITH_BODY else []
+        arguments = [*first, *groups]
         if rule.synchronises(op):
             self.line("yield", op)
         targets = [self.define(r) for r in op.results]
@@ -205,10 +206,8 @@ class _Emitter:
         self.traced(op, targets)
 
     def site(self, op: CudaTileOp) -> Site:
-        if op.spec.name not in ("reduce", "scan"):
-            return Site(op, self.check, self.globals)
-        body, elementwise = self.body_function(op)
-        return Site(op, self.check, self.globals, body, elementwise)
+        elementwise = op.spec.name in _WITH_BODY and all(self.is_elementwise(o) for o in op.walk() if o is not op)
+        return Site(op, self.check, self.globals, elementwise)
 
     def guard(self, op: CudaTileOp, rule: Rule, masks: list[str], arguments: list[str]) -> None:
         """Operands of an effect must be initialised, but for those whose masks it takes itself."""
@@ -230,13 +229,10 @@ class _Emitter:
             for t in rest:
                 self.line(f"{self.mask(t)} = None")
             return
-        function = self.bind("q", mask_function(self.site_for_masks(op), rule))
+        function = self.bind("q", mask_function(self.site(op), rule))
         self.line(f"{self.mask(rest[0])} = {function}(({', '.join(groups)},), ({', '.join(masks)},))", op)
         for t in rest[1:]:
             self.line(f"{self.mask(t)} = {self.mask(rest[0])}")
-
-    def site_for_masks(self, op: CudaTileOp) -> Site:
-        return Site(op, self.check, self.globals)
 
     def traced(self, op: Operation, names: Sequence[str]) -> None:
         if self.trace is not None:
@@ -368,19 +364,22 @@ class _Emitter:
 
     # -- bodies of reduce and scan --------------------------------------------------------------------------------
 
-    def body_function(self, op: CudaTileOp) -> tuple[Run, bool]:
-        """The region of a reduce or scan as a Python function, and whether it may be given whole tiles."""
+    def body_function(self, op: CudaTileOp) -> str:
+        """Define the region of a reduce or scan as a Python function in place; its name."""
         block = op.regions[0].block
-        inner = [o for o in op.walk() if o is not op]
-        check = Check.BASIC if self.full else self.check
-        emitter = _Emitter(check, self.globals, None, self.files, self.rules)
-        names = [emitter.define(a) for a in block.args]
-        emitter.line(f"def body({', '.join(names)}):", op)
-        emitter.depth = 1
-        emitter.frames.append(_Frame("body", []))
-        for o in block.ops:
-            emitter.op(o)
-        return emitter.compiled("body"), all(self.is_elementwise(o) for o in inner)
+        outer, self.check = self.check, Check.BASIC if self.full else self.check
+        trace, self.trace = self.trace, None
+        name = self.fresh("b")
+        names = [self.define(a) for a in block.args]
+        self.line(f"def {name}({', '.join(names)}):", op)
+        self.depth += 1
+        self.frames.append(_Frame("body", []))
+        for inner in block.ops:
+            self.op(inner)
+        self.frames.pop()
+        self.depth -= 1
+        self.check, self.trace = outer, trace
+        return name
 
     def is_elementwise(self, op: Operation) -> bool:
         if not isinstance(op, CudaTileOp) or op.regions:

@@ -76,7 +76,12 @@ def itof(site: Site) -> Run:
 
 @pure("ftoi")
 def ftoi(site: Site) -> Run:
-    """Truncation. Out of range it saturates, and NaN gives 0; without `saturating` that is undefined behaviour."""
+    """Truncation. Out of range it saturates, and NaN gives 0; without `saturating` that is undefined behaviour.
+
+    A conversion to i1 is a test for non-zero, as compiled programs have it (frontends rely on it for bool).
+    """
+    if site.element("to").width == 1:
+        return lambda value: value != 0
     result, is_signed = site.element("to"), site.attr("signedness") == "signed"
     saturating = site.attr("saturating")
     low, high = (result.smallest, result.largest) if is_signed else (0, (1 << result.width) - 1)

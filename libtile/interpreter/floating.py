@@ -117,7 +117,7 @@ def _extremum(greater: bool) -> Callable[[Site], Run]:
             # +0 is greater than -0: equal values are told apart by their signs.
             sign = np.signbit(lhs)
             first = np.where(lhs == rhs, ~sign if greater else sign, lhs > rhs if greater else lhs < rhs)
-            result: np.ndarray = np.where(first, lhs, rhs)
+            result: Array = np.where(first, lhs, rhs)
             left, right = np.isnan(lhs), np.isnan(rhs)
             if propagate:
                 return np.where(left | right, elem.dtype.type(np.nan), result)

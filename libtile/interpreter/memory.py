@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from libtile.interpreter.accesses import Accesses, define_bytes, is_strong, undefined_bytes
+from libtile.interpreter.accesses import Accesses, define_bytes, is_strong, require_active, undefined_bytes
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array
 from libtile.interpreter.formats import element as element_of
@@ -34,16 +34,17 @@ def pass_token(site: Site) -> Run:
     return lambda block, token: join((token,)) if site.full else None
 
 
-@effect("load_ptr_tko", accepts_undefined=("paddingValue",), yields_mask=True, synchronises=is_strong)
+@effect("load_ptr_tko", accepts_undefined=("source", "paddingValue"), yields_mask=True, synchronises=is_strong)
 def load_ptr_tko(site: Site) -> Run:
     elem = site.element("result")
     shape = site.shape("result")
     accesses = Accesses.of(site, elem, reads=True)
 
     def run(block: Any, source: Array, mask: Array | None, padding: Array | None, token: Any,
-            undefined: tuple = (None,)) -> tuple[Array, Any, Mask]:  # fmt: skip
+            undefined: tuple = (None, None)) -> tuple[Array, Any, Mask]:  # fmt: skip
         addresses = np.asarray(source)
         where = None if mask is None else np.asarray(mask)
+        require_active(undefined[0], where, "a pointer")
         loaded = block.memory.gather(addresses, elem, where)
         missing: Mask = None
         if site.full:
@@ -54,7 +55,7 @@ def load_ptr_tko(site: Site) -> Run:
         if padding is not None:
             loaded = np.where(where, loaded, padding)
         if site.full:
-            missing = _masked_out(shape, where, padding, missing, undefined[0])
+            missing = _masked_out(shape, where, padding, missing, undefined[1])
         return loaded[()], token, missing
 
     return run
@@ -72,18 +73,19 @@ def _masked_out(
     return result if result.any() else None
 
 
-@effect("store_ptr_tko", accepts_undefined=("value",), synchronises=is_strong)
+@effect("store_ptr_tko", accepts_undefined=("destination", "value"), synchronises=is_strong)
 def store_ptr_tko(site: Site) -> Run:
     elem = site.element("value")
     accesses = Accesses.of(site, elem, writes=True)
 
     def run(block: Any, destination: Array, value: Array, mask: Array | None, token: Any,
-            undefined: tuple = (None,)) -> Any:  # fmt: skip
+            undefined: tuple = (None, None)) -> Any:  # fmt: skip
         addresses = np.asarray(destination)
         where = None if mask is None else np.asarray(mask)
+        require_active(undefined[0], where, "a pointer")
         block.memory.scatter(addresses, value, elem, where)
         if site.full:
-            define_bytes(block.memory, addresses, elem.storage_bytes, where, undefined[0])
+            define_bytes(block.memory, addresses, elem.storage_bytes, where, undefined[1])
         return accesses.ordered(block, addresses, where, token)
 
     return run

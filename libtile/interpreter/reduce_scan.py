@@ -3,8 +3,8 @@
 
 Every dimension is a power of two, so a reduction combines neighbours pairwise until one is left: log2(n) runs of the
 body, any associative function, and for floats the error of a balanced tree. The body's arguments come in pairs, one
-pair for each operand. In `reduce` a pair is (element, accumulated); in `scan` it is (accumulated, next), in reverse
-too, whatever the prose of the specification says of it: that is what compiled programs do.
+pair for each operand: what was accumulated first, what follows it second (in a reverse scan, what stands before it).
+The prose of the specification has them the other way round; this is what compiled programs do.
 """
 
 from __future__ import annotations
@@ -63,17 +63,15 @@ def _signed64(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _body(site: Site) -> Callable[[tuple[Array, ...]], tuple[Array, ...]]:
-    """The body on arrays of equal shape: at once, or element by element when its ops need scalars."""
-    body, elements = site.body, [element(v.type) for v in site.op.operands]
-    if body is None:
-        raise TypeError(f"{site.op.name} has no body")
+def _on_arrays(site: Site) -> Callable[[Run, tuple[Array, ...]], tuple[Array, ...]]:
+    """Runs the body on arrays of equal shape: at once, or element by element when its ops need scalars."""
+    elements = [element(v.type) for v in site.op.operands]
 
-    def at_once(arguments: tuple[Array, ...]) -> tuple[Array, ...]:
+    def at_once(body: Run, arguments: tuple[Array, ...]) -> tuple[Array, ...]:
         shape = arguments[0].shape
         return tuple(np.broadcast_to(r, shape) for r in body(*arguments))
 
-    def one_by_one(arguments: tuple[Array, ...]) -> tuple[Array, ...]:
+    def one_by_one(body: Run, arguments: tuple[Array, ...]) -> tuple[Array, ...]:
         shape = arguments[0].shape
         results = tuple(np.empty(shape, e.dtype) for e in elements)
         for index in np.ndindex(shape):
@@ -95,14 +93,14 @@ def _along(arrays: tuple[Array, ...], dim: int, part: Any) -> tuple[Array, ...]:
 
 @pure("reduce", undefined=_reduced_mask, elementwise=False)
 def reduce(site: Site) -> Run:
-    dim, body = site.attr("dim"), _body(site)
+    dim, apply = site.attr("dim"), _on_arrays(site)
 
-    def run(operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    def run(body: Run, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         current = tuple(np.asarray(o) for o in operands)
         while current[0].shape[dim] > 1:
             left = _along(current, dim, slice(0, None, 2))
             right = _along(current, dim, slice(1, None, 2))
-            current = body(_interleave(right, left))
+            current = apply(body, _interleave(left, right))
         return tuple(c.squeeze(dim)[()] for c in current)
 
     return run
@@ -110,7 +108,7 @@ def reduce(site: Site) -> Run:
 
 @pure("scan", undefined=_scanned_mask, elementwise=False)
 def scan(site: Site) -> Run:
-    dim, reverse, body = site.attr("dim"), site.attr("reverse"), _body(site)
+    dim, reverse, apply = site.attr("dim"), site.attr("reverse"), _on_arrays(site)
     types = [v.type for v in site.op.operands]
     elements = [element(t) for t in types]
     shape = types[0].shape if isinstance(types[0], TileType) else ()
@@ -118,12 +116,12 @@ def scan(site: Site) -> Run:
     identities = [identity_value(a, e) for a, e in zip(site.attr("identities"), elements)]
     order = range(shape[dim] - 1, -1, -1) if reverse else range(shape[dim])
 
-    def run(operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    def run(body: Run, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         results = tuple(np.empty(shape, e.dtype) for e in elements)
         accumulated: tuple[Array, ...] = tuple(np.broadcast_to(i, rest) for i in identities)
         for position in order:
             following = tuple(np.asarray(o) for o in _along(operands, dim, position))
-            accumulated = body(_interleave(accumulated, following))
+            accumulated = apply(body, _interleave(accumulated, following))
             for target, value in zip(_along(results, dim, slice(position, position + 1)), accumulated):
                 target[...] = np.expand_dims(value, dim)
         return results

@@ -91,7 +91,7 @@ def round_to_odd(result: np.ndarray, rest: np.ndarray) -> np.ndarray:
     inward = inexact & (np.signbit(rest) != np.signbit(result)) & (result != 0)
     truncated = np.where(inward, moved, result)
     odd = (np.asarray(truncated).view(np.int64) | 1).view(np.float64)
-    return np.where(inexact, odd, result)
+    return np.asarray(np.where(inexact, odd, result))
 
 
 def finish(result: Array, rest: Array, elem: Element, mode: str) -> np.ndarray:
@@ -106,13 +106,13 @@ def finish(result: Array, rest: Array, elem: Element, mode: str) -> np.ndarray:
         return result
     down = np.nextafter(result, -np.inf)
     up = np.nextafter(result, np.inf)
-    lower: np.ndarray = np.where(rest < 0, down, result)
-    upper: np.ndarray = np.where(rest > 0, up, result)
+    lower: Array = np.where(rest < 0, down, result)
+    upper: Array = np.where(rest > 0, up, result)
     if mode == "negative_inf":
         return lower
     if mode == "positive_inf":
         return upper
-    return np.where(result > 0, lower, upper)
+    return np.asarray(np.where(result > 0, lower, upper))
 
 
 # -- error-free transformations -------------------------------------------------------------------------------------

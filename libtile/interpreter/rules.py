@@ -9,7 +9,8 @@ one, a tuple for a variadic one) and returns its result, or a tuple when the op 
     def negi(site: Site) -> Run:
         return lambda source: ...
 
-`@effect` rules also take the tile block that runs, as their first argument.
+`@effect` rules also take the tile block that runs, as their first argument; `reduce` and `scan` take their region,
+as a function.
 """
 
 from __future__ import annotations
@@ -38,9 +39,8 @@ class Site:
     op: CudaTileOp
     check: Check
     globals: Mapping[str, Any] = field(default_factory=dict)
-    body: Run | None = None
-    """The compiled region of `reduce` and `scan`: takes and returns tuples of values."""
     body_is_elementwise: bool = False
+    """Whether the region of `reduce` and `scan` may be given whole tiles: its ops take tiles of any shape."""
 
     @property
     def checks(self) -> bool:
