@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from libtile.errors import LibtileError
@@ -28,7 +28,7 @@ def _roots() -> list[Path]:
     return [*_wheel_roots(), *homes]
 
 
-@lru_cache(maxsize=None)
+@cache
 def find_tool(name: str) -> Path:
     """The path of a program such as `ptxas`; ToolNotFoundError when there is none."""
     roots = _roots()
