@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What all tools have in common: options' spellings, output files, exit statuses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import pytest
+
+from libtile.errors import LibtileError
+from libtile.tools import cli
+
+
+def make(**callback: object) -> click.Command:
+    seen: dict[str, object] = {}
+
+    @click.command("tool", cls=cli.Command)
+    @click.argument("input_", required=False)
+    @click.option("-o", "output", default="-")
+    @click.option("--long-flag", is_flag=True)
+    @click.option("--value")
+    @click.option("-p", "--pass-pipeline", "pipeline")
+    @click.option("--check", cls=cli.OptionalValue, implied="all")
+    def command(**given: object) -> None:
+        seen.update(given)
+
+    command.seen = seen  # type: ignore[attr-defined]
+    return command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["-long-flag"], {"long_flag": True}),
+        (["--long-flag"], {"long_flag": True}),
+        (["-long-flag=true"], {"long_flag": True}),
+        (["--long-flag=false"], {"long_flag": False}),
+        (["-value=x=y"], {"value": "x=y"}),
+        (["--value", "-x"], {"value": "-x"}),
+        (["-ofile"], {"output": "file"}),
+        (["-o", "file"], {"output": "file"}),
+        (["-p=a(b)"], {"pipeline": "a(b)"}),
+        (["-p", "a(b)"], {"pipeline": "a(b)"}),
+        (["--pass-pipeline=a(b)"], {"pipeline": "a(b)"}),
+        (["-check", "file"], {"check": "all", "input_": "file"}),
+        (["-check=some", "file"], {"check": "some", "input_": "file"}),
+        (["-"], {"input_": "-"}),
+        (["--", "-long-flag"], {"input_": "-long-flag", "long_flag": False}),
+    ],
+)
+def test_llvm_spellings_are_understood(arguments: list[str], expected: dict[str, object]) -> None:
+    command = make()
+    assert cli.call(command, arguments) == cli.OK
+    assert {name: command.seen[name] for name in expected} == expected  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-unknown"], "tool: Unknown command line argument '-unknown'.  Try: 'tool --help'"),
+        (["--long-flg"], "tool: Did you mean '--long-flag'?"),
+        (["-long-flag=maybe"], "'maybe' is invalid value for boolean argument! Try 0 or 1"),
+        (["--value"], "requires an argument"),
+        (["a", "b"], "unexpected extra argument"),
+    ],
+)
+def test_wrong_command_line_is_one_error(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.call(make(), arguments) == cli.FAILED
+    assert message in capsys.readouterr().err
+
+
+def test_library_errors_become_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    @click.command("tool")
+    def command() -> None:
+        raise LibtileError("nothing works")
+
+    assert cli.call(command, []) == cli.FAILED
+    assert capsys.readouterr().err == "error: nothing works\n"
+
+
+def test_output_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+    path.chmod(0o640)
+    cli.write_output(str(path), "new")
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_output_through_a_link_keeps_the_link(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    cli.write_output(str(tmp_path / "link"), b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new"
+
+
+def test_output_into_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(cli.ToolError, match="cannot open output file"):
+        cli.write_output(str(tmp_path / "missing" / "out"), "x")
+
+
+def test_device_is_written_not_replaced() -> None:
+    cli.write_output("/dev/null", "x")
+    assert not os.path.isfile("/dev/null")
+
+
+def test_split_parts_keep_the_positions_of_the_file() -> None:
+    parts = cli.split_input("a\nb\n// -----\nc\n// ----- more\nd")
+    assert [part.split("\n") for part in parts] == [["a", "b"], ["", "", "", "c"], ["", "", "", "", "", "d"]]
