@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The math library, within the maximum ulp errors that the CUDA C++ Programming Guide lists for each function.
 
+The guide counts ulps from the correctly rounded result, which adds half an ulp to the distance from the exact one.
 Expected values come from Python's `math` in binary64, whose own error is far below an ulp of binary32; for the double
 precision functions one more ulp is allowed for it.
 """
@@ -25,7 +26,7 @@ LIBDEVICE64 = Family(Source("libdevice64"))
 Row = tuple[Callable[..., float], float]
 
 
-def within(rows: list[Row], columns: list[Array], extra: float = 0.0) -> Check:
+def within(rows: list[Row], columns: list[Array], extra: float) -> Check:
     """A check of all slots: row k holds the k-th slot's formula and bound."""
     lanes = list(zip(*(column.astype(np.float64).tolist() for column in columns), strict=True))
     wanted = [(Close(np.array([formula(*lane) for lane in lanes]), ulp=ulp + extra)) for formula, ulp in rows]
@@ -40,7 +41,7 @@ def within(rows: list[Row], columns: list[Array], extra: float = 0.0) -> Check:
     return check
 
 
-def unary(rows: list[Row], *columns: Array, extra: float = 0.0) -> Launch:
+def unary(rows: list[Row], *columns: Array, extra: float = 0.5) -> Launch:
     out = np.zeros(len(rows) * columns[0].size, columns[0].dtype)
     return Launch([out, *columns], {0: within(rows, list(columns), extra)})
 
@@ -67,7 +68,7 @@ def f32_logarithms(rng: np.random.Generator) -> Launch:
     a[:3] = [1.0, 2.0**-140, 3e38]
     rows: list[Row] = [
         (math.log, 1), (math.log2, 1), (math.log10, 2), (math.log1p, 1), (lambda x: x ** (1 / 3), 1),
-        (lambda x: x ** (-1 / 3), 1), (lambda x: x**-0.5, 2), (math.sqrt, 0.5), (math.asinh, 3),
+        (lambda x: x ** (-1 / 3), 1), (lambda x: x**-0.5, 2), (math.sqrt, 0), (math.asinh, 3),
         (lambda x: math.acosh(single(x + 1)), 4),
     ]  # fmt: skip
     return unary(rows, a)
@@ -157,7 +158,7 @@ def f64_exponentials(rng: np.random.Generator) -> Launch:
     rows: list[Row] = [
         (math.exp, 1), (lambda x: 2.0**x, 1), (math.expm1, 1), (math.sinh, 2), (math.cosh, 1), (math.tanh, 2),
     ]  # fmt: skip
-    return unary(rows, a, extra=1)
+    return unary(rows, a, extra=1.5)
 
 
 @LIBDEVICE64.add()
@@ -167,13 +168,13 @@ def f64_logarithms(rng: np.random.Generator) -> Launch:
         (math.log, 1), (math.log2, 1), (math.log10, 1), (math.log1p, 1),
         (lambda x: float(np.cbrt(x)), 1), (lambda x: 1 / math.sqrt(x), 1),
     ]  # fmt: skip
-    return unary(rows, a, extra=1)
+    return unary(rows, a, extra=1.5)
 
 
 @LIBDEVICE64.add(block=64)
 def f64_trigonometry(rng: np.random.Generator) -> Launch:
     a = np.concatenate([rng.uniform(-10, 10, 32), spread(rng, 32, np.float64, 20, 300)])
-    return unary([(math.sin, 2), (math.cos, 2), (math.tan, 2)], a, extra=1)
+    return unary([(math.sin, 2), (math.cos, 2), (math.tan, 2)], a, extra=1.5)
 
 
 @LIBDEVICE64.add()
@@ -183,14 +184,14 @@ def f64_inverse_trigonometry(rng: np.random.Generator) -> Launch:
         (lambda x, y: math.asin(x), 2), (lambda x, y: math.acos(x), 2), (lambda x, y: math.atan(x * 10), 2),
         (math.atan2, 2),
     ]  # fmt: skip
-    return unary(rows, a, b, extra=1)
+    return unary(rows, a, b, extra=1.5)
 
 
 @LIBDEVICE64.add()
 def f64_power(rng: np.random.Generator) -> Launch:
     a, b = rng.uniform(0.01, 20, 32), rng.uniform(-10, 10, 32)
     rows: list[Row] = [(math.pow, 2), (math.hypot, 2), (math.fmod, 0), (math.remainder, 0)]
-    return unary(rows, a, b, extra=1)
+    return unary(rows, a, b, extra=1.5)
 
 
 @LIBDEVICE64.add()
