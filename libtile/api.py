@@ -101,23 +101,9 @@ def write(module: Module, version: str | Version | None = None) -> bytes:
     oldest one that can hold it. Raises MigrationError, naming op, feature and version needed, when the version asked
     for cannot hold it, and DiagnosticError for what no version holds.
     """
-    from libtile import bytecode
-    from libtile.bytecode.errors import MigrationError
-    from libtile.dialects.cuda_tile.bridge import to_bytecode
-    from libtile.spec import default_spec
+    from libtile.dialects.cuda_tile.bridge import write_bytecode
 
-    neutral = to_bytecode(module.tile_module)
-    if version is None:
-        version = module.version
-    if version is not None:
-        return bytecode.write(neutral, version)
-    *older, newest = default_spec().released_versions
-    for candidate in older:
-        try:
-            return bytecode.write(neutral, candidate)
-        except MigrationError:
-            continue
-    return bytecode.write(neutral, newest)
+    return write_bytecode(module.tile_module, version if version is not None else module.version)
 
 
 def print_module(module: Module, generic: bool = False, debuginfo: bool = False) -> str:

@@ -291,6 +291,7 @@ def named(error: Any, op: Operation) -> Any:
         if error.op is None:
             error.op = f"cuda_tile.{op.name}"
             error.location = describe_location(op.location)
+            error.record = op
     elif error.section is None:
         error.section = f"'cuda_tile.{op.name}'"
     return error

@@ -47,7 +47,8 @@ class MigrationError(BytecodeError):
     """A module uses a feature that the version asked for does not have.
 
     `op` is the op's full name (None for a type or the container), `feature` the field, type or value, `required` the
-    first version that has it, `target` the version asked for, `location` the op's source position where known.
+    first version that has it, `target` the version asked for, `location` the op's source position where known;
+    `record` is the op in the module that was to be written.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class MigrationError(BytecodeError):
         self.target = target
         self.op = op
         self.location = location
+        self.record: object = None
 
     def __str__(self) -> str:
         prefix = f"{self.location}: " if self.location else ""

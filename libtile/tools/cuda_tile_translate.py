@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from libtile.errors import LibtileError
 from libtile.tools import cli
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from libtile.diagnostics import Diagnostic
+    from libtile.diagnostics import Diagnostic, SourceLocation
     from libtile.spec import Version
 
 
@@ -72,13 +73,12 @@ class Translator:
         self.warnings: list[Diagnostic] = []
 
     def text_to_bytecode(self, text: str) -> bytes:
-        from libtile import bytecode
-        from libtile.dialects.cuda_tile.bridge import to_bytecode
+        from libtile.dialects.cuda_tile.bridge import write_bytecode
         from libtile.spec import default_spec
 
-        module = to_bytecode(self._tile_module(self._parse(text)))
         # The open tool writes the newest version unless told otherwise.
-        return bytecode.write(module, self.options.version or default_spec().current, allow_testing=True)
+        version = self.options.version or default_spec().current
+        return write_bytecode(self._tile_module(self._parse(text)), version, allow_testing=True)
 
     def bytecode_to_text(self, data: bytes) -> str:
         from libtile import bytecode
@@ -227,18 +227,24 @@ def command(
     if verify_diagnostics is not None:
         _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
         return
-    outputs = [_translate(options, part) for part in parts]
-    if None in outputs:
+    outputs = [done for part in parts if (done := _translate(options, part)) is not None]
+    if len(outputs) < len(parts):
         raise cli.Failed
-    if len(outputs) > 1 and isinstance(outputs[0], bytes):
-        raise cli.ToolError("error: several modules do not fit into one bytecode file: use one part per file")
-    cli.write_output(output, outputs[0] if len(outputs) == 1 else f"{cli.SPLIT_MARKER}\n".join(outputs))
+    cli.write_output(output, _joined(outputs))
+
+
+def _joined(outputs: list[bytes | str]) -> bytes | str:
+    """The one output of several parts."""
+    if len(outputs) == 1:
+        return outputs[0]
+    texts = [output for output in outputs if isinstance(output, str)]
+    if len(texts) < len(outputs):
+        raise cli.ToolError("error: several modules do not fit into one bytecode file: translate them one by one")
+    return f"{cli.SPLIT_MARKER}\n".join(texts)
 
 
 def _translate(options: Options, part: Any) -> bytes | str | None:
     """The translation of one part; None when it failed, with its errors printed."""
-    from libtile.errors import LibtileError
-
     translator = Translator(options)
     method: Callable[[Any], bytes | str] = getattr(translator, options.translation)
     source = part.split("\n") if isinstance(part, str) else None
@@ -252,12 +258,22 @@ def _translate(options: Options, part: Any) -> bytes | str | None:
     return result
 
 
-def _render(error: Exception, options: Options, source: list[str] | None) -> str:
+def _render(error: LibtileError, options: Options, source: list[str] | None) -> str:
     from libtile.bytecode import BytecodeError
 
     if isinstance(error, BytecodeError) and error.offset is not None:
         return f"{options.filename}: {error}"
-    return cli.render_error(error, source)  # type: ignore[arg-type]
+    return cli.render_error(error, source)
+
+
+def _located(location: str | None) -> SourceLocation | None:
+    """The position that `file:line:column` stands for."""
+    from libtile.diagnostics import SourceLocation
+
+    if location is None:
+        return None
+    filename, line, column = location.rsplit(":", 2)
+    return SourceLocation(filename, int(line), int(column))
 
 
 def _check_diagnostics(options: Options, parts: list[Any], only_expected: bool) -> None:
@@ -275,15 +291,16 @@ def _check_diagnostics(options: Options, parts: list[Any], only_expected: bool) 
 
 
 def _diagnostics(options: Options, part: Any) -> list[Diagnostic]:
-    from libtile.bytecode import BytecodeError
+    from libtile.bytecode import BytecodeError, MigrationError
     from libtile.diagnostics import DiagnosticError, error
-    from libtile.errors import LibtileError
 
     translator = Translator(options)
     try:
         getattr(translator, options.translation)(part)
     except DiagnosticError as failure:
         return [*translator.warnings, *failure.diagnostics]
+    except MigrationError as failure:
+        return [*translator.warnings, error(_located(failure.location), failure.message)]
     except LibtileError as failure:
         message = failure.message if isinstance(failure, BytecodeError) else str(failure)
         return [*translator.warnings, error(None, message)]

@@ -27,8 +27,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from libtile import bytecode
 from libtile.bytecode import model as bc
-from libtile.bytecode.errors import InvalidError
+from libtile.bytecode.errors import InvalidError, MigrationError
 from libtile.diagnostics import Diagnostic, DiagnosticError, error, remark
 from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile import types
@@ -44,7 +45,7 @@ from libtile.dialects.cuda_tile.bridge_values import (
 )
 from libtile.dialects.cuda_tile.locations import call_site_loc, is_encodable, source_location
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, op_classes
-from libtile.spec import Spec, default_spec
+from libtile.spec import Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec
 
 _DEBUG_CLASSES: dict[str, type[ir.DebugAttr]] = {
@@ -262,13 +263,44 @@ def to_bytecode(op: Operation, spec: Spec | None = None) -> bc.Module:
     and globals in the module's body, impure ops in a reduction or scan, other types, attributes and locations.
     Discardable attributes are dropped, as the reference writer does.
     """
+    return _ToBytecode(spec or default_spec()).run(_checked_module(op))
+
+
+def _checked_module(op: Operation) -> CudaTileOp:
     if not isinstance(op, CudaTileOp) or op.spec.name != "module":
         raise DiagnosticError(
             [error(source_location(op.location), f"expected a CUDA Tile IR module, but got a {op.name}")]
         )
-    spec = spec or default_spec()
     check_self_contained(op)
-    return _ToBytecode(spec).run(op)
+    return op
+
+
+def write_bytecode(
+    op: Operation, version: Version | str | None = None, *, spec: Spec | None = None, allow_testing: bool = False
+) -> bytes:
+    """The bytes of a `cuda_tile.module` op in one version; None stands for the oldest one that can hold it.
+
+    Raises MigrationError when the version asked for cannot hold the module, with the source position of the op where
+    the IR knows one, and what `to_bytecode` raises.
+    """
+    spec = spec or default_spec()
+    conversion = _ToBytecode(spec)
+    module = conversion.run(_checked_module(op))
+    candidates = [version] if version is not None else _versions_from_compatible(spec)
+    while True:
+        try:
+            return bytecode.write(module, candidates.pop(0), allow_testing=allow_testing)
+        except MigrationError as error:
+            if candidates:
+                continue
+            source = conversion.sources.get(error.record)
+            if error.location is None and source is not None and (place := source_location(source.location)):
+                error.location = str(place)
+            raise
+
+
+def _versions_from_compatible(spec: Spec) -> list[Version | str]:
+    return [v for v in spec.released_versions if v >= spec.compatibility]
 
 
 def check_self_contained(module: Operation) -> None:
@@ -318,6 +350,8 @@ class _ToBytecode:
         self._values: dict[SSAValue, bc.Value] = {}
         self._writers: dict[str, list[tuple[AttributeSpec, Callable[[Any], Any]]]] = {}
         self._preview = False
+        self.sources: dict[Any, Operation] = {}
+        """The IR's op of each op written."""
 
     def run(self, op: CudaTileOp) -> bc.Module:
         module = bc.Module(
@@ -431,6 +465,7 @@ class _ToBytecode:
             self._location(op),
             segments,
         )
+        self.sources[result] = op
         result.results = [bc.Value(self._type(r.type)) for r in op.results]
         result.regions = [[self._block(b) for b in region.blocks] for region in op.regions]
         values.update(zip(op.results, result.results))
