@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
-from libtile.dialects.cuda_tile.types import TileType, bit_width
+from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
 from libtile.transforms.canonical_values import (
     constant_bool,
     create_before,
@@ -57,6 +57,14 @@ def _new_if(
     return op
 
 
+def _replacement(op: CudaTileOp, result_types: Sequence[Attribute], regions: list[Region]) -> CudaTileOp:
+    """An `if` in front of `op` over the same condition, with its discardable attributes."""
+    new = _new_if(op, op.operands[0], result_types, regions)
+    new.attributes.update(op.attributes)
+    _insert_before(new, op)
+    return new
+
+
 def _taken(region: Region) -> Region:
     """The region's blocks in a region of their own; the old one stays behind empty."""
     fresh = Region()
@@ -86,7 +94,18 @@ def _inline(op: CudaTileOp, region: Region) -> None:
         replace_op(op, list(terminator.operands))
         return
     while block.last_op is not terminator and block.last_op is not None:
-        block.last_op.erase(safe_erase=False)
+        block.erase_op(block.last_op)
+
+
+def _can_be_inlined(op: CudaTileOp, region: Region) -> bool:
+    """Whether the branch's end may end the block around the `if`: a `return` has no place right in a loop."""
+    if not _leaves(region):
+        return True
+    terminator, parent = _terminator(region), op.parent_op()
+    if not isinstance(terminator, CudaTileOp) or parent is None:
+        return False
+    allowed = terminator.spec.trait("parent")
+    return allowed is None or parent.name.removeprefix("cuda_tile.") in allowed.arguments
 
 
 # -- the patterns -----------------------------------------------------------------------------------------------------
@@ -114,8 +133,7 @@ def remove_unused_results(op: CudaTileOp) -> bool:
         if _yields(region):
             values = _yielded(region)
             _set_yield(region, [values[result.index] for result in used])
-    new = _new_if(op, op.operands[0], [r.type for r in used], [_taken(then), _taken(otherwise)])
-    _insert_before(new, op)
+    new = _replacement(op, [r.type for r in used], [_taken(then), _taken(otherwise)])
     results: list[SSAValue | None] = [None] * len(op.results)
     for value, result in zip(new.results, used):
         results[result.index] = value
@@ -162,6 +180,8 @@ def remove_static_condition(op: CudaTileOp) -> bool:
     if condition is None:
         return False
     region = op.regions[0 if condition else 1]
+    if not _can_be_inlined(op, region):
+        return False
     if region.blocks:
         _inline(op, region)
     else:
@@ -179,7 +199,7 @@ def convert_to_select(op: CudaTileOp) -> bool:
     true_region = then if _yields(then) else otherwise
     false_region = otherwise if _yields(otherwise) else then
     pairs = list(zip(_yielded(true_region), _yielded(false_region), strict=True))
-    inner = [t.owner_region is true_region or f.owner_region is false_region for t, f in map(_regions, pairs)]
+    inner = [_region_of(t) is true_region or _region_of(f) is false_region for t, f in pairs]
     if all(inner):
         return False
     kept_types = [result.type for result, stays in zip(op.results, inner) if stays]
@@ -187,8 +207,7 @@ def convert_to_select(op: CudaTileOp) -> bool:
         values = _yielded(region)
         _set_yield(region, [value for value, stays in zip(values, inner) if stays])
     condition = op.operands[0]
-    new = _new_if(op, condition, kept_types, [_taken(then), _taken(otherwise)])
-    _insert_before(new, op)
+    new = _replacement(op, kept_types, [_taken(then), _taken(otherwise)])
     kept = iter(new.results)
     results: list[SSAValue | None] = []
     for (if_true, if_false), stays in zip(pairs, inner):
@@ -200,31 +219,22 @@ def convert_to_select(op: CudaTileOp) -> bool:
     return True
 
 
-class _Place:
-    """A value's region, for a readable comparison."""
-
-    __slots__ = ("owner_region",)
-
-    def __init__(self, value: SSAValue) -> None:
-        owner = value.owner
-        self.owner_region = owner.parent if isinstance(owner, Block) else owner.parent_region()
-
-
-def _regions(pair: tuple[SSAValue, SSAValue]) -> tuple[_Place, _Place]:
-    return _Place(pair[0]), _Place(pair[1])
+def _region_of(value: SSAValue) -> Region | None:
+    """The region that defines the value."""
+    owner = value.owner
+    return owner.parent if isinstance(owner, Block) else owner.parent_region()
 
 
 def _selectable(type_: Attribute) -> bool:
-    """`select` takes tiles; those of 4-bit elements are refused by its verifier."""
-    return isinstance(type_, TileType) and bit_width(type_.element_type) != 4
+    """`select` takes tiles; those of f4E2M1FN are refused by its verifier."""
+    return isinstance(type_, TileType) and type_.element_type != NUMBER_TYPES["f4E2M1FN"]
 
 
 def remove_empty_else(op: CudaTileOp) -> bool:
     then, otherwise = op.regions
     if op.results or not _is_bare(otherwise) or not _yields(otherwise):
         return False
-    new = _new_if(op, op.operands[0], [], [_taken(then), Region()])
-    _insert_before(new, op)
+    _replacement(op, [], [_taken(then), Region()])
     replace_op(op, [])
     return True
 
@@ -315,7 +325,7 @@ def combine_nested(op: CudaTileOp) -> bool:
             if _yielded(nested.regions[1])[value.index] is not else_values[index]:
                 return False
             then_values[index] = _yielded(nested.regions[0])[value.index]
-        elif _Place(value).owner_region is op.regions[0] or not _selectable(value.type):
+        elif _region_of(value) is op.regions[0] or not _selectable(value.type):
             return False
         else:
             upgraded.append(index)
@@ -351,10 +361,9 @@ def _only_nested(op: CudaTileOp) -> CudaTileOp | None:
 def move_leaving_else_out(op: CudaTileOp) -> bool:
     """When both branches leave, the else-branch's ops take the place of what follows."""
     then, otherwise = op.regions
-    if not (_leaves(then) and _leaves(otherwise)):
+    if not (_leaves(then) and _leaves(otherwise) and _can_be_inlined(op, otherwise)):
         return False
-    new = _new_if(op, op.operands[0], [], [_taken(then), Region()])
-    _insert_before(new, op)
+    _replacement(op, [], [_taken(then), Region()])
     _inline(op, otherwise)
     return True
 

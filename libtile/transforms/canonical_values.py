@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
-from libtile.dialects.cuda_tile.types import TileType, i1, is_integer
+from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer
 
 
 def is_op(op: Operation | None, *names: str) -> bool:
@@ -31,13 +31,23 @@ def constant_value(value: SSAValue) -> DenseElementsAttr | None:
     return attr if isinstance(attr, DenseElementsAttr) else None
 
 
+def constant_elements(value: SSAValue) -> frozenset[int] | None:
+    """The different elements, as signed numbers, of an integer constant; i1's are 0 and -1."""
+    attr = constant_value(value)
+    if attr is None or not is_integer(attr.type.element_type):
+        return None
+    width = bit_width(attr.type.element_type)
+    sign = 1 << (width - 1)
+    return frozenset(((bits & (2 * sign - 1)) ^ sign) - sign for bits in set(attr.elements()))
+
+
 def constant_bool(value: SSAValue) -> bool | None:
     """The one value of all elements of an i1 constant."""
     attr = constant_value(value)
     if attr is None or attr.type.element_type != i1:
         return None
-    elements = {bit & 1 for bit in attr.elements()}
-    return bool(elements.pop()) if len(elements) == 1 else None
+    bits = _same_bits(attr)
+    return None if bits is None else bool(bits & 1)
 
 
 def constant_integer(value: SSAValue) -> int | None:
@@ -45,8 +55,15 @@ def constant_integer(value: SSAValue) -> int | None:
     attr = constant_value(value)
     if attr is None or not is_integer(attr.type.element_type):
         return None
-    elements = set(attr.elements())
-    return elements.pop() if len(elements) == 1 else None
+    return _same_bits(attr)
+
+
+def _same_bits(attr: DenseElementsAttr) -> int | None:
+    """The bits of the elements when all are the same."""
+    width = attr.element_bytes
+    first = attr.raw[:width]
+    same = attr.is_splat or attr.raw == first * (len(attr.raw) // width)
+    return int.from_bytes(first, "little") if same else None
 
 
 def stripped_not(value: SSAValue) -> SSAValue | None:

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`canonicalize`: simpler equivalent forms of cuda_tile ops, dead ops gone, equal constants shared.
 
-Runs to a fixed point, within `max_iterations` sweeps over each function. A sweep visits inner regions first and tries
-an op's patterns until none applies; then dead ops are erased, last first, so that one sweep clears whole chains.
+The forms are those of the open dialect: its folds and its canonicalization patterns. `greedy` says in which order they
+are applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
@@ -25,124 +24,32 @@ from libtile.transforms.canonical_values import (
     constant_value,
     create_before,
     defining,
-    is_op,
     negated,
     replace_op,
     stripped_not,
 )
-
-Pattern = Callable[[CudaTileOp], bool]
+from libtile.transforms.greedy import DEFAULT_ITERATIONS, Patterns, functions_in, rewrite_greedily
 
 
 @dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
-    """Bring cuda_tile ops into canonical form."""
+    """Bring cuda_tile ops into canonical form.
+
+    `max_iterations` bounds the sweeps over a function; -1 stands for no bound.
+    """
 
     name = "canonicalize"
 
-    max_iterations: int = 10
+    max_iterations: int = DEFAULT_ITERATIONS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         canonicalize(op, self.max_iterations)
 
 
-def canonicalize(root: Operation, max_iterations: int = 10) -> bool:
+def canonicalize(root: Operation, max_iterations: int = DEFAULT_ITERATIONS) -> bool:
     """Canonicalize every function in `root` (or `root` itself, when it is one); returns whether anything changed."""
-    functions = [op for op in root.walk() if isinstance(op, CudaTileOp) and op.spec.has_trait("function")]
-    changed = [_canonicalize_function(op, max_iterations) for op in functions]
+    changed = [rewrite_greedily(op, PATTERNS, max_iterations) for op in functions_in(root)]
     return True in changed
-
-
-def _canonicalize_function(function: CudaTileOp, max_iterations: int) -> bool:
-    changed = False
-    for _ in range(max_iterations):
-        now = _share_constants(function)
-        for region in function.regions:
-            for block in region.blocks:
-                now |= _sweep(block)
-        now |= _erase_dead(function)
-        if not now:
-            break
-        changed = True
-    return changed
-
-
-def _sweep(block: Block) -> bool:
-    changed = False
-    op = block.first_op
-    while op is not None:
-        for region in op.regions:
-            for inner in list(region.blocks):
-                changed |= _sweep(inner)
-        before = op.prev_op
-        if isinstance(op, CudaTileOp) and any(pattern(op) for pattern in _PATTERNS.get(op.spec.name, ())):
-            changed = True
-            # What the pattern left behind, from its first op on, gets its turn as well.
-            op = before.next_op if before is not None else block.first_op
-        else:
-            op = op.next_op
-    return changed
-
-
-# -- dead ops and constants -------------------------------------------------------------------------------------------
-
-
-def _erase_dead(function: Operation) -> bool:
-    dead = False
-    for op in reversed(list(function.walk())):
-        if op is not function and _is_dead(op):
-            op.detach()
-            op.erase()
-            dead = True
-    return dead
-
-
-def _is_dead(op: Operation) -> bool:
-    if any(result.first_use is not None for result in op.results):
-        return False
-    return isinstance(op, CudaTileOp) and not op.spec.has_trait("terminator") and _is_pure(op)
-
-
-def _is_pure(op: Operation) -> bool:
-    """Whether the op does nothing but make its results; an `if` is as pure as what it holds."""
-    if not isinstance(op, CudaTileOp):
-        return False
-    if op.spec.has_trait("pure") and not op.regions:
-        return True
-    if not op.regions or not (op.spec.has_trait("recursive_memory_effects") or op.spec.has_trait("pure")):
-        return False
-    return all(_is_pure(inner) for region in op.regions for block in region.blocks for inner in block.ops)
-
-
-def _share_constants(function: CudaTileOp) -> bool:
-    """One op per constant, at the top of the function: those already there first, the others moved in front."""
-    if not function.regions or not function.regions[0].blocks:
-        return False
-    entry = function.regions[0].blocks[0]
-    known: dict[DenseElementsAttr, Operation] = {}
-    settled: set[Operation] = set()
-    changed = False
-    constants: list[Operation] = [op for op in function.walk() if is_op(op, "constant")]
-    for op in constants:
-        value = op.properties.get("value")
-        if not isinstance(value, DenseElementsAttr):
-            continue
-        same = known.get(value)
-        if same is not None:
-            replace_op(op, [same.results[0]])
-            changed = True
-            continue
-        known[value] = op
-        if not (op.parent is entry and (op.prev_op is None or op.prev_op in settled)):
-            op.detach()
-            first = entry.first_op
-            if first is None:
-                entry.add_op(op)
-            else:
-                entry.insert_op_before(op, first)
-            changed = True
-        settled.add(op)
-    return changed
 
 
 # -- patterns of single ops -------------------------------------------------------------------------------------------
@@ -252,7 +159,7 @@ def select_to_extension(op: CudaTileOp) -> bool:
     return True
 
 
-_PATTERNS: dict[str, tuple[Pattern, ...]] = {
+PATTERNS: Patterns = {
     "addf": (multiply_first,),
     "assume": (drop_repeated_assume,),
     "if": canonical_if.PATTERNS,

@@ -27,6 +27,7 @@ from xdsl.traits import (
     HasParent,
     IsolatedFromAbove,
     IsTerminator,
+    NoMemoryEffect,
     Pure,
     RecursiveMemoryEffect,
     SymbolTable,
@@ -194,6 +195,7 @@ def _region_property(index: int) -> property:
 
 _SIMPLE_TRAITS: dict[str, OpTrait] = {
     "pure": Pure(),
+    "no_memory_effect": NoMemoryEffect(),
     "isolated": IsolatedFromAbove(),
     "terminator": IsTerminator(),
     "symbol_table": SymbolTable(),

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`synthesize-debug-info-scopes`: line tables for modules whose frontend gave positions without debug scopes."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass
+
+from libtile.dialects.cuda_tile.attributes import DICompileUnitAttr, DIFileAttr, DILocAttr, DISubprogramAttr
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+
+_MAX_CHAIN = 1024
+_UNKNOWN_FILE = DIFileAttr("<unknown>", "")
+
+
+@dataclass(frozen=True)
+class SynthesizeDebugInfoScopesPass(ModulePass):
+    """Give every function without a debug scope a subprogram, and every op in it a location in that scope."""
+
+    name = "synthesize-debug-info-scopes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        synthesize_debug_info_scopes(op)
+
+
+def synthesize_debug_info_scopes(root: Operation) -> None:
+    """Make scopes for the functions of every `cuda_tile.module` in `root` (or of `root`, when it is one).
+
+    The compile unit is named by the module's location, the subprogram by the function's; a function that has a debug
+    location already stays as it is.
+    """
+    for module in root.walk():
+        if not isinstance(module, CudaTileOp) or module.spec.name != "module":
+            continue
+        place = file_location(module.location)
+        unit = DICompileUnitAttr(_UNKNOWN_FILE if place is None else _file_of(place))
+        for block in module.regions[0].blocks:
+            for op in block.ops:
+                if isinstance(op, CudaTileOp) and op.spec.has_trait("function"):
+                    _synthesize_scope(op, unit)
+
+
+def _synthesize_scope(function: CudaTileOp, unit: DICompileUnitAttr) -> None:
+    if _has_scope(function.location):
+        return
+    place = file_location(function.location)
+    file = unit.file if place is None else _file_of(place)
+    if place is None:
+        # Line 1 stands for a function of which nothing is known.
+        place = FileLineColLoc(StringAttr(file.file_name), IntAttr(1), IntAttr(1))
+    line = place.line.data
+    name: str = function.attribute_value("sym_name")
+    scope = DISubprogramAttr(file, line, name, name, unit, line)
+    for op in function.walk():
+        at = file_location(op.location) or place
+        op.location = DILocAttr(scope, at.filename.data, at.line.data, at.column.data)  # type: ignore[assignment]
+
+
+def file_location(location: Attribute) -> FileLineColLoc | None:
+    """The file position in a location: of a name its child's, of a call site its caller's, the first one fused."""
+    for _ in range(_MAX_CHAIN):
+        match location:
+            case FileLineColLoc():
+                return location
+            case NameLoc():
+                location = location.location
+            case CallSiteLoc():
+                location = location.caller
+            case FusedLoc(locations=ArrayAttr() as parts):
+                return next((part for part in parts if isinstance(part, FileLineColLoc)), None)
+            case _:
+                return None
+    return None
+
+
+def _has_scope(location: Attribute, depth: int = 0) -> bool:
+    if depth > _MAX_CHAIN:
+        return False
+    parts: tuple[Attribute, ...]
+    match location:
+        case DILocAttr():
+            return True
+        case NameLoc():
+            parts = (location.location,)
+        case CallSiteLoc():
+            parts = (location.callee, location.caller)
+        case FusedLoc(locations=ArrayAttr() as fused):
+            parts = tuple(fused)
+        case _:
+            parts = ()
+    return any(_has_scope(part, depth + 1) for part in parts)
+
+
+def _file_of(place: FileLineColLoc) -> DIFileAttr:
+    directory, name = posixpath.split(place.filename.data)
+    return DIFileAttr(name, directory)

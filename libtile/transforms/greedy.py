@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The driver of rewrite patterns: sweeps over a function until nothing changes.
+
+A pattern takes an op and tells whether it changed the IR. It may erase or replace its op and what follows it in the
+block, and make ops in front of it; it leaves the rest of the block before it alone.
+
+One sweep shares equal constants at the top of the function, visits every op from the inside out and from first to
+last, and erases what is dead, last first, so that whole chains go at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from xdsl.dialects.builtin import UNKNOWN_LOC
+from xdsl.ir import Block, Operation
+
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.transforms.canonical_values import is_op, replace_op
+from libtile.transforms.effects import is_trivially_dead
+
+Pattern = Callable[[CudaTileOp], bool]
+Patterns = Mapping[str, Sequence[Pattern]]
+"""Patterns by the mnemonic of the op that they take, in the order in which they are tried."""
+
+DEFAULT_ITERATIONS = 10
+
+
+def functions_in(root: Operation) -> list[CudaTileOp]:
+    """The functions (entries) in `root`, or `root` itself when it is one."""
+    return [op for op in root.walk() if isinstance(op, CudaTileOp) and op.spec.has_trait("function")]
+
+
+def rewrite_greedily(function: CudaTileOp, patterns: Patterns, max_iterations: int = DEFAULT_ITERATIONS) -> bool:
+    """Apply patterns to everything in a function until none applies; returns whether anything changed.
+
+    Gives up, with valid IR, after `max_iterations` sweeps; -1 stands for no limit.
+    """
+    changed = False
+    iteration = 0
+    while max_iterations < 0 or iteration < max_iterations:
+        iteration += 1
+        now = share_constants(function)
+        for region in function.regions:
+            for block in region.blocks:
+                now |= _sweep(block, patterns)
+        now |= erase_dead(function, is_trivially_dead)
+        if not now:
+            break
+        changed = True
+    return changed
+
+
+def _sweep(block: Block, patterns: Patterns) -> bool:
+    changed = False
+    op = block.first_op
+    while op is not None:
+        for region in op.regions:
+            for inner in list(region.blocks):
+                changed |= _sweep(inner, patterns)
+        before = op.prev_op
+        if isinstance(op, CudaTileOp) and any(pattern(op) for pattern in patterns.get(op.spec.name, ())):
+            changed = True
+            # What the pattern left behind, from its first op on, gets its turn as well.
+            op = before.next_op if before is not None else block.first_op
+        else:
+            op = op.next_op
+    return changed
+
+
+def erase_dead(root: Operation, is_dead: Callable[[Operation], bool]) -> bool:
+    """Erase the ops inside of `root` of which `is_dead` says so, users before what they use."""
+    changed = False
+    for op in reversed(list(root.walk())):
+        if op is not root and op.parent is not None and is_dead(op):
+            op.detach()
+            op.erase()
+            changed = True
+    return changed
+
+
+def share_constants(function: CudaTileOp) -> bool:
+    """One op per constant, at the top of the function: those already there first, the others moved in front.
+
+    A constant that stands for several, or that left its block, has no location of its own any more.
+    """
+    if not function.regions or not function.regions[0].blocks:
+        return False
+    entry = function.regions[0].blocks[0]
+    known: dict[DenseElementsAttr, Operation] = {}
+    settled: set[Operation] = set()
+    changed = False
+    constants: list[Operation] = [op for op in function.walk() if is_op(op, "constant")]
+    for op in constants:
+        value = op.properties.get("value")
+        if not isinstance(value, DenseElementsAttr):
+            continue
+        same = known.get(value)
+        if same is not None:
+            if same.location != op.location:
+                same.location = UNKNOWN_LOC
+            replace_op(op, [same.results[0]])
+            changed = True
+            continue
+        known[value] = op
+        if not (op.parent is entry and (op.prev_op is None or op.prev_op in settled)):
+            if op.parent is not entry:
+                op.location = UNKNOWN_LOC
+            _move_to_top(op, entry)
+            changed = True
+        settled.add(op)
+    return changed
+
+
+def _move_to_top(op: Operation, block: Block) -> None:
+    op.detach()
+    first = block.first_op
+    if first is None:
+        block.add_op(op)
+    else:
+        block.insert_op_before(op, first)
