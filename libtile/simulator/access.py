@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loads and stores of a group of threads, in every state space, with the checks of memory accesses.
 
-All addresses of one instruction are handled as one numpy computation. The common case of a check is one gather of shadow
-flags; what exactly is wrong is only worked out when that gather shows something.
+All addresses of one instruction are handled as one numpy computation. The common case of a check is one gather of
+shadow flags; what exactly is wrong is only worked out when that gather shows something.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from .memory import (
     WINDOW_SHIFT,
     Arena,
 )
+from .proxy import ProxyTracker
 from .races import RaceDetector
+from .state import MachineState
 from .types import DTYPES
 
 if TYPE_CHECKING:
     from .group import ThreadGroup
-    from .machine import Machine
 
-_EXPECT = {
+_EXPECT: dict[int, Any] = {
     1: np.uint8(READY),
     2: np.uint16(READY * 0x0101),
     4: np.uint32(READY * 0x01010101),
@@ -60,11 +61,12 @@ class AccessInfo:
         return self.element * self.vector
 
 
-class Access:
-    """Memory access; mixed into Machine."""
+class Access(MachineState):
+    """Memory access."""
 
-    def init_access(self: Machine) -> None:  # type: ignore[misc]
+    def init_access(self) -> None:
         self.races = RaceDetector(self) if self.full else None
+        self.proxy = ProxyTracker(self.shared_arena.size) if self.full and self.launch.uses_async_proxy else None
         self.arenas: dict[str, Arena] = {
             "global": self.global_arena,
             "shared": self.shared_arena,
@@ -75,7 +77,9 @@ class Access:
 
     # -- addresses
 
-    def locate(self: Machine, info: Any, space: str, addr: np.ndarray, threads: np.ndarray, size: int) -> tuple[Arena, np.ndarray]:  # type: ignore[misc]
+    def locate(
+        self, info: Any, space: str, addr: np.ndarray, threads: np.ndarray, size: int
+    ) -> tuple[Arena, np.ndarray]:
         """Arena and byte offsets (int64) of addresses in a state space. Faults outside the space's window."""
         if space == "global":
             arena = self.global_arena
@@ -99,7 +103,9 @@ class Access:
         self._limit(info, off, limit, size, threads, addr, space)
         return arena, off
 
-    def _limit(self: Machine, info: Any, off: np.ndarray, limit: int, size: int, threads: np.ndarray, addr: np.ndarray, space: str) -> None:  # type: ignore[misc]
+    def _limit(
+        self, info: Any, off: np.ndarray, limit: int, size: int, threads: np.ndarray, addr: np.ndarray, space: str
+    ) -> None:
         # One unsigned maximum finds both ends.
         if int(off.view(np.uint64).max()) + size <= limit:
             return
@@ -118,9 +124,11 @@ class Access:
             detail = f"; the CTA has {self.shared_size} bytes of shared memory"
         elif space == "local":
             detail = f"; the thread has {self.local_stride} bytes of local memory"
-        self.fault("out-of-bounds", f"address 0x{value:x} is outside {space} memory{detail}", info.instruction, threads[bad])
+        self.fault(
+            "out-of-bounds", f"address 0x{value:x} is outside {space} memory{detail}", info.instruction, threads[bad]
+        )
 
-    def _cluster_offsets(self: Machine, info: Any, off: np.ndarray, threads: np.ndarray, size: int) -> np.ndarray:  # type: ignore[misc]
+    def _cluster_offsets(self, info: Any, off: np.ndarray, threads: np.ndarray, size: int) -> np.ndarray:
         """Offsets of shared::cluster addresses, which name a CTA of the cluster in their upper bits."""
         rank = (off >> CLUSTER_SHIFT) - 1
         inner = off & ((1 << CLUSTER_SHIFT) - 1)
@@ -128,15 +136,26 @@ class Access:
         bad = (rank >= self.cluster_size) | (inner + size > self.shared_stride)
         if bad.any():
             value = int(off[bad][0])
-            self.fault("out-of-bounds", f"0x{value:x} is not a shared memory address of this cluster", info.instruction, threads[bad])
+            self.fault(
+                "out-of-bounds",
+                f"0x{value:x} is not a shared memory address of this cluster",
+                info.instruction,
+                threads[bad],
+            )
         slot = self.cta_of[threads] - self.cluster_rank[threads] + rank
         if self.check:
-            dead = ~self.alive.reshape(len(self.ctas), -1).any(axis=1)[slot]
+            living: Any = self.alive.reshape(len(self.ctas), -1).any(axis=1)
+            dead = ~living[slot]
             if dead.any():
-                self.fault("out-of-bounds", "shared memory of a CTA of the cluster that has exited", info.instruction, threads[dead])
+                self.fault(
+                    "out-of-bounds",
+                    "shared memory of a CTA of the cluster that has exited",
+                    info.instruction,
+                    threads[dead],
+                )
         return inner + slot * self.shared_stride
 
-    def generic_space(self: Machine, info: Any, addr: np.ndarray, threads: np.ndarray) -> tuple[str | None, np.ndarray]:  # type: ignore[misc]
+    def generic_space(self, info: Any, addr: np.ndarray, threads: np.ndarray) -> tuple[str | None, np.ndarray]:
         """The one space that generic addresses point to and the addresses in it; (None, windows) when they differ."""
         window = addr >> np.uint64(WINDOW_SHIFT)
         first = int(window[0])
@@ -152,7 +171,7 @@ class Access:
 
     # -- loads
 
-    def load(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> Any:  # type: ignore[misc]
+    def load(self, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> Any:
         """Load for the threads of g where `mask`; [n], or [vector, n] for a vector load."""
         if mask is not None:
             chosen = np.flatnonzero(mask)
@@ -163,7 +182,7 @@ class Access:
             return out
         return self.load_at(info, addr, g.threads)
 
-    def load_at(self: Machine, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+    def load_at(self, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> np.ndarray:
         """Load at one address per thread of `threads`."""
         if addr.dtype != np.uint64:
             addr = addr.view(np.uint32).astype(np.uint64)
@@ -183,7 +202,7 @@ class Access:
             self._check_load(info, space, arena, off, index, threads)
         return arena.views[info.code][index]
 
-    def _load_mixed(self: Machine, info: AccessInfo, addr: np.ndarray, threads: np.ndarray, window: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+    def _load_mixed(self, info: AccessInfo, addr: np.ndarray, threads: np.ndarray, window: np.ndarray) -> np.ndarray:
         shape = (info.vector, len(addr)) if info.vector > 1 else (len(addr),)
         out = np.zeros(shape, dtype=DTYPES[info.code])
         for value in np.unique(window):
@@ -191,18 +210,27 @@ class Access:
             out[..., part] = self.load_at(info, addr[part], threads[part])
         return out
 
-    def _index(self: Machine, info: AccessInfo, arena: Arena, off: np.ndarray, size: int, threads: np.ndarray, addr: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+    def _index(
+        self, info: AccessInfo, arena: Arena, off: np.ndarray, size: int, threads: np.ndarray, addr: np.ndarray
+    ) -> np.ndarray:
         """Element indices of an access, after the alignment check; [n] or [vector, n]."""
         if size > 1 and int(np.bitwise_or.reduce(off)) & (size - 1):
             bad = (off & (size - 1)) != 0
-            self.fault("misaligned", f"address 0x{int(addr[bad][0]):x} is not a multiple of {size}", info.instruction, threads[bad])
+            self.fault(
+                "misaligned",
+                f"address 0x{int(addr[bad][0]):x} is not a multiple of {size}",
+                info.instruction,
+                threads[bad],
+            )
         element = info.element
         index = off >> (element.bit_length() - 1) if element > 1 else off
         if info.vector > 1:
             index = index[None, :] + np.arange(info.vector)[:, None]
         return index
 
-    def _check_load(self: Machine, info: AccessInfo, space: str, arena: Arena, off: np.ndarray, index: np.ndarray, threads: np.ndarray) -> None:  # type: ignore[misc]
+    def _check_load(
+        self, info: AccessInfo, space: str, arena: Arena, off: np.ndarray, index: np.ndarray, threads: np.ndarray
+    ) -> None:
         element = info.element
         flags = arena.flag_views[element][index]
         if self.full:
@@ -219,7 +247,7 @@ class Access:
 
     # -- stores
 
-    def store(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, values: Any, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def store(self, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, values: Any, mask: np.ndarray | None) -> None:
         """Store `values` ([n], or a tuple of [n] for a vector) where `mask`."""
         if info.vector > 1:
             values = np.stack(values)
@@ -230,7 +258,7 @@ class Access:
             return
         self.store_at(info, addr, values, g.threads)
 
-    def store_at(self: Machine, info: AccessInfo, addr: np.ndarray, values: np.ndarray, threads: np.ndarray) -> None:  # type: ignore[misc]
+    def store_at(self, info: AccessInfo, addr: np.ndarray, values: np.ndarray, threads: np.ndarray) -> None:
         if addr.dtype != np.uint64:
             addr = addr.view(np.uint32).astype(np.uint64)
         space = info.space
@@ -249,7 +277,16 @@ class Access:
             self._check_store(info, space, arena, off, index, values, threads)
         arena.views[info.code][index] = values
 
-    def _check_store(self: Machine, info: AccessInfo, space: str, arena: Arena, off: np.ndarray, index: np.ndarray, values: np.ndarray, threads: np.ndarray) -> None:  # type: ignore[misc]
+    def _check_store(
+        self,
+        info: AccessInfo,
+        space: str,
+        arena: Arena,
+        off: np.ndarray,
+        index: np.ndarray,
+        values: np.ndarray,
+        threads: np.ndarray,
+    ) -> None:
         element = info.element
         view = arena.flag_views[element]
         flags = view[index]
@@ -266,13 +303,15 @@ class Access:
             if space == "shared":
                 if self.races is not None:
                     self.races.write(info, off, info.size, threads, values)
+                if self.proxy is not None:
+                    self.proxy.wrote(off, info.size, threads)
                 self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
             elif space == "global":
                 self.counters.global_access(off, info.size, threads, info.instruction)
 
     # -- what is wrong
 
-    def _diagnose(self: Machine, info: Any, arena: Arena, off: np.ndarray, threads: np.ndarray, *, writing: bool) -> None:  # type: ignore[misc]
+    def _diagnose(self, info: Any, arena: Arena, off: np.ndarray, threads: np.ndarray, *, writing: bool) -> None:
         """Find the first thread whose bytes are not fine and raise the fault that says why."""
         size = info.size
         flags = arena.flags[off[:, None] + np.arange(size)]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Asynchronous work: copies that complete later than they are issued, and the events that tell of it.
 
-Nothing asynchronous is visible before it must be: a `cp.async` lands when its group is waited for, and a bulk copy when no
-thread can go on without it. Until then its destination bytes are marked, and touching them is a fault. Every unit of work is
-a `Job`; new engines (tensor copies, tensor cores that run on their own) add jobs with their own `finish`.
+Nothing asynchronous is visible before it must be: a `cp.async` lands when its group is waited for, and a bulk copy
+when no thread can go on without it. Until then its destination bytes are marked, and touching them is a fault. Every
+unit of work is a `Job`; new engines (tensor copies, tensor cores that run on their own) add jobs with their own
+`finish`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import numpy as np
 
 from .access import AccessInfo
 from .ir import Instruction
+from .mbarrier import MBarriers
 from .memory import PENDING, READY
 
 if TYPE_CHECKING:
     from .group import ThreadGroup
-    from .machine import Machine
 
 
 @dataclass
@@ -47,10 +48,10 @@ class CopyBatch:
     done: np.ndarray
 
 
-class AsyncEngine:
-    """Asynchronous copies and queued jobs; mixed into Machine."""
+class AsyncEngine(MBarriers):
+    """Asynchronous copies and queued jobs."""
 
-    def init_async(self: Machine) -> None:  # type: ignore[misc]
+    def init_async(self) -> None:
         self.jobs: deque[Job] = deque()
         self.copies: list[CopyBatch] = []
         self.copy_group = np.zeros(self.thread_count, dtype=np.int64)
@@ -58,7 +59,16 @@ class AsyncEngine:
 
     # -- cp.async
 
-    def copy_async(self: Machine, info: AccessInfo, source: AccessInfo, g: ThreadGroup, dst: np.ndarray, src: np.ndarray, src_size: np.ndarray | None, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def copy_async(
+        self,
+        info: AccessInfo,
+        source: AccessInfo,
+        g: ThreadGroup,
+        dst: np.ndarray,
+        src: np.ndarray,
+        src_size: np.ndarray | None,
+        mask: np.ndarray | None,
+    ) -> None:
         """Issue one cp.async: read the source now, mark the destination, deliver when its group completes.
 
         `src_size` [n] is how many bytes come from the source; the rest of the destination becomes zero.
@@ -72,7 +82,12 @@ class AsyncEngine:
         data = np.zeros((len(chosen), size), dtype=np.uint8)
         wanted = np.full(len(chosen), size) if src_size is None else src_size[chosen].astype(np.int64)
         if int(wanted.max()) > size:
-            self.fault("illegal-instruction", f"cp.async src-size {int(wanted.max())} is above cp-size {size}", info.instruction, threads[wanted > size])
+            self.fault(
+                "illegal-instruction",
+                f"cp.async src-size {int(wanted.max())} is above cp-size {size}",
+                info.instruction,
+                threads[wanted > size],
+            )
         whole = np.flatnonzero(wanted == size)
         if len(whole):
             loaded = self.load_at(source, src[whole], threads[whole])
@@ -83,14 +98,16 @@ class AsyncEngine:
             data[k, : int(wanted[k])] = self.load_at(one, span, np.repeat(threads[k], int(wanted[k])))
         self._deliver_later(info, threads, dst, data)
 
-    def _deliver_later(self: Machine, info: AccessInfo, threads: np.ndarray, dst: np.ndarray, data: np.ndarray) -> None:  # type: ignore[misc]
+    def _deliver_later(self, info: AccessInfo, threads: np.ndarray, dst: np.ndarray, data: np.ndarray) -> None:
         space = info.space
         if dst.dtype != np.uint64:
             dst = dst.view(np.uint32).astype(np.uint64)
         if space == "generic":
             found, dst = self.generic_space(info, dst, threads)
             if found != "shared":
-                self.fault("illegal-instruction", "the destination of cp.async is not shared memory", info.instruction, threads)
+                self.fault(
+                    "illegal-instruction", "the destination of cp.async is not shared memory", info.instruction, threads
+                )
         arena, off = self.locate(info, "shared", dst, threads, info.size)
         index = self._index(info, arena, off, info.size, threads, dst)
         if self.check:
@@ -106,32 +123,33 @@ class AsyncEngine:
         elements = data.view(info_dtype(info))
         return elements.T if info.vector > 1 else elements[:, 0]
 
-    def copy_commit(self: Machine, g: ThreadGroup, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def copy_commit(self, g: ThreadGroup, mask: np.ndarray | None) -> None:
         self.copy_group[g.threads if mask is None else g.threads[mask]] += 1
 
-    def copy_wait(self: Machine, g: ThreadGroup, keep: int | None, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def copy_wait(self, g: ThreadGroup, keep: int | None, mask: np.ndarray | None) -> None:
         """Complete each thread's groups but the newest `keep` committed ones; None completes everything."""
         threads = g.threads if mask is None else g.threads[mask]
         limit = np.full(self.thread_count, -1, dtype=np.int64)
         limit[threads] = (1 << 60) if keep is None else self.copy_group[threads] - keep
         self._complete_copies(limit)
 
-    def _complete_copies(self: Machine, limit: np.ndarray) -> None:  # type: ignore[misc]
+    def _complete_copies(self, limit: np.ndarray) -> None:
         """Deliver the copies of every thread t whose group number is below limit[t]."""
-        remaining = []
         for batch in self.copies:
-            ready = ~batch.done & (batch.number < limit[batch.threads])
-            if ready.any():
-                arena = self.shared_arena
-                spots = batch.offsets[ready][:, None] + np.arange(batch.info.size)
-                arena.data[spots] = batch.data[ready]
-                arena.flags[spots] = READY
-                batch.done |= ready
-            if not batch.done.all():
-                remaining.append(batch)
-        self.copies = remaining
+            self._deliver(batch, ~batch.done & (batch.number < limit[batch.threads]))
+        self.copies = [batch for batch in self.copies if not batch.done.all()]
 
-    def copy_arrive(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, noinc: bool, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def _deliver(self, batch: CopyBatch, ready: np.ndarray) -> None:
+        """Write the bytes of the copies that are `ready` to shared memory."""
+        if ready.any():
+            spots = batch.offsets[ready][:, None] + np.arange(batch.info.size)
+            self.shared_arena.data[spots] = batch.data[ready]
+            self.shared_arena.flags[spots] = READY
+            batch.done |= ready
+
+    def copy_arrive(
+        self, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, noinc: bool, mask: np.ndarray | None
+    ) -> None:
         """cp.async.mbarrier.arrive: an arrival when all earlier cp.async of the thread have completed."""
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         threads = g.threads[chosen].copy()
@@ -142,16 +160,18 @@ class AsyncEngine:
             # The pending count goes up now and down when the copies are complete.
             for barrier in barriers:
                 barrier.pending += 1
-        limit = np.full(self.thread_count, -1, dtype=np.int64)
-        self.copy_group[threads] += 1
-        limit[threads] = self.copy_group[threads]
-        clocks = {w: self.races.snapshot(w) for w in np.unique(threads >> 5).tolist()} if self.races is not None else {}
+        mine = [(batch, np.isin(batch.threads, threads) & ~batch.done) for batch in self.copies]
+        races = self.races
+        clocks = [races.snapshot(w) for w in np.unique(threads >> 5).tolist()] if races is not None else []
 
         def finish() -> None:
-            self._complete_copies(limit)
+            for batch, wanted in mine:
+                self._deliver(batch, wanted & ~batch.done)
+            self.copies = [batch for batch in self.copies if not batch.done.all()]
             for barrier in barriers:
-                for clock in clocks.values():
-                    self.races.publish(barrier.place >> 2, clock)
+                if races is not None:
+                    for clock in clocks:
+                        races.publish(barrier.place >> 2, clock)
                 barrier.pending -= 1
                 self._advance(barrier)
 
@@ -159,7 +179,17 @@ class AsyncEngine:
 
     # -- bulk copies
 
-    def bulk_copy(self: Machine, into: AccessInfo, origin: AccessInfo, g: ThreadGroup, dst: np.ndarray, src: np.ndarray, size: np.ndarray, barrier: np.ndarray | None, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def bulk_copy(
+        self,
+        into: AccessInfo,
+        origin: AccessInfo,
+        g: ThreadGroup,
+        dst: np.ndarray,
+        src: np.ndarray,
+        size: np.ndarray,
+        barrier: np.ndarray | None,
+        mask: np.ndarray | None,
+    ) -> None:
         """cp.async.bulk: one copy per thread, completed later, signalled by bytes on an mbarrier or by bulk groups."""
         ins = into.instruction
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
@@ -170,17 +200,34 @@ class AsyncEngine:
                 self.fault("misaligned", "a bulk copy needs addresses and a size that are multiples of 16", ins, thread)
             if count == 0:
                 continue
-            self._bulk_one(into, origin, thread, dst[k : k + 1], src[k : k + 1], count, None if barrier is None else barrier[k : k + 1])
+            self._bulk_one(
+                into,
+                origin,
+                thread,
+                dst[k : k + 1],
+                src[k : k + 1],
+                count,
+                None if barrier is None else barrier[k : k + 1],
+            )
 
-    def _bulk_one(self: Machine, into: AccessInfo, origin: AccessInfo, thread: np.ndarray, dst: np.ndarray, src: np.ndarray, count: int, barrier: np.ndarray | None) -> None:  # type: ignore[misc]
+    def _bulk_one(
+        self,
+        into: AccessInfo,
+        origin: AccessInfo,
+        thread: np.ndarray,
+        dst: np.ndarray,
+        src: np.ndarray,
+        count: int,
+        barrier: np.ndarray | None,
+    ) -> None:
         ins = into.instruction
         run = np.repeat(thread, count)
         step = np.arange(count, dtype=np.uint64)
         source = src.astype(np.uint64)[0] + step
         target = dst.astype(np.uint64)[0] + step
-        if origin.space == "shared" and self.proxy is not None:
+        if origin.space == "shared":
             _, off = self.locate(origin, "shared", source, run, 1)
-            self.proxy.check_read(origin, off, thread)
+            self._check_proxy(off, ins, thread)
         data = self.load_at(origin, source, run)
         arena, off = self.locate(into, into.space, target, run, 1)
         if self.check:
@@ -191,24 +238,39 @@ class AsyncEngine:
             owner = self._each(AccessInfo(ins, "shared", "u8", 1, True), barrier, thread)[0][0]
             place = owner.place
         number = int(self.bulk_group[thread[0]])
-        clock = self.races.snapshot(int(thread[0]) >> 5) if self.races is not None else None
+        races = self.races
+        clock = races.snapshot(int(thread[0]) >> 5) if races is not None else None
 
         def finish() -> None:
             arena.data[off] = data
             arena.flags[off] = READY
             if place is not None:
-                if self.races is not None:
-                    self.races.publish(place >> 2, clock)
+                if races is not None and clock is not None:
+                    races.publish(place >> 2, clock)
                 self.complete_tx(place, count)
 
         job = Job("cp.async.bulk", ins, finish)
         job.owner = None if place is not None else (int(thread[0]), number)
         self.submit(job)
 
-    def bulk_commit(self: Machine, g: ThreadGroup, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def _check_proxy(self, off: np.ndarray, ins: Instruction, thread: np.ndarray) -> None:
+        """A bulk copy out of shared memory must not overtake ordinary writes that nobody has fenced."""
+        if self.proxy is None:
+            return
+        writers = self.proxy.unfenced(off)
+        if len(writers):
+            self.fault(
+                "proxy-fence",
+                f"the copy reads shared bytes that thread {int(writers[0]) % self.cta_stride} wrote with no "
+                "fence.proxy.async after the write",
+                ins,
+                thread,
+            )
+
+    def bulk_commit(self, g: ThreadGroup, mask: np.ndarray | None) -> None:
         self.bulk_group[g.threads if mask is None else g.threads[mask]] += 1
 
-    def bulk_wait(self: Machine, g: ThreadGroup, keep: int, read: bool, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def bulk_wait(self, g: ThreadGroup, keep: int, read: bool, mask: np.ndarray | None) -> None:
         """cp.async.bulk.wait_group: complete the threads' bulk groups but the newest `keep`."""
         waiting = set((g.threads if mask is None else g.threads[mask]).tolist())
         rest: deque[Job] = deque()
@@ -222,29 +284,31 @@ class AsyncEngine:
 
     # -- jobs
 
-    def submit(self: Machine, job: Job) -> None:  # type: ignore[misc]
+    def submit(self, job: Job) -> None:
         """Queue work that completes later, in order."""
         self.jobs.append(job)
 
-    def advance_async(self: Machine) -> bool:  # type: ignore[misc]
+    def advance_async(self) -> bool:
         """Complete the oldest job, and with it what only waits for it; False when there is none."""
         if not self.jobs:
             return False
         self.jobs.popleft().finish()
         return True
 
-    def finish_async(self: Machine) -> None:  # type: ignore[misc]
+    def finish_async(self) -> None:
         """All threads have exited: what is under way still completes."""
         while self.advance_async():
             pass
         self._complete_copies(np.full(self.thread_count, 1 << 60, dtype=np.int64))
 
-    def describe_async(self: Machine) -> str:  # type: ignore[misc]
-        return "; " + "; ".join(m.describe() for m in self.mbarriers.values() if m.waiting) if any(
-            m.waiting for m in self.mbarriers.values()
-        ) else ""
+    def describe_async(self) -> str:
+        return (
+            "; " + "; ".join(m.describe() for m in self.mbarriers.values() if m.waiting)
+            if any(m.waiting for m in self.mbarriers.values())
+            else ""
+        )
 
-    def waiting_async(self: Machine, threads: np.ndarray) -> tuple[Instruction | None, np.ndarray]:  # type: ignore[misc]
+    def waiting_async(self, threads: np.ndarray) -> tuple[Instruction | None, np.ndarray]:
         """An instruction and threads to blame when everything waits for mbarriers."""
         for barrier in self.mbarriers.values():
             for ids, _, ins, *_ in barrier.waiting:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .access import _EXPECT, AccessInfo
+from .access import _EXPECT, Access, AccessInfo
 from .types import DTYPES
 
 if TYPE_CHECKING:
     from .group import ThreadGroup
-    from .machine import Machine
 
 Combine = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
 
@@ -33,10 +32,12 @@ class AtomicInfo(AccessInfo):
     returns: bool = True
 
 
-class Atomics:
-    """Atomic operations; mixed into Machine."""
+class Atomics(Access):
+    """Atomic operations."""
 
-    def atomic(self: Machine, info: AtomicInfo, g: ThreadGroup, addr: np.ndarray, b: Any, c: Any, mask: np.ndarray | None) -> Any:  # type: ignore[misc]
+    def atomic(
+        self, info: AtomicInfo, g: ThreadGroup, addr: np.ndarray, b: Any, c: Any, mask: np.ndarray | None
+    ) -> Any:
         """Do the operation; returns old values as [n] (or [vector, n])."""
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         if info.vector > 1:
@@ -50,7 +51,9 @@ class Atomics:
             out[..., chosen] = self._atomic_at(info, addr[chosen], b[..., chosen], third, g.threads[chosen])
         return out
 
-    def _atomic_at(self: Machine, info: AtomicInfo, addr: np.ndarray, b: np.ndarray, c: np.ndarray | None, threads: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+    def _atomic_at(
+        self, info: AtomicInfo, addr: np.ndarray, b: np.ndarray, c: np.ndarray | None, threads: np.ndarray
+    ) -> np.ndarray:
         if addr.dtype != np.uint64:
             addr = addr.view(np.uint32).astype(np.uint64)
         space = info.space
@@ -75,7 +78,9 @@ class Atomics:
                 return np.stack([_apply(info, view, index[k], b[k], None) for k in range(info.vector)])
             return _apply(info, view, index, b, c)
 
-    def _check_atomic(self: Machine, info: AtomicInfo, space: str, arena: Any, off: np.ndarray, index: np.ndarray, threads: np.ndarray) -> None:  # type: ignore[misc]
+    def _check_atomic(
+        self, info: AtomicInfo, space: str, arena: Any, off: np.ndarray, index: np.ndarray, threads: np.ndarray
+    ) -> None:
         if info.element in _EXPECT:
             expect = _EXPECT[info.element]
             flags = arena.flag_views[info.element][index]
@@ -97,7 +102,7 @@ class Atomics:
         elif space == "global":
             self.counters.global_access(off, info.size, threads, info.instruction)
 
-    def _check_bytes(self: Machine, info: AtomicInfo, arena: Any, off: np.ndarray, threads: np.ndarray) -> None:  # type: ignore[misc]
+    def _check_bytes(self, info: AtomicInfo, arena: Any, off: np.ndarray, threads: np.ndarray) -> None:
         flags = arena.flags[off[:, None] + np.arange(info.size)]
         if not (flags == 3).all():
             self._diagnose(info, arena, off, threads, writing=True)
@@ -135,7 +140,9 @@ def _combined(info: AtomicInfo, old: np.ndarray, b: np.ndarray, c: np.ndarray | 
     return info.combine(old, b, c)
 
 
-def _integer_add(view: np.ndarray, order: np.ndarray, places: np.ndarray, new_place: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _integer_add(
+    view: np.ndarray, order: np.ndarray, places: np.ndarray, new_place: np.ndarray, b: np.ndarray
+) -> np.ndarray:
     values = b[order]
     running = np.cumsum(values, dtype=values.dtype)
     before = running - values

@@ -11,7 +11,7 @@ import numpy as np
 from .cfg import Unit
 from .group import ThreadGroup
 from .ir import Instruction
-from .scheduler import FAR
+from .memory import FAR
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -100,7 +100,12 @@ class Barriers:
         if arrival.count is not None:
             expected = int(arrival.count[part[0]])
             if expected == 0 or expected % 32:
-                M.fault("illegal-instruction", f"barrier thread count {expected} is not a positive multiple of 32", ins, threads)
+                M.fault(
+                    "illegal-instruction",
+                    f"barrier thread count {expected} is not a positive multiple of 32",
+                    ins,
+                    threads,
+                )
         pending = self.pending.get((slot, number))
         if pending is None:
             pending = self.pending[slot, number] = _Pending(expected, reduction=arrival.reduction, instruction=ins)
@@ -158,8 +163,11 @@ class Barriers:
 
     def _join(self, threads: np.ndarray) -> None:
         M = self.M
+        races = M.races
+        if races is None:
+            return
         for slot in np.unique(M.cta_of[threads]).tolist():
-            M.races.join(np.arange(slot * M.cta_warps, (slot + 1) * M.cta_warps))
+            races.join(np.arange(slot * M.cta_warps, (slot + 1) * M.cta_warps))
 
     def threads_exited(self, threads: np.ndarray) -> None:
         """Barriers without a thread count no longer wait for threads that exited."""
@@ -230,9 +238,8 @@ class Barriers:
             warps = sorted({int(w) % self.M.cta_warps for m in pending.members for w in m})
             expected = "all threads" if pending.expected is None else f"{pending.expected} threads"
             line = pending.instruction.line if pending.instruction else 0
-            parts.append(
-                f"CTA {self.M.ctas[slot]} barrier {number} (PTX line {line}) has {pending.arrived} of {expected}, from warps {warps}"
-            )
+            where = f"CTA {self.M.ctas[slot]} barrier {number} (PTX line {line})"
+            parts.append(f"{where} has {pending.arrived} of {expected}, from warps {warps}")
         return "; " + "; ".join(parts[:4]) if parts else ""
 
     def deadlock(self) -> None:

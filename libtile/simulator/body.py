@@ -240,9 +240,7 @@ class BodyParser:
             s.fail(f"expected ',' or ';' after an operand of {opcode}, found {s.tok.text!r}")
         text = " ".join(s.text[start.pos : s.tok.pos].split()) + ";"
         s.next()
-        instruction = Instruction(
-            opcode, tuple(modifiers), guard, tuple(operands), line, column, text, self.location
-        )
+        instruction = Instruction(opcode, tuple(modifiers), guard, tuple(operands), line, column, text, self.location)
         if opcode in _BRANCHES:
             self.pending.append((instruction, 0, self.scope))
         self.body.append(instruction)
@@ -363,8 +361,7 @@ class BodyParser:
                 item[:] = [self._find_label(name, scope) for name in item]
                 continue
             operands = tuple(
-                Sym(self._find_label(op.name, scope), op.offset) if isinstance(op, Sym) else op
-                for op in item.operands
+                Sym(self._find_label(op.name, scope), op.offset) if isinstance(op, Sym) else op for op in item.operands
             )
             item.operands = operands
 

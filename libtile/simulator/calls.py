@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,14 @@ from .group import ThreadGroup
 from .ir import Reg, Sym, Variable
 from .memory import FUNCTION_WINDOW
 from .program import BUILTINS, CallSite, Code
-from .scheduler import FAR, MAX_DEPTH
-
-if TYPE_CHECKING:
-    from .machine import Frame, Machine
+from .scheduler import MAX_DEPTH, Scheduler
+from .state import Frame
 
 
-class Calls:
-    """Call and return; mixed into Machine."""
+class Calls(Scheduler):
+    """Call and return."""
 
-    def call(self: Machine, g: ThreadGroup, unit: Unit, result: Any, base_key: int) -> None:  # type: ignore[misc]
+    def call(self, g: ThreadGroup, unit: Unit, result: Any, base_key: int) -> None:
         """Enter the callee. Threads of an indirect call may go to different functions."""
         site = g.frame.code.sites[unit.id]
         pointers, values = result
@@ -34,27 +32,44 @@ class Calls:
             index, rest = divmod(pointer - FUNCTION_WINDOW, 16)
             chosen = pointers == pointer
             if rest or not 0 <= index < len(self.program.function_names):
-                self.fault("illegal-instruction", f"0x{pointer:x} is not the address of a function", site.instruction, g.threads[chosen])
+                self.fault(
+                    "illegal-instruction",
+                    f"0x{pointer:x} is not the address of a function",
+                    site.instruction,
+                    g.threads[chosen],
+                )
             part = ThreadGroup(self, g.threads[chosen], g.frame, g.depth)
             picked = tuple(None if v is None else v[chosen] for v in values)
             self._enter(part, site, self.program.function_names[index], picked, resume)
 
-    def _enter(self: Machine, g: ThreadGroup, site: CallSite, name: str, values: tuple, resume: int) -> None:  # type: ignore[misc]
+    def _enter(self, g: ThreadGroup, site: CallSite, name: str, values: tuple, resume: int) -> None:
         function = self.program.module.functions.get(name)
         if name in BUILTINS and (function is None or function.body is None):
             self._builtin(g, site, name, values, resume)
             return
         if g.depth + 1 >= MAX_DEPTH or g.depth > self.launch.max_call_depth:
-            self.fault("stack-overflow", f"calls nest deeper than {self.launch.max_call_depth}", site.instruction, g.threads)
+            self.fault(
+                "stack-overflow", f"calls nest deeper than {self.launch.max_call_depth}", site.instruction, g.threads
+            )
         code = self.program.code(name)
         if len(code.function.params) != len(site.arguments):
-            self.fault("illegal-instruction", f"{name} takes {len(code.function.params)} arguments", site.instruction, g.threads)
+            self.fault(
+                "illegal-instruction",
+                f"{name} takes {len(code.function.params)} arguments",
+                site.instruction,
+                g.threads,
+            )
         frame = self.frame(g.depth + 1, code)
         threads = g.threads
         base = g.frame.base[threads] + np.uint64(site.caller.frame_size)
         end = int(base.max()) + code.frame_size
         if end > self.local_stride:
-            self.fault("stack-overflow", f"{name} needs {end} bytes of stack, the thread has {self.local_stride}", site.instruction, threads)
+            self.fault(
+                "stack-overflow",
+                f"{name} needs {end} bytes of stack, the thread has {self.local_stride}",
+                site.instruction,
+                threads,
+            )
         frame.base[threads] = base
         frame.return_to[threads] = resume
         for param, operand, value in zip(code.function.params, site.arguments, values, strict=True):
@@ -65,33 +80,33 @@ class Calls:
             self._put(frame, threads, code, param.name, param.reg, raw)
         self.key[threads] = self.make_key(g.depth + 1, code.units[0].id)
 
-    def _slots(self: Machine, frame: Frame, threads: np.ndarray, offset: int, size: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[misc]
+    def _slots(self, frame: Frame, threads: np.ndarray, offset: int, size: int) -> tuple[np.ndarray, np.ndarray]:
         at = frame.base[threads].astype(np.int64) + offset
         return threads[:, None], at[:, None] + np.arange(size)
 
-    def _frame_bytes(self: Machine, frame: Frame, threads: np.ndarray, code: Code, name: str, size: int) -> np.ndarray:  # type: ignore[misc]
+    def _frame_bytes(self, frame: Frame, threads: np.ndarray, code: Code, name: str, size: int) -> np.ndarray:
         """[n, size] bytes of a frame variable."""
         stack = self.local_arena.data.reshape(self.thread_count, -1)
         return stack[self._slots(frame, threads, code.offsets[name], size)]
 
-    def _put(self: Machine, frame: Frame, threads: np.ndarray, code: Code, name: str, reg: Reg | None, raw: np.ndarray) -> None:  # type: ignore[misc]
+    def _put(self, frame: Frame, threads: np.ndarray, code: Code, name: str, reg: Reg | None, raw: np.ndarray) -> None:
         if reg is not None:
             frame.registers[reg.index][threads] = np.ascontiguousarray(raw).view(reg.type.dtype)[:, 0]
             return
         stack = self.local_arena.data.reshape(self.thread_count, -1)
         stack[self._slots(frame, threads, code.offsets[name], raw.shape[1])] = raw
 
-    def ret(self: Machine, g: ThreadGroup, unit: Unit) -> None:  # type: ignore[misc]
+    def ret(self, g: ThreadGroup, unit: Unit) -> None:
         """Return to each thread's caller, or end the thread when the entry returns."""
         if g.depth == 0:
-            self.exit(g, unit)
+            self.end_group(g)
             return
         resume = g.frame.return_to[g.threads]
         code = g.frame.code
         for key in np.unique(resume).tolist():
             threads = g.threads[resume == key]
             next_unit = self.program.units[key & 0xFFFFFFFF]
-            caller_frame = self.frame(g.depth - 1, next_unit.function)  # type: ignore[arg-type]
+            caller_frame = self.frame(g.depth - 1, next_unit.function)
             site = self._site_before(caller_frame.code, key & 0xFFFFFFFF)
             for result, param in zip(site.results, code.function.returns, strict=False):
                 if param.reg is not None:
@@ -105,8 +120,10 @@ class Calls:
                     self._put(caller_frame, threads, caller_frame.code, name, reg, raw)
             self.key[threads] = key
 
-    def _site_before(self: Machine, code: Code, unit: int) -> CallSite:  # type: ignore[misc]
-        """The call whose return unit is `unit`; calls of one function that share a return unit share their results too."""
+    def _site_before(self, code: Code, unit: int) -> CallSite:
+        """The call whose return unit is `unit`; calls of one function that share a return unit share their
+        results too.
+        """
         for uid, site in code.sites.items():
             if self.program.units[uid].next == unit:
                 return site
@@ -114,7 +131,7 @@ class Calls:
 
     # -- built-in functions
 
-    def _builtin(self: Machine, g: ThreadGroup, site: CallSite, name: str, values: tuple, resume: int) -> None:  # type: ignore[misc]
+    def _builtin(self, g: ThreadGroup, site: CallSite, name: str, values: tuple, resume: int) -> None:
         args = [self._argument(g, site, operand, value) for operand, value in zip(site.arguments, values, strict=True)]
         if name == "vprintf":
             result = printf.vprintf(self, g, site.instruction, args[0], args[1]).view(np.uint32)
@@ -132,20 +149,22 @@ class Calls:
             self._put(g.frame, g.threads, site.caller, target.name, reg, raw)
         self.key[g.threads] = resume
 
-    def _argument(self: Machine, g: ThreadGroup, site: CallSite, operand: Any, value: Any) -> np.ndarray:  # type: ignore[misc]
+    def _argument(self, g: ThreadGroup, site: CallSite, operand: Any, value: Any) -> np.ndarray:
         if not isinstance(operand, Sym):
             return value
         size = self._variable_of(site, operand.name).size
         raw = np.ascontiguousarray(self._frame_bytes(g.frame, g.threads, site.caller, operand.name, size))
         return raw.view({4: np.uint32, 8: np.uint64}.get(size, np.uint8))[:, 0]
 
-    def _variable_of(self: Machine, site: CallSite, name: str) -> Variable:  # type: ignore[misc]
+    def _variable_of(self, site: CallSite, name: str) -> Variable:
         return site.caller.function.variables[name]
 
-    def _free(self: Machine, g: ThreadGroup, site: CallSite, pointers: np.ndarray) -> None:  # type: ignore[misc]
+    def _free(self, g: ThreadGroup, site: CallSite, pointers: np.ndarray) -> None:
         for thread, pointer in zip(g.threads, pointers.tolist(), strict=True):
             if pointer and not self.launch.heap_free(pointer):
-                self.fault("freed-access", f"free(0x{pointer:x}) of something that is not allocated", site.instruction, np.array([thread]))
-
-
-__all__ = ["FAR", "Calls"]
+                self.fault(
+                    "freed-access",
+                    f"free(0x{pointer:x}) of something that is not allocated",
+                    site.instruction,
+                    np.array([thread]),
+                )

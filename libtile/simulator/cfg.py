@@ -5,10 +5,10 @@ A unit is a straight line of instructions that a group of threads runs without a
 control flow and start at branch targets and at each instruction that needs converged lanes (`shfl.sync`, `mma.sync`).
 
 Threads have their own program counters. The scheduler runs the group with the smallest unit number first, so the
-numbering decides where threads that took different paths meet. Units are numbered in a weak topological order (Bourdoncle,
-"Efficient chaotic iteration strategies with widenings", 1993): every unit after its predecessors except over back edges,
-every loop contiguous, and loop exits after the whole loop. Threads that leave a loop early thus wait behind it, and both sides
-of a branch meet at its immediate post-dominator.
+numbering decides where threads that took different paths meet. Units are numbered in a weak topological order
+(Bourdoncle, "Efficient chaotic iteration strategies with widenings", 1993): every unit after its predecessors except
+over back edges, every loop contiguous, and loop exits after the whole loop. Threads that leave a loop early thus wait
+behind it, and both sides of a branch meet at its immediate post-dominator.
 """
 
 from __future__ import annotations
@@ -109,9 +109,12 @@ def _expand_guards(function: Function) -> list[Instruction | Label]:
     """Turn a guard on a control or convergence instruction into a branch around it."""
     items: list[Instruction | Label] = []
     for k, item in enumerate(function.body or []):
-        if isinstance(item, Label) or item.guard is None or item.opcode in ("bra", "brx"):
-            items.append(item)
-        elif terminator_kind(item) is None and gate_of(item) is None:
+        if (
+            isinstance(item, Label)
+            or item.guard is None
+            or item.opcode in ("bra", "brx")
+            or (terminator_kind(item) is None and gate_of(item) is None)
+        ):
             items.append(item)
         else:
             reg, negated = item.guard
@@ -139,9 +142,7 @@ def _jump_targets(items: list[Instruction | Label], function: Function) -> set[s
     return used
 
 
-def _split(
-    items: list[Instruction | Label], used: set[str], fine: bool
-) -> tuple[list[Unit], dict[str, int]]:
+def _split(items: list[Instruction | Label], used: set[str], fine: bool) -> tuple[list[Unit], dict[str, int]]:
     units: list[Unit] = [Unit(0, [])]
     labels: dict[str, int] = {}
 

@@ -2,9 +2,10 @@
 """Compiles units of PTX to Python functions over numpy vectors.
 
 Each unit becomes one function `f(M, R, g)`: M is the machine, R the register file of the running frame (one array per
-register, one element per thread), g the group of threads that runs. Registers live in local variables inside the function. A group
-that is the whole machine works on the arrays of R themselves; a smaller group gathers what it reads, computes on short
-vectors, and scatters what is live afterwards. So no instruction needs a mask of its own, and only guarded ones select.
+register, one element per thread), g the group of threads that runs. Registers live in local variables inside the
+function. A group that is the whole machine works on the arrays of R themselves; a smaller group gathers what it reads,
+computes on short vectors, and scatters what is live afterwards. So no instruction needs a mask of its own, and only
+guarded ones select.
 
 A local may exist in several views of the same bits (`uint32` and `float32`); views are made on demand and remembered.
 """
@@ -228,7 +229,10 @@ class Emitter:
         if have == "q":
             self.fail("a b128 register needs a b128 value")
         if code[0] == "f":
-            name, code = self._convert_view(name, code, unsigned_code(_width(code) * 8)), unsigned_code(_width(code) * 8)
+            name, code = (
+                self._convert_view(name, code, unsigned_code(_width(code) * 8)),
+                unsigned_code(_width(code) * 8),
+            )
         narrow = ("i" if signed else "u") + code[1]
         if narrow != code:
             name = self.let(f"{name}.view({narrow})")

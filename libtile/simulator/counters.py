@@ -15,9 +15,9 @@ from .ir import Instruction
 class Counters:
     """Totals of a launch. Memory numbers are only gathered with checks="full".
 
-    `instructions` counts executed warp instructions by full name. A global request is one instruction of one warp; its sectors
-    are the distinct 32-byte pieces that it touches. A shared wavefront is one pass over the 32 banks of 4 bytes;
-    `bank_conflicts` counts the passes beyond those that the access width makes necessary.
+    `instructions` counts executed warp instructions by full name. A global request is one instruction of one warp; its
+    sectors are the distinct 32-byte pieces that it touches. A shared wavefront is one pass over the 32 banks of 4
+    bytes; `bank_conflicts` counts the passes beyond those that the access width makes necessary.
     """
 
     instructions: Counter[str] = field(default_factory=Counter)
@@ -61,8 +61,8 @@ class Counters:
     def shared(self, offsets: np.ndarray, size: int, threads: np.ndarray, ins: Instruction) -> None:
         """Count bank conflicts of one shared access.
 
-        Words of the same address broadcast. 8-byte accesses go in half warps and 16-byte ones in quarter warps, as a warp's access
-        that covers every bank once more per phase needs a pass per phase anyway.
+        Words of the same address broadcast. 8-byte accesses go in half warps and 16-byte ones in quarter warps, as a
+        warp's access that covers every bank once more per phase needs a pass per phase anyway.
         """
         warp = threads >> 5
         lanes = threads & 31

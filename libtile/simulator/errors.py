@@ -110,7 +110,7 @@ def _rebuild_fault(kind, message, ctaid, warp, lanes, line, source, instruction)
 def format_lanes(lanes: Sequence[int]) -> str:
     """Lane numbers as compact ranges: [0, 1, 2, 5] -> '0-2,5'."""
     parts: list[str] = []
-    ordered = sorted(set(int(lane) for lane in lanes))
+    ordered = sorted({int(lane) for lane in lanes})
     start = 0
     for i, lane in enumerate(ordered):
         if i + 1 < len(ordered) and ordered[i + 1] == lane + 1:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Floating-point arithmetic with PTX's rounding modes, on numpy vectors.
 
-Results of f32 and narrower formats are computed in float64, rounded to odd where float64 is not exact, and then rounded once more.
-Rounding to odd keeps what the second rounding needs to know, so the result is correctly rounded in every mode (Boldo and
-Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
-Directed float64 arithmetic is rare and goes through exact fractions, thread by thread.
+Results of f32 and narrower formats are computed in float64, rounded to odd where float64 is not exact, and then
+rounded once more. Rounding to odd keeps what the second rounding needs to know, so the result is correctly rounded in
+every mode (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
+odd", 2008). Directed float64 arithmetic is rare and goes through exact fractions, thread by thread.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def add_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def narrow(x: np.ndarray, dtype: type, mode: str) -> np.ndarray:
     """Round float64 to float32 or float16 in a mode: rn, rz, rm or rp."""
-    r = x.astype(dtype)
+    r: np.ndarray = x.astype(dtype)
     if mode == "rn":
         return r
     back = r.astype(np.float64)
@@ -118,8 +118,8 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     p = a.astype(np.float64) * b
     s = p + c
     r = s.astype(np.float32)
-    # Rounding twice goes wrong only where the first result lies half way between two f32; those lanes, and results in the
-    # subnormal range where half way looks different, take the exact road.
+    # Rounding twice goes wrong only where the first result lies half way between two f32; those lanes, and results in
+    # the subnormal range where half way looks different, take the exact road.
     suspect = (s.view(np.uint64) & _HALF_ULP_MASK) == _HALF_ULP
     suspect |= np.abs(r) < _TINY32
     if suspect.any():
@@ -297,7 +297,8 @@ def round_fraction(value: Fraction, mode: str) -> float:
 class Format:
     """A binary floating-point format: exponent and mantissa bits, and what its top codes mean.
 
-    `special` is "ieee" (infinity and NaN), "nan" (the all-ones code is NaN, no infinity: e4m3) or "none" (every code is finite).
+    `special` is "ieee" (infinity and NaN), "nan" (the all-ones code is NaN, no infinity: e4m3) or "none" (every code
+    is finite).
     """
 
     name: str

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Where the elements of mma operands live (PTX ISA, "Matrix Fragments for mma.m16n8k16" and its sisters).
 
-All shapes but the oldest follow one rule. With g = lane / 4, t = lane % 4 and E elements per register of 32 bits (one for 64-bit elements):
+All shapes but the oldest follow one rule. With g = lane / 4, t = lane % 4 and E elements per register of 32 bits (one
+for 64-bit elements):
   A  register r, element e: row g + 8 (r % 2), column E t + e + 4 E (r / 2)       (m8 shapes have only row g)
   B  register r, element e: row E t + e + 4 E r, column g
   C  element i:             row g + 8 (i / 2), column 2 t + i % 2
@@ -48,8 +49,10 @@ def c_positions(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def gather_index(rows_columns: str, *shape: int) -> np.ndarray:
-    """Index into a warp's [32 * elements] fragment for each matrix element: "A", m, k, E or "B", k, n, E or "C", m, n."""
-    positions = {"A": a_positions, "B": b_positions, "C": c_positions}[rows_columns](*shape)  # type: ignore[operator]
+    """Index into a warp's [32 * elements] fragment for each matrix element: "A", m, k, E or "B", k, n, E or
+    "C", m, n.
+    """
+    positions = {"A": a_positions, "B": b_positions, "C": c_positions}[rows_columns](*shape)
     row, column = positions
     out = np.full(shape[:2], -1, dtype=np.int64)
     out[row, column] = np.arange(row.size).reshape(row.shape)

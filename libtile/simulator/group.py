@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from .machine import Frame, Machine
+    from .state import Frame, MachineState
 
 
 class ThreadGroup:
@@ -17,9 +17,9 @@ class ThreadGroup:
     Thread index t belongs to warp t // 32 of the machine; CTAs occupy whole warps, so padding threads never run.
     """
 
-    __slots__ = ("M", "ix", "n", "threads", "frame", "depth", "_warps", "_whole")
+    __slots__ = ("M", "_warps", "_whole", "depth", "frame", "ix", "n", "threads")
 
-    def __init__(self, machine: Machine, ix: np.ndarray | None, frame: Frame, depth: int) -> None:
+    def __init__(self, machine: MachineState, ix: np.ndarray | None, frame: Frame, depth: int) -> None:
         self.M = machine
         self.ix = ix
         self.n = machine.thread_count if ix is None else len(ix)
@@ -81,14 +81,14 @@ class ThreadGroup:
             return values.reshape(-1, 32)
         if len(self.warps) * 32 == self.n:
             return values.reshape(-1, 32)
-        out = np.zeros((len(self.warps), 32) + values.shape[1:], dtype=values.dtype)
+        out = np.zeros((len(self.warps), 32, *values.shape[1:]), dtype=values.dtype)
         out[self.warp_rows(), self.threads & 31] = values
         return out
 
     def from_warps(self, values: np.ndarray) -> np.ndarray:
         """[warps, 32] -> [n]."""
         if self.ix is None or len(self.warps) * 32 == self.n:
-            return np.ascontiguousarray(values).reshape((self.n,) + values.shape[2:])
+            return np.ascontiguousarray(values).reshape((self.n, *values.shape[2:]))
         return values[self.warp_rows(), self.threads & 31]
 
     def warp_rows(self) -> np.ndarray:

@@ -88,11 +88,12 @@ def run_ptx(
 ) -> RunResult:
     """Run one kernel of a PTX module on the CPU.
 
-    `args` are the entry's parameters in order: a C-contiguous numpy array for a pointer (it is the memory, and is modified in place), a Python
-    number or numpy scalar for a scalar, bytes for a by-value structure. `checks` is "full" (bounds, alignment, initialisation, races,
-    memory counters), "basic" (bounds and alignment) or "off". `order` is None for the converged schedule or a seed for a random
-    one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each instruction of each warp. `processes` runs
-    CTAs in that many processes. Raises PtxError, LaunchError or SimulationFault; after a fault the arrays hold what memory held.
+    `args` are the entry's parameters in order: a C-contiguous numpy array for a pointer (it is the memory, and is
+    modified in place), a Python number or numpy scalar for a scalar, bytes for a by-value structure. `checks` is
+    "full" (bounds, alignment, initialisation, races, memory counters), "basic" (bounds and alignment) or "off".
+    `order` is None for the converged schedule or a seed for a random one. `trace` is called as trace(ctaid, warp,
+    lane_mask, instruction) before each instruction of each warp. `processes` runs CTAs in that many processes. Raises
+    PtxError, LaunchError or SimulationFault; after a fault the arrays hold what memory held.
     """
     if checks not in ("full", "basic", "off"):
         raise LaunchError(f"checks is {checks!r}; it must be full, basic or off")
@@ -124,6 +125,7 @@ def run_ptx(
         global_arena=memory.arena,
         const_arena=memory.const,
         param_arena=memory.params,
+        uses_async_proxy=program.uses("cp", "bulk"),
         heap_start=memory.heap_start,
         heap_end=memory.arena.size,
     )
@@ -182,7 +184,7 @@ class _Dims:
         directives = function.directives
         required = directives.get("reqntid")
         if required:
-            wanted = tuple((list(required) + [1, 1])[:3])
+            wanted = tuple([*required, 1, 1][:3])
             if "language" in directives and block == (1, 1, 1):
                 # Tile IR kernels are launched with one "thread" per tile block.
                 block = wanted  # type: ignore[assignment]
@@ -195,7 +197,7 @@ class _Dims:
             raise LaunchError(f"a block of {block} has more than {MAX_BLOCK} threads")
         fixed = directives.get("reqnctapercluster")
         if fixed and cluster == (1, 1, 1):
-            cluster = tuple((list(fixed) + [1, 1])[:3])  # type: ignore[assignment]
+            cluster = tuple([*fixed, 1, 1][:3])  # type: ignore[assignment]
         if any(g % c for g, c in zip(grid, cluster, strict=True)):
             raise LaunchError(f"grid {grid} is not a multiple of cluster {cluster}")
         self.explicit = cluster != (1, 1, 1) or "explicitcluster" in directives
@@ -222,7 +224,9 @@ def _batches(dims: _Dims, launch: LaunchState) -> list[list[tuple[int, int, int]
 
 
 def _stack_size(program: Program, entry: str) -> int:
-    """Bytes of local memory per thread: the deepest chain of frames, with room to recurse where calls are cyclic or indirect."""
+    """Bytes of local memory per thread: the deepest chain of frames, with room to recurse where calls are
+    cyclic or indirect.
+    """
     best: dict[str, int] = {}
     active: set[str] = set()
     open_ended = False

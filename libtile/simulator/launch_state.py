@@ -37,6 +37,7 @@ class LaunchState:
     global_arena: Arena
     const_arena: Arena
     param_arena: Arena
+    uses_async_proxy: bool
     heap_start: int
     heap_end: int
     lock: Any = None

@@ -1,69 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The machine: the threads of one or more CTAs that are resident together, and the loop that runs them.
 
-Every thread has its own program counter (as on Volta and later), kept as a key that sorts by call depth and then by unit number.
-The loop takes the threads with the smallest key, all at once, whatever warp or CTA they are in, and runs their unit as one numpy
-computation; `Scheduler` has the rules for threads that must wait. With a seed, one random warp at a time runs instead.
+Every thread has its own program counter (as on Volta and later), kept as a key that sorts by call depth and then by
+unit number. The loop takes the threads with the smallest key, all at once, whatever warp or CTA they are in, and runs
+their unit as one numpy computation; `Scheduler` has the rules for threads that must wait. With a seed, one random warp
+at a time runs instead.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from .access import Access
-from .async_engine import AsyncEngine
-from .atomics import Atomics
 from .barriers import Barriers
-from .calls import Calls
 from .cfg import BARRIER, BRANCH, CALL, EXIT, FALL, RET, SLEEP, SWITCH, TRYWAIT, Unit
-from .errors import SimulationFault
 from .group import ThreadGroup
 from .ir import Instruction
 from .launch_state import LaunchState
-from .mbarrier import MBarriers
 from .memory import Arena, align_up
-from .program import Code
-from .scheduler import FAR, MAX_DEPTH, Scheduler
+from .scheduler import MAX_DEPTH
 from .warpstate import WarpState
 
 
-class Frame:
-    """Registers and frame base of one function at one call depth; each array has an element per thread."""
-
-    def __init__(self, code: Code, threads: int) -> None:
-        self.code = code
-        self.base = np.zeros(threads, dtype=np.uint64)
-        self.carry = np.zeros(threads, dtype=bool)
-        self.return_to = np.full(threads, -1, dtype=np.int64)
-        self.registers: list[np.ndarray] = [np.zeros(threads, dtype=reg.type.dtype) for reg in code.function.registers]
-
-
-class Machine(Scheduler, Access, Atomics, Calls, AsyncEngine, MBarriers, WarpState):
+class Machine(WarpState):
     """Runs a batch of CTAs to the end. `ctas` are their (x, y, z) indices, whole clusters together."""
 
     def __init__(self, launch: LaunchState, ctas: list[tuple[int, int, int]]) -> None:
-        self.launch = launch
-        self.program = launch.program
-        self.ctas = ctas
-        block = launch.block
-        self.block_threads = block[0] * block[1] * block[2]
-        self.cta_warps = (self.block_threads + 31) // 32
-        self.cta_stride = self.cta_warps * 32
-        self.thread_count = len(ctas) * self.cta_stride
-        self.all_threads = np.arange(self.thread_count, dtype=np.int64)
-        self.all_warps = np.arange(self.thread_count // 32, dtype=np.int64)
-        self.cta_of = self.all_threads // self.cta_stride
-        self.tid_of = self.all_threads % self.cta_stride
-        self.alive = self.tid_of < self.block_threads
-        self.global_arena = launch.global_arena
-        self.const_arena = launch.const_arena
-        self.param_arena = launch.param_arena
-        self.check = launch.checks != "off"
-        self.full = launch.checks == "full"
-        self.counters = launch.counters
-        self.frames: list[dict[int, Frame]] = []
+        super().__init__(launch, ctas)
         self._shared()
         self._local()
         self._specials()
@@ -72,7 +36,6 @@ class Machine(Scheduler, Access, Atomics, Calls, AsyncEngine, MBarriers, WarpSta
         self.init_access()
         self.init_async()
         self.init_mbarriers()
-        self.proxy: Any = None
 
     # -- set up
 
@@ -86,7 +49,11 @@ class Machine(Scheduler, Access, Atomics, Calls, AsyncEngine, MBarriers, WarpSta
         names = {v: k for k, v in self.program.shared_offsets.items()}
         for slot in range(len(self.ctas)):
             start = slot * self.shared_stride
-            ranges = [(o, self.program.shared_sizes[names[o]], names[o]) for o in sorted(names) if names[o] in self.program.shared_sizes]
+            ranges = [
+                (o, self.program.shared_sizes[names[o]], names[o])
+                for o in sorted(names)
+                if names[o] in self.program.shared_sizes
+            ]
             if launch.dynamic_shared:
                 ranges.append((self.program.dynamic_offset, launch.dynamic_shared, "dynamic shared memory"))
             for offset, size, name in ranges:
@@ -165,15 +132,6 @@ class Machine(Scheduler, Access, Atomics, Calls, AsyncEngine, MBarriers, WarpSta
         elif name in ("%clock_hi", "%globaltimer_hi"):
             value = self.executed >> 32
         return np.full(g.n, value, dtype=np.uint32)
-
-    def frame(self, depth: int, code: Code) -> Frame:
-        """The register file of a function at a call depth, made on first use."""
-        while len(self.frames) <= depth:
-            self.frames.append({})
-        frame = self.frames[depth].get(code.index)
-        if frame is None:
-            frame = self.frames[depth][code.index] = Frame(code, self.thread_count)
-        return frame
 
     # -- running
 
@@ -268,7 +226,9 @@ class Machine(Scheduler, Access, Atomics, Calls, AsyncEngine, MBarriers, WarpSta
             if guard is not None:
                 bad = bad & guard
             if bad.any():
-                self.fault("illegal-instruction", f"brx.idx index is not below {len(targets)}", unit.terminator, g.threads[bad])
+                self.fault(
+                    "illegal-instruction", f"brx.idx index is not below {len(targets)}", unit.terminator, g.threads[bad]
+                )
         keys = targets[chosen] + base_key
         if guard is not None:
             keys = np.where(guard, keys, base_key + unit.next)
@@ -292,6 +252,9 @@ class Machine(Scheduler, Access, Atomics, Calls, AsyncEngine, MBarriers, WarpSta
         ins = unit.terminator
         if ins is not None and ins.opcode == "trap":
             self.fault("trap", "the kernel executed trap", ins, g.threads)
+        self.end_group(g)
+
+    def end_group(self, g: ThreadGroup) -> None:
         self.end_threads(g.threads)
         self.barriers.threads_exited(g.threads)
 
@@ -305,28 +268,3 @@ class Machine(Scheduler, Access, Atomics, Calls, AsyncEngine, MBarriers, WarpSta
             lanes = (threads[threads >> 5 == warp] & 31).tolist()
             slot = warp // self.cta_warps
             callback(self.ctas[slot], warp % self.cta_warps, sum(1 << lane for lane in lanes), ins)
-
-    # -- faults
-
-    def fault(self, kind: str, message: str, ins: Instruction | None, threads: np.ndarray) -> NoReturn:
-        """Raise a SimulationFault for the first warp among `threads`."""
-        ctaid = warp = None
-        lanes: list[int] = []
-        if len(threads):
-            first = int(threads[0])
-            ctaid = self.ctas[first // self.cta_stride]
-            warp = (first >> 5) % self.cta_warps
-            lanes = [int(t) & 31 for t in threads if int(t) >> 5 == first >> 5]
-        raise SimulationFault(
-            kind,
-            message,
-            ctaid=ctaid,
-            warp=warp,
-            lanes=lanes,
-            line=ins.line if ins is not None else None,
-            source=ins.source if ins is not None else None,
-            instruction=ins.text if ins is not None else "",
-        )
-
-
-__all__ = ["FAR", "Frame", "Machine"]

@@ -1,25 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """mbarrier objects in shared memory (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
 
-An object lives in eight bytes of shared memory, which the ISA leaves opaque. Here its state is a record found by the place; the eight bytes hold
-phase and pending count, so that a program that prints or copies them sees something stable.
+An object lives in eight bytes of shared memory, which the ISA leaves opaque. Here its state is a record found by the
+place; the eight bytes hold phase and pending count, so that a program that prints or copies them sees something
+stable.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .access import AccessInfo
+from .atomics import Atomics
 from .cfg import Unit
 from .group import ThreadGroup
 from .ir import Instruction
-from .scheduler import FAR
-
-if TYPE_CHECKING:
-    from .machine import Machine
+from .memory import FAR
 
 MAX_COUNT = (1 << 20) - 1
 
@@ -58,13 +57,13 @@ class WaitRequest:
     result: int
 
 
-class MBarriers:
-    """mbarrier operations; mixed into Machine."""
+class MBarriers(Atomics):
+    """mbarrier operations."""
 
-    def init_mbarriers(self: Machine) -> None:  # type: ignore[misc]
+    def init_mbarriers(self) -> None:
         self.mbarriers: dict[int, MBarrier] = {}
 
-    def _places(self: Machine, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+    def _places(self, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> np.ndarray:
         if addr.dtype != np.uint64:
             addr = addr.view(np.uint32).astype(np.uint64)
         space = info.space
@@ -77,7 +76,9 @@ class MBarriers:
             self.fault("misaligned", "an mbarrier must be aligned to 8 bytes", info.instruction, threads)
         return off
 
-    def mbarrier_init(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: np.ndarray, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def mbarrier_init(
+        self, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: np.ndarray, mask: np.ndarray | None
+    ) -> None:
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         threads = g.threads[chosen]
         if len(threads) == 0:
@@ -86,7 +87,12 @@ class MBarriers:
         counts = np.broadcast_to(count, (g.n,))[chosen]
         for place, value in zip(places.tolist(), counts.tolist(), strict=True):
             if not 1 <= value <= MAX_COUNT:
-                self.fault("illegal-instruction", f"mbarrier count {value} is not in 1..{MAX_COUNT}", info.instruction, threads[:1])
+                self.fault(
+                    "illegal-instruction",
+                    f"mbarrier count {value} is not in 1..{MAX_COUNT}",
+                    info.instruction,
+                    threads[:1],
+                )
             if not (self.shared_arena.flags[place : place + 8] & 1).all():
                 self._diagnose(info, self.shared_arena, places, threads, writing=True)
             slot, inner = divmod(place, self.shared_stride)
@@ -96,13 +102,13 @@ class MBarriers:
         if self.races is not None:
             self.races.release(places >> 2, threads)
 
-    def mbarrier_invalidate(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> None:  # type: ignore[misc]
+    def mbarrier_invalidate(self, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> None:
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         for place, _ in self._each(info, addr[chosen], g.threads[chosen]):
             self.mbarriers.pop(place.place, None)
             self.shared_arena.flags[place.place : place.place + 8] = 1
 
-    def _each(self: Machine, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> list[tuple[MBarrier, int]]:  # type: ignore[misc]
+    def _each(self, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> list[tuple[MBarrier, int]]:
         """(barrier, row) for each thread; faults where there is no mbarrier."""
         if len(threads) == 0:
             return []
@@ -110,17 +116,32 @@ class MBarriers:
         for row, place in enumerate(self._places(info, addr, threads).tolist()):
             barrier = self.mbarriers.get(place)
             if barrier is None:
-                self.fault("illegal-instruction", "no mbarrier is initialised at this address", info.instruction, threads[row : row + 1])
+                self.fault(
+                    "illegal-instruction",
+                    "no mbarrier is initialised at this address",
+                    info.instruction,
+                    threads[row : row + 1],
+                )
             out.append((barrier, row))
         return out
 
-    def _publish(self: Machine, barrier: MBarrier) -> None:  # type: ignore[misc]
+    def _publish(self, barrier: MBarrier) -> None:
         value = (barrier.phase & 0x7FFFFFFF) << 32 | barrier.pending
         place = barrier.place
         self.shared_arena.data[place : place + 8] = np.frombuffer(value.to_bytes(8, "little"), dtype=np.uint8)
         self.shared_arena.flags[place : place + 8] = 3
 
-    def mbarrier_arrive(self: Machine, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: np.ndarray, tx: np.ndarray | None, drop: bool, mask: np.ndarray | None, arrives: bool = True) -> np.ndarray:  # type: ignore[misc]
+    def mbarrier_arrive(
+        self,
+        info: AccessInfo,
+        g: ThreadGroup,
+        addr: np.ndarray,
+        count: np.ndarray,
+        tx: np.ndarray | None,
+        drop: bool,
+        mask: np.ndarray | None,
+        arrives: bool = True,
+    ) -> np.ndarray:
         """Arrive (and expect `tx` bytes first); the result is the state token: the phase that was arrived on."""
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         token = np.zeros(g.n, dtype=np.uint64)
@@ -139,26 +160,31 @@ class MBarriers:
             if arrives:
                 barrier.pending -= counts[row]
                 if barrier.pending < 0:
-                    self.fault("illegal-instruction", f"more arrivals than the mbarrier expects ({barrier.expected})", info.instruction, threads[row : row + 1])
+                    self.fault(
+                        "illegal-instruction",
+                        f"more arrivals than the mbarrier expects ({barrier.expected})",
+                        info.instruction,
+                        threads[row : row + 1],
+                    )
                 if drop:
                     barrier.expected -= counts[row]
             self._advance(barrier)
         return token
 
-    def complete_tx(self: Machine, place: int, count: int) -> None:  # type: ignore[misc]
+    def complete_tx(self, place: int, count: int) -> None:
         """An asynchronous copy delivered `count` bytes."""
         barrier = self.mbarriers[place]
         barrier.tx -= count
         self._advance(barrier)
 
-    def _advance(self: Machine, barrier: MBarrier) -> None:  # type: ignore[misc]
+    def _advance(self, barrier: MBarrier) -> None:
         if barrier.pending == 0 and barrier.tx == 0:
             barrier.phase += 1
             barrier.pending = barrier.expected
             self._wake(barrier)
         self._publish(barrier)
 
-    def _wake(self: Machine, barrier: MBarrier) -> None:  # type: ignore[misc]
+    def _wake(self, barrier: MBarrier) -> None:
         still = []
         for entry in barrier.waiting:
             threads, phase, _, key, frame, register = entry
@@ -173,7 +199,7 @@ class MBarriers:
                 still.append(entry)
         barrier.waiting = still
 
-    def mbarrier_test(self: Machine, request: WaitRequest, g: ThreadGroup, mask: np.ndarray | None) -> np.ndarray:  # type: ignore[misc]
+    def mbarrier_test(self, request: WaitRequest, g: ThreadGroup, mask: np.ndarray | None) -> np.ndarray:
         """mbarrier.test_wait: whether the phase is over, without waiting."""
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         out = np.zeros(g.n, dtype=bool)
@@ -195,7 +221,7 @@ class MBarriers:
             return (barrier.phase & 1) != (value & 1)
         return barrier.phase > value
 
-    def try_wait(self: Machine, g: ThreadGroup, unit: Unit, request: WaitRequest, key: int) -> None:  # type: ignore[misc]
+    def try_wait(self, g: ThreadGroup, unit: Unit, request: WaitRequest, key: int) -> None:
         """mbarrier.try_wait waits until the phase is over; an end that never comes is a deadlock, not a time-out."""
         threads = g.threads
         values = np.broadcast_to(request.value, (g.n,)).tolist()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """State spaces as byte arrays with shadow bytes, and the windows that make generic addresses.
 
-Each space is one `Arena`: bytes, and one flag byte per byte (allocated, initialised, being filled by an asynchronous copy).
-Arguments and module variables are allocations of the global arena with red zones between them, so an access that leaves its
-allocation meets unallocated bytes. Generic addresses carry the space in their upper bits (PTX ISA, "Generic Addressing").
+Each space is one `Arena`: bytes, and one flag byte per byte (allocated, initialised, being filled by an asynchronous
+copy). Arguments and module variables are allocations of the global arena with red zones between them, so an access
+that leaves its allocation meets unallocated bytes. Generic addresses carry the space in their upper bits (PTX ISA,
+"Generic Addressing").
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
+
+from .types import DTYPES
 
 SHARED_WINDOW = 0x0100_0000_0000
 LOCAL_WINDOW = 0x0200_0000_0000
@@ -24,6 +27,9 @@ WINDOW_SHIFT = 40
 
 # shared::cluster addresses carry the CTA's rank plus one above the 24-bit offset; rank 0 there means "my own CTA".
 CLUSTER_SHIFT = 24
+
+# The scheduling key of a thread that is not ready.
+FAR = 1 << 62
 
 ALLOCATED = 1
 READY = 3  # allocated and initialised
@@ -61,8 +67,6 @@ class Arena:
             self.data = np.zeros(size, dtype=np.uint8)
             self.flags = np.zeros(size, dtype=np.uint8)
         codes = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
-        from .types import DTYPES
-
         self.views = {code: self.data.view(DTYPES[code]) for code in codes}
         self.flag_views = {1: self.flags, 2: self.flags.view("u2"), 4: self.flags.view("u4"), 8: self.flags.view("u8")}
         self.allocations: list[Allocation] = []
@@ -92,7 +96,8 @@ class Arena:
         gap_before = None if before is None else offset - (before.offset + before.size)
         gap_after = None if after is None else after.offset - offset
         if before is not None and gap_before is not None and (gap_after is None or gap_before <= gap_after):
-            return "out-of-bounds", f"{gap_before} bytes after the end of {before.name} ({before.size} bytes)"
+            after_text = f"{gap_before} bytes after" if gap_before else "just after"
+            return "out-of-bounds", f"{after_text} the end of {before.name} ({before.size} bytes)"
         if after is not None:
             return "out-of-bounds", f"{gap_after} bytes before {after.name} ({after.size} bytes)"
         return "out-of-bounds", f"no {self.name} memory is allocated there"

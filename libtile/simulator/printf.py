@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Device printf and assert (CUDA Programming Guide, "Formatted Output", "Assertion").
 
-`vprintf` gets a format string and a buffer in which each argument has its natural alignment: 4 bytes for int, 8 for long,
-pointers and double.
+`vprintf` gets a format string and a buffer in which each argument has its natural alignment: 4 bytes for int, 8 for
+long, pointers and double.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from .access import AccessInfo
 from .ir import Instruction
 
 if TYPE_CHECKING:
+    from .access import Access
     from .group import ThreadGroup
-    from .machine import Machine
 
-_CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<prec>\*|\d+)?)?(?P<len>hh|h|ll|l|j|z|t|L)?(?P<conv>[diouxXcsfFeEgGaApn%])")
+_CONVERSION = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<prec>\*|\d+)?)?"
+    r"(?P<len>hh|h|ll|l|j|z|t|L)?(?P<conv>[diouxXcsfFeEgGaApn%])"
+)
 _MAX_STRING = 4096
 
 
-def vprintf(M: Machine, g: ThreadGroup, ins: Instruction, formats: np.ndarray, buffers: np.ndarray) -> np.ndarray:
+def vprintf(M: Access, g: ThreadGroup, ins: Instruction, formats: np.ndarray, buffers: np.ndarray) -> np.ndarray:
     """Format for every thread, in thread order, into the launch's output. Returns the number of arguments."""
     counts = np.zeros(g.n, dtype=np.int32)
     texts: dict[int, bytes] = {}
@@ -38,7 +41,7 @@ def vprintf(M: Machine, g: ThreadGroup, ins: Instruction, formats: np.ndarray, b
     return counts
 
 
-def read_string(M: Machine, ins: Instruction, pointer: int, thread: np.ndarray) -> bytes:
+def read_string(M: Access, ins: Instruction, pointer: int, thread: np.ndarray) -> bytes:
     """A zero-terminated string at a generic address, with the checks of a load."""
     info = AccessInfo(ins, "generic", "u1")
     out = bytearray()
@@ -51,7 +54,7 @@ def read_string(M: Machine, ins: Instruction, pointer: int, thread: np.ndarray) 
 
 
 class _Arguments:
-    def __init__(self, M: Machine, ins: Instruction, pointer: int, thread: np.ndarray) -> None:
+    def __init__(self, M: Access, ins: Instruction, pointer: int, thread: np.ndarray) -> None:
         self.M, self.ins, self.at, self.thread = M, ins, pointer, thread
         self.count = 0
 
@@ -64,7 +67,7 @@ class _Arguments:
         return value
 
 
-def _format(M: Machine, ins: Instruction, text: bytes, pointer: int, thread: np.ndarray) -> tuple[str, int]:
+def _format(M: Access, ins: Instruction, text: bytes, pointer: int, thread: np.ndarray) -> tuple[str, int]:
     args = _Arguments(M, ins, pointer, thread)
     source = text.decode("utf-8", "replace")
 
@@ -115,7 +118,7 @@ def _double(bits: int) -> float:
     return value
 
 
-def assert_fail(M: Machine, g: ThreadGroup, ins: Instruction, args: list[Any]) -> NoReturn:
+def assert_fail(M: Access, g: ThreadGroup, ins: Instruction, args: list[Any]) -> NoReturn:
     """`__assertfail(message, file, line, function, char size)`: the launch ends with an assert fault."""
     thread = g.threads[:1]
     message = read_string(M, ins, int(args[0][0]), thread).decode("utf-8", "replace")

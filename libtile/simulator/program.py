@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from . import ops  # noqa: F401  (registers the instruction generators)
-from .cfg import FALL, Unit, build_units, solve_liveness
+from .cfg import Unit, build_units, solve_liveness
 from .codegen import Emitter
-from .errors import LaunchError, PtxError
-from .ir import Addr, Function, Group, Imm, Instruction, Module, Parameter, Reg, Sym, Variable
+from .errors import LaunchError
+from .ir import Function, Group, Instruction, Module, Reg, Sym, Variable
 from .memory import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, PARAM_WINDOW, align_up
-from .types import DTYPES, PtxType
+from .types import DTYPES, TYPES, PtxType
 
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
 _RED_ZONE = 64
@@ -76,7 +76,7 @@ class Program:
         for fn in self.module.functions.values():
             variables += [v for v in fn.variables.values() if v.space in ("shared", "global", "const")]
         for var in variables:
-            key = var.unique and self._unique(var) or var.name
+            key = (var.unique and self._unique(var)) or var.name
             if var.space == "shared":
                 if var.size == 0:
                     self.dynamic.append(key)
@@ -119,8 +119,8 @@ class Program:
             if name in function.variables:
                 var = function.variables[name]
                 return (f"{function.name}/{var.unique}" if var.space not in ("local", "param") else name), var
-        var = self.module.variables.get(name)
-        return None if var is None else (name, var)
+        found = self.module.variables.get(name)
+        return None if found is None else (name, found)
 
     def symbol_address(self, cg: Emitter, sym: Sym) -> tuple[bool, int]:
         """(is relative to the stack frame, address in its own state space) of a symbol."""
@@ -150,9 +150,9 @@ class Program:
         found = self._variable(name)
         if found is not None:
             return found[1].space
-        if self.current is not None and self.current.function.entry:
-            if name in self.parameter_offsets(self.current.function):
-                return "entry-param"
+        function = self.current.function if self.current is not None else None
+        if function is not None and function.entry and name in self.parameter_offsets(function):
+            return "entry-param"
         return None
 
     @staticmethod
@@ -227,13 +227,10 @@ class Program:
             cg = self._emit(chain)
             self.current = outer
             name = f"unit{unit.id}{'_fused' if fused else ''}{'' if full else '_part'}"
-            source = cg.source(name, chain[-1].live_out | self._result_bits(chain[-1]), full)
-            exec(compile(source, f"<{self.module.filename}:{name}>", "exec"), self.env)  # noqa: S102
+            source = cg.source(name, chain[-1].live_out, full)
+            exec(compile(source, f"<{self.module.filename}:{name}>", "exec"), self.env)
             fn = unit.code[fused, full] = self.env.pop(name)
         return fn
-
-    def _result_bits(self, unit: Unit) -> int:
-        return 0
 
     def call_site(self, cg: Emitter, ins: Instruction) -> CallSite:
         """Resolve a call instruction; remembered under the unit that makes it."""
@@ -260,8 +257,6 @@ class Program:
                     cg.fail(f"{name} takes {len(function.params)} arguments and returns {len(function.returns)}")
         else:
             cg.fail("call needs a function name or a register")
-        from .types import TYPES
-
         kinds = [a.type if isinstance(a, Reg) else TYPES["b64"] for a in arguments]
         if self.current is None:
             cg.fail("a call outside a function")
@@ -271,6 +266,10 @@ class Program:
                 self.current.sites[unit.id] = site
         return site
 
+    def uses(self, opcode: str, modifier: str) -> bool:
+        """Whether compiled code has an instruction with this opcode and modifier."""
+        return any(i.opcode == opcode and modifier in i.modifiers for u in self.units for i in u.instructions)
+
     def counts(self) -> dict[str, int]:
         """Executed warp instructions by full name, from the run counts of units."""
         total: dict[str, int] = {}
@@ -279,6 +278,3 @@ class Program:
                 for ins in (*unit.instructions, *([unit.terminator] if unit.terminator else ())):
                     total[ins.name] = total.get(ins.name, 0) + unit.warps
         return total
-
-
-__all__ = ["FALL", "Addr", "CallSite", "Code", "Imm", "Parameter", "Program", "PtxError"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Race detection on shared memory.
 
-Happens-before is kept with vector clocks per warp (FastTrack, Flanagan and Freund 2009, with warps as threads), and inside a warp
-with a count of `bar.warp.sync`. Barriers, mbarriers and atomics order warps. Records are per 4-byte word with a mask of its
-bytes, so that threads may write neighbouring bytes; two writes of the same value are not reported.
+Happens-before is kept with vector clocks per warp (FastTrack, Flanagan and Freund 2009, with warps as threads), and
+inside a warp with a count of `bar.warp.sync`. Barriers, mbarriers and atomics order warps. Records are per 4-byte word
+with a mask of its bytes, so that threads may write neighbouring bytes; two writes of the same value are not reported.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from .state import MachineState
 
 
 class RaceDetector:
     """Vector clocks of all warps of a machine and the last accesses of each shared word."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineState) -> None:
         self.M = machine
         self.cta_warps = machine.cta_warps
         # In a cluster, warps of other CTAs may reach the memory: clocks then cover the whole cluster.
@@ -103,7 +103,16 @@ class RaceDetector:
             equal = equal.all(axis=0)
         return np.repeat(equal, size // 4) if size > 4 else equal
 
-    def _against_writes(self, info: Any, word: np.ndarray, mask: np.ndarray, thread: np.ndarray, warp: np.ndarray, verb: str, same: np.ndarray | None) -> None:
+    def _against_writes(
+        self,
+        info: Any,
+        word: np.ndarray,
+        mask: np.ndarray,
+        thread: np.ndarray,
+        warp: np.ndarray,
+        verb: str,
+        same: np.ndarray | None,
+    ) -> None:
         writer = self.write_warp[word]
         known = writer >= 0
         if not known.any():
@@ -118,7 +127,9 @@ class RaceDetector:
         if bad.any():
             self._report(info, bad, word, thread, verb, writer, self.write_lane[word], self.write_line[word], "write")
 
-    def _against_reads(self, info: Any, word: np.ndarray, thread: np.ndarray, warp: np.ndarray, same: np.ndarray | None) -> None:
+    def _against_reads(
+        self, info: Any, word: np.ndarray, thread: np.ndarray, warp: np.ndarray, same: np.ndarray | None
+    ) -> None:
         reads = self.read_clock[word]
         unordered = reads > self.clock[warp]
         unordered[np.arange(len(word)), self.own[warp]] = False
@@ -133,9 +144,21 @@ class RaceDetector:
         if same is not None:
             bad &= ~same
         if bad.any():
-            self._report(info, bad, word, thread, "write", self.read_warp[word], self.read_lane[word], self.read_line[word], "read")
+            self._report(
+                info,
+                bad,
+                word,
+                thread,
+                "write",
+                self.read_warp[word],
+                self.read_lane[word],
+                self.read_line[word],
+                "read",
+            )
 
-    def _within_instruction(self, info: Any, off: np.ndarray, size: int, threads: np.ndarray, values: np.ndarray) -> None:
+    def _within_instruction(
+        self, info: Any, off: np.ndarray, size: int, threads: np.ndarray, values: np.ndarray
+    ) -> None:
         """Two threads that write different values to one place with one instruction."""
         order = np.argsort(off, kind="stable")
         sorted_off = off[order]
@@ -160,15 +183,26 @@ class RaceDetector:
     def _name(self, thread: int) -> str:
         return str(int(thread) % self.M.cta_stride)
 
-    def _report(self, info: Any, bad: np.ndarray, word: np.ndarray, thread: np.ndarray, verb: str, other_warp: np.ndarray, other_lane: np.ndarray, other_line: np.ndarray, other_verb: str) -> None:
+    def _report(
+        self,
+        info: Any,
+        bad: np.ndarray,
+        word: np.ndarray,
+        thread: np.ndarray,
+        verb: str,
+        other_warp: np.ndarray,
+        other_lane: np.ndarray,
+        other_line: np.ndarray,
+        other_verb: str,
+    ) -> None:
         at = int(np.flatnonzero(bad)[0])
         place = int(word[at]) * 4 % self.M.shared_stride
         stride = self.M.cta_warps
         other = (int(other_warp[at]) % stride) * 32 + int(other_lane[at])
         self.M.fault(
             "race",
-            f"{verb} of shared bytes {place}..{place + 3} by thread {self._name(thread[at])} is not ordered with the {other_verb} "
-            f"by thread {other} at PTX line {int(other_line[at])}",
+            f"{verb} of shared bytes {place}..{place + 3} by thread {self._name(thread[at])} is not ordered with the "
+            f"{other_verb} by thread {other} at PTX line {int(other_line[at])}",
             info.instruction,
             np.unique(thread[bad]),
         )

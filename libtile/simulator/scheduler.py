@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which threads run next.
 
-A thread's key is `(MAX_DEPTH - call depth) << 32 | unit`, or FAR while it waits. The smallest key runs first, so deeper calls
-finish before their callers go on, and units run in the order that `cfg` chose for reconvergence.
+A thread's key is `(MAX_DEPTH - call depth) << 32 | unit`, or FAR while it waits. The smallest key runs first, so
+deeper calls finish before their callers go on, and units run in the order that `cfg` chose for reconvergence.
 
-Smallest-first alone would starve a lock holder behind lanes that spin for the lock, which threads of Volta and later never do to
-each other. So when one place keeps running while other threads are ready, the most advanced of those get a turn.
+Smallest-first alone would starve a lock holder behind lanes that spin for the lock, which threads of Volta and later
+never do to each other. So when one place keeps running while other threads are ready, the most advanced of those get a
+turn.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from .async_engine import AsyncEngine
 from .cfg import Unit
+from .errors import format_lanes
 from .group import ThreadGroup
 from .ir import Imm, Reg
+from .memory import FAR
 
-if TYPE_CHECKING:
-    from .machine import Machine
-
-FAR = 1 << 62
 MAX_DEPTH = 1 << 16
 NO_LIMIT = 1 << 62
 _FIRST_PATIENCE = 4096
@@ -31,20 +29,10 @@ _TURN = 256
 ALIGNED_MASK = 0xFFFFFFFF
 
 
-class Scheduler:
-    """Scheduling state and rules; mixed into Machine."""
+class Scheduler(AsyncEngine):
+    """Scheduling state and rules."""
 
-    if TYPE_CHECKING:
-        program: Any
-        launch: Any
-        barriers: Any
-        frames: Any
-        alive: np.ndarray
-        all_threads: np.ndarray
-        thread_count: int
-        cta_warps: int
-
-    def init_scheduler(self: Machine) -> None:  # type: ignore[misc]
+    def init_scheduler(self) -> None:
         n = self.thread_count
         self.key = np.full(n, FAR, dtype=np.int64)
         # Keys of threads that wait at a gate for other lanes of their warp.
@@ -69,7 +57,7 @@ class Scheduler:
     def make_key(depth: int, unit: int) -> int:
         return (MAX_DEPTH - depth) << 32 | unit
 
-    def others_min(self: Machine, ids: np.ndarray | None) -> int:  # type: ignore[misc]
+    def others_min(self, ids: np.ndarray | None) -> int:
         """Smallest key of the threads that are not running; marks the running ones."""
         if ids is None:
             self.key[:] = FAR
@@ -77,7 +65,7 @@ class Scheduler:
         self.key[ids] = FAR
         return int(self.key.min())
 
-    def select(self: Machine) -> tuple[np.ndarray | None, int, int] | None:  # type: ignore[misc]
+    def select(self) -> tuple[np.ndarray | None, int, int] | None:
         """(threads or None for all, their key, when to come back), or None when every thread has exited."""
         while True:
             lowest = int(self.key.min())
@@ -86,7 +74,7 @@ class Scheduler:
             if not self._stalled():
                 return None
         if self.rng is not None:
-            return self._random_choice()
+            return self._random_choice(self.rng)
         chosen, until = lowest, NO_LIMIT
         if self.executed >= self.spin_until:
             chosen, until = self._take_turns(lowest)
@@ -101,7 +89,7 @@ class Scheduler:
             return None, chosen, until
         return ids, chosen, until
 
-    def _take_turns(self: Machine, lowest: int) -> tuple[int, int]:  # type: ignore[misc]
+    def _take_turns(self, lowest: int) -> tuple[int, int]:
         """Someone may be starving: give the most advanced ready threads a turn, then come back more eagerly."""
         ready = self.key[self.key < FAR]
         highest = int(ready.max())
@@ -117,8 +105,7 @@ class Scheduler:
         self.spin_until = self.executed + _TURN + self.patience
         return highest, self.executed + _TURN
 
-    def _random_choice(self: Machine) -> tuple[np.ndarray | None, int, int]:  # type: ignore[misc]
-        rng = self.rng
+    def _random_choice(self, rng: np.random.Generator) -> tuple[np.ndarray | None, int, int]:
         ready = np.flatnonzero(self.key < FAR)
         if self.polling_count and int(rng.integers(4)) == 0:
             self._wake_pollers()
@@ -138,14 +125,14 @@ class Scheduler:
             return None, chosen, NO_LIMIT
         return ids, chosen, NO_LIMIT
 
-    def _unpark(self: Machine, ids: np.ndarray) -> None:  # type: ignore[misc]
+    def _unpark(self, ids: np.ndarray) -> None:
         if self.waiting_count:
             self.waiting[ids] = FAR
             self.waiting_count = int(np.count_nonzero(self.waiting < FAR))
 
     # -- gates: instructions that need other lanes of the warp
 
-    def gate(self: Machine, g: ThreadGroup, unit: Unit, key: int) -> ThreadGroup | None:  # type: ignore[misc]
+    def gate(self, g: ThreadGroup, unit: Unit, key: int) -> ThreadGroup | None:
         """The threads of g that may pass the gate of `unit` now; the rest wait. None when none goes on from here."""
         if self.waiting_count:
             here = np.flatnonzero(self.waiting == key)
@@ -167,7 +154,7 @@ class Scheduler:
             return None
         return ThreadGroup(self, go, g.frame, g.depth)
 
-    def gate_open(self: Machine, g: ThreadGroup, unit: Unit) -> np.ndarray:  # type: ignore[misc]
+    def gate_open(self, g: ThreadGroup, unit: Unit) -> np.ndarray:
         """[n] bool: every running lane that the thread's member mask names is in the group."""
         alive = self._bits(self.alive.reshape(-1, 32)[g.warps])
         present = self._bits(g.active())
@@ -179,7 +166,7 @@ class Scheduler:
             missing = np.repeat((required & ~present)[:, None], 32, axis=1)
         return g.from_warps(missing) == 0
 
-    def _gate_mask(self: Machine, g: ThreadGroup, unit: Unit) -> np.ndarray:  # type: ignore[misc]
+    def _gate_mask(self, g: ThreadGroup, unit: Unit) -> np.ndarray:
         operand = unit.gate
         if isinstance(operand, Imm):
             return np.full(g.n, int(operand.value) & 0xFFFFFFFF, dtype=np.uint32)
@@ -194,7 +181,7 @@ class Scheduler:
         """[w, 32] bool -> [w] uint32 lane mask."""
         return np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)[:, 0]
 
-    def _retry_gates(self: Machine) -> bool:  # type: ignore[misc]
+    def _retry_gates(self) -> bool:
         """Threads may have exited since others began to wait: make ready those whose gate is open now."""
         woken = False
         if not self.waiting_count:
@@ -214,23 +201,23 @@ class Scheduler:
 
     # -- waiting
 
-    def sleep(self: Machine, g: ThreadGroup, key: int) -> None:  # type: ignore[misc]
+    def sleep(self, g: ThreadGroup, key: int) -> None:
         """nanosleep: let every other ready thread go first."""
         self.park_polling(g.threads, key)
 
-    def park_polling(self: Machine, threads: np.ndarray, key: int) -> None:  # type: ignore[misc]
+    def park_polling(self, threads: np.ndarray, key: int) -> None:
         self.polling[threads] = key
         self.polling_count += len(threads)
         self.key[threads] = FAR
 
-    def _wake_pollers(self: Machine) -> bool:  # type: ignore[misc]
+    def _wake_pollers(self) -> bool:
         ids = np.flatnonzero(self.polling < FAR)
         self.key[ids] = self.polling[ids]
         self.polling[ids] = FAR
         self.polling_count = 0
         return len(ids) > 0
 
-    def _stalled(self: Machine) -> bool:  # type: ignore[misc]
+    def _stalled(self) -> bool:
         """No thread is ready. Wake someone and return True, return False at the end, or report a deadlock."""
         if not self.alive.any():
             return False
@@ -241,7 +228,7 @@ class Scheduler:
         self._deadlock()
         return False
 
-    def _deadlock(self: Machine) -> None:  # type: ignore[misc]
+    def _deadlock(self) -> None:
         stuck = np.flatnonzero(self.waiting < FAR)
         if len(stuck):
             key = int(self.waiting[stuck].min())
@@ -251,11 +238,7 @@ class Scheduler:
             is_barrier = ins is not None and ins.opcode in ("bar", "barrier") and ins is unit.terminator
             kind = "divergent-barrier" if is_barrier else "divergent-instruction"
             warp = int(ids[0]) >> 5
-            absent = [
-                t & 31 for t in range(warp * 32, warp * 32 + 32) if self.alive[t] and self.waiting[t] != key
-            ]
-            from .errors import format_lanes
-
+            absent = [t & 31 for t in range(warp * 32, warp * 32 + 32) if self.alive[t] and self.waiting[t] != key]
             where = self.barriers.describe()
             self.fault(
                 kind,
@@ -265,7 +248,7 @@ class Scheduler:
             )
         self.barriers.deadlock()
 
-    def end_threads(self: Machine, threads: np.ndarray) -> None:  # type: ignore[misc]
+    def end_threads(self, threads: np.ndarray) -> None:
         self.alive[threads] = False
         self.key[threads] = FAR
         np.subtract.at(self.warp_alive, threads >> 5, 1)

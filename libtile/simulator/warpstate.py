@@ -3,49 +3,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from .calls import Calls
 from .group import ThreadGroup
 from .ir import Instruction
 from .memory import CLUSTER_SHIFT, SHARED_WINDOW
 
-if TYPE_CHECKING:
-    from .machine import Machine
 
+class WarpState(Calls):
+    """Answers to single instructions."""
 
-class WarpState:
-    """Mixed into Machine."""
-
-    def check_member(self: Machine, g: ThreadGroup, mask: np.ndarray, ins: Instruction) -> None:  # type: ignore[misc]
+    def check_member(self, g: ThreadGroup, mask: np.ndarray, ins: Instruction) -> None:
         """A thread must be named in the member mask of the .sync instruction that it executes."""
         if not self.check:
             return
         lane = (g.threads & 31).astype(np.uint32)
         outside = (mask.view(np.uint32) >> lane) & np.uint32(1) == 0
         if outside.any():
-            self.fault(
-                "membermask",
-                f"a lane that executes the instruction is not in its member mask 0x{int(np.broadcast_to(mask, (g.n,)).view(np.uint32)[outside][0]):x}",
-                ins,
-                g.threads[outside],
-            )
+            value = int(np.broadcast_to(mask, (g.n,))[outside][0]) & 0xFFFFFFFF
+            text = f"a lane that executes the instruction is not in its member mask 0x{value:x}"
+            self.fault("membermask", text, ins, g.threads[outside])
 
-    def warp_synced(self: Machine, g: ThreadGroup) -> None:  # type: ignore[misc]
+    def warp_synced(self, g: ThreadGroup) -> None:
         if self.races is not None:
             self.races.warp_sync(g.warps)
 
-    def active_mask(self: Machine, g: ThreadGroup) -> np.ndarray:  # type: ignore[misc]
+    def active_mask(self, g: ThreadGroup) -> np.ndarray:
         bits = self._bits(g.active())
         return bits[np.searchsorted(g.warps, g.threads >> 5)]
 
-    def proxy_fence(self: Machine, g: ThreadGroup) -> None:  # type: ignore[misc]
+    def proxy_fence(self, g: ThreadGroup) -> None:
         """fence.proxy.async: generic writes of these threads become visible to asynchronous copies."""
         if self.proxy is not None:
             self.proxy.fence(g.threads)
 
-    def map_address(self: Machine, value: np.ndarray, rank: np.ndarray, bits: int) -> np.ndarray:  # type: ignore[misc]
+    def map_address(self, value: np.ndarray, rank: np.ndarray, bits: int) -> np.ndarray:
         """mapa: the shared::cluster address of the same variable in CTA `rank`."""
         inner = value & value.dtype.type((1 << CLUSTER_SHIFT) - 1)
         moved = inner | ((rank + np.uint32(1)).astype(value.dtype) << value.dtype.type(CLUSTER_SHIFT))
@@ -54,7 +47,7 @@ class WarpState:
             return np.where(generic, moved | np.uint64(SHARED_WINDOW), moved)
         return moved
 
-    def rank_of_address(self: Machine, g: ThreadGroup, value: np.ndarray) -> np.ndarray:  # type: ignore[misc]
+    def rank_of_address(self, g: ThreadGroup, value: np.ndarray) -> np.ndarray:
         """getctarank: the CTA of the cluster that an address is in."""
         rank = ((value.astype(np.uint64) & np.uint64(0xFFFFFFFF)) >> np.uint64(CLUSTER_SHIFT)).astype(np.int64) - 1
         return np.where(rank < 0, self.cluster_rank[g.threads], rank).astype(np.uint32)

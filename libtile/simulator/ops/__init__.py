@@ -4,6 +4,7 @@
 from . import (  # noqa: F401
     async_copy,
     atomic,
+    bits,
     control,
     convert,
     floating,

@@ -106,5 +106,3 @@ def emit_st_async(cg: Emitter, ins: Instruction, kind: PtxType, vector: int) -> 
 
 def emit_red_async(cg: Emitter, ins: Instruction, kind: PtxType, name: str) -> NoReturn:
     cg.fail("red.async is not simulated")
-
-

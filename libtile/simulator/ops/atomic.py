@@ -17,7 +17,7 @@ from .memory import SPACES, address, type_of, vector_of
 _OPERATIONS = ("and", "or", "xor", "exch", "add", "inc", "dec", "min", "max", "cas")
 
 
-def _cas(old: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+def _cas(old: np.ndarray, b: np.ndarray, c: Any) -> np.ndarray:
     return np.where(old == b, c, old)
 
 
@@ -115,5 +115,3 @@ def _atom(cg: Emitter, ins: Instruction) -> None:
 @op("red")
 def _red(cg: Emitter, ins: Instruction) -> None:
     _emit(cg, ins, False)
-
-

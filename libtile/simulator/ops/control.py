@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Barriers, fences, and instructions that only steer execution (PTX ISA, "Parallel Synchronization", "Miscellaneous")."""
+"""Barriers, fences, and instructions that only steer execution (PTX ISA, "Parallel Synchronization",
+"Miscellaneous").
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,8 @@ def _arrive(cg: Emitter, ins: Instruction, info: str, name: str, operands: list[
     amount = cg.src(operands[1], _U32) if len(operands) > 1 else cg.src(Imm(1), _U32)
     drop = name == "arrive_drop"
     if name == "complete_tx":
-        cg.emit(f"M.mbarrier_arrive({info}, g, {where}, {cg.src(Imm(0), _U32)}, -{amount}.astype(i8), False, {cg.mask()}, False)")
+        less = f"-{amount}.astype(i8)"
+        cg.emit(f"M.mbarrier_arrive({info}, g, {where}, {cg.src(Imm(0), _U32)}, {less}, False, {cg.mask()}, False)")
         return
     if name == "expect_tx":
         cg.emit(f"M.mbarrier_arrive({info}, g, {where}, {cg.src(Imm(0), _U32)}, {amount}, False, {cg.mask()}, False)")

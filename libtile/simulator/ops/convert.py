@@ -248,9 +248,7 @@ def _cvt_float(cg: Emitter, ins: Instruction, out: PtxType, kind: PtxType) -> No
         widened = f"{source}.astype({out.code})" if out.name != "f32" or kind.name != "bf16" else source
         _assign_float(cg, ins, out, f"{cg.use(fp.canon)}({widened})" if out.name == "f32" else widened)
     else:
-        _assign_float(
-            cg, ins, out, f"{cg.use(float_from64)}({a}.astype(f8), {out.name!r}, {mode!r}, {satfinite})"
-        )
+        _assign_float(cg, ins, out, f"{cg.use(float_from64)}({a}.astype(f8), {out.name!r}, {mode!r}, {satfinite})")
 
 
 def _cvt_packed(cg: Emitter, ins: Instruction, out: PtxType, kind: PtxType) -> None:
@@ -282,4 +280,3 @@ def _cvt_pack(cg: Emitter, ins: Instruction) -> None:
     a, b = (cg.src(x, source) for x in ins.operands[1:3])
     c = cg.src(ins.operands[3], TYPES["u32"]) if len(ins.operands) > 3 else "None"
     cg.dst(ins.operands[0], TYPES["b32"], f"{cg.use(pack_integers)}({a}, {b}, {target.name!r}, {target.bits}, {c})")
-

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Floating-point instructions on scalars (PTX ISA, "Floating Point", "Half Precision Floating Point").
 
-Values of a type travel in generated code as: f32 float32, f64 float64, f16 float16, bf16 float32 (widened, rounded at the end).
+Values of a type travel in generated code as: f32 float32, f64 float64, f16 float16, bf16 float32 (widened, rounded at
+the end).
 """
 
 from __future__ import annotations
@@ -141,7 +142,9 @@ def _fma(cg: Emitter, ins: Instruction) -> None:
 
 
 def emit_div(cg: Emitter, ins: Instruction, kind: PtxType) -> None:
-    """div.rnd, div.full and div.approx. The approximate forms give the correctly rounded quotient (documented error: 2 ulp)."""
+    """div.rnd, div.full and div.approx. The approximate forms give the correctly rounded quotient (documented
+    error: 2 ulp).
+    """
     ftz = "ftz" in ins.modifiers
     a, b = load(cg, ins.operands[1], kind, ftz), load(cg, ins.operands[2], kind, ftz)
     helper = fp.div64 if kind.name == "f64" else fp.div32
@@ -309,11 +312,12 @@ def _testp(cg: Emitter, ins: Instruction) -> None:
 def test_property(a: np.ndarray, name: str) -> np.ndarray:
     """testp: finite, infinite, number, notanumber, normal, subnormal (zero counts as normal)."""
     tiny = np.finfo(a.dtype).tiny
-    return {
+    tests: dict[str, Any] = {
         "finite": np.isfinite,
         "infinite": np.isinf,
         "number": lambda x: ~np.isnan(x),
         "notanumber": np.isnan,
         "normal": lambda x: np.isfinite(x) & ((np.abs(x) >= tiny) | (x == 0)),
         "subnormal": lambda x: (np.abs(x) < tiny) & (x != 0),
-    }[name](a)
+    }
+    return tests[name](a)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """ldmatrix, stmatrix and movmatrix (PTX ISA, "Warp-level matrix load", "store", "transpose").
 
-In an 8x8 matrix of 16-bit elements, lane l holds row l/4, columns 2(l%4) and 2(l%4)+1; transposed, the roles of rows and columns swap.
+In an 8x8 matrix of 16-bit elements, lane l holds row l/4, columns 2(l%4) and 2(l%4)+1; transposed, the roles of rows
+and columns swap.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def _row_addresses(g: ThreadGroup, addr: np.ndarray, first: int, rows: int) -> t
     return np.ascontiguousarray(lanes).reshape(-1), threads
 
 
-def load_matrices(M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: int, trans: bool) -> list[np.ndarray]:
+def load_matrices(
+    M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: int, trans: bool
+) -> list[np.ndarray]:
     """ldmatrix .m8n8 .b16: one register per matrix."""
     rows, threads = _row_addresses(g, addr, 0, 8 * count)
     words = M.load_at(info, rows, threads).T.reshape(len(g.warps), count, 8, 4)
@@ -42,7 +45,9 @@ def load_matrices(M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, co
     return [g.from_warps(np.ascontiguousarray(out[:, i])) for i in range(count)]
 
 
-def store_matrices(M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, values: tuple[np.ndarray, ...], trans: bool) -> None:
+def store_matrices(
+    M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, values: tuple[np.ndarray, ...], trans: bool
+) -> None:
     """stmatrix .m8n8 .b16."""
     count = len(values)
     regs = np.stack([g.to_warps(v) for v in values], axis=1)
@@ -58,7 +63,9 @@ def store_matrices(M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, v
     M.store_at(info, rows, np.ascontiguousarray(words), threads)
 
 
-def load_bytes_transposed(M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: int, packed: str) -> list[np.ndarray]:
+def load_bytes_transposed(
+    M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: int, packed: str
+) -> list[np.ndarray]:
     """ldmatrix .m16n16 .trans of 8-bit elements (or 4 and 6 bits, unpacked to bytes): two registers per matrix."""
     rows, threads = _row_addresses(g, addr, 0, 16 * count)
     raw = np.ascontiguousarray(M.load_at(info, rows, threads).T).view(np.uint8).reshape(-1, 16)
@@ -74,7 +81,9 @@ def load_bytes_transposed(M: Any, info: AccessInfo, g: ThreadGroup, addr: np.nda
     return out
 
 
-def load_narrow(M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: int, packed: str) -> list[np.ndarray]:
+def load_narrow(
+    M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: int, packed: str
+) -> list[np.ndarray]:
     """ldmatrix .m8n16 of packed 4- or 6-bit elements, unpacked to bytes: one register per matrix."""
     rows, threads = _row_addresses(g, addr, 0, 8 * count)
     raw = np.ascontiguousarray(M.load_at(info, rows, threads).T).view(np.uint8).reshape(-1, 16)

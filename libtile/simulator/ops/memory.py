@@ -92,7 +92,9 @@ def _ld(cg: Emitter, ins: Instruction) -> None:
             return
         info.space = _param_space(cg, info, source)
     if info.space == "generic" and isinstance(source.base, Sym):
-        info.space = {"param": "local"}.get(str(cg.program.space_of(source.base.name)), cg.program.space_of(source.base.name))
+        info.space = {"param": "local"}.get(
+            str(cg.program.space_of(source.base.name)), cg.program.space_of(source.base.name)
+        )
     result = cg.let(f"M.load({cg.use(info, f'a{id(info)}')}, g, {address(cg, source)}, {cg.mask()})")
     _assign(cg, target, kind, info, result)
 
@@ -118,7 +120,10 @@ def _ld_entry_param(cg: Emitter, ins: Instruction, kind: PtxType, vector: int) -
     source = ins.operands[1]
     function = cg.program.current.function
     offset = cg.program.parameter_offsets(function)[source.base.name] + source.offset + source.base.offset
-    end = max((o + p.size for o, p in zip(cg.program.parameter_offsets(function).values(), function.params, strict=True)), default=0)
+    end = max(
+        (o + p.size for o, p in zip(cg.program.parameter_offsets(function).values(), function.params, strict=True)),
+        default=0,
+    )
     if offset < 0 or offset + kind.size * vector > end:
         cg.fail("this reads outside the entry's parameters")
     items = ins.operands[0].items if isinstance(ins.operands[0], Vec) else (ins.operands[0],)
@@ -141,7 +146,9 @@ def _st(cg: Emitter, ins: Instruction) -> None:
     if info.space == "param":
         info.space = _param_space(cg, info, target)
     if info.space == "generic" and isinstance(target.base, Sym):
-        info.space = {"param": "local"}.get(str(cg.program.space_of(target.base.name)), cg.program.space_of(target.base.name))
+        info.space = {"param": "local"}.get(
+            str(cg.program.space_of(target.base.name)), cg.program.space_of(target.base.name)
+        )
     where = address(cg, target)
     cg.uniform = True
     if kind.code == "q":

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """mma.sync (PTX ISA, "Warp-level matrix multiply-accumulate").
 
-Products are summed in float64 and rounded once to the accumulator's type. The ISA leaves order and rounding of the sum of floating types open,
-so results agree with hardware within the accumulator's precision; integer and b1 results are exact.
+Products are summed in float64 and rounded once to the accumulator's type. The ISA leaves order and rounding of the sum
+of floating types open, so results agree with hardware within the accumulator's precision; integer and b1 results are
+exact.
 """
 
 from __future__ import annotations
@@ -155,7 +156,9 @@ def product(a: np.ndarray, b: np.ndarray, spec: MmaSpec) -> np.ndarray:
     return p.astype(np.int64) if spec.d == "s32" else p
 
 
-def multiply(g: ThreadGroup, spec: MmaSpec, a: tuple, b: tuple, c: tuple, scales: tuple | None = None) -> list[np.ndarray]:
+def multiply(
+    g: ThreadGroup, spec: MmaSpec, a: tuple, b: tuple, c: tuple, scales: tuple | None = None
+) -> list[np.ndarray]:
     """mma.sync for every shape but m8n8k4 of f16."""
     per = max(1, 32 // (4 if spec.packed4 else _BITS[spec.a]))
     left = _matrix(unpack_elements(fragment(g, a), spec.a, spec.packed4), gather_index("A", spec.m, spec.k, per))
@@ -166,7 +169,9 @@ def multiply(g: ThreadGroup, spec: MmaSpec, a: tuple, b: tuple, c: tuple, scales
     return result_registers(g, total, spec)
 
 
-def _scaled(g: ThreadGroup, spec: MmaSpec, left: np.ndarray, right: np.ndarray, scales: tuple) -> tuple[np.ndarray, np.ndarray]:
+def _scaled(
+    g: ThreadGroup, spec: MmaSpec, left: np.ndarray, right: np.ndarray, scales: tuple
+) -> tuple[np.ndarray, np.ndarray]:
     """block_scale: each block of k / scale_count elements along k has a factor.
 
     A's factors of row r come from lane 4 (r % 8) + 2 thread_id + r / 8; B's of column n from lane 4 n + thread_id.
@@ -214,7 +219,9 @@ def _parse(cg: Emitter, ins: Instruction) -> MmaSpec:
     modifiers = list(ins.modifiers)
     if "sp" in modifiers or any(m.startswith("sp::") for m in modifiers):
         cg.fail("sparse mma is not simulated")
-    shape = next((re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m) for m in modifiers if re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m)), None)
+    shape = next(
+        (re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m) for m in modifiers if re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m)), None
+    )
     if shape is None:
         cg.fail("mma needs a shape")
     m, n, k = (int(x) for x in shape.groups())
@@ -229,12 +236,16 @@ def _parse(cg: Emitter, ins: Instruction) -> MmaSpec:
     scale, count = "", 0
     if "block_scale" in modifiers:
         scale = "ue4m3" if "ue4m3" in modifiers else "ue8m0"
-        default = {"kind::mxf8f6f4": "1X", "kind::mxf4": "2X"}.get(next((x for x in modifiers if x.startswith("kind::")), ""), "4X")
+        default = {"kind::mxf8f6f4": "1X", "kind::mxf4": "2X"}.get(
+            next((x for x in modifiers if x.startswith("kind::")), ""), "4X"
+        )
         vec = next((x.split("::")[1] for x in modifiers if x.startswith("scale_vec::")), default)
         count = int(vec[0])
+    a_layout, b_layout = layouts[:2] if len(layouts) == 2 else ("row", "col")
     return MmaSpec(
-        m, n, k, d, a, b, c, *(layouts[:2] if len(layouts) == 2 else ("row", "col")),
-        satfinite="satfinite" in modifiers, bit_op=bit_op, packed4=(a == "e2m1" and k == 64), scale=scale, scale_count=count,
+        m, n, k, d, a, b, c, a_layout, b_layout,
+        satfinite="satfinite" in modifiers, bit_op=bit_op, packed4=(a == "e2m1" and k == 64), scale=scale,
+        scale_count=count,
     )  # fmt: skip
 
 

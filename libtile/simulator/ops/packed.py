@@ -52,7 +52,7 @@ def arithmetic(kind: str, name: str, mode: str, flags: tuple[str, ...], *operand
         if kind == "bf16x2":
             r = floating.fma_bf16(*values)
         else:
-            r = np.stack([fp.fma(*(v[k] for v in values), mode) for k in range(2)])
+            r = np.stack([fp.fma(values[0][k], values[1][k], values[2][k], mode) for k in range(2)])
     else:
         sign = "abs" in flags and "xorsign" in flags
         r = floating.min_max(values[0], values[1], name == "max", "NaN" in flags, sign)
@@ -98,7 +98,8 @@ def compare_pairs(comparison: str, kind: str, ftz: bool, a: np.ndarray, b: np.nd
         return ~unordered if comparison == "num" else unordered
     base = comparison[:-1] if comparison.endswith("u") else comparison
     result = {
-        "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+        "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+        "gt": np.greater, "ge": np.greater_equal,
     }[base](x, y)  # fmt: skip
     return (result | unordered) if comparison.endswith("u") else (result & ~unordered)
 

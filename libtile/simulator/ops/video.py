@@ -34,7 +34,15 @@ _COMPARE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }  # fmt: skip
 
 
-def video(name: str, count: int, types: tuple[str, str, str], flags: tuple[str, ...], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def video(
+    name: str,
+    count: int,
+    types: tuple[str, str, str],
+    flags: tuple[str, ...],
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray,
+) -> np.ndarray:
     """One video instruction; `c` is added when the flag "add" accumulates, or merged by min or max."""
     a, b, c = np.broadcast_arrays(a, b, c)
     out_signed = types[0][0] == "s"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """wmma.load, wmma.store and wmma.mma (PTX ISA, "Warp-level matrix instructions: wmma").
 
-The ISA leaves open which lane holds which element. Here lane l holds a run of consecutive elements of the row-major matrix; where a fragment has
-more places than the matrix has elements (A and B of f16), the run repeats.
+The ISA leaves open which lane holds which element. Here lane l holds a run of consecutive elements of the row-major
+matrix; where a fragment has more places than the matrix has elements (A and B of f16), the run repeats.
 """
 
 from __future__ import annotations
@@ -23,7 +23,19 @@ from .mma import MmaSpec, convert_result, fragment, product, unpack_elements
 if TYPE_CHECKING:
     from ..group import ThreadGroup
 
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "f64": 64, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1}
+_BITS = {
+    "f16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "f32": 32,
+    "s32": 32,
+    "f64": 64,
+    "s8": 8,
+    "u8": 8,
+    "s4": 4,
+    "u4": 4,
+    "b1": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ def _dims(shape: tuple[int, int, int], operand: str) -> tuple[int, int]:
     return {"a": (m, k), "b": (k, n)}.get(operand, (m, n))
 
 
-def _offsets(spec: FragmentSpec, stride: np.ndarray) -> np.ndarray:
+def _offsets(spec: FragmentSpec, stride: int) -> np.ndarray:
     """Byte offsets [n lanes' worth: 32, run units] of each lane's elements; sub-byte types count whole registers."""
     bits = _BITS[spec.kind]
     unit = spec.per_register if bits < 8 else 1
@@ -79,10 +91,12 @@ def _offsets(spec: FragmentSpec, stride: np.ndarray) -> np.ndarray:
     return (column * stride + row) * bits // 8
 
 
-def _lane_addresses(g: ThreadGroup, spec: FragmentSpec, addr: np.ndarray, stride: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _lane_addresses(
+    g: ThreadGroup, spec: FragmentSpec, addr: np.ndarray, stride: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     base = addr if addr.dtype == np.uint64 else addr.astype(np.uint64)
     lanes = g.threads & 31
-    table = np.stack([_offsets(spec, np.int64(s))[lane] for s, lane in zip(*_few(stride, lanes), strict=True)])
+    table = np.stack([_offsets(spec, s)[lane] for s, lane in zip(*_few(stride, lanes), strict=True)])
     where = base[:, None] + table.astype(np.uint64)
     return where.reshape(-1), np.repeat(g.threads, where.shape[1])
 
@@ -91,7 +105,9 @@ def _few(stride: np.ndarray, lanes: np.ndarray) -> tuple[list[int], list[int]]:
     return np.broadcast_to(stride, lanes.shape).tolist(), lanes.tolist()
 
 
-def wmma_load(M: Any, info: AccessInfo, g: ThreadGroup, spec: FragmentSpec, addr: np.ndarray, stride: np.ndarray) -> list[np.ndarray]:
+def wmma_load(
+    M: Any, info: AccessInfo, g: ThreadGroup, spec: FragmentSpec, addr: np.ndarray, stride: np.ndarray
+) -> list[np.ndarray]:
     """wmma.load: registers per lane."""
     where, threads = _lane_addresses(g, spec, addr, stride)
     values = M.load_at(info, where, threads).reshape(g.n, -1)
@@ -101,7 +117,9 @@ def wmma_load(M: Any, info: AccessInfo, g: ThreadGroup, spec: FragmentSpec, addr
     return [np.ascontiguousarray(raw[:, i]) for i in range(spec.registers)]
 
 
-def wmma_store(M: Any, info: AccessInfo, g: ThreadGroup, spec: FragmentSpec, addr: np.ndarray, stride: np.ndarray, regs: tuple) -> None:
+def wmma_store(
+    M: Any, info: AccessInfo, g: ThreadGroup, spec: FragmentSpec, addr: np.ndarray, stride: np.ndarray, regs: tuple
+) -> None:
     """wmma.store of an accumulator."""
     where, threads = _lane_addresses(g, spec, addr, stride)
     raw = np.stack([np.broadcast_to(r, (g.n,)) for r in regs], axis=1)
@@ -130,7 +148,9 @@ def _as_matrix(g: ThreadGroup, spec: FragmentSpec, regs: tuple) -> np.ndarray:
     return values.reshape(len(values), spec.rows, spec.columns)
 
 
-def wmma_multiply(g: ThreadGroup, spec: MmaSpec, parts: tuple[FragmentSpec, ...], a: tuple, b: tuple, c: tuple) -> list[np.ndarray]:
+def wmma_multiply(
+    g: ThreadGroup, spec: MmaSpec, parts: tuple[FragmentSpec, ...], a: tuple, b: tuple, c: tuple
+) -> list[np.ndarray]:
     """wmma.mma: D = A * B + C."""
     left, right, acc = (_as_matrix(g, s, r) for s, r in zip(parts, (a, b, c), strict=True))
     total = convert_result(product(left, right, spec) + acc, spec)
