@@ -28,6 +28,7 @@ FAMILY_MODULES = (
     "wmma",
     "pipelines",
     "hopper",
+    "blackwell",
     "faults",
 )
 

@@ -217,3 +217,60 @@ extern "C" __global__ void pack_unpack(u64 *out, const u32 *a) {
     asm volatile("mov.b32 %0, {%1, %2};" : "=r"(lo) : "h"(h1), "h"(h0));
     PUT(lo);
 }
+
+// The device heap: each thread builds a list, walks it, and gives it back.
+struct Node {
+    u32 value;
+    Node *next;
+};
+
+extern "C" __global__ void device_heap(u32 *out) {
+    int i = threadIdx.x;
+    Node *head = nullptr;
+    for (int k = 0; k <= (i & 7); ++k) {
+        Node *node = (Node *)malloc(sizeof(Node));
+        node->value = (u32)(i * 10 + k);
+        node->next = head;
+        head = node;
+    }
+    u32 hash = 17;
+    while (head) {
+        hash = hash * 31 + head->value;
+        Node *next = head->next;
+        free(head);
+        head = next;
+    }
+    int *array = new int[4];
+    for (int k = 0; k < 4; ++k) array[k] = i + k;
+    out[i] = hash + array[(i + 1) & 3];
+    delete[] array;
+}
+
+struct Table {
+    float4 rows[4];
+    int order[6];
+};
+
+__device__ __noinline__ float look_up(const Table *table, int i) {
+    float4 row = table->rows[i & 3];
+    return row.x + row.w * table->order[i % 6];
+}
+
+// The address of a parameter, taken and passed on; and vectors by value.
+extern "C" __global__ void parameter_address(float *out, const __grid_constant__ Table table, float4 v, uchar3 c, short2 s) {
+    LANES;
+    PUT(look_up(&table, i));
+    PUT(v.x * 2.0f + v.z);
+    PUT((float)(c.x + c.y * c.z));
+    PUT((float)(s.x - s.y));
+}
+
+// Stack memory of a size known at run time only.
+extern "C" __global__ void stack_allocation(u32 *out, int n) {
+    int i = threadIdx.x, count = n + (i & 3);
+    u32 *room = (u32 *)alloca(count * sizeof(u32));
+    for (int k = 0; k < count; ++k) room[k] = (u32)(k * i);
+    u32 sum = 0;
+    for (int k = count - 1; k >= 0; --k) sum = sum * 3 + room[k];
+    out[i] = sum;
+}

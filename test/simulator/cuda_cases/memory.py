@@ -165,3 +165,36 @@ def pack_unpack(rng: np.random.Generator) -> Launch:
         return [packed, (bumped & 0xFFFFFFFF) << 32 | bumped >> 32, swapped, swapped]
 
     return Launch([np.zeros(4 * 32, np.uint64), a], {0: per_lane(formula, [a], np.uint64)})
+
+
+@MEMORY.add(block=64)
+def device_heap(rng: np.random.Generator) -> Launch:
+    want = []
+    for i in range(64):
+        value = 17
+        for k in range(i & 7, -1, -1):
+            value = (value * 31 + i * 10 + k) & 0xFFFFFFFF
+        want.append((value + i + ((i + 1) & 3)) & 0xFFFFFFFF)
+    return Launch([np.zeros(64, np.uint32)], {0: np.array(want, np.uint32)})
+
+
+@MEMORY.add()
+def parameter_address(rng: np.random.Generator) -> Launch:
+    rows = rng.integers(-50, 50, (4, 4)).astype(np.float32)
+    order = rng.integers(-10, 10, 6).astype(np.int32)
+    table = rows.tobytes() + order.tobytes() + bytes(8)  # the size is a multiple of float4's alignment
+    v, c, s = (1.5, -2.0, 3.25, 9.0), (200, 3, 50), (-30000, 1234)
+    lanes = [[rows[i & 3][0] + rows[i & 3][3] * order[i % 6], 6.25, 350.0, -31234.0] for i in range(32)]
+    args = [np.zeros(4 * 32, np.float32), table, struct.pack("<4f", *v), bytes(c), struct.pack("<2h", *s)]
+    return Launch(args, {0: np.array(lanes, np.float32).T.copy()})
+
+
+@MEMORY.add()
+def stack_allocation(rng: np.random.Generator) -> Launch:
+    def formula(lane: int) -> list[int]:
+        total = 0
+        for k in range(9 + (lane & 3) - 1, -1, -1):
+            total = total * 3 + k * lane
+        return [total]
+
+    return Launch([np.zeros(32, np.uint32), 9], {0: per_lane(formula, [np.arange(32)], np.uint32)})
