@@ -175,6 +175,16 @@ class BodyDecoder:
         return block, p
 
 
+class BodyChecker(BodyDecoder):
+    """Decodes a body to see whether it can be, keeping no more of it than its values."""
+
+    def _operation(self, p: int, into: list[Operation]) -> int:
+        p = super()._operation(p, into)
+        if len(into) > 1:
+            del into[0]  # a block's last op is looked at when it ends
+        return p
+
+
 class BodyEncoder:
     """Encodes one function body. Also the context of the generated encoders."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from libtile.bytecode import types_codec
 from libtile.bytecode.errors import Fault, InvalidError, MigrationError
+from libtile.bytecode.limits import FILE_BYTES, WARNINGS
 from libtile.bytecode.migration import check_hints, downgrade_architecture
 from libtile.bytecode.model import DebugInfo, Dense, OptimizationHints, Tables, Type
 from libtile.spec import Spec, Version
@@ -26,9 +27,10 @@ class ReadContext:
         self.attribute_tags = {t.tag: t for t in spec.attribute_tags.values()}
         self.duplicates: frozenset[bytes] = frozenset()
         """Constants that the table holds more than once."""
+        self._sizes: dict[Type, tuple[int, ...]] = {}
 
     def warn(self, message: str) -> None:
-        if message not in self.warnings:
+        if message not in self.warnings and len(self.warnings) < WARNINGS:
             self.warnings.append(message)
 
     def string_at(self, index: int, p: int) -> str:
@@ -50,17 +52,20 @@ class ReadContext:
         """The constant `index` as elements of the tile `type_`; its size must fit the type."""
         if index >= len(self.tables.constants):
             raise Fault(p, f"constant index {index} out of bounds", expected=f"below {len(self.tables.constants)}")
-        bits = self.spec.types[type_["element"].name].bits if type_.name == "tile" else 0
-        if not bits:
-            raise Fault(
-                p,
-                f"expect Cuda Tile integer or float type but got: {type_!r}",
-                InvalidError,
-                expected="a tile of numbers",
-            )
+        sizes = self._sizes.get(type_)
+        if sizes is None:
+            bits = self.spec.types[type_["element"].name].bits if type_.name == "tile" else 0
+            if not bits:
+                raise Fault(
+                    p,
+                    f"expect Cuda Tile integer or float type but got: {type_.name}",
+                    InvalidError,
+                    expected="a tile of numbers",
+                )
+            sizes = self._sizes[type_] = dense_sizes(bits, type_["shape"])
         data = self.tables.constants[index]
-        if len(data) not in dense_sizes(bits, type_["shape"]):
-            raise Fault(p, f"failed to validate buffer size and format: {len(data)} bytes for {type_!r}", InvalidError)
+        if len(data) not in sizes:
+            raise Fault(p, f"failed to validate buffer size and format: {len(data)} bytes", InvalidError)
         if data in self.duplicates:
             self.tables.constant_index.setdefault((type_, data), index)
         return Dense(type_, data)
@@ -78,10 +83,12 @@ def nested_types(type_: Type) -> list[Type]:
 
 def dense_sizes(bits: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The byte counts that hold a tile of `bits`-bit elements: one element, all of them, all of them packed."""
+    width = (bits + 7) // 8
     count = 1
     for extent in shape:
         count *= extent
-    width = (bits + 7) // 8
+        if count > FILE_BYTES and 0 not in shape:  # no file holds them one by one
+            return (width,)
     return (width, count * width, (count * bits + 7) // 8)
 
 
@@ -126,11 +133,12 @@ class WriteContext:
             self.debug.setdefault(info, len(self.debug_list))
 
     def _has(self, type_: Type) -> bool:
+        """Whether the version has the type; the types that it names were asked for first, and are in `types`."""
         try:
             types_codec.check_type(self.spec, type_, self.version)
         except MigrationError:
             return False
-        return all(self._has(t) for t in nested_types(type_))
+        return all(t in self.types or self._has(t) for t in nested_types(type_))
 
     def string_index(self, text: str) -> int:
         index = self.strings.get(text)

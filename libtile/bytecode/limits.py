@@ -21,3 +21,9 @@ FILE_BYTES = 1 << 32
 
 ALIGNMENT = 1 << 16
 """Largest alignment of a section; both known writers use 8 at most."""
+
+WARNINGS = 100
+"""Oddities of one file that are listed."""
+
+REPR_DEPTH = 4
+"""Nesting that the `repr` of a type or a debug record shows: shared parts would make it exponentially long."""

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from libtile.bytecode.limits import REPR_DEPTH
 from libtile.spec import OpSpec, Spec, Version, default_spec
 
 if TYPE_CHECKING:
@@ -55,11 +56,25 @@ class _Interned:
         return self.parameters[self.names.index(name)] if name in self.names else default
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{n}={v!r}" for n, v in zip(self.names, self.parameters))
-        return f"{self.name}({fields})" if fields else self.name
+        return self._text(REPR_DEPTH)
+
+    def _text(self, depth: int) -> str:
+        if not self.parameters:
+            return self.name
+        if not depth:
+            return f"{self.name}(...)"
+        return f"{self.name}({', '.join(f'{n}={_show(v, depth - 1)}' for n, v in zip(self.names, self.parameters))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_intern, (type(self), self.name, self.names, self.parameters))
+
+
+def _show(value: Any, depth: int) -> str:
+    if isinstance(value, _Interned):
+        return value._text(depth)
+    if type(value) is tuple:
+        return f"({', '.join(_show(v, depth) for v in value)})"
+    return repr(value)
 
 
 class Type(_Interned):

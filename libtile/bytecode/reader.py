@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from libtile.bytecode import container as C
 from libtile.bytecode.attributes import read_attribute
-from libtile.bytecode.body import BodyDecoder
+from libtile.bytecode.body import BodyChecker, BodyDecoder
 from libtile.bytecode.container import FunctionFlag, SectionId
 from libtile.bytecode.context import ReadContext
 from libtile.bytecode.cursor import end_of_data, located, varint
@@ -97,7 +97,7 @@ def validate(
     module = read(data, spec=spec, allow_testing=allow_testing, preview=preview)
     for function in module.functions:
         if function.encoded is not None:
-            function.encoded.decode()
+            function.encoded.decode(BodyChecker)
     return module.warnings
 
 
@@ -394,7 +394,7 @@ def _function(ctx: ReadContext, section: _Section, p: int, slots: _Slots) -> tup
         raise Fault(
             start,
             f"function signature index {index} does not refer to a function type for function '{name}', "
-            f"got type: {signature!r}",
+            f"got type: {signature.name}",
             InvalidError,
         )
     flags = data[p]

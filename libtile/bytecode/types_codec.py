@@ -48,40 +48,41 @@ def link(
     nesting deeper than `limit`.
     """
     done: list[Any] = [None] * len(raws)
-    depth = [0] * len(raws)
-    open_ = [False] * len(raws)
+    depth = [0] * len(raws)  # 0: not built yet
+    open_ = [False] * len(raws)  # children are being built: an ancestor of the top of the stack
     for root in range(len(raws)):
-        stack = [root] if depth[root] == 0 else []
+        stack = [root]
         while stack:
             index = stack[-1]
-            raw = raws[index]
-            children = list(_references(raw.parameters))
-            pending = []
-            for child in children:
-                if child.number < reserved:
-                    continue
-                number = child.number - reserved
-                if number >= len(raws):
-                    raise Fault(
-                        child.offset,
-                        f"{what} index {child.number} out of bounds",
-                        expected=f"below {len(raws) + reserved}",
-                    )
-                if depth[number] == 0:
-                    if open_[number] or number == index:
-                        raise Fault(child.offset, f"{what} {child.number} refers to itself", InvalidError)
-                    pending.append(number)
-            if pending:
-                open_[index] = True
-                stack.append(pending[0])
+            if depth[index]:
+                stack.pop()
                 continue
-            depth[index] = 1 + max((depth[c.number - reserved] for c in children if c.number >= reserved), default=0)
+            raw = raws[index]
+            children = [c for c in _references(raw.parameters) if c.number >= reserved]
+            if not open_[index]:
+                open_[index] = True
+                pending = [_unbuilt(c, reserved, depth, open_, what) for c in children]
+                stack.extend(number for number in pending if number is not None)
+                continue
+            depth[index] = 1 + max((depth[c.number - reserved] for c in children), default=0)
             if depth[index] > limit:
                 raise Fault(raw.offset, f"{what}s are nested more than {limit} deep")
             done[index] = build(raw, _linked(raw.parameters, done, reserved))
             open_[index] = False
             stack.pop()
     return done
+
+
+def _unbuilt(child: Ref, reserved: int, depth: list[int], open_: list[bool], what: str) -> int | None:
+    """The number of a child that has to be built first, or None when it is there already."""
+    number = child.number - reserved
+    if number >= len(depth):
+        raise Fault(
+            child.offset, f"{what} index {child.number} out of bounds", expected=f"below {len(depth) + reserved}"
+        )
+    if open_[number]:
+        raise Fault(child.offset, f"{what} {child.number} refers to itself", InvalidError)
+    return None if depth[number] else number
 
 
 def _references(parameters: tuple[Any, ...]) -> Any:
@@ -220,6 +221,9 @@ def build_type(spec: Spec) -> Callable[[Raw, tuple[Any, ...]], Type]:
 
     def build(raw: Raw, parameters: tuple[Any, ...]) -> Type:
         declaration: TypeSpec = raw.declaration
+        if declaration.kind == "function" and any(t.name == "function" for types in parameters for t in types):
+            # Its arguments and results are values, and sharing would let a short table stand for a huge type.
+            raise Fault(raw.offset, "type 'FunctionType' cannot have function as a parameter", InvalidError)
         for parameter, value in zip(declaration.parameters, parameters):
             if type(value) is Type and not _fits(spec, parameter.name, value):
                 raise Fault(

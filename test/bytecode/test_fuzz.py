@@ -18,6 +18,8 @@ import pytest
 
 from bytecode.samples import VECTOR, instructions, op_module
 from libtile import bytecode
+from libtile.bytecode.annotate import sections_of
+from libtile.bytecode.container import append_section
 from libtile.bytecode.model import Dense, Global
 from libtile.spec import default_spec
 
@@ -43,11 +45,11 @@ def corpus() -> list[bytes]:
     return files
 
 
-def mutate(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """One to four damages of a file."""
+def damage(rng: random.Random, data: bytes, other: bytes, first: int = 0) -> bytes:
+    """One to four damages of some bytes, from position `first` on."""
     result = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        at = rng.randrange(12, len(result)) if len(result) > 12 else rng.randrange(len(result) + 1)
+        at = rng.randrange(first, len(result)) if len(result) > first else rng.randrange(len(result) + 1)
         kind = rng.randrange(9)
         if kind == 0 and result:
             result[min(at, len(result) - 1)] ^= 1 << rng.randrange(8)
@@ -68,9 +70,38 @@ def mutate(rng: random.Random, data: bytes, other: bytes) -> bytes:
             result[at : at + 4] = rng.choice((0, 1, 2**31, 2**32 - 1, len(result))).to_bytes(4, "little")
         else:  # a piece of the file again
             result[at:at] = result[at : at + rng.randrange(1, 40)] * rng.randrange(1, 4)
-    if rng.random() < 0.05 and len(result) > 9:
-        result[8:10] = bytes(rng.choice([(13, 1), (13, 2), (13, 3), (13, 4), (13, 5), (250, 0), (250, 1)]))
     return bytes(result)
+
+
+def damage_section(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """Damage inside of one section, in a container that is whole."""
+    module = bytecode.read(data, allow_testing=True, preview=("simt",))
+    alignment = {s.id: s.alignment for s in module.layout or ()}
+    sections = sections_of(data)
+    chosen = rng.randrange(len(sections))
+    out = bytearray(data[:12])
+    if rng.random() < 0.1:
+        out[8:10] = bytes(rng.choice([(13, 1), (13, 2), (13, 3), (13, 4), (13, 5), (250, 0), (250, 1)]))
+    for number, (section, start, length) in enumerate(sections):
+        payload = data[start : start + length]
+        append_section(out, section, alignment[section], damage(rng, payload, other) if number == chosen else payload)
+    return bytes(out) + b"\0"
+
+
+def damage_body(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """Damage inside of one function's instructions, in a file that is whole."""
+    module = bytecode.read(data, allow_testing=True, preview=("simt",))
+    encoded = rng.choice(module.functions).encoded
+    assert encoded is not None
+    encoded.data = damage(rng, encoded.data, other)
+    return bytecode.write(module)
+
+
+def mutate(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    kind = rng.randrange(4)
+    if kind == 0:
+        return damage(rng, data, other, first=12)
+    return damage_section(rng, data, other) if kind == 1 else damage_body(rng, data, other)
 
 
 def mutants(count: int) -> Iterator[bytes]:
