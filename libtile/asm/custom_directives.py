@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The `custom<Name>(...)` directives of formats: for each name how it is read, and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from libtile.asm.attribute_parser import PREDICATES
+from libtile.asm.dense import typed_elements
+from libtile.asm.format import AttributeRef, Custom, FormatError, RegionRef
+from libtile.asm.op_state import Argument, OpState
+from libtile.dialects.cuda_tile import attributes as ir
+from libtile.dialects.cuda_tile.attribute_text import elements_text
+from libtile.dialects.cuda_tile.attributes import EnumAttr
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, type_text
+from libtile.spec import OpSpec
+
+if TYPE_CHECKING:
+    from xdsl.ir import Region
+
+    from libtile.asm.format_print import Groups
+    from libtile.asm.parser import Parser
+    from libtile.asm.printer import Printer
+    from libtile.dialects.cuda_tile.ops import CudaTileOp
+
+ParseStep = Callable[["Parser", OpState], None]
+PrintStep = Callable[["Printer", "CudaTileOp", "Groups"], None]
+
+
+def _attribute(element: Custom) -> AttributeRef:
+    first = element.arguments[0]
+    if not isinstance(first, AttributeRef):
+        raise FormatError(f"custom<{element.name}> takes an attribute")
+    return first
+
+
+def _region(element: Custom) -> RegionRef:
+    first = element.arguments[0]
+    if not isinstance(first, RegionRef):
+        raise FormatError(f"custom<{element.name}> takes a region")
+    return first
+
+
+# -- keywords -----------------------------------------------------------------------------------------------------
+
+
+def _keyword_parser(enum: str, message: str) -> Callable[[Custom, OpSpec], ParseStep]:
+    """An enum's keyword; an error says what is allowed, after what a missing keyword says by itself."""
+
+    def make(element: Custom, op: OpSpec) -> ParseStep:
+        name = _attribute(element).spec.name
+        cache: dict[str, EnumAttr] = {}
+
+        def parse(p: Parser, s: OpState) -> None:
+            start = p.start
+            if p.kind != "bare":
+                p.error("expected valid keyword")
+                p.fail(message, start)
+            token = p.token
+            found = cache.get(token)
+            if found is None:
+                if token not in p.spec.enums[enum].by_keyword:
+                    p.fail(message, start)
+                found = cache[token] = EnumAttr(enum, token)
+            p.advance()
+            s.properties[name] = found
+
+        return parse
+
+    return make
+
+
+def _keyword_printer(element: Custom, op: OpSpec) -> PrintStep:
+    name = _attribute(element).spec.name
+
+    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
+        p.write(str(o.attribute_value(name)))
+
+    return write
+
+
+_SIGNEDNESS = "expected signedness to be one of: {'signed', 'unsigned'}"
+_PREDICATE = (
+    "expected 'comparison_predicate' to be one of: {'equal', 'not_equal', 'less_than', 'less_than_or_equal', "
+    "'greater_than', 'greater_than_or_equal'}"
+)
+_ORDERING = "expected 'comparison_ordering' to be one of: {'ordered', 'unordered'}"
+
+
+# -- rounding modes -----------------------------------------------------------------------------------------------
+
+_IEEE = ("nearest_even", "zero", "negative_inf", "positive_inf")
+
+
+def _rounding_parser(
+    default: str, modes: Sequence[str], restricted: bool = False
+) -> Callable[[Custom, OpSpec], ParseStep]:
+    """`rounding<mode>` or nothing. A mode outside of `modes` is left to the verifier, other than for `restricted`."""
+    listed = ", ".join(f"'{m}'" for m in modes)
+
+    def make(element: Custom, op: OpSpec) -> ParseStep:
+        name = _attribute(element).spec.name
+        default_attr = EnumAttr("RoundingMode", default)
+
+        def parse(p: Parser, s: OpState) -> None:
+            if p.kind != "bare" or p.token != "rounding":
+                s.properties[name] = default_attr
+                return
+            p.advance()
+            p.expect("<")
+            mode = p.keyword()
+            p.expect(">")
+            known = mode in p.spec.enums["RoundingMode"].by_keyword
+            if not known or (restricted and mode not in modes):
+                p.fail(f"expected rounding mode to be one of: {listed}" + (f", got: '{mode}'" if restricted else ""))
+            s.properties[name] = EnumAttr("RoundingMode", mode)
+
+        return parse
+
+    return make
+
+
+def _rounding_printer(default: str) -> Callable[[Custom, OpSpec], PrintStep]:
+    def make(element: Custom, op: OpSpec) -> PrintStep:
+        name = _attribute(element).spec.name
+
+        def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
+            mode = o.attribute_value(name)
+            if mode is not None and mode != default:
+                p.write(f"rounding<{mode}>")
+
+        return write
+
+    return make
+
+
+# -- predicates of assume, visibility of globals ------------------------------------------------------------------
+
+
+def _parse_predicate(element: Custom, op: OpSpec) -> ParseStep:
+    name = _attribute(element).spec.name
+
+    def parse(p: Parser, s: OpState) -> None:
+        start = p.start
+        if p.kind == "bare" and p.token in PREDICATES:
+            s.properties[name] = PREDICATES[p.keyword()](p)
+            return
+        found = p.optional_attribute()
+        if found is not None:
+            if not isinstance(found, ir.PREDICATES):
+                p.fail("expected assume predicate attribute", start)
+            s.properties[name] = found
+            return
+        if p.kind != "bare":
+            p.error("expected valid keyword")
+            p.fail("expected attribute name", start)
+        p.fail(
+            f"unknown assume predicate attribute: {p.token} (expected 'div_by', 'same_elements', or 'bounded')", start
+        )
+
+    return parse
+
+
+def _print_predicate(element: Custom, op: OpSpec) -> PrintStep:
+    name = _attribute(element).spec.name
+
+    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
+        predicate = o.properties[name]
+        p.write(predicate.text() if isinstance(predicate, ir.CudaTileAttribute) else p.attribute(predicate))
+
+    return write
+
+
+def _parse_visibility(element: Custom, op: OpSpec) -> ParseStep:
+    name = _attribute(element).spec.name
+
+    def parse(p: Parser, s: OpState) -> None:
+        keyword = "public"
+        if p.kind == "bare" and p.token in ("public", "private"):
+            keyword = p.keyword()
+        s.properties[name] = EnumAttr("SymbolVisibility", keyword)
+
+    return parse
+
+
+def _print_visibility(element: Custom, op: OpSpec) -> PrintStep:
+    name = _attribute(element).spec.name
+
+    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
+        visibility = o.attribute_value(name)
+        if visibility != "public":
+            p.write(f"{visibility} ")
+
+    return write
+
+
+# -- constants ----------------------------------------------------------------------------------------------------
+
+
+def _parse_constant(element: Custom, op: OpSpec) -> ParseStep:
+    name = _attribute(element).spec.name
+    result = op.results[0].name if op.results else None
+
+    def parse(p: Parser, s: OpState) -> None:
+        value = typed_elements(p)
+        s.properties[name] = value
+        if result is not None:
+            s.types[result] = [value.type]
+
+    return parse
+
+
+def _print_constant(element: Custom, op: OpSpec) -> PrintStep:
+    name = _attribute(element).spec.name
+
+    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
+        value = o.properties[name]
+        assert isinstance(value, ir.DenseElementsAttr)  # `printable` has checked it
+        element_name = NUMBER_NAMES[value.type.element_type]
+        p.write(f"<{element_name}: {elements_text(value)}> : {type_text(value.type)}")
+
+    return write
+
+
+# -- regions ------------------------------------------------------------------------------------------------------
+
+
+def _parse_if_region(element: Custom, op: OpSpec) -> ParseStep:
+    name = _region(element).name
+
+    def parse(p: Parser, s: OpState) -> None:
+        s.regions[name] = p.region((), terminator=op)
+
+    return parse
+
+
+def print_control_flow_region(p: Printer, region: Region, implicit: str) -> None:
+    """A region without its arguments, and without a terminator that text may leave out."""
+    last = region.block.last_op
+    explicit = last is None or last.name != "cuda_tile." + implicit or bool(last.operands)
+    p.region(region, arguments=False, terminators=explicit)
+
+
+def _print_if_region(element: Custom, op: OpSpec) -> PrintStep:
+    index = op.regions.index(_region(element).name)
+
+    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
+        print_control_flow_region(p, o.regions[index], "yield")
+
+    return write
+
+
+def _parse_argument_region(element: Custom, op: OpSpec) -> ParseStep:
+    """`(%name: type, ...) { ... }`."""
+    name = _region(element).name
+
+    def parse(p: Parser, s: OpState) -> None:
+        arguments: list[Argument] = []
+        p.argument_list(arguments)
+        s.regions[name] = p.region(arguments)
+
+    return parse
+
+
+def _print_argument_region(element: Custom, op: OpSpec) -> PrintStep:
+    index = op.regions.index(_region(element).name)
+
+    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
+        region = o.regions[index]
+        p.newline()
+        p.argument_list(region.block.args)
+        p.write(" ")
+        p.region(region, arguments=False)
+
+    return write
+
+
+PARSERS: dict[str, Callable[[Custom, OpSpec], ParseStep]] = {
+    "Signedness": _keyword_parser("Signedness", _SIGNEDNESS),
+    "ComparisonPredicate": _keyword_parser("ComparisonPredicate", _PREDICATE),
+    "ComparisonOrdering": _keyword_parser("ComparisonOrdering", _ORDERING),
+    "IEEERoundingMode": _rounding_parser("nearest_even", _IEEE, restricted=True),
+    "IntegerRoundingMode": _rounding_parser("nearest_int_to_zero", ("nearest_int_to_zero",), restricted=True),
+    "DivFOpRoundingMode": _rounding_parser("nearest_even", (*_IEEE, "approx", "full")),
+    "SqrtOpRoundingMode": _rounding_parser("nearest_even", (*_IEEE, "approx")),
+    "TanHOpRoundingMode": _rounding_parser("full", ("approx", "full")),
+    "ExpOpRoundingMode": _rounding_parser("full", ("approx", "full")),
+    "AssumePredicate": _parse_predicate,
+    "SymbolVisibility": _parse_visibility,
+    "DenseTypedElementsAttr": _parse_constant,
+    "DenseTypedElementsAttrNoResult": _parse_constant,
+    "IfOpRegion": _parse_if_region,
+    "ArgumentRegion": _parse_argument_region,
+}
+
+PRINTERS: dict[str, Callable[[Custom, OpSpec], PrintStep]] = {
+    "Signedness": _keyword_printer,
+    "ComparisonPredicate": _keyword_printer,
+    "ComparisonOrdering": _keyword_printer,
+    "IEEERoundingMode": _rounding_printer("nearest_even"),
+    "IntegerRoundingMode": _rounding_printer("nearest_int_to_zero"),
+    "DivFOpRoundingMode": _rounding_printer("nearest_even"),
+    "SqrtOpRoundingMode": _rounding_printer("nearest_even"),
+    "TanHOpRoundingMode": _rounding_printer("full"),
+    "ExpOpRoundingMode": _rounding_printer("full"),
+    "AssumePredicate": _print_predicate,
+    "SymbolVisibility": _print_visibility,
+    "DenseTypedElementsAttr": _print_constant,
+    "DenseTypedElementsAttrNoResult": _print_constant,
+    "IfOpRegion": _print_if_region,
+    "ArgumentRegion": _print_argument_region,
+}
