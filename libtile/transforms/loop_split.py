@@ -14,6 +14,7 @@ plain arithmetic is what is emitted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -195,9 +196,7 @@ def _insert(op: Operation, before: Operation) -> None:
     block.insert_op_before(op, before)
 
 
-def _copy(
-    split: _Split, lower: SSAValue, upper: SSAValue, values: tuple[SSAValue, ...] | list[SSAValue], condition: bool
-) -> CudaTileOp:
+def _copy(split: _Split, lower: SSAValue, upper: SSAValue, values: Sequence[SSAValue], condition: bool) -> CudaTileOp:
     """The loop over other bounds, in front of it, with the comparison known to be `condition`."""
     loop, old = split.loop, _body(split.loop)
     body = Block(arg_types=[arg.type for arg in old.args])

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`cse`: an op that computes what an op before it computed already is replaced by it.
+
+Ops count as equal with the same name, operands, attributes and result types. Only ops without effects and without
+regions are merged, and `assume`, whose result is its operand; memory accesses never are. A region sees what is
+available around it, and nothing of it is available outside.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+
+from libtile.transforms.canonical_values import is_op, replace_op
+from libtile.transforms.effects import has_no_effects
+from libtile.transforms.greedy import functions_in
+
+_Attributes = frozenset[tuple[str, Attribute]]
+_Key = tuple[str, tuple[SSAValue, ...], tuple[Attribute, ...], _Attributes, _Attributes]
+
+
+@dataclass(frozen=True)
+class CsePass(ModulePass):
+    """Compute each value once."""
+
+    name = "cse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        eliminate_common_subexpressions(op)
+
+
+def eliminate_common_subexpressions(root: Operation) -> bool:
+    """Merge equal ops in every function in `root` (or in `root` itself); returns whether any were."""
+    changed = False
+    for function in functions_in(root):
+        for region in function.regions:
+            for block in region.blocks:
+                changed |= _merge_in(block, ChainMap())
+    return changed
+
+
+def _merge_in(block: Block, available: ChainMap[_Key, Operation]) -> bool:
+    changed = False
+    for op in list(block.ops):
+        for region in op.regions:
+            for inner in region.blocks:
+                changed |= _merge_in(inner, available.new_child())
+        if not _can_be_merged(op):
+            continue
+        key = _key(op)
+        same = available.get(key)
+        if same is None:
+            available[key] = op
+        else:
+            replace_op(op, list(same.results))
+            changed = True
+    return changed
+
+
+def _can_be_merged(op: Operation) -> bool:
+    if op.regions or op.successors or op.has_trait(IsTerminator):
+        return False
+    return is_op(op, "assume") or has_no_effects(op)
+
+
+def _key(op: Operation) -> _Key:
+    types = tuple(result.type for result in op.results)
+    return op.name, tuple(op.operands), types, frozenset(op.properties.items()), frozenset(op.attributes.items())
