@@ -16,7 +16,7 @@ import numpy as np
 from libtile.interpreter.floating import flushing
 from libtile.interpreter.formats import Array, Element
 from libtile.interpreter.integer import signed
-from libtile.interpreter.rounding import round_to
+from libtile.interpreter.rounding import round_to, two_product
 from libtile.interpreter.rules import Run, Site, pure
 
 
@@ -72,9 +72,16 @@ COSH = _by_libm(_guarded(math.cosh, lambda x: math.inf))
 
 
 def _rsqrt(x: Array) -> Array:
-    """1 / sqrt(x) in f64, within 1 ulp: one Newton step on the rounded quotient."""
-    root = np.sqrt(x)
-    return np.where(x == 0, np.copysign(np.inf, x), 1.0 / root)
+    """1 / sqrt(x) in f64, within 0.51 ulp: a Newton step with an exact residual on the rounded quotient."""
+    _, exponent = np.frexp(x)
+    shift = np.where(np.isfinite(x), exponent & ~1, 0)
+    scaled = np.ldexp(x, -shift)
+    root = 1.0 / np.sqrt(scaled)
+    square, rest = two_product(root, root)
+    product, lost = two_product(scaled, square)
+    residual = ((1.0 - product) - lost) - scaled * rest
+    better = root + root * residual * 0.5
+    return np.ldexp(np.where(np.isfinite(better), better, root), -(shift // 2))
 
 
 pure("exp")(_function(np.exp))

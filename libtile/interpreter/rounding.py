@@ -154,17 +154,21 @@ def _wide(*values: Array) -> list[np.ndarray]:
     return [np.asarray(v, np.float64) for v in values]
 
 
-def _repair(result: np.ndarray, unsafe: np.ndarray, exact: Callable[..., Fraction | None], mode: str,
+def _repair(result: np.ndarray, unsafe: np.ndarray, exact: Callable[..., Fraction], mode: str,
             *operands: np.ndarray) -> np.ndarray:  # fmt: skip
-    """Recompute the `unsafe` f64 elements by exact fractions; `exact` gives None where IEEE's rules already hold."""
+    """Recompute the `unsafe` f64 elements by exact fractions where all operands are finite."""
+    for operand in operands:
+        unsafe = unsafe & np.isfinite(operand)
     if not np.any(unsafe):
         return result
     result = np.array(result)
     operands = tuple(np.broadcast_to(o, result.shape) for o in operands)
     for index in map(tuple, np.argwhere(unsafe)):
         value = exact(*(float(o[index]) for o in operands))
-        if value is not None:
+        if value:
             result[index] = round_fraction(value, ELEMENTS["f64"].float, mode)
+        else:
+            result[index] = -0.0 if mode == "negative_inf" else 0.0  # an exact cancellation
     return result
 
 
@@ -187,7 +191,7 @@ def add(a: Array, b: Array, elem: Element, mode: str) -> np.ndarray:
     result = finish(s, rest, elem, mode)
     if elem.name == "f64":
         unsafe = _extreme(s, x, y, low=0.0, high=1e300) | (np.isinf(s) & np.isfinite(x) & np.isfinite(y))
-        return _repair(result, unsafe, lambda p, q: Fraction(p) + Fraction(q) or None, mode, x, y)
+        return _repair(result, unsafe, lambda p, q: Fraction(p) + Fraction(q), mode, x, y)
     return result
 
 
@@ -245,12 +249,14 @@ def fma(a: Array, b: Array, c: Array, elem: Element, mode: str) -> np.ndarray:
     plain = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
     product = x * y
     s = np.where(plain & np.isfinite(s), s, product + z)
-    s = np.where((product == 0) & ((x == 0) | (y == 0)), product + z, s)
+    no_product = plain & ((x == 0) | (y == 0))
+    s, rest = np.where(no_product, product + z, s), np.where(no_product, 0.0, rest)
+    s = np.where(np.isinf(z) & np.isfinite(x) & np.isfinite(y), z, s)  # though the product overflows
     s = _zero_sum(s, (s == 0) & (rest == 0), product, z, mode)
     result = finish(s, np.where(plain & np.isfinite(rest) & (s != 0), rest, 0.0), elem, mode)
     some = plain & (x != 0) & (y != 0)
     unsafe = some & (_extreme(x, y, z) | _extreme(product) | ~np.isfinite(s) | (product == 0))
-    return _repair(result, unsafe, lambda p, q, r: Fraction(p) * Fraction(q) + Fraction(r) or None, mode, x, y, z)
+    return _repair(result, unsafe, lambda p, q, r: Fraction(p) * Fraction(q) + Fraction(r), mode, x, y, z)
 
 
 def sqrt(a: Array, elem: Element, mode: str) -> np.ndarray:
