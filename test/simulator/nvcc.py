@@ -80,7 +80,7 @@ def compile_ptx(source: Source, arch: str, level: str, cache_dir: Path) -> Path:
         cache_dir.mkdir(parents=True, exist_ok=True)
         handle, scratch = tempfile.mkstemp(suffix=".ptx", dir=cache_dir)
         os.close(handle)
-        command = [tools.nvcc, "-ptx", *flags, path, "-o", scratch]
+        command: list[str | Path] = [tools.nvcc, "-ptx", *flags, path, "-o", scratch]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             os.unlink(scratch)
@@ -91,7 +91,7 @@ def compile_ptx(source: Source, arch: str, level: str, cache_dir: Path) -> Path:
 
 def assemble(ptx: Path, arch: str, cubin: Path) -> None:
     """Assemble PTX into a cubin with ptxas. Raises CompileError with its message."""
-    command = [find_toolchain().ptxas, f"-arch={arch}", ptx, "-o", cubin]
+    command: list[str | Path] = [find_toolchain().ptxas, f"-arch={arch}", ptx, "-o", cubin]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CompileError(f"{ptx.name} for {arch}:\n{done.stdout}{done.stderr}")

@@ -14,23 +14,24 @@ import pytest
 
 from libtile.simulator import SimulationFault, Uninitialized, run_ptx
 
-from .cuda_cases.faults import FAULTS, MISTAKES, Mistake
+from .cuda_cases.faults import FAULTS, FAULTS90, MISTAKES, Mistake
 from .cuda_cases.table import Source
 from .nvcc import CUDA_DIR, LEVELS
 
-CASES = {case.entry: case for case in FAULTS.cases}
+CASES = {case.entry: case for case in FAULTS.cases + FAULTS90.cases}
 
 
 @cache
-def marked_lines() -> dict[str, int]:
-    """The line of each kernel's MISTAKE comment; kernels without one are not in it."""
-    lines: dict[str, int] = {}
-    entry = ""
-    for number, text in enumerate((CUDA_DIR / "faults.cu").read_text().splitlines(), 1):
-        if 'extern "C" __global__ void ' in text:
-            entry = text.split("void ")[1].split("(")[0]
-        if "// MISTAKE" in text and entry:
-            lines[entry] = number
+def marked_lines() -> dict[str, tuple[str, int]]:
+    """The file and line of each kernel's MISTAKE comment; kernels without one are not in it."""
+    lines: dict[str, tuple[str, int]] = {}
+    for family in (FAULTS, FAULTS90):
+        name, entry = f"{family.source.stem}.cu", ""
+        for number, text in enumerate((CUDA_DIR / name).read_text().splitlines(), 1):
+            if 'extern "C" __global__ void ' in text:
+                entry = text.split("void ")[1].split("(")[0]
+            if "// MISTAKE" in text and entry:
+                lines[entry] = (name, number)
     return lines
 
 
@@ -44,7 +45,7 @@ def test_mistake_is_reported_with_its_lanes_and_source_line(
     args[-1] = 1
     if mistake.entry == "unset_global":
         args[1] = Uninitialized(args[1])
-    module = corpus_module(case.source, "sm_80", level)
+    module = corpus_module(case.source, case.archs[0], level)
     with pytest.raises(SimulationFault) as caught:
         run_ptx(
             module,
@@ -61,4 +62,4 @@ def test_mistake_is_reported_with_its_lanes_and_source_line(
     expected = marked_lines().get(mistake.entry)
     if expected is not None:
         assert fault.source is not None
-        assert (fault.source[0].rsplit("/")[-1], fault.source[1]) == ("faults.cu", expected)
+        assert (fault.source[0].rsplit("/")[-1], fault.source[1]) == expected

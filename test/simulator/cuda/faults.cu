@@ -199,3 +199,12 @@ extern "C" __global__ void waits_forever(u32 *flag, int bad) {
         while (*(volatile u32 *)flag == 0) {}
     flag[1 + i] = i;
 }
+
+extern "C" __global__ void used_after_free(u32 *out, int bad) {
+    int i = threadIdx.x;
+    u32 *p = (u32 *)malloc(16);
+    p[0] = (u32)i;
+    if (bad) free(p);
+    asm volatile("ld.u32 %0, [%1];" : "=r"(out[i]) : "l"(p) : "memory");  // MISTAKE
+    if (!bad) free(p);
+}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -131,7 +132,7 @@ def recursion(rng: np.random.Generator) -> Launch:
 def function_pointers(rng: np.random.Generator) -> Launch:
     a, b = (rng.integers(-1000, 1000, 64).astype(np.int32) for _ in range(2))
     which = rng.integers(0, 4, 64).astype(np.int32)
-    functions = [operator.add, operator.sub, operator.mul, max]
+    functions: list[Any] = [operator.add, operator.sub, operator.mul, max]
     expected = per_lane(lambda x, y, k: [functions[k](x, y)], [a, b, which], np.int32)
     return Launch([np.zeros(64, np.int32), a, b, which], {0: expected})
 

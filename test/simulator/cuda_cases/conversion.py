@@ -243,8 +243,8 @@ def narrow_code(value: float, dtype: Any, nan_code: int, relu: bool = False) -> 
         return nan_code
     if relu and not value > 0:
         return 0
-    width = ml_dtypes.finfo(dtype).bits
-    largest = float(ml_dtypes.finfo(dtype).max)
+    info: Any = ml_dtypes.finfo
+    width, largest = info(dtype).bits, float(info(dtype).max)
     codes = np.arange(1 << width - 1).astype(np.uint8)
     numbers = codes.view(dtype).astype(np.float64)
     codes, numbers = codes[np.isfinite(numbers)], numbers[np.isfinite(numbers)]

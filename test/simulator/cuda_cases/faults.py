@@ -15,6 +15,7 @@ import numpy as np
 from .table import Family, Launch, Source
 
 FAULTS = Family(Source("faults"))
+FAULTS90 = Family(Source("faults90", archs=("sm_90",)))
 
 #: The kernel's arguments before `bad`, and what the clean run must leave in the arrays.
 Setup = Callable[[], tuple[list[Any], dict[int, np.ndarray]]]
@@ -34,7 +35,11 @@ LANE = np.arange(32, dtype=np.int32)
 
 
 def mistake(
-    *kinds: str, lanes: list[int] | None = None, block: int = 32, dynamic_shared: int = 0
+    *kinds: str,
+    lanes: list[int] | None = None,
+    block: int = 32,
+    dynamic_shared: int = 0,
+    family: Family = FAULTS,
 ) -> Callable[[Setup], Setup]:
     """Register the decorated function's kernel: a clean case, and the fault of its bad run."""
 
@@ -44,7 +49,7 @@ def mistake(
             return Launch([*args, 0], dict(expected))
 
         entry = setup.__name__
-        FAULTS.add(entry=entry, block=block, dynamic_shared=dynamic_shared)(clean)
+        family.add(entry=entry, block=block, dynamic_shared=dynamic_shared)(clean)
         MISTAKES.append(Mistake(entry, kinds, None if lanes is None else tuple(lanes)))
         return setup
 
@@ -178,3 +183,34 @@ def waits_forever() -> tuple[list[Any], dict[int, np.ndarray]]:
 @mistake("uninitialized", lanes=[9])
 def unset_global() -> tuple[list[Any], dict[int, np.ndarray]]:
     return [zeros(32), zeros(32)], {0: LANE}
+
+
+@mistake("freed-access")
+def used_after_free() -> tuple[list[Any], dict[int, np.ndarray]]:
+    return [zeros(32, np.uint32)], {0: LANE}
+
+
+@mistake("proxy-fence", family=FAULTS90)
+def missing_proxy_fence() -> tuple[list[Any], dict[int, np.ndarray]]:
+    return [zeros(32, np.uint32), numbers(32).view(np.uint32)], {0: numbers(32) + np.int32(1)}
+
+
+@mistake("deadlock", "instruction-limit", family=FAULTS90)
+def too_few_bytes() -> tuple[list[Any], dict[int, np.ndarray]]:
+    return [zeros(32, np.uint32), numbers(32).view(np.uint32)], {0: numbers(32)}
+
+
+@mistake("async", "race", "uninitialized", family=FAULTS90)
+def bulk_copy_not_waited_for() -> tuple[list[Any], dict[int, np.ndarray]]:
+    return [zeros(32, np.uint32), numbers(32).view(np.uint32)], {0: numbers(32)}
+
+
+@mistake("misaligned", family=FAULTS90)
+def misaligned_bulk_copy() -> tuple[list[Any], dict[int, np.ndarray]]:
+    want = np.where(np.arange(32) < 16, numbers(32), 0).astype(np.int32)
+    return [zeros(32, np.uint32), numbers(32).view(np.uint32)], {0: want}
+
+
+@mistake("async", "uninitialized", "illegal-instruction", family=FAULTS90)
+def unset_mbarrier() -> tuple[list[Any], dict[int, np.ndarray]]:
+    return [zeros(32, np.uint32)], {0: np.ones(32, np.uint32)}

@@ -188,7 +188,7 @@ def _dim3(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def per_lane(formula: Callable[..., Iterable[int]], columns: Sequence[Array], dtype: Any) -> Array:
+def per_lane(formula: Callable[..., Iterable[Any]], columns: Sequence[Array], dtype: Any) -> Array:
     """Slots of a kernel that writes out[slot * lanes + lane]: `formula` maps one lane's inputs to its slots.
 
     Inputs arrive as Python numbers; integer results are wrapped to `dtype`.
