@@ -15,6 +15,7 @@ from .ir import (
     Imm,
     Instruction,
     Label,
+    Location,
     Module,
     Neg,
     Not,
@@ -60,7 +61,7 @@ class BodyParser:
         self.module = module
         self.function = function
         self.scope = _Scope(None)
-        self.location: tuple[str, int] | None = None
+        self.location: Location | None = None
         self.body: list[Instruction | Label] = []
         self.pending: list[tuple[Any, int, _Scope]] = []
         self.label_names: set[str] = set()

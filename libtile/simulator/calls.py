@@ -61,7 +61,7 @@ class Calls(Scheduler):
             )
         frame = self.frame(g.depth + 1, code)
         threads = g.threads
-        base = g.frame.base[threads] + np.uint64(site.caller.frame_size)
+        base = g.frame.base[threads] + np.uint64(site.caller.frame_size) + g.frame.extra[threads]
         end = int(base.max()) + code.frame_size
         if end > self.local_stride:
             self.fault(
@@ -71,6 +71,7 @@ class Calls(Scheduler):
                 threads,
             )
         frame.base[threads] = base
+        frame.extra[threads] = 0
         frame.return_to[threads] = resume
         for param, operand, value in zip(code.function.params, site.arguments, values, strict=True):
             if isinstance(operand, Sym):

@@ -31,6 +31,8 @@ _TERMINATORS = {
 }
 _MASK_LAST = ("shfl", "vote", "match", "redux", "elect")
 _ALIGNED = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "setmaxnreg", "wgmma", "tcgen05", "griddepcontrol")
+# Undefined when a thread of the warp has exited (PTX ISA, "mma", "ldmatrix", ...).
+MATRIX = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
 _MEMORY = ("ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "fence", "membar")
 
 
@@ -54,6 +56,10 @@ class Unit:
     threads: int = 0
     warps: int = 0
     function: object | None = None
+
+    def matrix_instruction(self) -> Instruction | None:
+        """The first matrix instruction of the unit."""
+        return next((ins for ins in self.instructions if ins.opcode in MATRIX), None)
 
 
 def terminator_kind(ins: Instruction) -> int | None:

@@ -8,6 +8,7 @@ something wrong while it ran (`SimulationFault`), or the launch itself makes no 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class SimulatorError(Exception):
@@ -40,7 +41,8 @@ class SimulationFault(SimulatorError):
     `kind` is a short fixed word: out-of-bounds, misaligned, null-access, freed-access, uninitialized, read-only, race,
     divergent-barrier, divergent-instruction, membermask, deadlock, assert, trap, illegal-instruction, stack-overflow,
     instruction-limit, proxy-fence, async. `ctaid` is (x, y, z); `lanes` are lane numbers within `warp`; `line` is the
-    PTX line; `source` is (file, line) from `.loc`, or None.
+    PTX line; `source` is (file, line) from `.loc`, or None;
+    `inlined_at` is the line of the call when that code was inlined.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class SimulationFault(SimulatorError):
         lanes: Sequence[int] = (),
         line: int | None = None,
         source: tuple[str, int] | None = None,
+        inlined_at: tuple[str, int] | None = None,
         instruction: str = "",
     ) -> None:
         self.kind = kind
@@ -62,6 +65,7 @@ class SimulationFault(SimulatorError):
         self.lanes = list(lanes)
         self.line = line
         self.source = source
+        self.inlined_at = inlined_at
         self.instruction = instruction
         super().__init__(self._format())
 
@@ -77,6 +81,8 @@ class SimulationFault(SimulatorError):
             where.append(f"PTX line {self.line}")
         if self.source is not None:
             where.append(f"source {self.source[0]}:{self.source[1]}")
+        if self.inlined_at is not None:
+            where.append(f"inlined at {self.inlined_at[0]}:{self.inlined_at[1]}")
         text = f"{self.kind}: {self.message}"
         if where:
             text += " [" + ", ".join(where) + "]"
@@ -86,25 +92,12 @@ class SimulationFault(SimulatorError):
 
     def __reduce__(self) -> tuple:
         # Faults cross process boundaries when CTAs run in parallel processes.
-        return (
-            _rebuild_fault,
-            (
-                self.kind,
-                self.message,
-                self.ctaid,
-                self.warp,
-                self.lanes,
-                self.line,
-                self.source,
-                self.instruction,
-            ),
-        )
+        fields = dict(vars(self))
+        return _rebuild_fault, (fields.pop("kind"), fields.pop("message"), fields)
 
 
-def _rebuild_fault(kind, message, ctaid, warp, lanes, line, source, instruction):  # type: ignore[no-untyped-def]
-    return SimulationFault(
-        kind, message, ctaid=ctaid, warp=warp, lanes=lanes, line=line, source=source, instruction=instruction
-    )
+def _rebuild_fault(kind: str, message: str, fields: dict[str, Any]) -> SimulationFault:
+    return SimulationFault(kind, message, **fields)
 
 
 def format_lanes(lanes: Sequence[int]) -> str:

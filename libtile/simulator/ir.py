@@ -111,6 +111,15 @@ class Variable:
     unique: str = ""
 
 
+@dataclass(slots=True, frozen=True)
+class Location:
+    """A source position from `.loc`; `caller` is where the code was inlined."""
+
+    file: str
+    line: int
+    caller: tuple[str, int] | None = None
+
+
 @dataclass(slots=True)
 class Instruction:
     """One PTX instruction, operands resolved."""
@@ -122,7 +131,7 @@ class Instruction:
     line: int
     column: int
     text: str
-    source: tuple[str, int] | None = None
+    source: Location | None = None
 
     @property
     def name(self) -> str:

@@ -254,6 +254,7 @@ def _stack_size(program: Program, entry: str) -> int:
         return best[name]
 
     size = depth(entry)
+    open_ended = open_ended or program.uses("alloca")
     return align_up(size + (RECURSION_STACK if open_ended else 0), 16)
 
 

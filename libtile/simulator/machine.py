@@ -161,6 +161,8 @@ class Machine(WarpState):
         while True:
             unit = units[uid]
             fused = len(unit.chain) > 1 and g.whole
+            if self.progress and unit.gate == "aligned":
+                self.check_exited(g, unit)
             if unit.gate is not None and not g.whole:
                 passed = self.gate(g, unit, base_key + uid)
                 if passed is None:

@@ -266,9 +266,11 @@ class Program:
                 self.current.sites[unit.id] = site
         return site
 
-    def uses(self, opcode: str, modifier: str) -> bool:
+    def uses(self, opcode: str, modifier: str = "") -> bool:
         """Whether compiled code has an instruction with this opcode and modifier."""
-        return any(i.opcode == opcode and modifier in i.modifiers for u in self.units for i in u.instructions)
+        return any(
+            i.opcode == opcode and (not modifier or modifier in i.modifiers) for u in self.units for i in u.instructions
+        )
 
     def counts(self) -> dict[str, int]:
         """Executed warp instructions by full name, from the run counts of units."""

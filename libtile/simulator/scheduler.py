@@ -176,6 +176,19 @@ class Scheduler(AsyncEngine):
             return values.view(np.uint32)
         return np.full(g.n, ALIGNED_MASK, dtype=np.uint32)
 
+    def check_exited(self, g: ThreadGroup, unit: Unit) -> None:
+        """Matrix instructions need every thread that the warp was launched with."""
+        ins = unit.matrix_instruction()
+        if ins is None:
+            return
+        launched = (self.tid_of < self.block_threads).reshape(-1, 32)[g.warps]
+        gone = launched & ~self.alive.reshape(-1, 32)[g.warps]
+        if gone.any():
+            row = int(np.flatnonzero(gone.any(axis=1))[0])
+            lanes = format_lanes(np.flatnonzero(gone[row]).tolist())
+            here = g.threads[(g.threads >> 5) == g.warps[row]]
+            self.fault("divergent-instruction", f"lanes {lanes} of the warp have exited before it", ins, here)
+
     @staticmethod
     def _bits(lanes: np.ndarray) -> np.ndarray:
         """[w, 32] bool -> [w] uint32 lane mask."""

@@ -32,6 +32,8 @@ class Frame:
     def __init__(self, code: Code, threads: int) -> None:
         self.code = code
         self.base = np.zeros(threads, dtype=np.uint64)
+        # Bytes that alloca has added to each thread's frame.
+        self.extra = np.zeros(threads, dtype=np.uint64)
         self.carry = np.zeros(threads, dtype=bool)
         self.return_to = np.full(threads, -1, dtype=np.int64)
         self.registers: list[np.ndarray] = [np.zeros(threads, dtype=reg.type.dtype) for reg in code.function.registers]
@@ -113,6 +115,7 @@ class MachineState(ABC):
             ctaid = self.ctas[first // self.cta_stride]
             warp = (first >> 5) % self.cta_warps
             lanes = [int(t) & 31 for t in threads if int(t) >> 5 == first >> 5]
+        source = ins.source if ins is not None else None
         raise SimulationFault(
             kind,
             message,
@@ -120,6 +123,7 @@ class MachineState(ABC):
             warp=warp,
             lanes=lanes,
             line=ins.line if ins is not None else None,
-            source=ins.source if ins is not None else None,
+            source=(source.file, source.line) if source is not None else None,
+            inlined_at=source.caller if source is not None else None,
             instruction=ins.text if ins is not None else "",
         )

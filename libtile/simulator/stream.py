@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from .errors import PtxError
+from .ir import Location
 from .lexer import Token, tokenize
 
 
@@ -103,10 +104,11 @@ class TokenStream:
             if depth == 0:
                 return
 
-    def location(self, files: dict[int, str]) -> tuple[str, int] | None:
+    def location(self, files: dict[int, str]) -> Location | None:
         """`.loc file line column [, function_name label [+ n], inlined_at file line column]`."""
         self.expect(".loc")
         index, line, _ = self.integer(), self.integer(), self.integer()
+        caller: tuple[str, int] | None = None
         while self.tok.text == "," or (self.tok.kind == "id" and self.tok.text in ("function_name", "inlined_at")):
             self.next()
             if self.tok.text == "function_name":
@@ -116,11 +118,11 @@ class TokenStream:
                     self.integer()
             elif self.tok.text == "inlined_at":
                 self.next()
-                for _ in range(3):
-                    self.integer()
+                at, caller_line, _ = self.integer(), self.integer(), self.integer()
+                caller = files.get(at, f"file{at}"), caller_line
         if line == 0:
             return None
-        return files.get(index, f"file{index}"), line
+        return Location(files.get(index, f"file{index}"), line, caller)
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         line, column = self.lines.position((token or self.tok).pos)

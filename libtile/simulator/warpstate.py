@@ -25,6 +25,30 @@ class WarpState(Calls):
             text = f"a lane that executes the instruction is not in its member mask 0x{value:x}"
             self.fault("membermask", text, ins, g.threads[outside])
 
+    def stack_allocate(self, g: ThreadGroup, size: np.ndarray, align: int, ins: Instruction) -> np.ndarray:
+        """alloca: local addresses of `size` more bytes at the end of each thread's frame."""
+        threads, frame = g.threads, g.frame
+        top = frame.base[threads] + np.uint64(frame.code.frame_size) + frame.extra[threads]
+        start = (top + np.uint64(align - 1)) // np.uint64(align) * np.uint64(align)
+        end = start + size
+        over = end > np.uint64(self.local_stride)
+        if over.any():
+            need = int(end[over][0])
+            text = f"alloca needs {need} bytes of stack, the thread has {self.local_stride}"
+            self.fault("stack-overflow", text, ins, threads[over])
+        # Frames start on 16 bytes.
+        used = (end + np.uint64(15)) // np.uint64(16) * np.uint64(16) - frame.base[threads]
+        frame.extra[threads] = used - np.uint64(frame.code.frame_size)
+        return start
+
+    def stack_restore(self, g: ThreadGroup, saved: np.ndarray) -> None:
+        """stackrestore: give back what was allocated since the matching stacksave."""
+        g.frame.extra[g.threads] = saved
+
+    def stack_save(self, g: ThreadGroup) -> np.ndarray:
+        """stacksave: an opaque value, here the bytes that alloca has added to the frame."""
+        return g.frame.extra[g.threads]
+
     def warp_synced(self, g: ThreadGroup) -> None:
         if self.races is not None:
             self.races.warp_sync(g.warps)

@@ -68,6 +68,28 @@ def _no_effect(cg: Emitter, ins: Instruction) -> None:
     """Register reallocation, profiler events and breakpoints change no value."""
 
 
+@op("alloca")
+def _alloca(cg: Emitter, ins: Instruction) -> None:
+    cg.uniform = True
+    size = cg.src(ins.operands[1], TYPES["u64"])
+    align = getattr(ins.operands[2], "value", None) if len(ins.operands) > 2 else 8
+    if not isinstance(align, int) or align < 1 or ins.guard is not None:
+        cg.fail("this form of alloca is not simulated")
+    cg.uniform = False
+    call = f"M.stack_allocate(g, {size}, {align}, {cg.use(ins, f'i{id(ins)}')})"
+    cg.dst(ins.operands[0], TYPES["u64"], call)
+
+
+@op("stacksave")
+def _stacksave(cg: Emitter, ins: Instruction) -> None:
+    cg.dst(ins.operands[0], TYPES["u64"], "M.stack_save(g)")
+
+
+@op("stackrestore")
+def _stackrestore(cg: Emitter, ins: Instruction) -> None:
+    cg.emit(f"M.stack_restore(g, {cg.src(ins.operands[0], TYPES['u64'])})")
+
+
 @op("mapa")
 def _mapa(cg: Emitter, ins: Instruction) -> None:
     """Address of a shared variable in another CTA of the cluster."""

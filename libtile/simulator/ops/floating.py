@@ -177,6 +177,8 @@ def emit_min_max(cg: Emitter, ins: Instruction, kind: PtxType, name: str) -> Non
         return
     ftz = "ftz" in ins.modifiers
     values = [load(cg, x, kind, ftz) for x in ins.operands[1:]]
+    if "abs" in ins.modifiers and "xorsign" not in ins.modifiers:
+        values = [f"np.abs({value})" for value in values]
     flags = f"{name == 'max'}, {'NaN' in ins.modifiers}, {'abs' in ins.modifiers and 'xorsign' in ins.modifiers}"
     helper = cg.use(min_max)
     expr = values[0]
