@@ -8,7 +8,6 @@ has a decimal point), else as the hexadecimal bit pattern: so are infinities, Na
 from __future__ import annotations
 
 import math
-from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 from libtile.dialects.cuda_tile.float_bits import FORMATS, FloatFormat, decode, encode
@@ -38,11 +37,24 @@ def _bits_of(text: str, name: str) -> int | None:
 
 
 def _digits(value: float, precision: int) -> tuple[str, int]:
-    """Significant digits of the exact value, at most `precision` of them and no trailing zeros, and their exponent."""
-    sign, digits, exponent = Context(prec=precision, rounding=ROUND_HALF_UP).plus(Decimal(value)).as_tuple()
-    text = "".join(map(str, digits)).lstrip("0")
+    """Significant digits, at most `precision` of them and no trailing zeros, and the exponent of the last.
+
+    As in LLVM's APFloat::toString, surplus digits are first cut off in bulk, by an estimate from the number of bits,
+    and the rest is rounded half up; so the last digit may be one less than that of the exact value.
+    """
+    numerator, denominator = abs(value).as_integer_ratio()
+    exponent = 1 - denominator.bit_length()  # value = numerator * 2^exponent = numerator * 5^-exponent * 10^exponent
+    significand = numerator * 5**-exponent
+    surplus = significand.bit_length() - (precision * 196 + 58) // 59
+    cut = max(surplus, 0) * 59 // 196
+    text = str(significand // 10**cut)
+    exponent += cut
+    if len(text) > precision:
+        dropped = len(text) - precision
+        rounded = int(text[:precision]) + (text[precision] >= "5")
+        text, exponent = str(rounded), exponent + dropped
     stripped = text.rstrip("0")
-    return stripped, int(exponent) + len(text) - len(stripped)
+    return stripped, exponent + len(text) - len(stripped)
 
 
 def _scientific(value: float) -> str:

@@ -15,6 +15,7 @@ from libtile.tools import cli
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from libtile.bytecode import MigrationError
     from libtile.diagnostics import Diagnostic, SourceLocation
     from libtile.spec import Version
 
@@ -259,11 +260,22 @@ def _translate(options: Options, part: Any) -> bytes | str | None:
 
 
 def _render(error: LibtileError, options: Options, source: list[str] | None) -> str:
-    from libtile.bytecode import BytecodeError
+    from libtile.bytecode import BytecodeError, MigrationError
 
+    if isinstance(error, MigrationError):
+        return _migration_diagnostic(error).render(source)
     if isinstance(error, BytecodeError) and error.offset is not None:
         return f"{options.filename}: {error}"
     return cli.render_error(error, source)
+
+
+def _migration_diagnostic(failure: MigrationError) -> Diagnostic:
+    """The open tool's words; where they name neither the op nor its place, the op's name behind them."""
+    from libtile.diagnostics import error
+
+    named = failure.location is not None or failure.op is None or failure.op in failure.message
+    message = failure.message if named else f"{failure.message} (op '{failure.op}')"
+    return error(_located(failure.location), message)
 
 
 def _located(location: str | None) -> SourceLocation | None:
@@ -300,7 +312,7 @@ def _diagnostics(options: Options, part: Any) -> list[Diagnostic]:
     except DiagnosticError as failure:
         return [*translator.warnings, *failure.diagnostics]
     except MigrationError as failure:
-        return [*translator.warnings, error(_located(failure.location), failure.message)]
+        return [*translator.warnings, _migration_diagnostic(failure)]
     except LibtileError as failure:
         message = failure.message if isinstance(failure, BytecodeError) else str(failure)
         return [*translator.warnings, error(None, message)]

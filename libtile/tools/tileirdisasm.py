@@ -82,7 +82,8 @@ def _read(path: str) -> bytes:
 
 
 def _disassemble(data: bytes, debuginfo: bool, previews: frozenset[str]) -> str:
-    from libtile import asm, bytecode
+    from libtile import bytecode
+    from libtile.asm.disasm_names import disassembly
     from libtile.diagnostics import DiagnosticError, has_errors
     from libtile.dialects.cuda_tile.bridge import from_bytecode
     from libtile.dialects.cuda_tile.verify import verify
@@ -100,7 +101,7 @@ def _disassemble(data: bytes, debuginfo: bool, previews: frozenset[str]) -> str:
         text = "\n".join(line if line.startswith("error:") else f"error: {line}" for line in lines)
         message = f"{text}\nerror: failed to read provided Tile IR bytecode"
         raise cli.ToolError(message, status=_BAD_BYTECODE) from None
-    return asm.disassembly(op, debuginfo=debuginfo)
+    return disassembly(op, debuginfo=debuginfo)
 
 
 def main() -> None:
