@@ -48,6 +48,9 @@ class DriverError(Exception):
         self.name = name
 
 
+#: Stack of each GPU thread.
+STACK_BYTES = 32 << 10
+
 #: struct format of each scalar parameter type.
 SCALARS = {
     "s8": "b", "u8": "B", "b8": "B", "s16": "h", "u16": "H", "b16": "H", "s32": "i", "u32": "I", "b32": "I",
@@ -133,6 +136,8 @@ class Gpu:
     def _make_context(self) -> None:
         context = self._call("cuDevicePrimaryCtxRetain", self._device)
         self._call("cuCtxSetCurrent", context)
+        # The recursive kernels, unoptimised, need more than the default 1 KiB.
+        self._call("cuCtxSetLimit", self._driver.CUlimit.CU_LIMIT_STACK_SIZE, STACK_BYTES)
 
     def reset(self) -> None:
         """Throw the context away with all that a faulting kernel left in it."""

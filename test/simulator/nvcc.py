@@ -73,7 +73,7 @@ def compile_ptx(source: Source, arch: str, level: str, cache_dir: Path) -> Path:
     path = CUDA_DIR / f"{source.stem}.cu"
     flags = [f"-arch={arch}", *LEVELS[level], *source.flags]
     digest = hashlib.sha256("\0".join([tools.version, *flags]).encode())
-    for part in (path, CUDA_DIR / "common.cuh"):
+    for part in (path, *sorted(CUDA_DIR.glob("*.cuh"))):
         digest.update(part.read_bytes())
     target = cache_dir / f"{source.stem}.{arch}.{level}.{digest.hexdigest()[:16]}.ptx"
     if not target.is_file():
