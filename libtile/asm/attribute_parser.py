@@ -127,7 +127,8 @@ class AttributeParser(TypeParser):
             bits = self.float_bits_of(token, negative, type_, start)
             return FloatAttr(decode(bits, name), type_)  # type: ignore[arg-type,type-var]
         if kind == "float" or not (isinstance(type_, IntegerType) or str(type_) == "index"):
-            self.fail("floating point value not valid for specified type" if kind == "float" else "integer literal not valid for specified type", start)
+            what = "floating point value" if kind == "float" else "integer literal"
+            self.fail(f"{what} not valid for specified type", start)
         value = -integer_value(token) if negative else integer_value(token)
         width = type_.width.data if isinstance(type_, IntegerType) else 64
         if not -(1 << (width - 1)) <= value < 1 << width:
@@ -151,7 +152,7 @@ class AttributeParser(TypeParser):
                 self.fail("hexadecimal float literal should not have a leading minus", start)
             value = integer_value(token)
             if value >> bit_width(type_):
-                self.fail("float constant out of range for type" if self.op_prefix else "hexadecimal float constant out of range for type", start)
+                self.fail("float constant out of range for type", start)
             return value
         number = float(token)
         try:
@@ -486,7 +487,8 @@ def _debug_field(p: AttributeParser, cls: type[DebugAttr], text_name: str, field
         value = p.optional_attribute()
         if not isinstance(value, _FIELD_KINDS[field]):
             wanted = "DILocalScopeAttr" if field == "scope" else _FIELD_KINDS[field][0].__name__
-            p.fail(f"failed to parse CudaTile_{cls.__name__} parameter '{text_name}' which is to be a `{wanted}`", start)
+            what = f"CudaTile_{cls.__name__} parameter '{text_name}' which is to be a `{wanted}`"
+            p.fail(f"failed to parse {what}", start)
         return value
     if field in _TEXT_FIELDS:
         return p.string()

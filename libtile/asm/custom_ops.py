@@ -341,10 +341,9 @@ def _tensor_view_types(p: Parser, dynamic: bool) -> tuple[Attribute | None, Attr
     if not isinstance(found, TensorViewType):
         p.fail(f"expected 'tensor_view' type, but got {quoted(found)}")
     base: Attribute | None = None
+    # The type of the base is written when its pointer has an attribute; a type of extents is never a pointer.
     if given and isinstance(given[0], TileType) and isinstance(given[0].element_type, PointerType):
-        # Only a pointer with an attribute is written; index types are never pointers.
-        if len(given) > 1 or not dynamic or given[0].element_type.ptr_attr is not None:
-            base, given = given[0], given[1:]
+        base, given = given[0], given[1:]
     if len(given) != int(dynamic):
         p.fail("expected a type for the dynamic extents" if dynamic else "unexpected type of dynamic extents")
     return base, given[0] if dynamic else None, found

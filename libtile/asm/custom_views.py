@@ -35,7 +35,8 @@ def _memory_attributes(p: Parser, s: OpState) -> None:
         p.error("expected valid keyword")
     if ordering not in p.spec.enums["MemoryOrderingSemantics"].by_keyword:
         p.fail(
-            f'invalid memory_ordering_semantics attribute specification. Got "{ordering}" but expect one of: {_ORDERINGS}',
+            f'invalid memory_ordering_semantics attribute specification. Got "{ordering}" but expect one of: '
+            f"{_ORDERINGS}",
             start,
         )
     s.properties["memory_ordering_semantics"] = EnumAttr("MemoryOrderingSemantics", ordering)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
+from libtile.asm.cursor import ParseError
 from libtile.asm.lexer import unquote
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, element_storage_bytes
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, TileType, type_text
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _ELEMENT_TYPES = (
     "i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN"
 )
+_EXPECTED_ELEMENT = f"expect element type to be one of {_ELEMENT_TYPES} values, but got"
 _RAGGED = "tensor literal is invalid; ranks are not consistent between elements"
 
 
@@ -139,9 +141,12 @@ def _list(shape: list[int] | tuple[int, ...]) -> str:
 def typed_elements(p: AttributeParser) -> DenseElementsAttr:
     """`<f32: value> : tile<...>`, as in `constant` and `global`."""
     p.expect("<")
-    element = p.type()
-    if element not in NUMBER_NAMES:
-        p.fail(f"expect element type to be one of {_ELEMENT_TYPES} values, but got '{type_text(element, short=False)}'")
+    try:
+        element = p.type()
+    except ParseError:
+        p.fail(f"{_EXPECTED_ELEMENT} '<<NULL TYPE>>'")
+    if NUMBER_NAMES.get(element, "i4") == "i4":
+        p.fail(f"{_EXPECTED_ELEMENT} '{type_text(element, short=False)}'")
     p.expect(":")
     literal = _Literal(p, element)
     literal.read()

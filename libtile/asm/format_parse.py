@@ -74,7 +74,7 @@ class _Compiler:
                 return _literal(text)
             case OperandRef(value):
                 return _operand(value)
-            case AttributeRef(attribute):
+            case AttributeRef():
                 return self._attribute(element)
             case RegionRef(name):
                 return _region(name)
@@ -153,18 +153,13 @@ class _Compiler:
         for literal, elements in element.clauses:
             steps = [self.step(e) for e in elements if not isinstance(e, Space)]
             clauses[literal.text] = _sequence(steps) if steps else _nothing
-        op_name = self.op.name
 
         def step(p: Parser, s: OpState) -> None:
             seen = set()
             while p.kind == "bare" and p.token in clauses:
                 keyword = p.token
                 if keyword in seen:
-                    p.fail(
-                        f"`{keyword}` clause can appear at most once in the expansion of the oilist directive"
-                        if op_name
-                        else ""
-                    )
+                    p.fail(f"`{keyword}` clause can appear at most once in the expansion of the oilist directive")
                 seen.add(keyword)
                 p.advance()
                 clauses[keyword](p, s)

@@ -66,7 +66,7 @@ def unquote(token: str) -> str:
 
 
 def quote(value: str) -> str:
-    """The string token for a value: `\\\\` for a backslash, two hexadecimal digits for all that is not printable ASCII."""
+    """The string token for a value: two backslashes for one, hexadecimal digits for all that is not printable ASCII."""
     if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
         return f'"{value}"'
     data = value.encode("utf-8", errors="surrogateescape")

@@ -134,7 +134,7 @@ def sanitized(name: str) -> str:
     """The name with what an identifier cannot hold replaced: a space by `_`, anything else by its code."""
     if _PLAIN.match(name):
         return name
-    text = "".join(c if c.isascii() and (c.isalnum() or c in "$._-") else "_" if c == " " else f"{ord(c):X}" for c in name)
+    text = "".join(c if _PLAIN.match("a" + c) else "_" if c == " " else f"{ord(c):X}" for c in name)
     return "_" + text if text[:1].isdigit() else text
 
 

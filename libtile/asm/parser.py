@@ -609,7 +609,7 @@ def _is_terminator(op: Operation) -> bool:
         return op.spec.has_trait("terminator")
     from xdsl.traits import IsTerminator
 
-    return op.has_trait(IsTerminator)
+    return op.has_trait(IsTerminator, value_if_unregistered=False)
 
 
 def parse(
