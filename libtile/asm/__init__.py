@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from libtile.asm.parser import parse
     from libtile.asm.printer import print_op
 
-__all__ = ["parse", "parse_module", "print_op", "suggested_names"]
+__all__ = ["parse", "print_op", "suggested_names"]
 
 _HOMES = {
     "parse": "libtile.asm.parser",
-    "parse_module": "libtile.asm.parser",
     "print_op": "libtile.asm.printer",
     "suggested_names": "libtile.asm.names",
 }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -92,7 +92,7 @@ class AttributeParser(TypeParser):
     def _keyword(self, keyword: str, type_: Attribute | None) -> Attribute | None:
         if keyword in ("true", "false"):
             self.advance()
-            return IntegerAttr(int(keyword == "true"), i1)  # type: ignore[arg-type]
+            return IntegerAttr(int(keyword == "true"), i1)
         if keyword == "unit":
             self.advance()
             return UnitAttr()
@@ -107,7 +107,8 @@ class AttributeParser(TypeParser):
         return self.optional_type()
 
     def foreign_attribute(self) -> Attribute:
-        raise NotImplementedError  # overridden by the full parser
+        """An attribute that xDSL's parser reads; the full parser has one."""
+        raise self.wrong_token("expected attribute value")
 
     # -- builtin attributes -------------------------------------------------------------------------------------
 
@@ -125,7 +126,7 @@ class AttributeParser(TypeParser):
             if kind == "int" and not token.startswith("0x"):
                 self.decimal_float_error(start, token)
             bits = self.float_bits_of(token, negative, type_, start)
-            return FloatAttr(decode(bits, name), type_)  # type: ignore[arg-type,type-var]
+            return FloatAttr(decode(bits, name), cast(Any, type_))
         if kind == "float" or not (isinstance(type_, IntegerType) or str(type_) == "index"):
             what = "floating point value" if kind == "float" else "integer literal"
             self.fail(f"{what} not valid for specified type", start)
@@ -135,7 +136,7 @@ class AttributeParser(TypeParser):
             self.fail("integer constant out of range for attribute", start)
         if isinstance(type_, IntegerType) and width > 1 and value >= 1 << (width - 1):
             value -= 1 << width
-        return IntegerAttr(value, type_)  # type: ignore[arg-type]
+        return IntegerAttr(value, cast(Any, type_))
 
     def decimal_float_error(self, start: int, token: str) -> None:
         """A whole number where a float is wanted: ambiguous, as hexadecimal digits are a bit pattern."""
@@ -219,7 +220,7 @@ class AttributeParser(TypeParser):
         if self.accept(":"):
             self.comma_list(lambda: values.append(self._dense_array_element(element)))
         self.expect(">", " to close an array attribute")
-        return DenseArrayBase.from_list(element, values)  # type: ignore[arg-type,type-var]
+        return DenseArrayBase.from_list(cast(Any, element), values)
 
     def _dense_array_element(self, element: Attribute) -> int | float:
         start = self.start

@@ -120,7 +120,7 @@ def _flags(p: Parser) -> Attribute:
         p.advance()
 
     p.bracketed("[", "]", one)
-    return DenseArrayBase.from_list(i1, values)  # type: ignore[arg-type,type-var]
+    return DenseArrayBase.from_list(i1, values)
 
 
 def _index_types(p: Parser, s: OpState) -> None:

@@ -8,9 +8,9 @@ interpreter's stack.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -23,13 +23,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.asm.attribute_kinds import default_attribute, normalized
 from libtile.asm.cursor import MAX_NESTING, ParseError
-from libtile.asm.format_parse import Step, compile_parser
+from libtile.asm.dialect import DIALECT, Dialect, OpParser, default_dialect
 from libtile.asm.lexer import Source, unquote
 from libtile.asm.op_state import Argument, OpState, Use
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
 from libtile.diagnostics import DiagnosticError
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of, generic_type_text
-from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, op_classes
+from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i32
 from libtile.spec import OpSpec, Spec, default_spec
 
@@ -38,61 +38,12 @@ if TYPE_CHECKING:
 
     from libtile.asm.xdsl_bridge import BridgeParser
 
-DIALECT = "cuda_tile"
-
-
-class OpParser:
-    """How ops of one declaration are read; compiled once."""
-
-    __slots__ = ("cls", "isolated", "name", "operands", "prefix", "read", "results", "segments", "spec", "terminator")
-
-    def __init__(self, cls: type[CudaTileOp], spec: Spec):
-        from libtile.asm.custom_ops import PARSERS
-
-        op = cls.spec
-        self.cls = cls
-        self.spec = op
-        self.name = f"{DIALECT}.{op.name}"
-        self.prefix = f"custom op '{self.name}' "
-        self.operands = tuple(v.name for v in op.operands)
-        self.results = tuple(v.name for v in op.results)
-        self.segments = op.has_segments
-        self.read: Step | None = None
-        if op.format == "custom":
-            self.read = PARSERS[op.name]
-        elif op.format != "generic":
-            self.read = compile_parser(op, spec)
-
-
-class Dialect:
-    """The ops of a spec, with their parsers made when first asked for."""
-
-    def __init__(self, spec: Spec):
-        self.spec = spec
-        self.classes: Mapping[str, type[CudaTileOp]] = OPS if spec is default_spec() else op_classes(spec)
-        self._parsers: dict[str, OpParser] = {}
-
-    def find(self, mnemonic: str) -> OpParser | None:
-        parser = self._parsers.get(mnemonic)
-        if parser is None:
-            cls = self.classes.get(self.spec.aliases.get(mnemonic, mnemonic))
-            if cls is None:
-                return None
-            parser = self._parsers[mnemonic] = OpParser(cls, self.spec)
-        return parser
-
-
-@lru_cache(maxsize=1)
-def _default_dialect() -> Dialect:
-    return Dialect(default_spec())
-
-
 class Parser(ValueParser):
     """Reads one source text. `diagnostics` holds what was wrong; `ParseError` ends the reading."""
 
     def __init__(self, source: Source, spec: Spec | None = None, *, allow_unregistered: bool = False):
         self.spec = spec or default_spec()
-        self.dialect = _default_dialect() if self.spec is default_spec() else Dialect(self.spec)
+        self.dialect = default_dialect() if self.spec is default_spec() else Dialect(self.spec)
         self.allow_unregistered = allow_unregistered
         self.type_aliases: dict[str, Attribute] = {}
         self.type_cache: dict[str, Attribute] = {}
@@ -164,7 +115,7 @@ class Parser(ValueParser):
             self.pending_locations.append((owner, self.token[1:], self.start))
             self.advance()
         else:
-            owner.location = self.location_instance()  # type: ignore[union-attr,assignment]
+            cast(Any, owner).location = self.location_instance()
         self.expect(")", " in location")
 
     def _resolve_locations(self) -> None:
@@ -350,7 +301,8 @@ class Parser(ValueParser):
             return found
         if name.partition(".")[0] == DIALECT:
             raise self.report(
-                f"unregistered operation '{name}' found in dialect ('{DIALECT}') that does not allow unknown operations",
+                f"unregistered operation '{name}' found in dialect ('{DIALECT}') that does not allow unknown "
+                "operations",
                 start,
             )
         if not self.allow_unregistered:
@@ -591,7 +543,7 @@ class Parser(ValueParser):
 
 @lru_cache(maxsize=256)
 def _segments(sizes: tuple[int, ...]) -> Attribute:
-    return DenseArrayBase.from_list(i32, sizes)  # type: ignore[arg-type,type-var]
+    return DenseArrayBase.from_list(i32, sizes)
 
 
 def _foreign_properties(

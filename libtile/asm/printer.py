@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes IR as text: the custom forms of the spec's ops, the generic form of any op, and what xDSL prints for others."""
+"""Writes IR as text: custom forms of the spec's ops, the generic form of any op, and what xDSL prints for others."""
 
 from __future__ import annotations
 
@@ -283,9 +283,9 @@ class Printer:
 
 
 def _has_predecessors(block: Block, region: Region) -> bool:
-    return region.first_block is not region.last_block and any(
-        block is successor for b in region.blocks for op in (b.last_op,) if op is not None for successor in op.successors
-    )
+    if region.first_block is region.last_block:
+        return False
+    return any(b.last_op is not None and block in b.last_op.successors for b in region.blocks)
 
 
 def _is_default(op: Operation, name: str, value: Attribute) -> bool:

@@ -147,8 +147,7 @@ class TypeParser(Cursor):
             return alias
         if not token.startswith(PREFIX):
             if "." not in token:
-                self.report(f"undefined symbol alias id '{token[1:]}'", self.start)
-                raise self._unwind()
+                raise self.report(f"undefined symbol alias id '{token[1:]}'", self.start)
             return self.foreign_type()
         mnemonic = token[len(PREFIX) :]
         parse = _MNEMONICS.get(mnemonic)
@@ -175,12 +174,8 @@ class TypeParser(Cursor):
         return verify_type(type_)
 
     def foreign_type(self) -> Attribute:
-        raise NotImplementedError  # overridden by the full parser
-
-    def _unwind(self) -> Exception:
-        from libtile.asm.cursor import ParseError
-
-        return ParseError()
+        """A type that xDSL's parser reads; the full parser has one."""
+        raise self.wrong_token("expected non-function type")
 
     # -- parts --------------------------------------------------------------------------------------------------
 
@@ -341,9 +336,8 @@ def _padding(p: TypeParser) -> str | None:
     p.expect("=")
     value = p.keyword()
     if value not in _PADDING:
-        p.fail(
-            f'invalid padding_value attribute specification. Got "{value}" but expect one of: {", ".join(_PADDING)}', start
-        )
+        allowed = ", ".join(_PADDING)
+        p.fail(f'invalid padding_value attribute specification. Got "{value}" but expect one of: {allowed}', start)
     p.expect(",")
     return value
 

@@ -180,7 +180,7 @@ class BridgeParser(XdslParser):
 def has_custom_form(op: Operation) -> bool:
     """Whether an op's class prints itself."""
     cls = type(op)
-    if isinstance(op, IRDLOperation) and cls.get_irdl_definition().assembly_format is not None:
+    if isinstance(op, IRDLOperation) and op.get_irdl_definition().assembly_format is not None:
         return True
     return cls.print is not Operation.print
 
@@ -215,8 +215,10 @@ class _BridgePrinter(XdslPrinter):
     def print_op(self, op: Operation) -> None:
         self.owner.operation(op)
 
-    def print_block_name(self, block: Block) -> None:
-        self.owner.write(self.owner.block_name(block))
+    def print_block_name(self, block: Block) -> str:
+        name = self.owner.block_name(block)
+        self.owner.write(name)
+        return name
 
 
 def print_custom(owner: Printer, op: Operation) -> None:

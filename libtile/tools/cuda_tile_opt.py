@@ -188,7 +188,7 @@ def _pass_items(ctx: click.Context) -> list[Any]:
 )  # fmt: skip
 @click.option("--mlir-print-op-generic", "generic", is_flag=True, help="Print the generic form of ops.")
 @click.option("--mlir-print-debuginfo", "debuginfo", is_flag=True, help="Print locations.")
-@click.option("--mlir-print-local-scope", "local_scope", is_flag=True, help="Print locations in place, without aliases.")
+@click.option("--mlir-print-local-scope", "local_scope", is_flag=True, help="Print locations without aliases.")
 @click.option("--no-implicit-module", is_flag=True, help="Do not put a builtin.module around the top-level ops.")
 @click.option(
     "--allow-unregistered-dialect", is_flag=True, help="Accept ops, types and attributes of unknown dialects."

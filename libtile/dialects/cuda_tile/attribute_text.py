@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The spelling of attributes: builtin ones, the dialect's, constants' elements, debug information and locations.
 
-`attribute_text` prints any attribute. A caller that has aliases passes `alias`, which gives an attribute's name or None.
+`attribute_text` prints any attribute. A caller with aliases passes `alias`, which gives an attribute's name or None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -48,9 +48,6 @@ from libtile.dialects.cuda_tile.attributes import (
 )
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, i1, type_text
 from libtile.dialects.cuda_tile.types import i64 as i64_type
-
-if TYPE_CHECKING:
-    pass
 
 Alias = Callable[[Attribute], str | None]
 
@@ -245,9 +242,14 @@ def file_line_col_of(filename: StringAttr, line: int, column: int) -> FileLineCo
     attr = object.__new__(FileLineColLoc)
     set_field = object.__setattr__
     set_field(attr, "filename", filename)
-    set_field(attr, "line", IntAttr(line))
-    set_field(attr, "column", IntAttr(column))
+    set_field(attr, "line", _int_attr(line))
+    set_field(attr, "column", _int_attr(column))
     return attr
+
+
+@lru_cache(maxsize=4096)
+def _int_attr(value: int) -> IntAttr:
+    return IntAttr(value)
 
 
 def source_of(location: DILocAttr) -> FileLineColLoc:
