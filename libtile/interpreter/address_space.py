@@ -91,7 +91,9 @@ class Memory:
             data = flat[group[0]]
             if end - start > data.size:
                 data = np.lib.stride_tricks.as_strided(data, (end - start,), (1,))
-            allocation = self.allocate(data, " / ".join(arrays[i][1] for i in sorted(group)))
+            writable = all(arrays[i][0].flags.writeable for i in group)
+            owner = " / ".join(arrays[i][1] for i in sorted(group))
+            allocation = self.allocate(data, owner, read_only=not writable)
             for i in group:
                 addresses[i] = allocation.base + starts[i] - start
         return addresses

@@ -270,7 +270,7 @@ class _Emitter:
         bounds = [self.condition(op.operand_group(n)[0], op) for n in ("lowerBound", "upperBound", "step")]
         body = op.regions[0].block
         frame, close = self.open_loop(op, list(body.args[1:]))
-        prepare = self.bind("h", loop_range(op, self.check))
+        prepare = self.bind("h", loop_range(op))
         convert = self.bind("h", element(op.operand_group("lowerBound")[0].type).dtype.type)
         counter = self.fresh("i")
         self.line(f"for {counter} in {prepare}({', '.join(bounds)}):", op)
@@ -406,39 +406,31 @@ _STRUCTURE: dict[str, Callable[[_Emitter, CudaTileOp], None]] = {
 }
 
 
-def loop_range(op: CudaTileOp, check: Check) -> Callable[[Any, Any, Any], range]:
-    """The values of a `for`'s induction variable: signed, or compared as unsigned with `unsignedCmp`."""
+def loop_range(op: CudaTileOp) -> Callable[[Any, Any, Any], Any]:
+    """The values of a `for`'s induction variable, as the numbers that a tile holds.
+
+    The range is the mathematical one: signed, or of unsigned numbers with `unsignedCmp`.
+    """
     elem = element(op.operand_group("lowerBound")[0].type)
     unsigned = bool(op.attribute_value("unsignedCmp"))
     modulus = 1 << elem.width
 
     def number(value: Any) -> int:
         whole = int(value)
-        if elem.width == 1 and not unsigned:
-            return -whole
-        return whole % modulus if unsigned else whole
+        if unsigned:
+            return whole % modulus
+        return -whole if elem.width == 1 else whole
 
-    def prepare(lower: Any, upper: Any, step: Any) -> range:
-        start, stop, stride = number(lower), number(upper), number(step)
+    def prepare(lower: Any, upper: Any, step: Any) -> Any:
+        stride = number(step)
         if stride <= 0:
             raise Fault(FaultKind.LOOP, f"the step must be positive, it is {stride}")
-        if check is not Check.OFF and start < stop:
-            last = start + (stop - start + stride - 1) // stride * stride
-            limit = modulus - 1 if unsigned else elem.largest
-            if last > limit and stride > 1 and last - stride > limit - stride:
-                raise Fault(FaultKind.OVERFLOW, f"the induction variable goes beyond {limit} of {elem.name}")
-        return range(start, stop, stride)
-
-    if not unsigned:
-        return prepare
-
-    def wrapped(lower: Any, upper: Any, step: Any) -> Any:
-        values = prepare(lower, upper, step)
-        if values and values[-1] > elem.largest:
+        values = range(number(lower), number(upper), stride)
+        if unsigned and values and values[-1] > elem.largest:
             return (v if v <= elem.largest else v - modulus for v in values)
         return values
 
-    return wrapped
+    return prepare
 
 
 def constant_of(op: CudaTileOp) -> Any:

@@ -64,6 +64,7 @@ class Launch:
         self.printed.append(text)
         if self.out is not None:
             self.out.write(text)
+            self.out.flush()
 
 
 class TileBlock:
