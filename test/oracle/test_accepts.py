@@ -13,6 +13,12 @@ import libtile
 from libtile.bytecode import MigrationError
 from oracle import require_tool, run_tileirdisasm
 
+# One kernel in five by default: every case starts processes.
+KERNELS = [
+    pytest.param(name, marks=[pytest.mark.slow] if index % 5 else [])
+    for index, name in enumerate(sorted(corpus.KERNELS))
+]
+
 
 @pytest.fixture(autouse=True)
 def _oracle() -> None:
@@ -20,7 +26,7 @@ def _oracle() -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", sorted(corpus.KERNELS))
+@pytest.mark.parametrize("name", KERNELS)
 def test_module_is_the_same_program_after_the_ir(name: str) -> None:
     kernel = corpus.KERNELS[name]
     for version in sorted({kernel.versions[0], kernel.versions[-1]}):
@@ -30,7 +36,7 @@ def test_module_is_the_same_program_after_the_ir(name: str) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", sorted(corpus.KERNELS))
+@pytest.mark.parametrize("name", KERNELS)
 def test_text_to_bytecode_to_text_is_stable(name: str) -> None:
     kernel = corpus.KERNELS[name]
     data = corpus.export(kernel, kernel.versions[-1])
@@ -46,7 +52,7 @@ def test_text_to_bytecode_to_text_is_stable(name: str) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", sorted(corpus.KERNELS))
+@pytest.mark.parametrize("name", KERNELS)
 def test_older_version_is_accepted_or_refused_by_name(name: str) -> None:
     kernel = corpus.KERNELS[name]
     module = libtile.read(corpus.export(kernel, kernel.versions[-1]))

@@ -3,35 +3,38 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 
 import pytest
 
 pytest.importorskip("cuda.tile", reason="the kernels are exported by cuTile Python (pip install cuda-tile)")
 
 from kernels import corpus
-from libtile.asm.disasm_names import disassembly
 
 from libtile import bytecode
+from libtile.asm.disasm_names import disassembly
 from libtile.dialects.cuda_tile.bridge import from_bytecode
 from oracle import require_tool, run_tileirdisasm
 
-ALL_VERSIONS = bool(os.environ.get("LIBTILE_SLOW_TESTS"))
 
-
-def versions(kernel: corpus.Kernel) -> list[str]:
-    """The kernel's first and newest version; all of them when LIBTILE_SLOW_TESTS is set."""
-    found = list(kernel.versions)
-    return found if ALL_VERSIONS else sorted({found[0], found[-1]})
+def check(name: str, versions: Iterable[str]) -> None:
+    require_tool("tileirdisasm")
+    kernel = corpus.KERNELS[name]
+    for version in versions:
+        data = corpus.export(kernel, version)
+        op = from_bytecode(bytecode.read(data))
+        for options, debuginfo in (((), False), (("-g",), True)):
+            assert disassembly(op, debuginfo=debuginfo) == run_tileirdisasm(data, *options), (version, options)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", sorted(corpus.KERNELS))
 def test_text_equals_the_original(name: str) -> None:
-    require_tool("tileirdisasm")
-    kernel = corpus.KERNELS[name]
-    for version in versions(kernel):
-        data = corpus.export(kernel, version)
-        op = from_bytecode(bytecode.read(data))
-        for options, debuginfo in (((), False), (("-g",), True)):
-            assert disassembly(op, debuginfo=debuginfo) == run_tileirdisasm(data, *options), (version, options)
+    check(name, corpus.KERNELS[name].versions[-1:])
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(corpus.KERNELS))
+def test_text_equals_the_original_in_every_version(name: str) -> None:
+    check(name, corpus.KERNELS[name].versions)
