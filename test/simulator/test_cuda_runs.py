@@ -21,9 +21,9 @@ MANY_CTAS = [case for case in CLEAN if np.prod(case.grid) > 1]
 BY_ENTRY = {case.entry: case for case in CASES}
 
 
-def check_run(case: Case, module: Any, **options: Any) -> Any:
+def check_run(case: Case, module: Any, variant: int = 0, **options: Any) -> Any:
     """Run one case with further options; its results must be the expected ones."""
-    launch = case.launch()
+    launch = case.launch(variant)
     result = run_ptx(
         module,
         case.entry,
@@ -50,6 +50,13 @@ def test_kernel_is_right_in_a_random_schedule(case: Case, corpus_module: Modules
 @pytest.mark.parametrize("case", CLEAN, ids=lambda case: case.entry)
 def test_kernel_is_right_in_more_random_schedules(case: Case, seed: int, corpus_module: Modules) -> None:
     check_run(case, corpus_module(case.source, case.archs[-1], "O0"), order=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", range(1, 9))
+@pytest.mark.parametrize("case", CLEAN, ids=lambda case: case.entry)
+def test_kernel_is_right_on_other_random_inputs(case: Case, variant: int, corpus_module: Modules) -> None:
+    check_run(case, corpus_module(case.source, case.archs[variant % len(case.archs)], "O3"), variant)
 
 
 @pytest.mark.parametrize("checks", ["basic", "off"])

@@ -140,9 +140,9 @@ class Case:
     dynamic_shared: int = 0
     archs: tuple[str, ...] = ("sm_80", "sm_90")
 
-    def launch(self) -> Launch:
-        """Fresh arguments; the same on every call."""
-        return self.build(np.random.default_rng(list(self.entry.encode())))
+    def launch(self, variant: int = 0) -> Launch:
+        """Fresh arguments: the same for every call with one variant, other random numbers for another."""
+        return self.build(np.random.default_rng([variant, *self.entry.encode()]))
 
 
 class Family:
