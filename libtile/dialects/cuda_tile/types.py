@@ -251,7 +251,7 @@ class TileViewType(CudaTileType):
     def _common_body(self, middle: str, tail: str) -> str:
         padding = f"padding_value = {self.padding_value}, " if self.padding_value is not None else ""
         tile = "x".join(map(str, self.tile_shape))
-        return f"tile=({tile}), {middle}{padding}{self.tensor_view.text()}{tail}"
+        return f"tile=({tile}), {middle}{padding}{type_text(self.tensor_view)}{tail}"
 
 
 def _dim_map_tail(dim_map: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, bit_width
 from libtile.dialects.cuda_tile.verify.arithmetic import IEEE_ROUNDING, element_type
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
+from libtile.spec import default_spec
 
 _E8M0 = NUMBER_TYPES["f8E8M0FNU"]
 
@@ -62,7 +63,11 @@ def float_to_float(op: CudaTileOp, report: Report) -> None:
     if op._operands[0].type == op.results[0].type:
         fail(op, "converting tiles must not be a no-op")
     source, target = NUMBER_NAMES[_source_element(op)], NUMBER_NAMES[element_type(op)]
-    allowed, problem = _conversion_rounding(source, target)
+    if report.version < default_spec().change("ROUNDED_CONVERSIONS") and target != "f8E8M0FNU":
+        allowed: tuple[str, ...] = ("nearest_even",)
+        problem = ". Only 'nearest_even' is supported"
+    else:
+        allowed, problem = _conversion_rounding(source, target)
     if op.attribute_value("rounding_mode") not in allowed:
         fail(op, f"invalid rounding mode specified{problem}")
 
@@ -91,10 +96,7 @@ def _widens(source: str, target: str) -> bool:
 
 
 def _conversion_rounding(source: str, target: str) -> tuple[tuple[str, ...], str]:
-    """The rounding modes of a float conversion, and what the diagnostic about another one adds.
-
-    The open dialect of 13.3 takes nearest_even only (and no other for f8E8M0FNU than now); 13.4 added the others.
-    """
+    """The rounding modes of a float conversion, and what the diagnostic about another one adds."""
     if target == "f8E8M0FNU":
         modes: tuple[str, ...] = ("zero", "positive_inf")
         return modes, " for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"
