@@ -28,6 +28,7 @@ from libtile.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
     TileViewType,
+    i1,
     type_text,
 )
 
@@ -392,6 +393,20 @@ def _print_make_view(p: Printer, op: CudaTileOp) -> None:
     p.attribute_dict(op, set())
     p.write(f" : {p.type(op.results[0].type)}")
 
+
+def _padding_without_mask(s: OpState) -> None:
+    """A load with padding and no mask prints as one with a mask: the element type tells them apart."""
+    types = s.types.get("mask")
+    if not types or s.operands.get("paddingValue") or not isinstance(types[0], TileType):
+        return
+    if types[0].element_type != i1:
+        s.operands["paddingValue"] = s.operands.pop("mask")
+        s.types["paddingValue"] = s.types.pop("mask")
+        s.offsets["paddingValue"] = s.offsets.pop("mask", s.start)
+
+
+ADJUSTMENTS: dict[str, Callable[[OpState], None]] = {"load_ptr_tko": _padding_without_mask}
+"""What has to be put right after an op was read by its declared format, because the format is ambiguous."""
 
 PARSERS: dict[str, ParseOp] = {
     "entry": partial(_parse_function, op="entry", hints=True),

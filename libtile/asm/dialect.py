@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from libtile.asm.format_parse import Step, compile_parser
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, op_classes
 from libtile.spec import Spec, default_spec
+
+if TYPE_CHECKING:
+    from libtile.asm.op_state import OpState
+    from libtile.asm.parser import Parser
 
 DIALECT = "cuda_tile"
 
@@ -19,7 +24,7 @@ class OpParser:
     __slots__ = ("cls", "name", "operands", "prefix", "read", "results", "segments", "spec")
 
     def __init__(self, cls: type[CudaTileOp], spec: Spec):
-        from libtile.asm.custom_ops import PARSERS
+        from libtile.asm.custom_ops import ADJUSTMENTS, PARSERS
 
         op = cls.spec
         self.cls = cls
@@ -34,6 +39,17 @@ class OpParser:
             self.read = PARSERS[op.name]
         elif op.format != "generic":
             self.read = compile_parser(op, spec)
+        adjust = ADJUSTMENTS.get(op.name)
+        if adjust is not None and self.read is not None:
+            self.read = _adjusted(self.read, adjust)
+
+
+def _adjusted(read: Step, adjust: Callable[[OpState], None]) -> Step:
+    def parse(parser: Parser, state: OpState) -> None:
+        read(parser, state)
+        adjust(state)
+
+    return parse
 
 
 class Dialect:
