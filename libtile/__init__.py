@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from libtile.api import Module, compile, migrate, parse, print_module, read, verify, write
     from libtile.diagnostics import Diagnostic, DiagnosticError
     from libtile.errors import LibtileError
-    from libtile.runtime import run
+    from libtile.runtime.run import run as run
 
 __version__ = "0.1.0"
 
