@@ -142,7 +142,32 @@ WANTED = {
         "cp.async.{ca,cg}.shared.global", "cp.async.ca.shared.global.L2::128B", "cp.async.commit_group",
         "cp.async.wait_group", "cp.async.wait_all",
     ],
+    "sm_90 and later": [
+        "mbarrier.{init,inval,arrive,test_wait}.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64",
+        "mbarrier.arrive.expect_tx.shared::cta.b64", "mbarrier.pending_count.b64",
+        "fence.mbarrier_init.release.cluster",
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64", "fence.proxy.async.shared::cta",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
+        "cp.async.bulk.global.shared::cta.bulk_group", "cp.async.bulk.{commit_group,wait_group}",
+        "barrier.cluster.{arrive,wait}.aligned", "barrier.cluster.arrive.release.aligned",
+        "barrier.cluster.wait.acquire.aligned", "mapa.shared::cluster.u32", "ld.shared::cluster.u32",
+        "red.relaxed.cluster.shared::cluster.add.u32", "griddepcontrol.{wait,launch_dependents}",
+        "{add.rn,sub.rz,mul.rp,fma.rn.ftz}.f32x2", "{ld,st}.global.v8.b32", "redux.sync.min.f32",
+        "mma.sync.aligned.kind::f8f6f4.*", "mma.sync.*kind::mxf8f6f4.block_scale*", "mma.sync.*kind::mxf4.block_scale*",
+    ],
 }  # fmt: skip
+
+#: Special registers, and directives beyond those of every file.
+REGISTERS = [
+    *expand("{tid,ntid,ctaid,nctaid,laneid,warpid,nwarpid,smid,nsmid,clock64,globaltimer}"),
+    *expand("lanemask_{eq,le,lt,ge,gt}"),
+    *expand("{dynamic,total}_smem_size"),
+    *expand("{clusterid,nclusterid,cluster_ctaid,cluster_nctaid,cluster_ctarank,cluster_nctarank,is_explicit_cluster}"),
+]
+DIRECTIVES = [
+    *expand(".{const,global,shared,local,param,reg,align,func,extern,weak,visible,entry,file,loc,section,pragma}"),
+    *expand(".{maxntid,minnctapersm,explicitcluster,reqnctapercluster,branchtargets,callprototype}"),
+]
 
 #: Instructions of the deliverable that no kernel of the corpus has, and the file in this directory that tests them.
 COVERED_BY_UNIT_TEST: dict[str, str] = {}
@@ -161,9 +186,16 @@ def opcodes(text: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def seen(corpus_ptx: Callable[[Source, str, str], Path]) -> set[str]:
+def texts(corpus_ptx: Callable[[Source, str, str], Path]) -> list[str]:
+    """The PTX of every build of the corpus."""
     builds = [(source, arch, level) for source in SOURCES for arch in source.archs for level in LEVELS]
-    return set().union(*(opcodes(corpus_ptx(*build).read_text()) for build in builds))
+    return [corpus_ptx(*build).read_text() for build in builds]
+
+
+@pytest.fixture(scope="module")
+def seen(texts: list[str]) -> set[str]:
+    """The opcodes of every build of the corpus."""
+    return set().union(*map(opcodes, texts))
 
 
 def occurs(name: str, seen: set[str]) -> bool:
@@ -177,6 +209,12 @@ def occurs(name: str, seen: set[str]) -> bool:
 def test_every_wanted_instruction_occurs_in_the_corpus_or_has_a_unit_test(group: str, seen: set[str]) -> None:
     names = [name for pattern in WANTED[group] for name in expand(pattern)]
     assert [name for name in names if not occurs(name, seen) and name not in COVERED_BY_UNIT_TEST] == []
+
+
+def test_special_registers_and_directives_occur_in_the_corpus(texts: list[str]) -> None:
+    words = set().union(*(re.findall(r"[%.][a-z]\w*", text) for text in texts))
+    assert [name for name in REGISTERS if f"%{name}" not in words] == []
+    assert [name for name in DIRECTIVES if name not in words] == []
 
 
 def test_instructions_left_to_unit_tests_are_in_the_files_that_are_named(seen: set[str]) -> None:

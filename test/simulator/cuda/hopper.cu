@@ -167,3 +167,42 @@ extern "C" __global__ void dependent_launch(u32 *out) {
     out[threadIdx.x] = threadIdx.x;
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
+
+// Where a CTA is in its cluster and its cluster in the grid.
+extern "C" __global__ void __cluster_dims__(2, 2, 1) cluster_registers(u32 *out) {
+    u32 v;
+    int slot = 0, cta = blockIdx.y * gridDim.x + blockIdx.x;
+#define CLUSTER(name)                                  \
+    asm volatile("mov.u32 %0, %%" name ";" : "=r"(v)); \
+    if (threadIdx.x == 0) out[cta * 13 + slot] = v;    \
+    ++slot;
+    CLUSTER("clusterid.x")
+    CLUSTER("clusterid.y")
+    CLUSTER("nclusterid.x")
+    CLUSTER("nclusterid.y")
+    CLUSTER("cluster_ctaid.x")
+    CLUSTER("cluster_ctaid.y")
+    CLUSTER("cluster_ctaid.z")
+    CLUSTER("cluster_nctaid.x")
+    CLUSTER("cluster_nctaid.y")
+    CLUSTER("cluster_nctaid.z")
+    CLUSTER("cluster_ctarank")
+    CLUSTER("cluster_nctarank")
+    asm volatile("{ .reg .pred p;\n\t mov.pred p, %%is_explicit_cluster;\n\t selp.u32 %0, 1, 0, p; }" : "=r"(v));
+    if (threadIdx.x == 0) out[cta * 13 + slot] = v;
+}
+
+// Each CTA adds into the shared memory of the first of its cluster.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_reduction(u32 *out, const u32 *in) {
+    __shared__ u32 total[32];
+    const int i = threadIdx.x;
+    total[i] = 0;
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    u32 first;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(first) : "r"(shared_address(&total[i])));
+    asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], %1;" ::"r"(first), "r"(in[blockIdx.x * 32 + i]) : "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    u32 rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    if (rank == 0) out[blockIdx.x / 4 * 32 + i] = total[i];
+}

@@ -70,3 +70,17 @@ def cluster_exchange(rng: np.random.Generator) -> Launch:
 @HOPPER.add()
 def dependent_launch(rng: np.random.Generator) -> Launch:
     return Launch([np.zeros(32, np.uint32)], {0: np.arange(32, dtype=np.uint32)})
+
+
+@HOPPER.add(block=32, grid=(4, 2), cluster=(2, 2))
+def cluster_registers(rng: np.random.Generator) -> Launch:
+    rows = [
+        [x // 2, y // 2, 2, 1, x % 2, y % 2, 0, 2, 2, 1, y % 2 * 2 + x % 2, 4, 1] for y in range(2) for x in range(4)
+    ]
+    return Launch([np.zeros(8 * 13, np.uint32)], {0: np.array(rows, np.uint32)})
+
+
+@HOPPER.add(block=32, grid=8, cluster=4)
+def cluster_reduction(rng: np.random.Generator) -> Launch:
+    source = bits(rng, (2, 4, 32), np.uint32)
+    return Launch([np.zeros((2, 32), np.uint32), source], {0: source.sum(axis=1, dtype=np.uint32)})
