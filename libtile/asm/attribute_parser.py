@@ -243,6 +243,7 @@ class AttributeParser(TypeParser):
         if not token.startswith(PREFIX):
             alias = self.attribute_aliases.get(token[1:])
             if alias is not None:
+                self.count_alias(token[1:])
                 self.advance()
                 return alias
             if "." not in token:

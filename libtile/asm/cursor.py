@@ -10,10 +10,8 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from libtile.asm.lexer import Source, error_message, next_token, unquote
+from libtile.asm.recursion import MAX_NESTING
 from libtile.diagnostics import Diagnostic, Severity
-
-MAX_NESTING = 128
-"""How deep regions, attributes and types may nest in one another; deeper text gives a diagnostic."""
 
 
 class ParseError(Exception):

@@ -22,13 +22,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.asm.attribute_kinds import default_attribute, normalized
-from libtile.asm.cursor import MAX_NESTING, ParseError
+from libtile.asm.cursor import ParseError
 from libtile.asm.dialect import DIALECT, Dialect, OpParser, default_dialect
 from libtile.asm.lexer import Source, unquote
 from libtile.asm.op_state import Argument, OpState, Use
+from libtile.asm.recursion import room_for_nesting
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
 from libtile.diagnostics import DiagnosticError
-from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of, generic_type_text
+from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i32
 from libtile.spec import OpSpec, Spec, default_spec
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
     from xdsl.context import Context
 
     from libtile.asm.xdsl_bridge import BridgeParser
+
+MAX_ALIAS_SIZE = 1 << 20
+"""The most aliases that an alias may stand for when all are written out."""
+
+MAX_ALIAS_DEPTH = 256
+"""How deep definitions of aliases may build on one another."""
+
 
 class Parser(ValueParser):
     """Reads one source text. `diagnostics` holds what was wrong; `ParseError` ends the reading."""
@@ -48,6 +56,7 @@ class Parser(ValueParser):
         self.type_aliases: dict[str, Attribute] = {}
         self.type_cache: dict[str, Attribute] = {}
         self.attribute_aliases: dict[str, Attribute] = {}
+        self.alias_sizes = {}
         self.pending_locations = []
         self.default_dialects = ["builtin"]
         self.filename = StringAttr(source.filename)
@@ -87,7 +96,7 @@ class Parser(ValueParser):
             raise self.report("attribute names with a '.' are reserved for dialect-defined names", self.start)
         self.advance()
         self.expect("=", " in attribute alias definition")
-        self.attribute_aliases[name] = self.attribute()
+        self.attribute_aliases[name] = self._measured(name, self.attribute)
 
     def _type_alias(self) -> None:
         name = self.token[1:]
@@ -97,7 +106,18 @@ class Parser(ValueParser):
             raise self.report("type names with a '.' are reserved for dialect-defined names", self.start)
         self.advance()
         self.expect("=", " in type alias definition")
-        self.type_aliases[name] = self.type()
+        self.type_aliases[name] = self._measured("!" + name, self.type)
+
+    def _measured(self, name: str, read: Callable[[], Attribute]) -> Attribute:
+        """The value of an alias. How large it is with all aliases in it written out, and how deep, is bounded."""
+        start = self.start
+        self.alias_use = (0, 0)
+        value = read()
+        size, depth = self.alias_use[0] + 1, self.alias_use[1] + 1
+        if size > MAX_ALIAS_SIZE or depth > MAX_ALIAS_DEPTH:
+            raise self.report("alias stands for too large a value", start)
+        self.alias_sizes[name] = (size, depth)
+        return value
 
     # -- locations ----------------------------------------------------------------------------------------------
 
@@ -282,7 +302,6 @@ class Parser(ValueParser):
             raise self.report("null character not allowed in operation name", start)
         self.advance()
         outer_prefix, self.op_prefix = self.op_prefix, ""
-        self.nest()
         dialect, _, mnemonic = name.partition(".")
         parser = self.dialect.find(mnemonic) if dialect == DIALECT else None
         if parser is not None:
@@ -290,7 +309,6 @@ class Parser(ValueParser):
         else:
             cls = self._foreign_class(name, start)
         op = self._generic_rest(cls, parser, start)
-        self.depth -= 1
         self.op_prefix = outer_prefix
         self.trailing_location(op)
         return op
@@ -579,6 +597,13 @@ def parse(
     text must hold a single top-level op, which is the result. `first_line` is the number of the text's first line.
     The result is not verified. Raises DiagnosticError with every diagnostic when the text is malformed.
     """
+    with room_for_nesting():
+        return _parse(text, filename, implicit_module, allow_unregistered, spec, first_line)
+
+
+def _parse(
+    text: str, filename: str, implicit_module: bool, allow_unregistered: bool, spec: Spec | None, first_line: int
+) -> Operation:
     parser = Parser(Source(text, filename, first_line), spec, allow_unregistered=allow_unregistered)
     try:
         ops = parser.top_level()
@@ -595,5 +620,5 @@ def parse(
     return ops[0]
 
 
-__all__ = ["MAX_NESTING", "Dialect", "Parser", "generic_type_text", "parse"]
+__all__ = ["Parser", "parse"]
 

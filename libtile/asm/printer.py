@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from libtile.asm.aliases import Aliases
 from libtile.asm.attribute_kinds import default_attribute
 from libtile.asm.names import Names, Suggest
+from libtile.asm.recursion import room_for_nesting
 from libtile.dialects.cuda_tile.attribute_text import (
     Alias,
     TypeElision,
@@ -408,11 +409,12 @@ def print_op(
     `generic` writes every op in the generic form; `debuginfo` writes locations, by aliases unless `local_scope` is set.
     `names` suggests names for results in place of the dialect's own suggestions; `printed_names` replaces mnemonics.
     """
-    return Printer(
-        op,
-        generic=generic,
-        debuginfo=debuginfo,
-        local_scope=local_scope,
-        names=names,
-        printed_names=printed_names,
-    ).text()
+    with room_for_nesting():
+        return Printer(
+            op,
+            generic=generic,
+            debuginfo=debuginfo,
+            local_scope=local_scope,
+            names=names,
+            printed_names=printed_names,
+        ).text()

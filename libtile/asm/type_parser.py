@@ -57,6 +57,8 @@ class TypeParser(Cursor):
 
     type_aliases: dict[str, Attribute]
     type_cache: dict[str, Attribute]
+    alias_sizes: dict[str, tuple[int, int]]
+    alias_use = (0, 0)
 
     def type(self) -> Attribute:
         """A type; inside of a custom form the dialect's types need no prefix."""
@@ -139,10 +141,16 @@ class TypeParser(Cursor):
             return self.foreign_type()
         return None
 
+    def count_alias(self, name: str) -> None:
+        """Add a use of an alias to what is being defined."""
+        size, depth = self.alias_sizes.get(name, (1, 1))
+        self.alias_use = (self.alias_use[0] + size, max(self.alias_use[1], depth))
+
     def _prefixed_type(self) -> Attribute:
         token = self.token
         alias = self.type_aliases.get(token[1:])
         if alias is not None:
+            self.count_alias(token)
             self.advance()
             return alias
         if not token.startswith(PREFIX):
