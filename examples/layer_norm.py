@@ -57,8 +57,8 @@ PARAMETERS = (
 
 
 def problem(rng: np.random.Generator) -> tuple[tuple[int, int, int], list]:
-    """The grid and the arguments of one launch: 10 rows of 700."""
-    rows, columns = 10, 700
+    """The grid and the arguments of one launch: 12 rows of 700."""
+    rows, columns = 12, 700
     x = (3 + 2 * rng.standard_normal((rows, columns))).astype(np.float32)
     weight, bias = rng.standard_normal((2, columns), dtype=np.float32)
     outputs = [np.zeros_like(x), np.zeros(rows, np.float32), np.zeros(rows, np.float32)]
