@@ -35,11 +35,11 @@ from libtile.dialects.cuda_tile.attributes import (
     OptimizationHintsAttr,
 )
 from libtile.dialects.cuda_tile.locations import call_site_loc
-from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, build
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, build, op_classes
 from libtile.dialects.cuda_tile.types import PartitionViewType, i32
 from libtile.dialects.cuda_tile.verify import verify
 from libtile.dialects.cuda_tile.verify.dominance import Dominators
-from libtile.spec import Version
+from libtile.spec import Version, load
 
 I32 = tile("i32")
 
@@ -389,3 +389,48 @@ def test_an_invalid_type_is_reported_where_it_first_appears() -> None:
     broken = PartitionViewType((3,), i32, (0,))  # type: ignore[arg-type]
     found = errors(module(entry(lambda b: None, [broken])))
     assert len(found) == 1 and found[0].startswith("expected 'tensor_view' type, but got ")
+
+
+# -- an op that only the spec knows -----------------------------------------------------------------------------------
+
+OVERLAY = """
+[constraint.half_tile]
+elements = ["f16"]
+
+[op.blend]
+opcode = 0x2fff
+since = "13.5"
+group = "Core"
+operands = ["a: half_tile", "b: half_tile"]
+attributes = ["count: i64", "mode: RoundingMode = zero"]
+results = ["result: half_tile"]
+traits = ["pure", "same_type(a, b, result)"]
+format = "$a `,` $b attr-dict `:` type($result)"
+"""
+
+
+@pytest.mark.parametrize(
+    ("types", "attributes", "expected"),
+    [
+        ((tile("f16", 4), tile("f16", 4)), {"count": 1}, []),
+        ((tile("f16", 4), tile("f16", 4)), {}, ["requires attribute 'count'"]),
+        (
+            (tile("f16", 4), tile("f32", 4)),
+            {"count": 1},
+            ["operand #1 must be tile of f16 values, but got '!cuda_tile.tile<4xf32>'"],
+        ),
+        (
+            (tile("f16", 4), tile("f16", 2)),
+            {"count": 1},
+            ["failed to verify that all of {a, b, result} have same type"],
+        ),
+    ],
+)
+def test_an_op_that_only_the_spec_knows_is_checked(types: Any, attributes: Any, expected: list[str]) -> None:
+    classes = op_classes(load([OVERLAY]))
+
+    def fill(b: Body) -> None:
+        a, c = (b.constant(t) for t in types)
+        b.block.add_op(build("blend", {"a": a, "b": c}, [types[0]], attributes, classes=classes))
+
+    assert errors(kernel(fill)) == [f"'cuda_tile.blend' op {message}" for message in expected]

@@ -51,6 +51,8 @@ class CudaTileOp(Operation):
     """
 
     spec: ClassVar[OpSpec]
+    dialect: ClassVar[Spec]
+    """The declarations that `spec` is one of: where its constraints and enums are looked up."""
     traits: ClassVar[OpTraits] = OpTraits(lambda: ())
 
     def segment_sizes(self) -> tuple[int, ...]:
@@ -212,9 +214,14 @@ def _traits(spec: OpSpec) -> tuple[OpTrait, ...]:
     return tuple(traits)
 
 
-def op_class(spec: OpSpec) -> type[CudaTileOp]:
-    """Make the class of a declared op."""
-    members: dict[str, Any] = {"name": "cuda_tile." + spec.name, "spec": spec, "__doc__": spec.doc or spec.summary}
+def op_class(spec: OpSpec, dialect: Spec) -> type[CudaTileOp]:
+    """Make the class of an op that `dialect` declares."""
+    members: dict[str, Any] = {
+        "name": "cuda_tile." + spec.name,
+        "spec": spec,
+        "dialect": dialect,
+        "__doc__": spec.doc or spec.summary,
+    }
     for operand in spec.operands:
         members[_accessor_name(operand.name)] = _operand_property(operand)
     for result in spec.results:
@@ -230,7 +237,7 @@ def op_class(spec: OpSpec) -> type[CudaTileOp]:
 
 def op_classes(spec: Spec) -> dict[str, type[CudaTileOp]]:
     """The classes of all ops of a spec, by mnemonic."""
-    return {name: op_class(op) for name, op in spec.ops.items()}
+    return {name: op_class(op, spec) for name, op in spec.ops.items()}
 
 
 OPS: dict[str, type[CudaTileOp]] = op_classes(default_spec())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks that follow from an op's declaration in the spec: sizes, attributes, operands, results, traits, regions.
 
-`checks_of(op_class)` compiles them once per class, in MLIR's order: structural traits, then members, then the traits
+`checks_of(class)` compiles them once per class, in MLIR's order: structural traits, then members, then the traits
 that relate types, region sizes, and the remaining traits. Adding an op to the spec needs no code here.
 """
 
@@ -24,7 +24,7 @@ from libtile.dialects.cuda_tile.types import (
 from libtile.dialects.cuda_tile.verify.attribute_kinds import attribute_kind
 from libtile.dialects.cuda_tile.verify.report import fail, quoted
 from libtile.dialects.cuda_tile.verify.traits import NATIVE_TRAITS, STRUCTURAL_TRAITS, TYPE_TRAITS
-from libtile.spec import OpSpec, Spec, default_spec
+from libtile.spec import OpSpec, Spec
 from libtile.spec.model import ConstraintSpec, ValueSpec
 
 Check = Callable[[CudaTileOp], None]
@@ -40,14 +40,14 @@ class DeclaredChecks:
     uses_symbols: bool
 
 
-_CACHE: dict[OpSpec, DeclaredChecks] = {}
+_CACHE: dict[type[CudaTileOp], DeclaredChecks] = {}
 
 
-def checks_of(spec: OpSpec, dialect: Spec | None = None) -> DeclaredChecks:
-    """The checks of a declared op. `dialect` is the spec that its kinds and constraints are looked up in."""
-    checks = _CACHE.get(spec)
+def checks_of(op: type[CudaTileOp]) -> DeclaredChecks:
+    """The checks of a class of ops."""
+    checks = _CACHE.get(op)
     if checks is None:
-        checks = _CACHE[spec] = _compile(spec, dialect or default_spec())
+        checks = _CACHE[op] = _compile(op.spec, op.dialect)
     return checks
 
 

@@ -183,7 +183,7 @@ class _Walk:
             _check_foreign(op)
             return
         spec = op.spec
-        checks = checks_of(spec)
+        checks = checks_of(type(op))
         for check in checks.entrance:
             check(op)
         rule = RULES.get(spec.name)
@@ -195,7 +195,7 @@ class _Walk:
     def _check_regions_of(self, op: Operation) -> None:
         if not isinstance(op, CudaTileOp):
             return
-        for check in checks_of(op.spec).exit:
+        for check in checks_of(type(op)).exit:
             check(op)
         rule = REGION_RULES.get(op.spec.name)
         if rule is not None:
