@@ -11,6 +11,7 @@ Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `e
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import tempfile
@@ -119,7 +120,7 @@ def _spelled(name: str) -> str:
 
 def run(command: click.Command, argv: Sequence[str] | None = None) -> NoReturn:
     """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks."""
-    # Programs that read our output may end early: that is not an error worth a message.
+    gc.disable()  # the process ends before what cycles hold could matter
     sys.exit(call(command, argv))
 
 

@@ -7,7 +7,9 @@ the file's layout (table order, unused entries) and its version; the writer then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -78,6 +80,18 @@ def _classes(spec: Spec) -> Mapping[str, type[CudaTileOp]]:
     return _other_classes[-1][1]
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Building IR makes many objects and no garbage: the collector would walk all of them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 # -- bytecode to IR ---------------------------------------------------------------------------------------------------
 
 
@@ -87,7 +101,8 @@ def from_bytecode(module: bc.Module) -> CudaTileOp:
     Raises BytecodeError when a function does not decode, or when something in it has no form in the dialect. The
     result is not verified.
     """
-    return _FromBytecode(module).run()
+    with _collector_paused():
+        return _FromBytecode(module).run()
 
 
 class _FromBytecode:
@@ -263,7 +278,8 @@ def to_bytecode(op: Operation, spec: Spec | None = None) -> bc.Module:
     and globals in the module's body, impure ops in a reduction or scan, other types, attributes and locations.
     Discardable attributes are dropped, as the reference writer does.
     """
-    return _ToBytecode(spec or default_spec()).run(_checked_module(op))
+    with _collector_paused():
+        return _ToBytecode(spec or default_spec()).run(_checked_module(op))
 
 
 def _checked_module(op: Operation) -> CudaTileOp:
@@ -285,7 +301,8 @@ def write_bytecode(
     """
     spec = spec or default_spec()
     conversion = _ToBytecode(spec)
-    module = conversion.run(_checked_module(op))
+    with _collector_paused():
+        module = conversion.run(_checked_module(op))
     candidates = [version] if version is not None else _versions_from_compatible(spec)
     while True:
         try:
