@@ -254,9 +254,24 @@ class Emitter:
         self.uniform = not _reads_vectors(ins)
         if self.program.trace:
             self.emit(f"M.trace_instruction({self.use(ins, f'i{id(ins)}')}, g, {self.mask()})")
-        emit(self, ins)
+        self._checked(lambda: emit(self, ins))
         self.uniform = False
         self.guard = None
+
+    def _checked(self, emit: Callable[[], Any]) -> Any:
+        """Run a generator; what it cannot take apart is an instruction that is not well formed."""
+        try:
+            return emit()
+        except IndexError as error:
+            raise self._malformed("the instruction needs more operands") from error
+        except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
+            raise self._malformed("modifiers and operands do not make an instruction") from error
+
+    def _malformed(self, message: str) -> PtxError:
+        try:
+            self.fail(message)
+        except PtxError as error:
+            return error
 
     def _guard(self, ins: Instruction) -> str | None:
         if ins.guard is None:
@@ -284,7 +299,7 @@ class Emitter:
         else:
             emit = TERMINATORS.get(ins.opcode)
             if emit is not None:
-                self.result = emit(self, ins)
+                self.result = self._checked(lambda: emit(self, ins))
 
     def _call_values(self, ins: Instruction) -> str:
         site = self.program.call_site(self, ins)

@@ -217,7 +217,9 @@ def add64(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     s = a + b
     if mode == "rn":
         return s
-    return _zero_sum(_adjust(s, np.where(np.isfinite(s), two_sum(a, b)[1], 0.0), mode), a, b, mode)
+    # A sum that overflowed is too large; one with an infinite operand is exact.
+    over = np.where(np.isinf(s) & np.isfinite(a) & np.isfinite(b), -np.sign(s), 0.0)
+    return _zero_sum(_adjust(s, np.where(np.isfinite(s), two_sum(a, b)[1], over), mode), a, b, mode)
 
 
 def mul64(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:

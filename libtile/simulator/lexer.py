@@ -29,6 +29,7 @@ _TOKEN = re.compile(
   | (?P<id>[a-zA-Z][a-zA-Z0-9_$]*|[_$%][a-zA-Z0-9_$]+)
   | (?P<dir>\.[a-zA-Z0-9_][a-zA-Z0-9_$]*(?:::[a-zA-Z0-9_]+)*)
   | (?P<str>"(?:[^"\\\n]|\\.)*")
+  | (?P<open>/\*)
   | (?P<punct><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%<>=~&^?_\#])
     """,
     re.VERBOSE | re.DOTALL,
@@ -60,9 +61,9 @@ def tokenize(text: str, filename: str = "<ptx>") -> tuple[list[Token], LineMap]:
     append = tokens.append
     while pos < end:
         m = match(text, pos)
-        if m is None:
+        if m is None or m.lastgroup == "open":
             line, column = lines.position(pos)
-            what = "unterminated comment" if text.startswith("/*", pos) else f"unexpected character {text[pos]!r}"
+            what = "unterminated comment" if m is not None else f"unexpected character {text[pos]!r}"
             raise PtxError(what, line, column, lines.line_text(line), filename)
         kind = m.lastgroup
         body = m.group()

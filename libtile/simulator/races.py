@@ -82,13 +82,16 @@ class RaceDetector:
         self._against_writes(info, word, mask, thread, warp, "write", same)
         self._against_reads(info, word, thread, warp, same)
         own = self.own[warp]
-        self._within_instruction(info, off, size, threads, values)
+        shared_by_many = self._within_instruction(info, off, size, threads, values)
         self.write_warp[word] = warp
         self.write_clock[word] = self.clock[warp, own]
         self.write_lane[word] = thread & 31
         self.write_sync[word] = self.sync_count[warp]
         self.write_mask[word] = mask
         self.write_line[word] = info.instruction.line
+        if shared_by_many is not None:
+            # Several lanes wrote the same value: whoever of the warp reads it gets that.
+            self.write_lane[self._expand(shared_by_many, size, shared_by_many)[0]] = -1
 
     def _same_value(self, info: Any, off: np.ndarray, values: np.ndarray, size: int) -> np.ndarray | None:
         """[accesses] bool: the bytes in memory already are those that are written."""
@@ -120,8 +123,9 @@ class RaceDetector:
         clash = known & ((self.write_mask[word] & mask) != 0)
         other = writer != warp
         ordered = self.write_clock[word] <= self.clock[warp, self.own[writer]]
-        inside = ~other & (self.write_lane[word] != (thread & 31)) & (self.write_sync[word] == self.sync_count[warp])
-        bad = clash & ((other & ~ordered) | (inside & (self.write_line[word] != info.instruction.line)))
+        lane = self.write_lane[word]
+        inside = ~other & (lane >= 0) & (lane != (thread & 31)) & (self.write_sync[word] == self.sync_count[warp])
+        bad = clash & ((other & ~ordered) | inside)
         if same is not None:
             bad &= ~same
         if bad.any():
@@ -158,13 +162,16 @@ class RaceDetector:
 
     def _within_instruction(
         self, info: Any, off: np.ndarray, size: int, threads: np.ndarray, values: np.ndarray
-    ) -> None:
-        """Two threads that write different values to one place with one instruction."""
+    ) -> np.ndarray | None:
+        """Faults when two threads write different values to one place with one instruction.
+
+        Returns the offsets that several threads write with the same value, or None.
+        """
         order = np.argsort(off, kind="stable")
         sorted_off = off[order]
         equal = sorted_off[1:] == sorted_off[:-1]
         if not equal.any():
-            return
+            return None
         flat = np.ascontiguousarray(np.atleast_2d(values)[:, order])
         raw = flat.view(f"u{flat.dtype.itemsize}")
         differs = (raw[:, 1:] != raw[:, :-1]).any(axis=0) & equal
@@ -179,6 +186,7 @@ class RaceDetector:
                 info.instruction,
                 threads[[second]],
             )
+        return sorted_off[1:][equal]
 
     def _name(self, thread: int) -> str:
         return str(int(thread) % self.M.cta_stride)
