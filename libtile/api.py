@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from libtile.collector import collector_paused
 from libtile.errors import LibtileError
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def parse(text: str, filename: str = "-") -> Module:
     """
     from libtile import asm
 
-    return Module(_unwrapped(asm.parse(text, filename)))
+    with collector_paused():
+        return Module(_unwrapped(asm.parse(text, filename)))
 
 
 def _unwrapped(op: Operation) -> Operation:

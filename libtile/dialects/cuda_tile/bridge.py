@@ -7,9 +7,7 @@ the file's layout (table order, unused entries) and its version; the writer then
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from libtile import bytecode
 from libtile.bytecode import model as bc
 from libtile.bytecode.errors import InvalidError, MigrationError
+from libtile.collector import collector_paused
 from libtile.diagnostics import Diagnostic, DiagnosticError, error, remark
 from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile import types
@@ -80,18 +79,6 @@ def _classes(spec: Spec) -> Mapping[str, type[CudaTileOp]]:
     return _other_classes[-1][1]
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Building IR makes many objects and no garbage: the collector would walk all of them again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 # -- bytecode to IR ---------------------------------------------------------------------------------------------------
 
 
@@ -101,7 +88,7 @@ def from_bytecode(module: bc.Module) -> CudaTileOp:
     Raises BytecodeError when a function does not decode, or when something in it has no form in the dialect. The
     result is not verified.
     """
-    with _collector_paused():
+    with collector_paused():
         return _FromBytecode(module).run()
 
 
@@ -278,7 +265,7 @@ def to_bytecode(op: Operation, spec: Spec | None = None) -> bc.Module:
     and globals in the module's body, impure ops in a reduction or scan, other types, attributes and locations.
     Discardable attributes are dropped, as the reference writer does.
     """
-    with _collector_paused():
+    with collector_paused():
         return _ToBytecode(spec or default_spec()).run(_checked_module(op))
 
 
@@ -301,19 +288,23 @@ def write_bytecode(
     """
     spec = spec or default_spec()
     conversion = _ToBytecode(spec)
-    with _collector_paused():
-        module = conversion.run(_checked_module(op))
     candidates = [version] if version is not None else _versions_from_compatible(spec)
-    while True:
-        try:
-            return bytecode.write(module, candidates.pop(0), allow_testing=allow_testing)
-        except MigrationError as error:
-            if candidates:
-                continue
-            source = conversion.sources.get(error.record)
-            if error.location is None and source is not None and (place := source_location(source.location)):
-                error.location = str(place)
-            raise
+    with collector_paused():
+        module = conversion.run(_checked_module(op))
+        while True:
+            try:
+                return bytecode.write(module, candidates.pop(0), allow_testing=allow_testing)
+            except MigrationError as error:
+                if not candidates:
+                    _place(error, conversion.sources)
+                    raise
+
+
+def _place(error: MigrationError, sources: Mapping[Any, Operation]) -> None:
+    """Give the error the source position of its op, where debug information has not given it one."""
+    source = sources.get(error.record)
+    if error.location is None and source is not None and (place := source_location(source.location)):
+        error.location = str(place)
 
 
 def _versions_from_compatible(spec: Spec) -> list[Version | str]:
