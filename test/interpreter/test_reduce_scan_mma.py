@@ -40,8 +40,8 @@ def over_rows(op: str, rows: int, columns: int, dim: int, elem: str, combine: st
 @pytest.mark.parametrize("check", ["basic", "full"])
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("combine, identity, function", [
-    ("addi %a, %b", "0", np.add), ("maxi %a, %b signed", "-2147483648", np.maximum), ("xori %a, %b", "0", np.bitwise_xor),
-    ("muli %a, %b", "1", np.multiply),
+    ("addi %a, %b", "0", np.add), ("maxi %a, %b signed", "-2147483648", np.maximum),
+    ("xori %a, %b", "0", np.bitwise_xor), ("muli %a, %b", "1", np.multiply),
 ])  # fmt: skip
 def test_integer_reduction_combines_all_elements(combine, identity, function, dim, check):
     data = np.random.default_rng(0).integers(-100, 100, (8, 16)).astype(np.int32)

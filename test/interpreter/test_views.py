@@ -31,7 +31,8 @@ def load_text(view: str, tile, elem: str, indices, tensor_type: str, name: str =
         constants,
         f"%tv = make_tensor_view %x, shape = [{shape}], strides = [{strides}] : {tensor_type}",
         f"%view = make_{kind} %tv : {view}",
-        f"%{name}, %t = load_view_tko weak %view[{index_text}]{extra} : {view}, tile<i32> -> tile<{dims}x{elem}>, token",
+        f"%{name}, %t = load_view_tko weak %view[{index_text}]{extra} : {view}, tile<i32> "
+        f"-> tile<{dims}x{elem}>, token",
         f"%flat = reshape %{name} : tile<{dims}x{elem}> -> tile<{count}x{elem}>",
         pointers("out", count, elem, "q"),
         f"store_ptr_tko weak %q, %flat : tile<{count}xptr<{elem}>>, tile<{count}x{elem}> -> token",
@@ -109,7 +110,9 @@ GATHER = """
 %tv = make_tensor_view %x, shape = [8, 16], strides = [16, 1] : tensor_view<8x16xf32, strides=[16,1]>
 %view = make_gather_scatter_view %tv : VIEW
 """
-GATHER_VIEW = "gather_scatter_view<tile=(4x4), padding_value = zero, tensor_view<8x16xf32, strides=[16,1]>, sparse_dim=0>"
+GATHER_VIEW = (
+    "gather_scatter_view<tile=(4x4), padding_value = zero, tensor_view<8x16xf32, strides=[16,1]>, sparse_dim=0>"
+)
 
 
 @pytest.mark.parametrize("check", ["basic", "full"])
