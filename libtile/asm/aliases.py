@@ -56,9 +56,14 @@ def _children(attr: Attribute) -> Iterator[Attribute]:
 
 
 class Aliases:
-    """The aliases of all that is printed below an op. Call it with an attribute to get its alias or None."""
+    """The aliases of all that is printed below an op. Call it with an attribute to get its alias or None.
 
-    def __init__(self, op: Operation, arguments_printed: Any):
+    `arguments_printed(op)` tells whether an op's entry block is printed with its arguments; `hidden_terminator(region)`
+    is the terminator that the printed text implies, or None.
+    """
+
+    def __init__(self, op: Operation, arguments_printed: Any, hidden_terminator: Any = None):
+        self._hidden_terminator = hidden_terminator or (lambda region: None)
         self._entries: dict[Attribute, _Entry] = {}
         self._arguments_printed = arguments_printed
         self._collect(op)
@@ -90,6 +95,8 @@ class Aliases:
                         for argument in block.args:
                             self._visit(argument.location, False)
                     inner.extend(block.ops)
+                if inner and inner[-1] is self._hidden_terminator(region):
+                    inner.pop()
             stack.extend(reversed(inner))
 
     def _visit(self, attr: Attribute, deferred: bool) -> int:

@@ -17,7 +17,7 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES, type_text
 from libtile.spec import OpSpec
 
 if TYPE_CHECKING:
-    from xdsl.ir import Region
+    from xdsl.ir import Operation, Region
 
     from libtile.asm.format_print import Groups
     from libtile.asm.parser import Parser
@@ -237,16 +237,26 @@ def _parse_if_region(element: Custom, op: OpSpec) -> ParseStep:
 
 def print_control_flow_region(p: Printer, region: Region, implicit: str) -> None:
     """A region without its arguments, and without a terminator that text may leave out."""
-    last = region.block.last_op
-    explicit = last is None or last.name != "cuda_tile." + implicit or bool(last.operands)
-    p.region(region, arguments=False, terminators=explicit)
+    p.region(region, arguments=False, terminators=implied_terminator(region, implicit) is None)
+
+
+def implied_terminator(region: Region, implicit: str) -> Operation | None:
+    """The terminator of a region's last block, if text that leaves it out means just this op."""
+    last = region.last_block.last_op if region.last_block is not None else None
+    if last is None or last.name != "cuda_tile." + implicit or last.operands or last.attributes:
+        return None
+    return last
+
+
+IMPLICIT = {"if": "yield", "for": "continue", "loop": "continue"}
+"""The terminator that text may leave out, by op."""
 
 
 def _print_if_region(element: Custom, op: OpSpec) -> PrintStep:
     index = op.regions.index(_region(element).name)
 
     def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-        print_control_flow_region(p, o.regions[index], "yield")
+        print_control_flow_region(p, o.regions[index], IMPLICIT["if"])
 
     return write
 

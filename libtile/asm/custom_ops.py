@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
-from libtile.asm.custom_directives import print_control_flow_region
+from libtile.asm.custom_directives import IMPLICIT, print_control_flow_region
 from libtile.asm.custom_views import VIEW_PARSERS, VIEW_PRINTERS
 from libtile.asm.lexer import symbol_text
 from libtile.asm.op_state import Argument, OpState, Use
@@ -180,7 +180,7 @@ def _print_for(p: Printer, op: CudaTileOp) -> None:
     )
     if initial:
         p.write(f"{_iter_values(p, carried, initial)} -> ({p.types(initial)}) ")
-    print_control_flow_region(p, region, "continue")
+    print_control_flow_region(p, region, IMPLICIT["for"])
     p.attribute_dict(op, {"unsignedCmp"})
 
 
@@ -222,7 +222,7 @@ def _print_loop(p: Printer, op: CudaTileOp) -> None:
         p.write(p.types(initial) + " " + ("-> " if results else ""))
     if results:
         p.write(p.types(results) + " ")
-    print_control_flow_region(p, region, "continue")
+    print_control_flow_region(p, region, IMPLICIT["loop"])
     p.attribute_dict(op, set())
 
 

@@ -258,9 +258,7 @@ def _options_text(p: Printer, op: CudaTileOp) -> str:
     return text + (f" {inbounds}" if inbounds else "")
 
 
-_WRITTEN = frozenset(
-    {"memory_ordering_semantics", "memory_scope", "optimization_hints", "inbounds", "mode", SEGMENTS}
-)
+_WRITTEN = frozenset({"memory_ordering_semantics", "memory_scope", "optimization_hints", "inbounds", "mode", SEGMENTS})
 
 
 def _index_types_text(p: Printer, op: CudaTileOp) -> str:

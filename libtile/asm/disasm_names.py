@@ -36,7 +36,7 @@ class Disassembler(Printer):
         super().__init__(module, printed_names=RENAMED)
         self.debuginfo = debuginfo
         if debuginfo:
-            self._aliases = _BodyAliases(module, self._arguments_printed)
+            self._aliases = _BodyAliases(module, self._arguments_printed, self._hidden_terminator)
             self.alias = self._aliases
 
     def text(self) -> str:

@@ -81,16 +81,7 @@ class OneOfEach:
 
 
 Element = (
-    Literal
-    | Space
-    | OperandRef
-    | AttributeRef
-    | RegionRef
-    | TypeRef
-    | AttributeDict
-    | Custom
-    | Optional
-    | OneOfEach
+    Literal | Space | OperandRef | AttributeRef | RegionRef | TypeRef | AttributeDict | Custom | Optional | OneOfEach
 )
 
 _TOKEN = re.compile(r"\s*(?:`([^`]*)`|\$(\w+)|([a-z_]+(?:-[a-z]+)*)|(<\w+>)|([()?^:,|]))", re.ASCII)

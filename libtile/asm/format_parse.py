@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Attribute, Region
+from xdsl.ir import Attribute, Block, Region
 
 from libtile.asm.attribute_kinds import attribute_parser, starts
 from libtile.asm.format import (
@@ -77,7 +77,7 @@ class _Compiler:
             case AttributeRef():
                 return self._attribute(element)
             case RegionRef(name):
-                return _region(name)
+                return _region(name, self.op.has_trait("single_block"))
             case TypeRef():
                 return _type(element)
             case AttributeDict(with_keyword):
@@ -304,9 +304,11 @@ def _type(element: TypeRef) -> Step:
     return one
 
 
-def _region(name: str) -> Step:
+def _region(name: str, single_block: bool) -> Step:
     def step(p: Parser, s: OpState) -> None:
         region: Region = p.region(())
+        if single_block and region.first_block is None:
+            region.add_block(Block())
         s.regions[name] = region
 
     return step

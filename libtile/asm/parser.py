@@ -202,9 +202,7 @@ class Parser(ValueParser):
         if not results:
             raise self.report("cannot name an operation with no results", start)
         if expected != len(results):
-            raise self.report(
-                f"operation defines {len(results)} results but was provided {expected} to bind", start
-            )
+            raise self.report(f"operation defines {len(results)} results but was provided {expected} to bind", start)
         index = 0
         for name, count, offset in names:
             for number in range(count):
@@ -621,4 +619,3 @@ def _parse(
 
 
 __all__ = ["Parser", "parse"]
-

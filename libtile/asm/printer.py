@@ -71,7 +71,9 @@ class Printer:
         self._parts: list[str] = []
         self._indent = ""
         self.alias: Alias = no_alias
-        self._aliases = Aliases(op, self._arguments_printed) if debuginfo and not local_scope else None
+        self._aliases = (
+            Aliases(op, self._arguments_printed, self._hidden_terminator) if debuginfo and not local_scope else None
+        )
         if self._aliases is not None:
             self.alias = self._aliases
         self.write = self._parts.append
@@ -219,7 +221,7 @@ class Printer:
             for index, region in enumerate(op.regions):
                 if index:
                     self.write(", ")
-                self.region(region)
+                self.region(region, empty_block=True)
             self.default_dialects.pop()
             self.write(")")
         attributes = {k: v for k, v in op.attributes.items() if k != "op_name__"}
@@ -245,7 +247,9 @@ class Printer:
         if first is not None:
             label = bool(arguments and first.args) or _has_predecessors(first, region)
             self.write("\n")
-            self._block(first, label=label or (empty_block and not first.ops), terminators=terminators, outer=outer)
+            self._block(
+                first, label=label or (empty_block and first.first_op is None), terminators=terminators, outer=outer
+            )
             for block in islice(region.blocks, 1, None):
                 self._block(block, label=True, terminators=terminators, outer=outer)
             self._indent = outer
@@ -281,6 +285,15 @@ class Printer:
         if self.generic or not isinstance(op, CudaTileOp):
             return True
         return _compiled(type(op)) is None or not printable(op)
+
+    def _hidden_terminator(self, region: Region) -> Operation | None:
+        """The terminator of a region that its op's custom form implies."""
+        from libtile.asm.custom_directives import IMPLICIT, implied_terminator
+
+        op = region.parent
+        if self.generic or not isinstance(op, CudaTileOp) or op.spec.name not in IMPLICIT or not printable(op):
+            return None
+        return implied_terminator(region, IMPLICIT[op.spec.name])
 
 
 def _has_predecessors(block: Block, region: Region) -> bool:

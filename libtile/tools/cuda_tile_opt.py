@@ -87,9 +87,7 @@ class Optimizer:
             if self.options.print_after_all or name in self.options.print_after:
                 click.echo(f"// -----// IR Dump After {name} //----- //\n{self._print(op)}", err=True)
 
-        return PassManager(
-            self.options.passes, verify_each=self.options.verify_each, after=after, timing=self.timing
-        )
+        return PassManager(self.options.passes, verify_each=self.options.verify_each, after=after, timing=self.timing)
 
 
 class _PassCommand(cli.Command):
