@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Passes keep what programs mean: memory is the same after a run, whether or not a pass has run before it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import libtile
+from libtile.transforms.pipeline import PassManager, parse_pipeline
+from transforms.random_programs import SLOTS, program
+
+PIPELINES = [
+    "canonicalize",
+    "cse",
+    "dce",
+    "licm",
+    "loop-split",
+    "synthesize-debug-info-scopes",
+    "licm,loop-split,canonicalize",
+    "loop-split,canonicalize,cse,licm,dce,canonicalize",
+]
+
+MORE_THAN_ROUNDING = {
+    "float_arithmetic_f64": "the rounded product overflows to infinity, the fused one does not",
+}
+"""Kernels whose results `fuse-fma` changes beyond any tolerance, and why that is right."""
+
+INPUTS = [(3, -4), (-5, 2), (2**31 - 1, -(2**31))]
+
+
+def transformed(module: libtile.Module, pipeline: str) -> libtile.Module:
+    """The module itself, after the passes; verified behind each of them."""
+    PassManager(parse_pipeline(pipeline)).run(module.op)
+    return module
+
+
+# -- random programs --------------------------------------------------------------------------------------------------
+
+
+def memory_after(module: libtile.Module) -> list[list[int]]:
+    outcomes = []
+    for x, y in INPUTS:
+        out = np.full(SLOTS, -77, np.int32)
+        libtile.run(module, "kernel", args=[out, np.int32(x), np.int32(y)], check="full")
+        outcomes.append(out.tolist())
+    return outcomes
+
+
+@cache
+def expected_memory(seed: int) -> list[list[int]]:
+    module = libtile.parse(program(seed))
+    libtile.verify(module)
+    return memory_after(module)
+
+
+def check_random_programs(pipeline: str, seeds: range) -> None:
+    changed = 0
+    for seed in seeds:
+        module = libtile.parse(program(seed))
+        before = str(module)
+        after = memory_after(transformed(module, pipeline))
+        assert after == expected_memory(seed), f"seed {seed}: print(program({seed})) shows the program"
+        changed += str(module) != before
+    assert changed or pipeline == "synthesize-debug-info-scopes", f"{pipeline} changed none of the programs"
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_random_programs_write_the_same_memory(pipeline: str) -> None:
+    check_random_programs(pipeline, range(20))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_many_random_programs_write_the_same_memory(pipeline: str) -> None:
+    check_random_programs(pipeline, range(20, 320))
+
+
+def test_random_programs_have_every_structure() -> None:
+    text = "".join(program(seed) for seed in range(20))
+    for op in (" if ", " for ", "for unsigned", " loop ", " break ", " continue ", " select ", "store_ptr_tko"):
+        assert op in text
+    assert text.count("return") > 20, "some program returns early"
+
+
+# -- the corpus -------------------------------------------------------------------------------------------------------
+
+
+def corpus() -> Any:
+    pytest.importorskip("cuda.tile", reason="the corpus is exported by the cuda-tile package")
+    from kernels import corpus as module
+
+    return module
+
+
+def runnable_kernels(all_: bool) -> list[Any]:
+    """Kernels that can be launched: all of them, or those with interesting structure and some of the rest."""
+    kernels = [kernel for kernel in corpus().KERNELS.values() if kernel.problem is not None]
+    chosen = {"control", "order", "gemm", "shape", "misc", "region"}
+    return [kernel for i, kernel in enumerate(kernels) if all_ or i % 12 == 0 or kernel.tags & chosen]
+
+
+@cache
+def outcome(name: str) -> tuple[Any, list[Any], list[Any]] | None:
+    """Launch, arguments before and after; None when the inputs break what the kernel assumes."""
+    from libtile.interpreter.faults import FaultKind, InterpreterFault
+
+    kernel = corpus().KERNELS[name]
+    case = corpus().case(kernel)
+    args = corpus().snapshot(case.args)
+    try:
+        libtile.run(libtile.read(corpus().export(kernel, newest(kernel))), name, grid=case.grid, args=args)
+    except InterpreterFault as fault:
+        if fault.kind is FaultKind.ASSUMPTION:
+            return None
+        raise
+    return case, corpus().snapshot(case.args), args
+
+
+def newest(kernel: Any) -> str:
+    return "13.3" if "13.3" in kernel.versions else str(kernel.versions[-1])
+
+
+def check_corpus(pipeline: str, kernels: list[Any]) -> None:
+    for kernel in kernels:
+        found = outcome(kernel.name)
+        if found is None:
+            continue
+        case, before, expected = found
+        module = transformed(libtile.read(corpus().export(kernel, newest(kernel))), pipeline)
+        args = corpus().snapshot(before)
+        libtile.run(module, kernel.name, grid=case.grid, args=args)
+        if pipeline == "fuse-fma":
+            if kernel.name not in MORE_THAN_ROUNDING:
+                corpus().check_case(case, before, args)
+            continue
+        for index, (old, new) in enumerate(zip(expected, args, strict=True)):
+            if isinstance(old, np.ndarray):
+                assert old.tobytes() == new.tobytes(), f"{kernel.name}, argument {index}, after {pipeline}"
+
+
+@pytest.mark.parametrize("pipeline", [*PIPELINES, "fuse-fma"])
+def test_kernels_write_the_same_memory(pipeline: str) -> None:
+    check_corpus(pipeline, runnable_kernels(all_=False))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", [*PIPELINES, "fuse-fma"])
+def test_all_kernels_write_the_same_memory(pipeline: str) -> None:
+    check_corpus(pipeline, runnable_kernels(all_=True))
+
+
+@pytest.mark.parametrize("pipeline", [*PIPELINES, "fuse-fma"])
+def test_transformed_kernels_can_be_written(pipeline: str) -> None:
+    for kernel in runnable_kernels(all_=False):
+        module = transformed(libtile.read(corpus().export(kernel, newest(kernel))), pipeline)
+        again = libtile.read(libtile.write(module))
+        assert str(again) == str(module)
