@@ -153,7 +153,7 @@ def _only_pure_ops(op: CudaTileOp, block: Block) -> None:
 def is_pure(op: Operation) -> bool:
     """Whether the op has no effect on memory. An op with regions has none when all ops inside have none.
 
-    Integer division counts as pure here, as it does since 13.4: that it may trap is no effect on memory.
+    Integer division counts as pure here, as in the reference of 13.5: undefined behaviour is no effect on memory.
     """
     pending = [op]
     while pending:
