@@ -273,8 +273,8 @@ def _tf32_product(a, b, c):
 
 
 def _persistent_problem(rng: np.random.Generator) -> Problem:
-    a, b = rng.standard_normal((100, 72)).astype(np.float16), rng.standard_normal((88, 72)).astype(np.float16)
-    return Problem((4, 1, 1), [a, b, np.zeros((100, 88), np.float16)])
+    a, b = rng.standard_normal((104, 72)).astype(np.float16), rng.standard_normal((88, 72)).astype(np.float16)
+    return Problem((4, 1, 1), [a, b, np.zeros((104, 88), np.float16)])
 
 
 def _batched_problem(rng: np.random.Generator) -> Problem:
