@@ -399,7 +399,7 @@ def _padding_without_mask(s: OpState) -> None:
     types = s.types.get("mask")
     if not types or s.operands.get("paddingValue") or not isinstance(types[0], TileType):
         return
-    if types[0].element_type != i1:
+    if types[0].element_type != i1 and types == s.types.get("result"):
         s.operands["paddingValue"] = s.operands.pop("mask")
         s.types["paddingValue"] = s.types.pop("mask")
         s.offsets["paddingValue"] = s.offsets.pop("mask", s.start)

@@ -93,8 +93,7 @@ class Translator:
         return self._print(op)
 
     def round_trip(self, text: str) -> str:
-        # The open tool ends this output with an empty line, as cuda-tile-opt does.
-        return self.bytecode_to_text(self.text_to_bytecode(text)) + "\n"
+        return self.bytecode_to_text(self.text_to_bytecode(text))
 
     def _parse(self, text: str) -> Operation:
         from libtile import asm
