@@ -257,8 +257,12 @@ def _write_dictionary(ctx: WriteContext, out: bytearray, a: Dictionary, where: s
 
 
 def read_hints(ctx: ReadContext, data: bytes, p: int, depth: int = 0) -> tuple[OptimizationHints, int]:
-    items, p = read_dictionary(ctx, data, p, depth)
-    return OptimizationHints(items), p
+    """A dictionary of dictionaries."""
+    items, after = read_dictionary(ctx, data, p, depth)
+    for architecture, keys in items:
+        if type(keys) is not Dictionary:
+            raise Fault(p, f"expected dictionary attribute for optimization_hints entry `{architecture}`", InvalidError)
+    return OptimizationHints(items), after
 
 
 def write_hints(ctx: WriteContext, out: bytearray, a: OptimizationHints, where: str) -> None:

@@ -90,7 +90,11 @@ class BodyDecoder:
         ctx = self.file
         op = ctx.spec.ops_by_opcode.get(opcode)
         if op is None or (ctx.spec.is_testing_op(op) and not ctx.allow_testing):
-            raise Fault(p, f"unsupported opcode {opcode} for bytecode version {ctx.version}", UnsupportedVersionError)
+            # Preview ops whose encoding is not public are known by name only: one of them may be meant.
+            hint = f"not one of {', '.join(sorted(ctx.spec.unknown_ops))}" if ctx.is_preview else None
+            raise Fault(
+                p, f"unsupported opcode {opcode} for bytecode version {ctx.version}", UnsupportedVersionError, hint
+            )
         if op.since > ctx.version:
             raise Fault(
                 p,

@@ -122,7 +122,7 @@ def check_hints(spec: Spec, hints: OptimizationHints, version: Version) -> None:
                 target=version,
             )
         if not isinstance(keys, Dictionary):
-            raise InvalidError(f"optimization hints for '{architecture}' are not a dictionary")
+            raise InvalidError(f"expected dictionary attribute for optimization_hints entry `{architecture}`")
         for name, _ in keys.items:
             hint = spec.hints.get(name)
             if hint is not None and hint.since > version:

@@ -63,7 +63,7 @@ def read(
     """
     data = bytes(data)
     spec = spec or default_spec()
-    version, is_preview = _header(data, spec, allow_testing)
+    version, is_preview = _header(data, spec, allow_testing, preview)
     ctx = ReadContext(spec, version, allow_testing, frozenset(preview), is_preview)
     sections = _sections(data)
     by_id = {s.id: s for s in sections}
@@ -106,7 +106,7 @@ def validate(
 # -- container --------------------------------------------------------------------------------------------------------
 
 
-def _header(data: bytes, spec: Spec, allow_testing: bool) -> tuple[Version, bool]:
+def _header(data: bytes, spec: Spec, allow_testing: bool, previews: Collection[str]) -> tuple[Version, bool]:
     """The version, and whether the file is marked as preview."""
     if len(data) > FILE_BYTES:
         raise MalformedError(f"file of {len(data)} bytes is too long", offset=FILE_BYTES, section="header")
@@ -131,6 +131,10 @@ def _header(data: bytes, spec: Spec, allow_testing: bool) -> tuple[Version, bool
             + spec.version_ranges,
             offset=end,
             section="header",
+        )
+    if is_preview and not previews:
+        raise UnsupportedVersionError(
+            "public-preview bytecode requires at least one enabled preview feature", offset=end, section="header"
         )
     if is_preview and version != spec.current:
         raise UnsupportedVersionError(

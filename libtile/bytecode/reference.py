@@ -78,24 +78,10 @@ def _version_section(spec: Spec, version: Version) -> Iterator[str]:
 def _format_rows(spec: Spec, version: Version) -> Iterator[tuple[str, str]]:
     for change in spec.changes.values():
         if change.since == version:
-            yield change.doc, _CHANGES[change.name]
+            yield change.doc, change.older
     for hint in spec.hints.values():
         if hint.since == version:
             yield f"optimization hint `{hint.name}`", "refused when given"
-
-
-_CHANGES = {
-    "UNIFIED_FLAGS": "written the old way",
-    "GLOBAL_VISIBILITY": "left out for a public global that is not constant; refused otherwise",
-    "PRODUCER_SECTION": "left out: it says nothing about the program",
-    "DEFAULT_ARCHITECTURE": "refused, or renamed when the caller names an architecture",
-    "ENTRY_HINTS_MANDATORY": "written the old way",
-    "ARGUMENT_ATTRIBUTES": "left out when all are empty; refused otherwise",
-    "SUBPROGRAM_FLAGS": "left out when 0; refused otherwise",
-    "PADDED_REDUCTIONS": "written as it is: the verifier of the older version refuses it",
-    "PREVIEW": "refused: preview files exist at the newest version only",
-}
-"""What a downgrade makes of each change of the container; see migration.py."""
 
 
 def _type_rows(spec: Spec, version: Version) -> Iterator[tuple[str, str]]:

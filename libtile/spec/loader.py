@@ -163,7 +163,8 @@ class _Builder:
         return AttributeTagSpec(name, record["tag"], self.version(record["since"], name), *flags, record.get("doc", ""))
 
     def _change(self, name: str, record: dict[str, Any]) -> ChangeSpec:
-        return ChangeSpec(name, self.version(record["since"], name), record.get("doc", ""))
+        since, doc = self.version(record["since"], name), record.get("doc", "")
+        return ChangeSpec(name, since, doc, record["older"]) if "older" in record else ChangeSpec(name, since, doc)
 
     def _hint(self, name: str, record: dict[str, Any]) -> HintSpec:
         since = self.version(record.get("since", self.scalars["compatibility"]), name)

@@ -267,11 +267,12 @@ class HintSpec:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSpec:
-    """A named change of the container format."""
+    """A named change of the format, or of what is allowed in it. `older` says what a downgrade makes of it."""
 
     name: str
     since: Version
     doc: str
+    older: str = "written as it is: the verifier of an older version refuses it"
 
 
 @dataclass(frozen=True)

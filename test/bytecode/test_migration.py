@@ -318,7 +318,12 @@ def test_a_preview_module_stays_at_the_current_version() -> None:
     module.preview = True
     data = bytecode.write(module)
     assert data[8:12] == bytes([13, 5, 1, 0])
-    assert bytecode.read(data).preview
+    assert bytecode.read(data, preview=("simt",)).preview
+    with pytest.raises(
+        bytecode.UnsupportedVersionError, match="requires at least one enabled preview feature"
+    ) as refused:
+        bytecode.read(data)
+    assert refused.value.offset == 12
     assert "only valid at bytecode version 13.5" in refusal(module, "13.4").message
 
 

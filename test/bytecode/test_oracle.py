@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import oracle
@@ -14,6 +16,7 @@ pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip inst
 
 from kernels import corpus
 
+from bytecode.samples import module_of
 from bytecode.test_golden import VERSIONS, exports, fresh
 
 pytestmark = pytest.mark.oracle
@@ -45,3 +48,18 @@ def test_reference_reads_each_version(kernel: Any) -> None:
 def test_reference_reads_each_version_of_every_kernel(kernel: Any) -> None:
     oracle.require_tool("tileirdisasm")
     check(kernel)
+
+
+def test_reference_wants_a_preview_feature_for_a_preview_file_as_we_do(tmp_path: Path) -> None:
+    tool = oracle.require_tool("tileirdisasm")
+    module = module_of()
+    module.preview = True
+    path = tmp_path / "preview.bc"
+    path.write_bytes(bytecode.write(module))
+    refused = subprocess.run([tool, path], capture_output=True, text=True, timeout=60, check=False)
+    with pytest.raises(bytecode.UnsupportedVersionError) as ours:
+        bytecode.read(path.read_bytes())
+    assert f"error at offset {ours.value.offset}: {ours.value.message}" in refused.stderr
+    accepted = subprocess.run([tool, "--preview=simt", path], capture_output=True, text=True, timeout=60, check=False)
+    assert accepted.returncode == 0, accepted.stderr
+    assert bytecode.read(path.read_bytes(), preview=("simt",)).preview
