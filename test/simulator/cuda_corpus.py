@@ -28,6 +28,8 @@ FAMILY_MODULES = (
     "wmma",
     "pipelines",
     "hopper",
+    "algorithms",
+    "library",
     "blackwell",
     "faults",
 )
