@@ -342,8 +342,8 @@ def _tensor_view_types(p: Parser, dynamic: bool) -> tuple[Attribute | None, Attr
     if not isinstance(found, TensorViewType):
         p.fail(f"expected 'tensor_view' type, but got {quoted(found)}")
     base: Attribute | None = None
-    # The type of the base is written when its pointer has an attribute; a type of extents is never a pointer.
-    if given and isinstance(given[0], TileType) and isinstance(given[0].element_type, PointerType):
+    # The type of the base is written when its pointer has an attribute, in front of the type of the extents.
+    if len(given) > int(dynamic) and isinstance(given[0], TileType) and isinstance(given[0].element_type, PointerType):
         base, given = given[0], given[1:]
     if len(given) != int(dynamic):
         p.fail("expected a type for the dynamic extents" if dynamic else "unexpected type of dynamic extents")
