@@ -126,11 +126,19 @@ def _apply(info: AtomicInfo, view: np.ndarray, index: np.ndarray, b: np.ndarray,
     old = np.zeros(b.shape, dtype=view.dtype)
     by_rank = np.argsort(rank, kind="stable")
     bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max()) + 2))
+    # A compare-and-swap that fails with the same operands everywhere (lanes that spin for a lock) fails for the rest
+    # too.
+    alike = info.kind == "cas" and c is not None and bool((b == b[0]).all() and (c == c[0]).all())
     for k in range(len(bounds) - 1):
         lanes = order[by_rank[bounds[k] : bounds[k + 1]]]
         now = view[index[lanes]]
         old[lanes] = now
-        view[index[lanes]] = _combined(info, now, b[lanes], None if c is None else c[lanes])
+        new = _combined(info, now, b[lanes], None if c is None else c[lanes])
+        if alike and bool((new == now).all()):
+            rest = order[by_rank[bounds[k] :]]
+            old[rest] = view[index[rest]]
+            break
+        view[index[lanes]] = new
     return old
 
 

@@ -40,9 +40,9 @@ SPECIAL_SCALARS = (
     "%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%is_explicit_cluster", "%cluster_ctarank",
     "%cluster_nctarank", "%lanemask_eq", "%lanemask_le", "%lanemask_lt", "%lanemask_ge", "%lanemask_gt", "%clock",
     "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%total_smem_size",
-    "%aggr_smem_size", "%dynamic_smem_size", "%current_graph_exec", "%reserved_smem_offset_begin",
-    "%reserved_smem_offset_end", "%reserved_smem_offset_cap",
+    "%aggr_smem_size", "%dynamic_smem_size", "%current_graph_exec",
 )  # fmt: skip
+SPECIAL_FAMILIES = re.compile(r"%pm\d|%pm\d_64|%envreg\d+|%reserved_smem_offset_(begin|end|cap|\d)")
 
 
 @dataclass
@@ -318,7 +318,8 @@ class BodyParser:
             if s.tok.text not in (".x", ".y", ".z", ".w"):
                 s.fail(f"{name} needs a component, such as {name}.x", token)
             return Special(name + s.next().text)
-        if name in SPECIAL_SCALARS or re.fullmatch(r"%pm\d|%pm\d_64|%envreg\d+", name):
+        if name in SPECIAL_SCALARS or SPECIAL_FAMILIES.fullmatch(name):
+            self.module.reserved_shared |= name.startswith("%reserved_smem")
             return Special(name)
         s.fail(f"undeclared register {name}", token)
 

@@ -292,8 +292,8 @@ def _components(nodes: list[int], graph: dict[int, list[int]]) -> list[list[int]
     return result
 
 
-def solve_liveness(units: list[Unit], uses: list[int], defs: list[int]) -> None:
-    """Backward data flow over register bit sets; fills `live_out` of each unit."""
+def solve_liveness(units: list[Unit], uses: list[int], defs: list[int], returned: int) -> None:
+    """Backward data flow over register bit sets; fills `live_out` of each unit. `returned` is read by every `ret`."""
     by_id = {u.id: k for k, u in enumerate(units)}
     live_in = list(uses)
     changed = True
@@ -301,7 +301,7 @@ def solve_liveness(units: list[Unit], uses: list[int], defs: list[int]) -> None:
         changed = False
         for k in range(len(units) - 1, -1, -1):
             unit = units[k]
-            out = 0
+            out = returned if unit.kind == RET else 0
             for target in (*unit.targets, unit.next):
                 if target >= 0:
                     out |= live_in[by_id[target]]

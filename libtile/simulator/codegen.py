@@ -111,7 +111,7 @@ class Emitter:
         if isinstance(operand, Special):
             name = self.let(f"g.special({operand.name!r})")
             self.root[name] = "borrowed"
-            have = "u8" if operand.name in _WIDE_SPECIALS else "u4"
+            have = _SPECIAL_CODES.get(operand.name, "u4")
             return name if have == code else self._convert_view(name, have, code)
         if isinstance(operand, Sym):
             return self.address_of(operand, code)
@@ -368,7 +368,10 @@ def terminator(*names: str) -> Callable[[Callable[[Emitter, Instruction], str]],
     return register
 
 
-_WIDE_SPECIALS = frozenset({"%clock64", "%globaltimer", "%gridid", "%current_graph_exec"})
+#: Codes of the special registers that are not 32 bits wide.
+_SPECIAL_CODES = dict.fromkeys(("%clock64", "%globaltimer", "%gridid", "%current_graph_exec"), "u8") | {
+    "%is_explicit_cluster": "p"
+}
 
 
 def _width(code: str) -> int:

@@ -193,5 +193,7 @@ class Module:
     files: dict[int, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     source: str = ""
+    # Whether the code asks for the shared memory that is reserved for system software.
+    reserved_shared: bool = False
     # Compiled programs of this module, by the options they were compiled for.
     cache: dict[Any, Any] = field(default_factory=dict)

@@ -142,7 +142,7 @@ def run_ptx(
 
             for batch in batches:
                 Machine(launch, batch).run()
-            _collect(launch)
+        _collect(launch)
     finally:
         memory.write_back()
     return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block)
@@ -181,6 +181,8 @@ class _Dims:
     def __init__(
         self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int]
     ) -> None:
+        if int(np.prod(block)) > MAX_BLOCK:
+            raise LaunchError(f"a block of {block} has more than {MAX_BLOCK} threads")
         directives = function.directives
         required = directives.get("reqntid")
         if required:
@@ -193,8 +195,6 @@ class _Dims:
         most = directives.get("maxntid")
         if most and int(np.prod(block)) > int(np.prod(most)):
             raise LaunchError(f"{function.name} allows {int(np.prod(most))} threads (.maxntid), not {block}")
-        if int(np.prod(block)) > MAX_BLOCK:
-            raise LaunchError(f"a block of {block} has more than {MAX_BLOCK} threads")
         fixed = directives.get("reqnctapercluster")
         if fixed and cluster == (1, 1, 1):
             cluster = tuple([*fixed, 1, 1][:3])  # type: ignore[assignment]

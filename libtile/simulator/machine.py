@@ -22,6 +22,9 @@ from .memory import Arena, align_up
 from .scheduler import MAX_DEPTH
 from .warpstate import WarpState
 
+#: Bytes of shared memory that the system keeps for itself in each CTA, on sm_80 and later.
+RESERVED_SHARED = 1024
+
 
 class Machine(WarpState):
     """Runs a batch of CTAs to the end. `ctas` are their (x, y, z) indices, whole clusters together."""
@@ -44,6 +47,9 @@ class Machine(WarpState):
         static = self.program.dynamic_offset if launch.dynamic_shared else self.program.static_shared
         self.shared_size = static + launch.dynamic_shared
         self.shared_stride = align_up(self.shared_size, 128) + 128
+        self.reserved_offset = self.shared_stride
+        if self.program.module.reserved_shared:
+            self.shared_stride += RESERVED_SHARED + 128
         self.shared_arena = Arena("shared", 0, self.shared_stride * len(self.ctas))
         self.shared_base = (self.cta_of * self.shared_stride).astype(np.int64)
         names = {v: k for k, v in self.program.shared_offsets.items()}
@@ -56,6 +62,8 @@ class Machine(WarpState):
             ]
             if launch.dynamic_shared:
                 ranges.append((self.program.dynamic_offset, launch.dynamic_shared, "dynamic shared memory"))
+            if self.program.module.reserved_shared:
+                ranges.append((self.reserved_offset, RESERVED_SHARED, "reserved shared memory"))
             for offset, size, name in ranges:
                 self.shared_arena.allocate(start + offset, size, name.split("/")[-1], 1)
 
@@ -94,15 +102,18 @@ class Machine(WarpState):
             "%gridid": np.full(count, 1, dtype=np.uint64),
             "%cluster_ctarank": rank.astype(u4),
             "%cluster_nctarank": spread(self.cluster_size),
-            "%is_explicit_cluster": spread(int(launch.explicit_cluster)),
+            "%is_explicit_cluster": np.full(count, bool(launch.explicit_cluster)),
             "%lanemask_eq": (u4(1) << lane),
             "%lanemask_lt": (u4(1) << lane) - u4(1),
             "%dynamic_smem_size": spread(launch.dynamic_shared),
             "%total_smem_size": spread(self.shared_size),
             "%aggr_smem_size": spread(self.shared_size),
-            "%reserved_smem_offset_begin": spread(0),
-            "%reserved_smem_offset_end": spread(0),
-            "%reserved_smem_offset_cap": spread(0),
+            # The region's parts 0 and 1 have no documented layout: both are its start.
+            "%reserved_smem_offset_begin": spread(self.reserved_offset),
+            "%reserved_smem_offset_end": spread(self.reserved_offset + RESERVED_SHARED),
+            "%reserved_smem_offset_cap": spread(RESERVED_SHARED),
+            "%reserved_smem_offset_0": spread(self.reserved_offset),
+            "%reserved_smem_offset_1": spread(self.reserved_offset),
             "%current_graph_exec": np.zeros(count, dtype=np.uint64),
         }
         sp["%lanemask_le"] = sp["%lanemask_lt"] | sp["%lanemask_eq"]

@@ -193,7 +193,8 @@ class Program:
                         used |= 1 << result.index
             uses.append(used)
             defs.append(defined)
-        solve_liveness(units, uses, defs)
+        returned = sum(1 << param.reg.index for param in function.returns if param.reg is not None)
+        solve_liveness(units, uses, defs, returned)
         self.current = outer
         return code
 

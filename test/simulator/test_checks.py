@@ -30,19 +30,23 @@ def fault(body: str, *args: Any, **options: Any) -> SimulationFault:
 
 # (kind, body that provokes it, clean twin, launch options)
 MISTAKES: list[tuple[str, str, str, str, dict[str, Any]]] = [
-    ("out-of-bounds", "read past the end", OUT + "ld.global.u32 %r1, [%rd1+256];", OUT + "ld.global.u32 %r1, [%rd1+128];", {}),
-    ("out-of-bounds", "write before the start", OUT + "st.global.u32 [%rd1+-4], %r0;", OUT + "st.global.u32 [%rd1], %r0;", {}),
+    ("out-of-bounds", "read past the end",
+     OUT + "ld.global.u32 %r1, [%rd1+256];", OUT + "ld.global.u32 %r1, [%rd1+128];", {}),
+    ("out-of-bounds", "write before the start",
+     OUT + "st.global.u32 [%rd1+-4], %r0;", OUT + "st.global.u32 [%rd1], %r0;", {}),
     ("out-of-bounds", "access that straddles the end", OUT + "ld.global.v2.u32 {%r1, %r2}, [%rd0+256];",
      OUT + "ld.global.v2.u32 {%r1, %r2}, [%rd0+248];", {}),
     ("out-of-bounds", "shared index past the CTA's memory", "mov.u32 %r1, s; st.shared.u32 [%r1+256], %r1;",
      "mov.u32 %r1, s; st.shared.u32 [%r1+252], %r1;", {"prelude": SHARED}),
-    ("out-of-bounds", "local array index past the frame", ".local .b8 l[16]; mov.u64 %rd1, l; st.local.u32 [%rd1+64], 1;",
+    ("out-of-bounds", "local array index past the frame", ".local .b8 l[16]; mov.u64 %rd1, l; "
+    "st.local.u32 [%rd1+64], 1;",
      ".local .b8 l[16]; mov.u64 %rd1, l; st.local.u32 [%rd1+12], 1;", {}),
     ("out-of-bounds", "generic address of no window", "mov.u64 %rd1, 0x123456789000; ld.u32 %r1, [%rd1];",
      "ld.param.u64 %rd1, [out]; ld.u32 %r1, [%rd1];", {}),
     ("null-access", "null pointer", "mov.u64 %rd1, 0; ld.global.u32 %r1, [%rd1+16];",
      "ld.param.u64 %rd1, [out]; ld.global.u32 %r1, [%rd1+16];", {}),
-    ("misaligned", "word at an odd address", OUT + "ld.global.u32 %r1, [%rd1+2];", OUT + "ld.global.u16 %r1, [%rd1+2];", {}),
+    ("misaligned", "word at an odd address",
+     OUT + "ld.global.u32 %r1, [%rd1+2];", OUT + "ld.global.u16 %r1, [%rd1+2];", {}),
     ("misaligned", "vector at a word's address", OUT + "ld.global.v4.u32 {%r1,%r2,%r3,%r4}, [%rd0+8];",
      OUT + "ld.global.v4.u32 {%r1,%r2,%r3,%r4}, [%rd0+16];", {}),
     ("uninitialized", "shared word that nothing wrote", "mov.u32 %r1, s; ld.shared.u32 %r2, [%r1];",
@@ -51,13 +55,15 @@ MISTAKES: list[tuple[str, str, str, str, dict[str, Any]]] = [
      "mov.u32 %r1, s; st.shared.u16 [%r1], 1; ld.shared.u16 %r2, [%r1];", {"prelude": SHARED}),
     ("read-only", "write to constant memory", "mov.u64 %rd1, c; cvta.const.u64 %rd1, %rd1; st.u32 [%rd1], 1;",
      "mov.u64 %rd1, c; cvta.const.u64 %rd1, %rd1; ld.u32 %r1, [%rd1];", {"prelude": ".const .u32 c = 5;"}),
-    ("race", "no barrier between write and read", EXCHANGE.format(sync="", flip=252), EXCHANGE.format(sync="bar.sync 0;", flip=252),
+    ("race", "no barrier between write and read",
+     EXCHANGE.format(sync="", flip=252), EXCHANGE.format(sync="bar.sync 0;", flip=252),
      {"prelude": SHARED, "block": 64}),
     ("race", "no warp barrier inside a warp", EXCHANGE.format(sync="", flip=124),
      EXCHANGE.format(sync="bar.warp.sync 0xffffffff;", flip=124), {"prelude": SHARED}),
     ("race", "read, then write without a barrier",
      EXCHANGE.format(sync="bar.sync 0;", flip=252) + "st.shared.u32 [%r2], 7;",
-     EXCHANGE.format(sync="bar.sync 0;", flip=252) + "bar.sync 0; st.shared.u32 [%r2], 7;", {"prelude": SHARED, "block": 64}),
+     EXCHANGE.format(sync="bar.sync 0;", flip=252) + "bar.sync 0; "
+     "st.shared.u32 [%r2], 7;", {"prelude": SHARED, "block": 64}),
     ("race", "different values to one word", OUT + "mov.u32 %r2, s; st.shared.u32 [%r2], %r0;",
      OUT + "mov.u32 %r2, s; st.shared.u32 [%r2], 7;", {"prelude": SHARED, "block": 64}),
     ("divergent-barrier", "half a warp at an aligned barrier",
@@ -76,7 +82,8 @@ MISTAKES: list[tuple[str, str, str, str, dict[str, Any]]] = [
      OUT + "mov.u32 %r2, s; cp.async.ca.shared.global [%r2], [%rd0], 4; ld.shared.u32 %r1, [%r2];",
      OUT + "mov.u32 %r2, s; cp.async.ca.shared.global [%r2], [%rd0], 4; cp.async.wait_all; ld.shared.u32 %r1, [%r2];",
      {"prelude": SHARED, "block": 1}),
-    ("illegal-instruction", "barrier count that is no multiple of the warp size", "bar.sync 0, 33;", "bar.sync 0, 32;", {}),
+    ("illegal-instruction", "barrier count that is no multiple of the warp size",
+     "bar.sync 0, 33;", "bar.sync 0, 32;", {}),
     ("illegal-instruction", "brx.idx past its table",
      OUT + "L: .branchtargets A, B; brx.idx %r0, L; A: bra B; B:",
      OUT + "L: .branchtargets A, B; and.b32 %r1, %r0, 1; brx.idx %r1, L; A: bra B; B:", {}),
@@ -90,7 +97,11 @@ def test_mistake_is_found_and_its_clean_twin_runs(kind: str, what: str, bad: str
 
 
 def test_message_says_cta_warp_lanes_line_and_allocation() -> None:
-    body = OUT + "mov.u32 %r2, %ctaid.x;\nsetp.ne.u32 %p1, %r2, 1;\n@%p1 bra E;\nsetp.lt.u32 %p2, %r0, 62;\n@%p2 bra E;\nld.global.u32 %r1, [%rd1+8];\nE:"
+    body = (
+        OUT
+        + "mov.u32 %r2, %ctaid.x;\nsetp.ne.u32 %p1, %r2, 1;\n@%p1 bra E;\n"
+        + "setp.lt.u32 %p2, %r0, 62;\n@%p2 bra E;\nld.global.u32 %r1, [%rd1+8];\nE:"
+    )
     found = fault(body, zeros(), block=64, grid=2)
     assert (found.ctaid, found.warp, found.lanes) == ((1, 0, 0), 1, [30, 31])
     assert found.instruction == "ld.global.u32 %r1, [%rd1+8];"
@@ -169,14 +180,19 @@ def test_named_barrier_orders_only_the_warps_that_use_it() -> None:
         + "@%p1 st.shared.u32 [%r6], %r0; @%p1 bar.arrive 1, 64; @%p2 bar.sync 1, 64; @%p2 ld.shared.u32 %r1, [%r6];"
     )
     run(body, zeros(96), prelude=SHARED, block=96)
-    assert fault(body + "bar.warp.sync -1; @%p3 ld.shared.u32 %r1, [%r6];", zeros(96), prelude=SHARED, block=96).kind in (
+    assert fault(
+        body + "bar.warp.sync -1; @%p3 ld.shared.u32 %r1, [%r6];", zeros(96), prelude=SHARED, block=96
+    ).kind in (
         "race",
         "uninitialized",
     )
 
 
 def test_atomics_and_locks_do_not_count_as_races() -> None:
-    body = OUT + "mov.u32 %r2, s; @%p1 bra E; setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.u32 [%r2], 0; bar.sync 0; atom.shared.add.u32 %r1, [%r2], 1; E:"
+    body = (
+        OUT + "mov.u32 %r2, s; @%p1 bra E; setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.u32 [%r2], 0; bar.sync 0; "
+        "atom.shared.add.u32 %r1, [%r2], 1; E:"
+    )
     run(body, zeros(), prelude=SHARED, block=64)
 
 

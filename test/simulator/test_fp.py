@@ -46,9 +46,7 @@ def samples(dtype: Any, count: int, seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     info = np.finfo(dtype)
     span = info.maxexp // 2
-    values = [
-        (rng.integers(-64, 64, count) * 2.0 ** rng.integers(-span, span, count)).astype(dtype) for _ in range(3)
-    ]
+    values = [(rng.integers(-64, 64, count) * 2.0 ** rng.integers(-span, span, count)).astype(dtype) for _ in range(3)]
     short = [(rng.integers(-(2**9), 2**9, count) * 2.0**-7).astype(dtype) for _ in range(3)]
     edge = [(rng.integers(-9, 9, count) * float(info.smallest_subnormal)).astype(dtype) for _ in range(3)]
     big = [(rng.integers(-7, 8, count) * (float(info.max) / 8)).astype(dtype) for _ in range(3)]
@@ -150,6 +148,8 @@ def test_ties_away_differ_from_ties_to_even() -> None:
 
 def test_saturate_flush_and_canonical_nan() -> None:
     x = np.array([-0.5, -0.0, 0.25, 2.0, np.nan, 1e-40], dtype=np.float32)
-    assert fp.saturate(x).view(np.uint32).tolist() == np.array([0, 0, 0.25, 1, 0, 1e-40], np.float32).view("u4").tolist()
+    assert (
+        fp.saturate(x).view(np.uint32).tolist() == np.array([0, 0, 0.25, 1, 0, 1e-40], np.float32).view("u4").tolist()
+    )
     assert fp.flush(np.array([1e-40, -1e-40, 1e-30], dtype=np.float32)).tolist() == [0.0, -0.0, np.float32(1e-30)]
     assert fp.canon(np.array([-np.nan], dtype=np.float32)).view(np.uint32)[0] == 0x7FFFFFFF

@@ -19,7 +19,8 @@ def error(text: str) -> PtxError:
 
 
 def test_error_names_line_column_and_instruction() -> None:
-    text = ".version 9.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 out)\n{\n  .reg .b32 %r<2>;\n  add.s32 %r1, %r9, 1;\n}\n"
+    header = ".version 9.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 out)\n"
+    text = header + "{\n  .reg .b32 %r<2>;\n  add.s32 %r1, %r9, 1;\n}\n"
     caught = error(text)
     assert (caught.line, caught.column) == (7, 16)
     assert caught.text == "add.s32 %r1, %r9, 1;"
@@ -32,9 +33,11 @@ def test_error_names_line_column_and_instruction() -> None:
         ("frobnicate.b32 %r1, %r2;", "instruction frobnicate.b32 is not simulated"),
         ("mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1,%r2}, {%r1,%r2}, {%r1,%r2}, {%r1,%r2}, %r3, 0;",
          "sparse mma is not simulated"),
-        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r1,%r2}, {%f1,%f2,%f3,%f4};",
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r1,%r2}, "
+         "{%f1,%f2,%f3,%f4};",
          "the fragment of A needs 4 registers, not 2"),
-        ("mma.sync.aligned.m16n8k99.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r1,%r2}, {%f1,%f2,%f3,%f4};",
+        ("mma.sync.aligned.m16n8k99.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r1,%r2}, "
+         "{%f1,%f2,%f3,%f4};",
          "mma.m16n8k99 does not exist for .f16"),
         ("bra nowhere;", "branch to unknown label nowhere"),
         ("add.s32 %r1, %r2;", "the instruction needs more operands"),
@@ -88,8 +91,8 @@ def test_literals_of_every_form_have_their_values() -> None:
     entry = parse_ptx(module(body)).functions["k"]
     values = [i.operands[1] for i in entry.body or [] if getattr(i, "opcode", "") == "mov"]
     assert values == [
-        Imm(31), Imm(5), Imm(15), Imm(12), Imm(-3), Imm(0x3FC00000, 32), Imm(2.5), Imm(0x4004000000000000, 64), Imm(-15.0),
-        Imm(32),
+        Imm(31), Imm(5), Imm(15), Imm(12), Imm(-3), Imm(0x3FC00000, 32), Imm(2.5), Imm(0x4004000000000000, 64),
+        Imm(-15.0), Imm(32),
     ]  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def _warp_barrier(cg: Emitter, ins: Instruction) -> None:
 def _fence(cg: Emitter, ins: Instruction) -> None:
     """Memory is sequentially consistent here, so fences only matter to the checks."""
     if ins.opcode == "fence" and "proxy" in ins.modifiers:
-        cg.emit("M.proxy_fence(g)")
+        cg.emit(f"M.proxy_fence(g, {cg.mask()})")
 
 
 @op("activemask")

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mbarrier, cp.async groups, bulk copies and proxy fences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from libtile.simulator import SimulationFault
+
+from .ptx import OUT, run
+
+SHARED = ".shared .align 128 .b8 s[1024]; .shared .align 8 .b64 bar;"
+INIT = OUT + """
+    mov.u32 %r20, bar;  mov.u32 %r21, s;  setp.eq.u32 %p1, %r0, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [%r20], {count};
+    bar.sync 0;
+"""  # fmt: skip
+WAIT = "W{n}: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], {n}; @!%p2 bra W{n};"
+LOAD = "shl.b32 %r5, %r0, 2; add.u32 %r5, %r21, %r5; ld.shared.u32 %r1, [%r5]; st.global.u32 [%rd1], %r1;"
+
+
+def init(count: int) -> str:
+    return INIT.replace("{count}", str(count))
+
+
+def wait(parity: int) -> str:
+    return WAIT.replace("{n}", str(parity))
+
+
+def source() -> np.ndarray:
+    return np.arange(500, 564, dtype=np.uint32)
+
+
+def fault(body: str, *args: np.ndarray, **options: object) -> SimulationFault:
+    with pytest.raises(SimulationFault) as caught:
+        run(body, *args, prelude=SHARED, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("order", [None, 5])
+def test_mbarrier_phases_alternate_as_all_threads_arrive(order: int | None) -> None:
+    step = (
+        "shl.b32 %r5, %r0, 2; add.u32 %r5, %r21, %r5; st.shared.u32 [%r5], %r0; "
+        "mbarrier.arrive.shared::cta.b64 %rd5, [%r20];"
+    )
+    swap = "xor.b32 %r6, %r0, 63; shl.b32 %r6, %r6, 2; add.u32 %r6, %r21, %r6; ld.shared.u32 %r1, [%r6];"
+    again = "mbarrier.arrive.shared::cta.b64 _, [%r20];"
+    out = np.zeros(64, dtype=np.uint32)
+    body = init(64) + step + wait(0) + swap + again + wait(1) + "st.global.u32 [%rd1], %r1;"
+    run(body, out, block=64, prelude=SHARED, order=order)
+    assert out.tolist() == [63 - t for t in range(64)]
+
+
+def test_test_wait_reads_the_state_token_without_blocking() -> None:
+    body = init(2) + """
+    mov.u32 %r1, 0;
+    mbarrier.arrive.shared::cta.b64 %rd5, [%r20]; mbarrier.test_wait.shared::cta.b64 %p3, [%r20], %rd5;
+    @%p3 add.u32 %r1, %r1, 1;
+    mbarrier.arrive.shared::cta.b64 _, [%r20]; mbarrier.test_wait.shared::cta.b64 %p3, [%r20], %rd5;
+    @%p3 add.u32 %r1, %r1, 10;
+    st.global.u32 [%rd1], %r1;
+    """  # fmt: skip
+    out = np.zeros(1, dtype=np.uint32)
+    run(body, out, block=1, prelude=SHARED)
+    assert out.tolist() == [10]
+
+
+BULK = (
+    "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 256; ld.param.u64 %rd2, [p1];"
+    "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r21], [%rd2], 256, [%r20];"
+)
+
+
+@pytest.mark.parametrize("order", [None, 2])
+def test_bulk_copy_arrives_when_its_mbarrier_says_so(order: int | None) -> None:
+    out = np.zeros(64, dtype=np.uint32)
+    run(init(1) + BULK + wait(0) + LOAD, out, source(), block=64, prelude=SHARED, order=order)
+    assert out.tolist() == source().tolist()
+
+
+def test_bytes_of_a_bulk_copy_may_not_be_read_before_the_wait() -> None:
+    assert fault(init(1) + BULK + "bar.sync 0;" + LOAD, np.zeros(64, np.uint32), source(), block=64).kind == "async"
+
+
+def test_wait_for_bytes_that_never_come_is_a_deadlock_that_says_what_is_missing() -> None:
+    found = fault(
+        init(1) + BULK.replace("[%r20], 256;", "[%r20], 512;", 1) + wait(0), np.zeros(64, np.uint32), source()
+    )
+    assert found.kind == "deadlock"
+    assert "misses 0 arrivals and 256 bytes" in found.message
+
+
+def test_arrivals_beyond_the_count_are_an_error() -> None:
+    found = fault(init(3) + "mbarrier.arrive.shared::cta.b64 _, [%r20], 4;", np.zeros(32, np.uint32), block=1)
+    assert "more arrivals than the mbarrier expects (3)" in found.message
+
+
+def test_mbarrier_must_be_initialised() -> None:
+    body = OUT + "mov.u32 %r20, bar; mbarrier.arrive.shared::cta.b64 _, [%r20];"
+    assert "no mbarrier is initialised" in fault(body, np.zeros(32, np.uint32)).message
+
+
+FILL = "shl.b32 %r5, %r0, 2; add.u32 %r5, %r21, %r5; st.shared.u32 [%r5], %r0;"
+STORE = (
+    "bar.sync 0; ld.param.u64 %rd2, [p1];"
+    "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r21], 256; @%p1 cp.async.bulk.commit_group;"
+    "@%p1 cp.async.bulk.wait_group 0;"
+)
+
+
+def test_bulk_store_needs_a_proxy_fence_after_the_writes() -> None:
+    target = np.zeros(64, dtype=np.uint32)
+    run(
+        init(1) + FILL + "fence.proxy.async.shared::cta;" + STORE,
+        np.zeros(64, np.uint32),
+        target,
+        block=64,
+        prelude=SHARED,
+    )
+    assert target.tolist() == list(range(64))
+    found = fault(init(1) + FILL + STORE, np.zeros(64, np.uint32), target, block=64)
+    assert found.kind == "proxy-fence"
+    # The thread that copies may fence for all when the barrier has ordered their writes before it, not earlier.
+    fence = "@%p1 fence.proxy.async.shared::cta;"
+    run(init(1) + FILL + STORE.replace("bar.sync 0;", "bar.sync 0;" + fence), np.zeros(64, np.uint32), target, block=64,
+        prelude=SHARED)  # fmt: skip
+    assert fault(init(1) + FILL + fence + STORE, np.zeros(64, np.uint32), target, block=64).kind == "proxy-fence"
+
+
+COPY = (
+    "ld.param.u64 %rd2, [p1]; mul.wide.u32 %rd3, %r0, 4; add.u64 %rd2, %rd2, %rd3; shl.b32 %r5, %r0, 2; "
+    "add.u32 %r5, %r21, %r5;"
+    "cp.async.ca.shared.global [%r5], [%rd2], 4;"
+)
+
+
+def test_wait_group_leaves_the_newest_groups_under_way() -> None:
+    two = COPY + "cp.async.commit_group; cp.async.ca.shared.global [%r5+256], [%rd2], 4; cp.async.commit_group;"
+    first = "cp.async.wait_group 1; ld.shared.u32 %r1, [%r5]; st.global.u32 [%rd1], %r1;"
+    out = np.zeros(32, dtype=np.uint32)
+    run(init(1) + two + first, out, source(), prelude=SHARED)
+    assert out.tolist() == source()[:32].tolist()
+    assert fault(init(1) + two + "cp.async.wait_group 1; ld.shared.u32 %r1, [%r5+256];", out, source()).kind == "async"
+    assert fault(init(1) + COPY + "cp.async.wait_group 0; ld.shared.u32 %r1, [%r5];", out, source()).kind == "async"
+
+
+def test_copy_is_visible_to_other_threads_only_after_a_barrier() -> None:
+    swap = "xor.b32 %r6, %r5, 128; ld.shared.u32 %r1, [%r6]; st.global.u32 [%rd1], %r1;"
+    out = np.zeros(64, dtype=np.uint32)
+    run(init(1) + COPY + "cp.async.wait_all; bar.sync 0;" + swap, out, source(), block=64, prelude=SHARED)
+    assert out.tolist() == np.roll(source(), 32).tolist()
+    assert fault(init(1) + COPY + "cp.async.wait_all;" + swap, out, source(), block=64).kind == "race"
+
+
+def test_source_size_fills_the_rest_with_zeros() -> None:
+    body = (
+        init(1) + "ld.param.u64 %rd2, [p1]; mov.u32 %r6, %r0; cp.async.ca.shared.global [%r21], [%rd2], 16, 6; "
+        "cp.async.wait_all;"
+        + "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%r21]; st.global.v4.u32 [%rd1], {%r1, %r2, %r3, %r4};"
+    )
+    out = np.zeros(4, dtype=np.uint32)
+    run(body, out, np.full(4, 0x11223344, dtype=np.uint32), block=1, prelude=SHARED)
+    assert out.tolist() == [0x11223344, 0x3344, 0, 0]
+
+
+def test_noinc_arrival_signals_the_mbarrier_when_the_copies_have_landed() -> None:
+    body = init(64) + COPY + "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r20];" + wait(0) + LOAD
+    out = np.zeros(64, dtype=np.uint32)
+    run(body, out, source(), block=64, prelude=SHARED)
+    assert out.tolist() == source().tolist()
+
+
+def test_elect_chooses_one_leader_of_the_mask() -> None:
+    body = (
+        OUT + "elect.sync %r2|%p1, 0xfffffff0; mov.u32 %r1, %r2; @%p1 add.u32 %r1, %r1, 100; st.global.u32 [%rd1], %r1;"
+    )
+    out = np.zeros(32, dtype=np.uint32)
+    run(OUT + "setp.lt.u32 %p3, %r0, 4; @%p3 exit;" + body.removeprefix(OUT), out)
+    assert out.tolist() == [0] * 4 + [104] + [4] * 27
