@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`import libtile`: the functions of the library's face, and what they raise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import libtile
+from libtile.bytecode import BytecodeError, MigrationError
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = ROOT / "examples" / "vector_add.bc"
+
+TEXT = """\
+cuda_tile.module @kernels {
+  entry @main(%arg0: tile<i32>) {
+    %0 = negi %arg0 : tile<i32>
+    return
+  }
+}
+"""
+
+
+def loaded_modules(code: str) -> set[str]:
+    """The top-level modules that a fresh Python has loaded after running `code`."""
+    script = f"{code}\nimport sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    return set(done.stdout.split())
+
+
+HEAVY = {"xdsl", "numpy", "construct", "llvmlite", "click", "ml_dtypes"}
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert not loaded_modules("import libtile") & HEAVY
+
+
+def test_bytecode_is_usable_without_xdsl() -> None:
+    code = f"from libtile import bytecode; bytecode.validate(open({str(KERNEL)!r}, 'rb').read())"
+    assert not loaded_modules(code) & {"xdsl", "numpy", "mlir"}
+
+
+@pytest.mark.parametrize("tool", ["cuda_tile_translate", "tileirdisasm", "cuda_tile_opt"])
+def test_version_of_a_tool_loads_nothing_heavy(tool: str) -> None:
+    code = f"from libtile.tools import cli, {tool} as tool; cli.call(tool.command, ['--version'])"
+    assert not loaded_modules(code) & (HEAVY - {"click"})
+
+
+def test_every_name_of_the_face_exists() -> None:
+    assert all(getattr(libtile, name) is not None for name in libtile.__all__)
+    assert set(libtile.__all__) <= set(dir(libtile))
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        libtile.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("source", [KERNEL, str(KERNEL), KERNEL.read_bytes(), bytearray(KERNEL.read_bytes())])
+def test_bytecode_is_read_from_a_path_or_bytes(source: object) -> None:
+    module = libtile.read(source)  # type: ignore[arg-type]
+    assert module.op.name == "cuda_tile.module"
+    assert "entry @vector_add" in libtile.print_module(module)
+
+
+def test_read_keeps_the_version_for_write() -> None:
+    module = libtile.read(KERNEL)
+    assert libtile.read(libtile.write(module)).version == module.version
+
+
+def test_text_is_printed_as_parsed() -> None:
+    assert libtile.print_module(libtile.parse(TEXT)) == TEXT
+    assert str(libtile.parse(TEXT)) == TEXT
+
+
+def test_generic_form_is_parsed_back() -> None:
+    generic = libtile.print_module(libtile.parse(TEXT), generic=True)
+    assert '"cuda_tile.negi"' in generic
+    assert libtile.print_module(libtile.parse(generic)) == TEXT
+
+
+def test_module_inside_of_a_builtin_module_is_found() -> None:
+    module = libtile.parse(f"module {{\n{TEXT}}}\n")
+    assert module.tile_module.name == "cuda_tile.module"
+    assert libtile.write(module) == libtile.write(libtile.parse(TEXT))
+
+
+def test_two_modules_are_not_one() -> None:
+    module = libtile.parse(TEXT + TEXT.replace("@kernels", "@others"))
+    with pytest.raises(libtile.LibtileError, match="expected a single CUDA Tile IR module"):
+        libtile.write(module)
+
+
+def test_text_is_written_in_the_oldest_version_that_holds_it() -> None:
+    assert str(libtile.read(libtile.write(libtile.parse(TEXT))).version) == "13.1"
+    newer = TEXT.replace("negi %arg0", "negi %arg0 overflow<no_signed_wrap>")
+    assert str(libtile.read(libtile.write(libtile.parse(newer))).version) == "13.2"
+
+
+def test_version_that_lacks_a_feature_is_refused_by_name_and_place() -> None:
+    module = libtile.parse(TEXT.replace("negi %arg0", "negi %arg0 overflow<no_signed_wrap>"), filename="k.mlir")
+    with pytest.raises(MigrationError) as caught:
+        libtile.write(module, version="13.1")
+    error = caught.value
+    assert (error.op, error.feature, str(error.required)) == ("cuda_tile.negi", "overflow", "13.2")
+    assert str(error).startswith("k.mlir:3:10: 'cuda_tile.negi': attribute 'overflow' requires bytecode version 13.2+")
+
+
+def test_migration_changes_the_version_and_nothing_else() -> None:
+    data = libtile.write(libtile.parse(TEXT), version="13.5")
+    older = libtile.migrate(data, to="13.1")
+    assert str(libtile.read(older).version) == "13.1"
+    assert libtile.print_module(libtile.read(older)) == TEXT
+
+
+def test_syntax_error_is_a_diagnostic_with_its_place() -> None:
+    with pytest.raises(libtile.DiagnosticError) as caught:
+        libtile.parse("cuda_tile.module @m {\n  entry @e( {\n  }\n}", filename="bad.mlir")
+    location = caught.value.diagnostics[0].location
+    assert location is not None and (location.filename, location.line) == ("bad.mlir", 2)
+
+
+def test_verify_raises_every_diagnostic() -> None:
+    text = TEXT.replace(
+        "    return\n",
+        "    %1 = addi %arg0, %arg0 : tile<i32>\n    %2 = exti %1 signed : tile<i32> -> tile<i8>\n    return\n",
+    ).replace("    return\n", "    %3 = trunci %1 : tile<i32> -> tile<i64>\n    return\n")
+    with pytest.raises(libtile.DiagnosticError) as caught:
+        libtile.verify(libtile.parse(text, filename="k.mlir"))
+    lines = [d.location.line for d in caught.value.diagnostics if d.location is not None]
+    assert lines == [5, 6]
+
+
+def test_valid_module_has_no_diagnostics() -> None:
+    assert libtile.verify(libtile.parse(TEXT)) == []
+
+
+def test_bad_bytecode_is_one_error_with_offset_and_section() -> None:
+    with pytest.raises(BytecodeError) as caught:
+        libtile.read(KERNEL.read_bytes()[:-30])
+    assert caught.value.offset is not None and caught.value.section
+
+
+def test_missing_file_is_a_library_error() -> None:
+    with pytest.raises(libtile.LibtileError, match=r"cannot open input file 'no-such-file\.bc'"):
+        libtile.read("no-such-file.bc")
+
+
+def test_errors_have_one_base() -> None:
+    assert issubclass(BytecodeError, libtile.LibtileError)
+    assert issubclass(libtile.DiagnosticError, libtile.LibtileError)
+
+
+def test_compile_says_that_it_is_not_there() -> None:
+    with pytest.raises(libtile.LibtileError, match="does not compile"):
+        libtile.compile(KERNEL, gpu_name="sm_90")
