@@ -98,7 +98,7 @@ def _inline(op: CudaTileOp, region: Region) -> None:
 
 
 def _can_be_inlined(op: CudaTileOp, region: Region) -> bool:
-    """Whether the branch's end may end the block around the `if`: a `return` has no place right in a loop."""
+    """Whether the branch's end may end the block around the `if`, too: an exit's declaration names its parents."""
     if not _leaves(region):
         return True
     terminator, parent = _terminator(region), op.parent_op()

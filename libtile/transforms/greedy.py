@@ -4,8 +4,8 @@
 A pattern takes an op and tells whether it changed the IR. It may erase or replace its op and what follows it in the
 block, and make ops in front of it; it leaves the rest of the block before it alone.
 
-One sweep shares equal constants at the top of the function, visits every op from the inside out and from first to
-last, and erases what is dead, last first, so that whole chains go at once.
+One sweep shares equal constants at the top of the function, visits every op from first to last and from the outside
+in, and erases what is dead, last first, so that whole chains go at once.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ def _sweep(block: Block, patterns: Patterns) -> bool:
     changed = False
     op = block.first_op
     while op is not None:
-        for region in op.regions:
-            for inner in list(region.blocks):
-                changed |= _sweep(inner, patterns)
         before = op.prev_op
         if isinstance(op, CudaTileOp) and any(pattern(op) for pattern in patterns.get(op.spec.name, ())):
             changed = True
             # What the pattern left behind, from its first op on, gets its turn as well.
             op = before.next_op if before is not None else block.first_op
-        else:
-            op = op.next_op
+            continue
+        for region in op.regions:
+            for inner in list(region.blocks):
+                changed |= _sweep(inner, patterns)
+        op = op.next_op
     return changed
 
 

@@ -157,7 +157,9 @@ class _Generator:
 
     def exit_of(self, scope: _Scope) -> str:
         """Another end than `yield` for a branch here."""
-        return self.random.choice({"": ["return"], "for": ["continue"], "loop": ["continue", "break"]}[scope.loop])
+        exits = {"": ["return"], "for": ["continue"], "loop": ["continue", "break"]}[scope.loop]
+        # No `return` from within a `for`.
+        return self.random.choice(exits + (["return"] if scope.loop == "loop" and not scope.iv else []))
 
     def branch_at_bound(self, scope: _Scope) -> None:
         """An `if` on which side of a bound the induction variable is."""

@@ -71,7 +71,7 @@ cuda_tile.module @m {
 
 // -----
 
-// `return` ends the function from inside of a loop's `if`, but has no place right in the loop.
+// A branch that leaves takes what follows it along.
 // CHECK-LABEL: entry @constant_condition_in_a_loop
 // CHECK:       loop
 // CHECK:         break
