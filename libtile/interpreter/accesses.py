@@ -35,8 +35,8 @@ class Accesses:
 
     def ordered(self, block: Any, addresses: np.ndarray, where: Array | None, token: Token | None) -> Token | None:
         """Check for races and give the result token; None when races are not looked for."""
-        if self.writes and self.ordering != "weak":
-            block.memory.version += 1
+        if self.writes and not self.reads and self.ordering != "weak":
+            block.memory.version += 1  # read-modify-writes count their own changes
         if not self.site.full:
             return None
         if block.races is None:

@@ -63,14 +63,20 @@ def _rounds(addresses: np.ndarray, where: np.ndarray | None) -> list[np.ndarray]
 
 def update(block: Any, addresses: np.ndarray, where: np.ndarray | None, elem: Element,
            change: Callable[[np.ndarray, np.ndarray], np.ndarray], old: np.ndarray) -> None:  # fmt: skip
-    """Read each active element into `old` (flat), and write what `change(old values, flat indices)` gives."""
+    """Read each active element into `old` (flat), and write what `change(old values, flat indices)` gives.
+
+    Only a write of other bits is progress for those who wait: the memory's version tells.
+    """
     flat = addresses.reshape(-1)
     block.memory.locate(addresses, elem.storage_bytes, where)
     for indices in _rounds(addresses, where):
         here = flat[indices]
         values = block.memory.gather(here, elem, None)
         old[indices] = values
-        block.memory.scatter(here, change(values, indices), elem, None)
+        changed = change(values, indices)
+        block.memory.scatter(here, changed, elem, None)
+        if not np.array_equal(to_bits(changed, elem), to_bits(values, elem)):
+            block.memory.version += 1
 
 
 @effect("atomic_rmw_tko", accepts_undefined=("pointers", "arg"), synchronises=is_strong)
@@ -107,20 +113,13 @@ def atomic_cas_tko(site: Site) -> Run:
             require_active(unset, where, "an operand")
         expected, new = np.asarray(cmp).reshape(-1), np.asarray(val).reshape(-1)
         old = np.array(expected)
-        version = block.memory.version
-        changed = False
 
         def swap(values: np.ndarray, i: np.ndarray) -> np.ndarray:
-            nonlocal changed
             equal = to_bits(values, elem) == to_bits(expected[i], elem)
-            changed |= bool(equal.any())
             return np.where(equal, new[i], values)
 
         update(block, addresses, where, elem, swap, old)
-        token = accesses.ordered(block, addresses, where, token)
-        if not changed:
-            block.memory.version = version  # a failed swap is no progress for anyone who waits
-        return old.reshape(addresses.shape)[()], token
+        return old.reshape(addresses.shape)[()], accesses.ordered(block, addresses, where, token)
 
     return run
 

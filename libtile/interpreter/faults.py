@@ -88,7 +88,7 @@ class InterpreterFault(LibtileError):
         details = []
         if self.block is not None:
             details.append(f"tile block ({', '.join(map(str, self.block))})")
-        if self.index is not None:
+        if self.index:
             details.append(f"element [{', '.join(map(str, self.index))}]")
         tail = f" ({', '.join(details)})" if details else ""
         return f"{where}error: {op}{self.kind.value}: {self.message}{tail}"

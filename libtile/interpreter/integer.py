@@ -16,7 +16,7 @@ from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element
 from libtile.interpreter.rules import Run, Site, pure
 
-_WIDER = {1: np.int8, 4: np.int16, 8: np.int16, 16: np.int32, 32: np.int64}
+_WIDER = {1: np.int8, 8: np.int16, 16: np.int32, 32: np.int64}
 
 
 def signed(value: Array, elem: Element) -> Array:
@@ -49,14 +49,22 @@ def wrap(value: Array, elem: Element) -> Array:
 
 
 def _exact(operation: Callable[[Array, Array], Array], signs: bool, elem: Element) -> Callable[[Array, Array], Array]:
-    """The operation done without wrap-around, as integers wide enough (Python's for 64 bits)."""
+    """The operation done without wrap-around, as integers wide enough (Python's for large ones of 64 bits)."""
     read = signed if signs else unsigned
 
     def run(lhs: Array, rhs: Array) -> Array:
-        wide = _WIDER.get(elem.width, object)
-        return operation(np.asarray(read(lhs, elem)).astype(wide), np.asarray(read(rhs, elem)).astype(wide))
+        a, b = np.asarray(read(lhs, elem)), np.asarray(read(rhs, elem))
+        wide = _WIDER.get(elem.width)
+        if wide is None:
+            wide = np.int64 if _is_small(a) and _is_small(b) else object
+        return operation(a.astype(wide), b.astype(wide))
 
     return run
+
+
+def _is_small(value: np.ndarray) -> bool:
+    """Whether sums and products of such numbers fit 64 bits."""
+    return value.size == 0 or (int(value.max()) < 1 << 31 and int(value.min()) > -(1 << 31))
 
 
 def _fits(number: Array, elem: Element, signs: bool) -> Array:

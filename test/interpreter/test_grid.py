@@ -90,6 +90,41 @@ def test_a_flag_that_nobody_sets_is_a_deadlock():
     assert fault.location is not None
 
 
+LOCK = """
+%zero = constant <i32: 0> : tile<i32>
+%one = constant <i32: 1> : tile<i32>
+%t0 = make_token : token
+%locked = loop iter_values(%k = %t0) : token -> token {
+  %old, %tl = atomic_rmw_tko acquire device %flags, xchg, %one token=%k : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+  %free = cmpi equal %old, %zero, signed : tile<i32> -> tile<i1>
+  if %free {
+    break %tl : token
+  }
+  continue %tl : token
+}
+%v, %tv = load_ptr_tko weak %data token=%locked : tile<ptr<i32>> -> tile<i32>, token
+%w = addi %v, %one : tile<i32>
+%ts = store_ptr_tko weak %data, %w token=%tv : tile<ptr<i32>>, tile<i32> -> token
+UNLOCK
+"""
+UNLOCK = """
+%r, %tr = atomic_rmw_tko release device %flags, xchg, %zero token=%ts
+  : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+"""
+
+
+@pytest.mark.parametrize("order", [None, 1, 2])
+def test_a_lock_orders_what_it_guards(order):
+    data = np.zeros(1, np.int32)
+    run_body(NAMES, LOCK.replace("UNLOCK", UNLOCK), [np.zeros(1, np.int32), data], 50, block_order=order, check="full")
+    assert data[0] == 50
+
+
+def test_a_lock_that_is_never_released_is_a_deadlock():
+    fault = fault_of(FaultKind.DEADLOCK, NAMES, LOCK.replace("UNLOCK", ""), [np.zeros(1, np.int32), np.zeros(1, np.int32)], 3)
+    assert fault.op == "cuda_tile.atomic_rmw_tko"
+
+
 def test_a_bounded_spin_is_no_deadlock():
     body = """
     %zero = constant <i32: 0> : tile<i32>
