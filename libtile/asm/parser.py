@@ -428,7 +428,7 @@ class Parser(ValueParser):
         self.push_scope()
         block = Block()
         region.add_block(block)
-        if arguments:
+        if arguments and arguments[0].use.name:
             if self.kind == "caret":
                 raise self.report("invalid block name in region with named arguments", self.start)
             for argument in arguments:
@@ -439,6 +439,8 @@ class Parser(ValueParser):
             self._labelled_block(region, block)
         else:
             self._block_body(block)
+        if arguments and len(region.block.args) > len(arguments):
+            raise self.report("entry block arguments were already defined", self.start)
         while self.kind != "}":
             self._labelled_block(region, None)
         self.pop_scope()
@@ -471,7 +473,7 @@ class Parser(ValueParser):
 
     def _block_body(self, block: Block) -> None:
         add = block.add_op
-        while self.kind not in ("caret", "}", "eof"):
+        while self.kind not in ("caret", "}"):
             add(self.operation())
 
     def ensure_terminator(self, region: Region, spec: OpSpec) -> None:

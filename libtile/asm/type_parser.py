@@ -40,7 +40,7 @@ _SIGNEDNESS = {"i": Signedness.SIGNLESS, "si": Signedness.SIGNED, "ui": Signedne
 _MAX_INTEGER_WIDTH = (1 << 24) - 1
 _INT32_MAX = (1 << 31) - 1
 
-_FOREIGN_KEYWORDS = frozenset({"memref", "tensor", "vector", "complex", "tuple", "f80", "f128", "affine_map"}) | {
+_FOREIGN_KEYWORDS = frozenset({"memref", "tensor", "vector", "complex", "tuple", "f80", "f128"}) | {
     "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ", "f8E3M4", "f6E2M3FN", "f6E3M2FN"
 }  # fmt: skip
 
@@ -121,8 +121,8 @@ class TypeParser(Cursor):
             return number
         parse = _MNEMONICS.get(keyword)
         if parse is not None:
-            start = self.start
             self.advance()
+            start = self.start
             return self._checked(parse(self), start)
         match = _INTEGER.match(keyword)
         if match is not None:
@@ -159,12 +159,12 @@ class TypeParser(Cursor):
             return self.foreign_type()
         mnemonic = token[len(PREFIX) :]
         parse = _MNEMONICS.get(mnemonic)
-        start = self.start
         if parse is None:
-            raise self.report(f"unknown  type `{mnemonic}` in dialect `cuda_tile`", start)
+            raise self.report(f"unknown  type `{mnemonic}` in dialect `cuda_tile`", self.start)
         # What is wrong inside of a dialect's own syntax is not reported as the op's.
         prefix, self.op_prefix = self.op_prefix, ""
         self.advance()
+        start = self.start
         found = self._checked(parse(self), start)
         self.op_prefix = prefix
         return found

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""An op that an overlay of the declarations adds is read and printed with no code of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from libtile.asm import parse, print_op
+from libtile.asm.format import FormatError, parse_format
+from libtile.asm.format_parse import compile_parser
+from libtile.spec import load
+
+OVERLAY = """
+[version."99.1"]
+
+[op.twist]
+opcode = 0x3fff
+group = "Made up"
+since = "99.1"
+operands = ["source: tile", "more: tile*", "mask: i1_tile?"]
+attributes = ["amount: i64 = 3", "mode: RoundingMode?", "fast: unit"]
+results = ["result: tile", "result_token: token"]
+traits = ["same_type(source, result)", "operand_segments"]
+format = '''$source (`and` $more^ `:` type($more))? (`mask` `=` $mask^)? (`by` $amount^)? (`mode` `` $mode^)? \\
+(`fast` $fast^)? attr-dict `:` type($source) (`,` type($mask)^)? `->` type($result_token)'''
+"""
+
+
+def spec():
+    return load([OVERLAY.replace("\\\n", "")])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%result, %result_token = twist %arg0 : tile<2xf32> -> token",
+        "%result, %result_token = twist %arg0 by 7 mode<zero> fast : tile<2xf32> -> token",
+        "%result, %result_token = twist %arg0 and %arg0, %arg1 : tile<2xf32>, tile<2xi1> mask = %arg1 {note = 1 : i64} "
+        ": tile<2xf32>, tile<2xi1> -> token",
+    ],
+)
+def test_made_up_op_is_read_and_printed(line: str) -> None:
+    text = (
+        "module {\n  cuda_tile.module @m {\n    testing$func @f(%arg0: tile<2xf32>, %arg1: tile<2xi1>) {\n"
+        f"      {line}\n      return\n    }}\n  }}\n}}\n"
+    )
+    made_up = spec()
+    module = parse(text, spec=made_up)
+    assert print_op(module) == text
+    assert print_op(parse(print_op(module, generic=True), spec=made_up)) == text
+
+
+def test_a_default_is_not_printed() -> None:
+    made_up = spec()
+    text = "cuda_tile.module @m { testing$func @f(%a: tile<2xf32>) { %0:2 = twist %a by 3 : tile<2xf32> -> token } }"
+    assert "twist %arg0 : tile<2xf32>" in print_op(parse(text, spec=made_up))
+
+
+@pytest.mark.parametrize(
+    "format_, problem",
+    [
+        ("$source $nothing", "no member is called 'nothing'"),
+        ("$source `:` type($nothing)", "no operand or result is called 'nothing'"),
+        ("(`x` $fast)?", "an optional group has no anchor"),
+        ("$source custom<Nothing>($mode)", "custom<Nothing> has no parser"),
+        ("$source attr-dict", "does not fix the type of 'source'"),
+        ("$source )", "unexpected ')'"),
+    ],
+)
+def test_a_bad_format_is_refused_by_name(format_: str, problem: str) -> None:
+    start = OVERLAY.index("format = ")
+    made_up = load([OVERLAY[:start] + f"format = '''{format_}'''\n"])
+    op = made_up.ops["twist"]
+    with pytest.raises(FormatError) as refused:
+        parse_format(op)
+        compile_parser(op, made_up)
+    assert "op 'twist'" in str(refused.value) and problem in str(refused.value)
