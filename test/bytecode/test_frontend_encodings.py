@@ -14,8 +14,10 @@ import pytest
 
 from bytecode.samples import instructions, op_module
 from libtile import bytecode
-from libtile.bytecode.model import Bounded, Integer, Module, Operation, OptimizationHints
+from libtile.bytecode.context import WriteContext
+from libtile.bytecode.model import Bounded, Integer, Module, Operation, OptimizationHints, Type, make_type
 from libtile.bytecode.ops_codec import INT_BITS
+from libtile.bytecode.types_codec import encode_type
 from libtile.spec import OpSpec, Version, default_spec
 
 frontend = pytest.importorskip(
@@ -25,7 +27,8 @@ from cuda.tile._bytecode import attribute as fa  # noqa: E402
 from cuda.tile._bytecode.basic import StringId, StringTable  # noqa: E402
 from cuda.tile._bytecode.code_builder import CodeBuilder, NestedBlockBuilder, Value  # noqa: E402
 from cuda.tile._bytecode.constant import ConstantTable  # noqa: E402
-from cuda.tile._bytecode.type import TypeId  # noqa: E402
+from cuda.tile._bytecode.type import SimpleType, TypeId, TypeTable  # noqa: E402
+from cuda.tile._bytecode.type_base import PaddingValue, PtrAttr  # noqa: E402
 from cuda.tile._bytecode.version import BytecodeVersion  # noqa: E402
 
 SPEC = default_spec()
@@ -166,3 +169,53 @@ def test_instruction_is_that_of_the_frontend(declared: OpSpec, version: Version,
                 frontend.encode_ContinueOp(front.builder, [value])
     frontend.encode_ReturnOp(front.builder, [])
     assert front.builder.buf.hex(" ") == ours.hex(" ")
+
+
+def frontend_type(table: TypeTable, type_: Type) -> TypeId:
+    """The type in the frontend's table."""
+    if not type_.parameters:
+        name = {"token": "Token"}.get(type_.name, type_.name.upper())
+        return table.simple(next(s for s in SimpleType if s.name == name))
+    inner = [frontend_type(table, p) if isinstance(p, Type) else p for p in type_.parameters]
+    if type_.name == "function":
+        return table.function(*([frontend_type(table, t) for t in types] for types in type_.parameters))
+    if type_.name in ("ptr", "tensor_view"):
+        inner[-1] = PtrAttr.Missing if inner[-1] is None else PtrAttr.Default
+    elif inner[-1] in SPEC.enums["PaddingValue"].by_keyword:
+        inner[-1] = PaddingValue(bytes([SPEC.enums["PaddingValue"].by_keyword[inner[-1]].value]))
+    elif type_.name.endswith("_view"):
+        inner[-1] = PaddingValue.Missing
+    method = {"ptr": "pointer"}.get(type_.name, type_.name)
+    return getattr(table, method)(*inner)
+
+
+def sample_types() -> list[Type]:
+    number = [make_type(n) for n, t in SPEC.types.items() if t.kind in ("integer", "float", "token")]
+    f32 = make_type("f32")
+    view = make_type("tensor_view", f32, (-(2**63), 300), (300, 1))
+    marked = make_type("tensor_view", f32, (8,), (1,), "none")
+    views = [make_type("partition_view", (2, 4), view, (1, 0), padding) for padding in (None, "zero", "nan", "neg_inf")]
+    views += [make_type("gather_scatter_view", (2, 4), view, 1, padding) for padding in (None, "pos_inf")]
+    views += [make_type("strided_view", (2, 4), (3, 1), view, (0, 1), padding) for padding in (None, "neg_zero")]
+    pointers = [make_type("ptr", f32), make_type("ptr", f32, "none")]
+    tiles = [make_type("tile", pointers[0], ()), make_type("tile", f32, (1024, 2))]
+    return [*number, *pointers, view, marked, *views, *tiles, make_type("function", tuple(tiles), (f32,))]
+
+
+@pytest.mark.parametrize("version", SPEC.released_versions, ids=str)
+def test_types_are_those_of_the_frontend(version: Version) -> None:
+    table = TypeTable(BytecodeVersion(version.major * 10000 + version.minor * 100))
+    writer = WriteContext(SPEC, version, False, None)
+    for name in ("i1", "i32"):  # the frontend's table starts with these
+        writer.type_index(make_type(name))
+    written = 0
+    for type_ in sample_types():
+        try:
+            index = writer.type_index(type_)
+        except bytecode.MigrationError:
+            continue
+        assert frontend_type(table, type_).type_id == index
+        written += 1
+    entries = [encode_type(writer, t).hex(" ") for t in writer.type_list]
+    assert entries == [entry.hex(" ") for entry in table]
+    assert written >= 20

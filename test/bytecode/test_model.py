@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -167,3 +169,10 @@ def test_an_op_that_cannot_be_encoded_is_refused_by_name(operation: object, mess
     with pytest.raises(bytecode.InvalidError, match=message) as refused:
         bytecode.write(module_of(operation))  # type: ignore[arg-type]
     assert f"cuda_tile.{operation.name}" in str(refused.value)  # type: ignore[attr-defined]
+
+
+def test_the_package_needs_neither_the_ir_nor_numpy() -> None:
+    """Bytecode is a leaf: a small tool can use it without paying for the rest."""
+    code = "import sys, libtile.bytecode; print(sorted({'xdsl', 'numpy', 'llvmlite'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
