@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""docs/passes.md shows what the passes do: its examples are run, its table is compared with the registry.
+
+`python test/transforms/test_docs.py` puts what the tool prints now into the page.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from libtile.transforms.pipeline import pass_options
+from libtile.transforms.registry import PASSES
+
+PAGE = Path(__file__).parents[2] / "docs" / "passes.md"
+EXAMPLE = re.compile(r"```mlir\n// before\n(.*?)```\n```mlir\n// after: cuda-tile-opt ([^\n]*)\n(.*?)```", re.DOTALL)
+TEXT = PAGE.read_text()
+
+
+def output(before: str, command: str) -> str:
+    """What the command prints for the text on its standard input."""
+    tool = [sys.executable, "-m", "libtile.tools.cuda_tile_opt"]
+    done = subprocess.run([*tool, *shlex.split(command), "-"], input=before, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("before", "command", "after"), EXAMPLE.findall(TEXT), ids=lambda v: v.split(" ")[0][:40])
+def test_an_example_shows_the_real_output(before: str, command: str, after: str) -> None:
+    found = output(before, command)
+    assert found == after, "docs/passes.md is stale: run `python test/transforms/test_docs.py`"
+
+
+def test_every_pass_has_a_section_and_an_example() -> None:
+    examples = {command.split()[0].split("=")[0].removeprefix("--") for _, command, _ in EXAMPLE.findall(TEXT)}
+    for name in PASSES:
+        assert f"\n## {name}\n" in TEXT
+        assert name in examples
+
+
+def test_the_table_names_every_option_with_its_default() -> None:
+    for name in PASSES:
+        (row,) = [line for line in TEXT.splitlines() if line.startswith(f"| [`{name}`]")]
+        for option, default in pass_options(name).items():
+            assert f"`{option}`" + (f" ({default})" if default not in ("", "False") else "") in row
+
+
+def refresh() -> None:
+    """Write the page anew, with the output that its commands have now."""
+
+    def example(match: re.Match[str]) -> str:
+        before, command, _ = match.groups()
+        return (
+            f"```mlir\n// before\n{before}```\n```mlir\n// after: cuda-tile-opt {command}\n{output(before, command)}```"
+        )
+
+    PAGE.write_text(EXAMPLE.sub(example, TEXT))
+
+
+if __name__ == "__main__":
+    refresh()
