@@ -26,7 +26,10 @@ from libtile.spec import default_spec
 SPEC = default_spec()
 COUNT = int(os.environ.get("LIBTILE_FUZZ_FILES", "20000"))
 SEED = int(os.environ.get("LIBTILE_FUZZ_SEED", "1"))
+PARTS = 8
 SLOWEST = 2.0
+"""Seconds per file."""
+
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"), key=lambda p: p.stat().st_size)
 
 
@@ -104,8 +107,8 @@ def mutate(rng: random.Random, data: bytes, other: bytes) -> bytes:
     return damage_section(rng, data, other) if kind == 1 else damage_body(rng, data, other)
 
 
-def mutants(count: int) -> Iterator[bytes]:
-    rng = random.Random(SEED)
+def mutants(count: int, part: int = 0) -> Iterator[bytes]:
+    rng = random.Random(SEED * PARTS + part)
     files = corpus()
     for number in range(count):
         yield mutate(rng, files[number % len(files)], rng.choice(files))
@@ -124,9 +127,10 @@ def outcome(data: bytes) -> str:
     return "module"
 
 
-def test_mutants() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_mutants(part: int) -> None:
     outcomes: Counter[str] = Counter()
-    for data in mutants(COUNT):
+    for data in mutants(COUNT // PARTS, part):
         start = time.process_time()
         try:
             outcomes[outcome(data)] += 1

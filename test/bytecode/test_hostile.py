@@ -62,15 +62,15 @@ def cost(data: bytes) -> tuple[float, int, str]:
 
 CASES = {
     "one-type-of-many-later-types": file(
-        [FUNCTION, b"\x10" + varint(40_000) + b"".join(varint(i + 2) for i in range(40_000)) + b"\0"]
-        + [b"\x0d\x00" + varint(1) + i.to_bytes(8, "little") for i in range(40_000)]
+        [FUNCTION, b"\x10" + varint(20_000) + b"".join(varint(i + 2) for i in range(20_000)) + b"\0"]
+        + [b"\x0d\x00" + varint(1) + i.to_bytes(8, "little") for i in range(20_000)]
     ),
     "a-shape-of-many-dimensions": file(
         [FUNCTION, b"\x03", b"\x0d\x01" + varint(60_000) + b"\xff" * 7 * 60_000 + b"\x7f" * 60_000],
         body=bytes.fromhex("10 02 00 5c 00 00"),
         constants=(b"\x04\0\0\0\0",),
     ),
-    "many-functions": file([FUNCTION], functions=60_000),
+    "many-functions": file([FUNCTION], functions=20_000),
     "many-tokens": file([FUNCTION, b"\x11"], body=b"\x44\x01" * 200_000 + b"\x5c\0\0"),
     "many-operands": file(
         [FUNCTION, b"\x11"], body=b"\x44\x01\x3c\x01" + varint(400_000) + bytes(400_000) + b"\x5c\0\0"
@@ -132,4 +132,4 @@ def test_every_byte_of_a_length_field_is_checked() -> None:
     for at in range(12, len(data)):
         damaged = data[:at] + b"\xff" * 9 + b"\x01" + data[at + 1 :]
         seconds, peak, result = cost(damaged)
-        assert (seconds < 1 and peak < 1 << 20) or result == "module", at
+        assert (seconds < 2 and peak < 1 << 20) or result == "module", at
