@@ -117,6 +117,8 @@ def _memory_of(entry: CudaTileOp, position: int, arg: Any) -> np.ndarray:
             f"parameter {position} is a pointer and takes a numpy array, not {type(arg).__name__}; "
             + describe_parameters(entry)
         )
+    if arg.dtype.hasobject or arg.dtype.byteorder == ">":
+        raise LaunchError(f"the array for parameter {position} has elements of {arg.dtype}, which are no device memory")
     if not arg.flags.c_contiguous:
         raise LaunchError(f"the array for parameter {position} is not C-contiguous; it is the memory itself")
     return arg

@@ -39,8 +39,9 @@ _ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def round_to(values: Array, fmt: FloatFormat, mode: str = "nearest_even", saturate: bool = False) -> np.ndarray:
     """float64 values rounded to a format of at most 51 bits (or f64 itself: unchanged), still as float64.
 
-    Overflow goes to infinity, or to the largest finite value when the mode rounds toward it, when `saturate` is
-    set, or when the format has neither infinity nor NaN; to NaN in a format that has only that.
+    Overflow goes to infinity, or to the largest finite value when the mode rounds toward it or when the format has
+    neither infinity nor NaN; to NaN in a format that has only that. With `saturate` everything beyond the largest
+    finite value becomes that, infinities included.
     """
     x = np.asarray(values, np.float64)
     if fmt.name == "f64":
@@ -66,18 +67,15 @@ def round_to(values: Array, fmt: FloatFormat, mode: str = "nearest_even", satura
 
 def _overflow(x: np.ndarray, fmt: FloatFormat, mode: str, saturate: bool) -> np.ndarray:
     top = np.copysign(fmt.top, x)
-    if not fmt.has_infinity:
-        if saturate or not fmt.has_nan:
-            return top
-        beyond = np.full_like(x, np.nan)
-    else:
-        beyond = np.copysign(np.inf, x)
+    if saturate or not (fmt.has_infinity or fmt.has_nan):
+        return top  # infinities too, as PTX's .satfinite has it
+    beyond = np.copysign(np.inf, x) if fmt.has_infinity else np.full_like(x, np.nan)
     toward_top = {
         "zero": np.ones_like(x, bool),
         "negative_inf": x > 0,
         "positive_inf": x < 0,
     }.get(mode, np.zeros_like(x, bool))
-    return np.where((toward_top | saturate) & ~np.isinf(x), top, beyond)
+    return np.where(toward_top & ~np.isinf(x), top, beyond)
 
 
 def round_to_odd(result: np.ndarray, rest: np.ndarray) -> np.ndarray:

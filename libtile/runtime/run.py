@@ -47,6 +47,16 @@ def load_module(source: Module | Operation | str | os.PathLike[str] | bytes) -> 
     return api.parse(text, filename=name).op
 
 
+def check_module(op: Operation) -> None:
+    """Verify a module; DiagnosticError with all that is wrong."""
+    from libtile.diagnostics import DiagnosticError, has_errors
+    from libtile.dialects.cuda_tile.verify import verify as verify_op
+
+    diagnostics = verify_op(op)
+    if has_errors(diagnostics):
+        raise DiagnosticError(diagnostics)
+
+
 def run(
     module: Module | Operation | str | os.PathLike[str] | bytes,
     kernel: str | None = None,
@@ -55,6 +65,7 @@ def run(
     args: Sequence[Any] = (),
     backend: str = "interpreter",
     gpu_name: str | None = None,
+    verify: bool = True,
     check: str = "basic",
     block_order: int | str | None = None,
     trace: Callable[..., None] | None = None,
@@ -65,14 +76,16 @@ def run(
 
     `module` is a Module, a path, or the bytes of a file (bytecode or text). `kernel` may be None when the module has
     one entry. `grid` has one to three extents. `args` are the entry's flat parameters in order: a numpy array for a
-    pointer (it is the memory: C-contiguous, of any dtype, modified in place), an int or float for a scalar.
+    pointer (it is the memory: C-contiguous, of any dtype, modified in place), an int or float for a scalar. The module
+    is verified first unless `verify` is False.
 
     The interpreter takes `check` ("off", "basic" or "full"), `block_order` (None, "reverse" or a seed), `trace`,
     `progress` and `out`, the stream that the kernel prints to; see `libtile.interpreter.launch.run`. The other
     backends compile for `gpu_name` first.
 
-    Returns what the run did. Raises LaunchError for arguments that do not fit, InterpreterFault for a fault of the
-    program, LibtileError for a module that cannot be read or a backend that this version does not have.
+    Returns what the run did. Raises DiagnosticError for a module that breaks a rule of the dialect, LaunchError for
+    arguments that do not fit, InterpreterFault for a fault of the program, LibtileError for a module that cannot be
+    read or a backend that this version does not have.
     """
     if backend not in BACKENDS:
         raise LibtileError(f"there is no backend {backend!r}: use one of {', '.join(BACKENDS)}")
@@ -81,7 +94,10 @@ def run(
     del gpu_name  # the semantics are the same for every target
     from libtile.interpreter.launch import run as interpret
 
+    op = load_module(module)
+    if verify:
+        check_module(op)
     return interpret(
-        load_module(module), kernel, grid, args,
+        op, kernel, grid, args,
         check=check, block_order=block_order, trace=trace, progress=progress, out=out,
     )  # fmt: skip

@@ -84,7 +84,7 @@ def _load(path: str) -> Any:
         return np.ascontiguousarray(np.load(path, allow_pickle=False))
     except OSError as error:
         raise cli.ToolError(f"cannot open '{path}': {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise cli.ToolError(f"'{path}' is not a .npy file: {error}") from None
 
 

@@ -177,3 +177,53 @@ def test_a_histogram_by_all_tile_blocks_loses_no_count():
         bins[:] = 0
         run_body("%x: tile<ptr<i32>>, %h: tile<ptr<i32>>", body, [data, bins], grid=8, block_order=order, check="full")
         assert np.array_equal(bins, np.bincount(data, minlength=16))
+
+
+# -- multimem: an object with one device in it ----------------------------------------------------------------------
+
+
+MULTICAST = "tensor_view<4x8xELEM, strides=[8,1], #cuda_tile.ptr_attr<multicast>>"
+MULTIMEM = f"""
+%zero = constant <i32: 0> : tile<i32>
+%tv = make_tensor_view %x, shape = [4, 8], strides = [8, 1] : tile<ptr<ELEM, <multicast>>> -> {MULTICAST}
+%view = make_partition_view %tv : partition_view<tile=(2x4), {MULTICAST}>
+%v = constant <ELEM: VALUE> : tile<2x4xELEM>
+"""
+ATTRIBUTES = "attributes {reduction = #cuda_tile.multimem_reduction_kind<KIND>}"
+
+
+@pytest.mark.parametrize("check", ["basic", "full"])
+@pytest.mark.parametrize("elem, kind, value, want", [
+    ("i32", "add", "2", 7), ("i32", "max", "9", 9), ("i32", "umin", "-1", 5), ("i32", "xor", "4", 1),
+    ("f32", "add", "0.5", 5.5), ("f16", "add", "0.5", 5.5),
+])  # fmt: skip
+def test_a_multimem_reduction_reduces_into_the_one_copy(elem, kind, value, want, check):
+    data = np.full((4, 8), 5, ELEMENTS[elem].dtype)
+    body = MULTIMEM + f"""
+    %t = multimem_reduce_view_tko relaxed device %view, %v[%zero, %zero] {ATTRIBUTES}
+      : partition_view<tile=(2x4), {MULTICAST}>, tile<2x4xELEM>, tile<i32> -> token
+    """
+    text = body.replace("ELEM", elem).replace("VALUE", value).replace("KIND", kind)
+    run_body(f"%x: tile<ptr<{elem}, <multicast>>>", text, [data], check=check)
+    expected = np.full((4, 8), 5.0)
+    expected[:2, :4] = want
+    assert np.array_equal(data.astype(float), expected)
+
+
+@pytest.mark.parametrize("check", ["basic", "full"])
+def test_multimem_loads_and_stores_see_the_one_copy(check):
+    data = np.arange(32, dtype=np.int32).reshape(4, 8)
+    body = MULTIMEM + f"""
+    %one = constant <i32: 1> : tile<i32>
+    %l, %t = multimem_load_reduce_view_tko relaxed device %view[%zero, %one] {ATTRIBUTES}
+      : partition_view<tile=(2x4), {MULTICAST}>, tile<i32> -> tile<2x4xELEM>, token
+    %s = addi %l, %v : tile<2x4xELEM>
+    %t2 = multimem_store_view_tko weak %view, %s[%one, %zero]
+      : partition_view<tile=(2x4), {MULTICAST}>, tile<2x4xELEM>, tile<i32> -> token
+    """
+    before = data.copy()
+    text = body.replace("ELEM", "i32").replace("VALUE", "100").replace("KIND", "add")
+    run_body("%x: tile<ptr<i32, <multicast>>>", text, [data], check=check)
+    assert np.array_equal(data[2:, :4], before[:2, 4:] + 100)
+    data[2:, :4] = before[2:, :4]
+    assert np.array_equal(data, before)

@@ -121,7 +121,8 @@ def test_a_lock_orders_what_it_guards(order):
 
 
 def test_a_lock_that_is_never_released_is_a_deadlock():
-    fault = fault_of(FaultKind.DEADLOCK, NAMES, LOCK.replace("UNLOCK", ""), [np.zeros(1, np.int32), np.zeros(1, np.int32)], 3)
+    args = [np.zeros(1, np.int32), np.zeros(1, np.int32)]
+    fault = fault_of(FaultKind.DEADLOCK, NAMES, LOCK.replace("UNLOCK", ""), args, 3)
     assert fault.op == "cuda_tile.atomic_rmw_tko"
 
 

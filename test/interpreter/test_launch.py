@@ -35,6 +35,8 @@ def test_numbers_are_converted_to_the_parameter_s_type(elem, value, stored):
     ([np.zeros(1, np.int32), np.zeros(3)], "takes a number"),
     (["x", 1], "parameter 0 is a pointer and takes a numpy array, not str"),
     ([np.zeros((4, 4), np.int32).T, 1], "not C-contiguous"),
+    ([np.zeros(4, ">i4"), 1], "elements of >i4, which are no device memory"),
+    ([np.array([None]), 1], "elements of object, which are no device memory"),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit_are_refused_with_what_is_expected(args, message):
     with pytest.raises(LaunchError) as caught:
@@ -105,6 +107,13 @@ def test_an_unknown_backend_or_check_is_refused():
         libtile.run(module, backend="cpu")
     with pytest.raises(libtile.LibtileError, match="no check level 'most'"):
         libtile.run(module, check="most")
+
+
+def test_a_module_that_breaks_a_rule_is_refused_before_it_runs():
+    body = "%a = constant <i32: 1> : tile<i32>\n%b = cat %a, %a dim = 3 : tile<i32>, tile<i32> -> tile<i32>"
+    text = module_text("", body)
+    with pytest.raises(libtile.DiagnosticError, match=r"'cuda_tile\.cat' op"):
+        libtile.run(libtile.parse(text))
 
 
 def test_the_result_counts_what_was_done():
