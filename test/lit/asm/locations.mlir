@@ -1,0 +1,30 @@
+// RUN: cuda-tile-opt -mlir-print-debuginfo %s | FileCheck %s
+// RUN: cuda-tile-opt -mlir-print-debuginfo -mlir-print-local-scope %s | FileCheck %s --check-prefix=LOCAL
+
+// Aliases that only locations use are defined at the end, each behind what it needs.
+// CHECK-NOT: #di_file =
+// CHECK: entry @k(
+#file = #cuda_tile.di_file<"k.py" in "/src">
+#unit = #cuda_tile.di_compile_unit<file = #file>
+#sub = #cuda_tile.di_subprogram<line = 3, file = #file, name = "k", linkageName = "k", compileUnit = #unit, scopeLine = 4>
+cuda_tile.module @m {
+  entry @k(%a: tile<i32>) {
+    // CHECK: absi %arg0 : tile<i32> loc(#[[CALL:loc[0-9]*]])
+    // LOCAL: absi %arg0 : tile<i32> loc(callsite("inner" at "k.py":7:9))
+    %0 = absi %a : tile<i32> loc(#later)
+    // CHECK: absi %arg0 : tile<i32> loc(#[[DI:loc[0-9]*]])
+    // LOCAL: loc(#cuda_tile.di_loc<loc("k.py":5:6) in #cuda_tile.di_subprogram<file = #cuda_tile.di_file<"k.py" in "/src">, line = 3, name = "k", linkageName = "k", compileUnit = #cuda_tile.di_compile_unit<file = #cuda_tile.di_file<"k.py" in "/src">>, scopeLine = 4>>)
+    %1 = absi %a : tile<i32> loc(#cuda_tile.di_loc<loc("k.py":5:6) in #sub>)
+    return
+  } loc(#cuda_tile.di_loc<loc("k.py":3:1) in #sub>)
+} loc(unknown)
+#at = loc("k.py":7:9)
+#later = loc(callsite("inner" at #at))
+
+// CHECK: #di_file = #cuda_tile.di_file<"k.py" in "/src">
+// CHECK-DAG: #[[INNER:loc[0-9]*]] = loc("inner")
+// CHECK-DAG: #[[AT:loc[0-9]*]] = loc("k.py":7:9)
+// CHECK-DAG: #[[POS:loc[0-9]*]] = loc("k.py":5:6)
+// CHECK: #di_compile_unit = #cuda_tile.di_compile_unit<file = #di_file>
+// CHECK: #[[CALL]] = loc(callsite(#[[INNER]] at #[[AT]]))
+// CHECK: #[[DI]] = #cuda_tile.di_loc<#[[POS]] in #di_subprogram>

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`cuda-tile-opt` as its users run it: options, output, errors, exit statuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.process import run
+
+GOOD = "cuda_tile.module @m {\n  entry @k() {\n    %c = constant <i32: 7> : tile<i32>\n    return\n  }\n}\n"
+PRINTED = (
+    "module {\n  cuda_tile.module @m {\n    entry @k() {\n      %cst_7_i32 = constant <i32: 7> : tile<i32>\n"
+    "      return\n    }\n  }\n}\n"
+)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.mlir"
+    path.write_text(GOOD)
+    return path
+
+
+def test_help_has_examples_and_statuses() -> None:
+    done = run("cuda_tile_opt", "--help")
+    assert done.status == 0
+    for part in ("--pass-pipeline", "--canonicalize", "Examples", "Exit status", "-split-input-file"):
+        assert part in done.text
+
+
+def test_version_names_the_package() -> None:
+    done = run("cuda_tile_opt", "--version")
+    assert (done.status, "libtile " in done.text) == (0, True)
+
+
+def test_reads_a_file_and_stdin_alike(good: Path) -> None:
+    assert run("cuda_tile_opt", good).text == PRINTED
+    assert run("cuda_tile_opt", "-", stdin=GOOD.encode()).text == PRINTED
+    assert run("cuda_tile_opt", stdin=GOOD.encode()).text == PRINTED
+
+
+@pytest.mark.parametrize("dash", ["-", "--"])
+def test_options_have_one_dash_or_two(good: Path, dash: str) -> None:
+    done = run("cuda_tile_opt", f"{dash}no-implicit-module", f"{dash}mlir-print-op-generic", good)
+    assert done.status == 0
+    assert done.text.startswith('"cuda_tile.module"() <{sym_name = "m"}> ({')
+
+
+def test_output_goes_to_a_file(good: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.mlir"
+    done = run("cuda_tile_opt", good, "-o", out)
+    assert (done.status, done.text, out.read_text()) == (0, "", PRINTED)
+
+
+def test_a_failure_leaves_no_output_and_names_the_place(tmp_path: Path) -> None:
+    bad, out = tmp_path / "bad.mlir", tmp_path / "out.mlir"
+    bad.write_text("cuda_tile.module @m {\n  entry @k() {\n    foo\n  }\n}\n")
+    out.write_text("old")
+    done = run("cuda_tile_opt", bad, "-o", out)
+    assert done.status == 1
+    assert done.err.splitlines() == [
+        f"{bad}:3:5: error: custom op 'foo' is unknown (tried 'cuda_tile.foo' as well)",
+        "    foo",
+        "    ^",
+    ]
+    assert out.read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.mlir", "out.mlir"]
+
+
+def test_every_failing_op_is_reported(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.mlir"
+    bad.write_text(
+        "cuda_tile.module @m {\n  entry @k() {\n    %0 = iota : tile<i32>\n    %1 = iota : tile<2x2xi32>\n"
+        "    return\n  }\n}\n"
+    )
+    done = run("cuda_tile_opt", bad)
+    assert done.status == 1
+    assert [line.split(": ")[0] for line in done.err.splitlines() if "error" in line] == [f"{bad}:3:10", f"{bad}:4:10"]
+
+
+def test_parts_are_processed_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "parts.mlir"
+    path.write_text(GOOD + "// -----\n" + GOOD.replace("@m", "@n"))
+    done = run("cuda_tile_opt", "-split-input-file", path)
+    assert (done.status, done.text) == (0, PRINTED + "// -----\n" + PRINTED.replace("@m", "@n"))
+
+
+def test_a_bad_part_does_not_hide_the_errors_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "parts.mlir"
+    path.write_text("foo\n// -----\n" + GOOD + "// -----\nbar\n")
+    done = run("cuda_tile_opt", "-split-input-file", path)
+    assert (done.status, done.text) == (1, "")
+    assert f"{path}:1:1: error" in done.err and f"{path}:{GOOD.count(chr(10)) + 4}:1: error" in done.err
+
+
+def test_expected_diagnostics(tmp_path: Path) -> None:
+    path = tmp_path / "expected.mlir"
+    path.write_text("// expected-error @below {{is unknown}}\nfoo\n")
+    assert run("cuda_tile_opt", "-verify-diagnostics", path).status == 0
+    path.write_text("// expected-error @below {{something else}}\nfoo\n")
+    done = run("cuda_tile_opt", "-verify-diagnostics", path)
+    assert done.status == 1
+    assert "unexpected error: custom op 'foo' is unknown" in done.err
+    assert 'expected error "something else" was not produced' in done.err
+
+
+def test_hints_warn_or_fail_when_asked(tmp_path: Path) -> None:
+    path = tmp_path / "hints.mlir"
+    path.write_text(GOOD.replace("entry @k()", "entry @k() optimization_hints=<sm_100 = {nonsense = 1}>"))
+    assert run("cuda_tile_opt", path).err == ""
+    done = run("cuda_tile_opt", "-Wunsupported-hints", path)
+    assert (done.status, "warning: " in done.err) == (0, True)
+    done = run("cuda_tile_opt", "-Wunsupported-hints", "-Werr-hints", path)
+    assert (done.status, "error: " in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--nonsense"], "Unknown command line argument '--nonsense'"),
+        (["/no/such/file"], "cannot open input file '/no/such/file'"),
+        (["-p", "builtin.module(", "-"], "expected a closing parenthesis"),
+        (["--loop-split=split-threshold=x", "-"], "'x' is no value for option 'split-threshold' of pass 'loop-split'"),
+        (["--test-debuginfo-update-symbol-name", "-"], "needs option 'symbol-to-rename'"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(arguments: list[str], message: str) -> None:
+    done = run("cuda_tile_opt", *arguments, stdin=GOOD.encode())
+    assert done.status == 1
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"", b"\x00" * 100, "é".encode()])
+def test_any_bytes_are_taken(data: bytes) -> None:
+    assert run("cuda_tile_opt", stdin=data).status in (0, 1)
