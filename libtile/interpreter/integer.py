@@ -8,6 +8,7 @@ specification, Integer operations).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def _exact(operation: Callable[[Array, Array], Array], signs: bool, elem: Elemen
 
     def run(lhs: Array, rhs: Array) -> Array:
         a, b = np.asarray(read(lhs, elem)), np.asarray(read(rhs, elem))
-        wide = _WIDER.get(elem.width)
+        wide: Any = _WIDER.get(elem.width)
         if wide is None:
             wide = np.int64 if _is_small(a) and _is_small(b) else object
         return operation(a.astype(wide), b.astype(wide))
