@@ -71,18 +71,8 @@ def frontend_bytes(ops: int) -> bytes | None:
     return bytes(buffer)
 
 
-def best(function: Callable[[], object], repeat: int) -> float:
-    """Shortest of `repeat` runs, in seconds."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def measure(ops: int, repeat: int) -> dict[str, float]:
-    """Seconds per op of each job on a module of `ops` ops."""
+def jobs_of(ops: int) -> dict[str, Callable[[], object]]:
+    """The jobs on a module of `ops` ops."""
     module = our_module(ops)
     data = bytecode.write(module, VERSION)
     jobs: dict[str, Callable[[], object]] = {
@@ -94,7 +84,13 @@ def measure(ops: int, repeat: int) -> dict[str, float]:
     }
     if frontend_bytes(OPS_PER_STEP) is not None:
         jobs["frontend's writer, to compare"] = lambda: frontend_bytes(ops)
-    return {name: best(job, repeat) / ops for name, job in jobs.items()}
+    return jobs
+
+
+def seconds(job: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    job()
+    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -102,11 +98,18 @@ def main() -> None:
     parser.add_argument("--ops", type=int, nargs="+", default=[1_000, 100_000], help="sizes of the modules")
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    results = [measure(ops, options.repeat) for ops in options.ops]
+    jobs = {ops: jobs_of(ops) for ops in options.ops}
+    times: dict[tuple[str, int], float] = {}
+    # Sizes and jobs take turns, so that a busy moment of the machine does not fall on one of them alone.
+    for _ in range(options.repeat):
+        for name in jobs[options.ops[0]]:
+            for ops in options.ops:
+                key = (name, ops)
+                times[key] = min(times.get(key, float("inf")), seconds(jobs[ops][name]) / ops)
     print(f"{'ops per second':<32}" + "".join(f"{ops:>14,}" for ops in options.ops) + f"{'growth':>10}")
-    for name in results[0]:
-        rates = "".join(f"{1 / result[name]:>14,.0f}" for result in results)
-        print(f"{name:<32}{rates}{results[-1][name] / results[0][name]:>10.2f}")
+    for name in jobs[options.ops[0]]:
+        rates = "".join(f"{1 / times[name, ops]:>14,.0f}" for ops in options.ops)
+        print(f"{name:<32}{rates}{times[name, options.ops[-1]] / times[name, options.ops[0]]:>10.2f}")
 
 
 if __name__ == "__main__":
