@@ -18,12 +18,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-FOLDERS = ("Bytecode", "Dialect/CudaTile")
+FOLDERS = ("Bytecode", "Dialect/CudaTile", "Transforms")
 
 EXCLUDED = {
     "CAPI": "calls the C API of the C++ library",
     "python": "imports the compiled Python bindings of the C++ library",
-    "Transforms": "tests optimization passes, not the dialect",
     "lib": "sources of a C++ test library",
 }
 """Folders of the suite's `test/` that are not run, and why."""
