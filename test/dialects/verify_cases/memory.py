@@ -41,7 +41,7 @@ for name, op, make, synchronizing in (
         make(memory_ordering_semantics="weak", memory_scope="sys"),
         POINTER,
     )
-    for ordering in {"acquire", "release", "acq_rel"} - {synchronizing}:
+    for ordering in sorted({"acquire", "release", "acq_rel"} - {synchronizing}):
         CASES.bad(
             f"{name}-{ordering}",
             f"{op}: expect one of: weak, relaxed, or {synchronizing}, but got: {ordering}",
