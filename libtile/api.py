@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -61,16 +62,17 @@ def _load(source: Path | Bytes) -> bytes:
         raise LibtileError(f"cannot open input file '{os.fspath(source)}': {error.strerror}") from None
 
 
-def read(source: Path | Bytes) -> Module:
+def read(source: Path | Bytes, preview: Collection[str] = ()) -> Module:
     """The module that a bytecode file holds; `source` is a path, or the file's bytes.
 
-    Reads every version from 13.1 on, preview-tagged files included. Raises BytecodeError, with offset and section, for
+    Reads every version from 13.1 on, preview-tagged files included; `preview` names the preview features whose ops
+    such a file may use (`simt`). Raises BytecodeError, with offset and section, for
     a bad file, and LibtileError for one that cannot be opened. The module is not verified: see `verify`.
     """
     from libtile import bytecode
     from libtile.dialects.cuda_tile.bridge import from_bytecode
 
-    neutral = bytecode.read(_load(source))
+    neutral = bytecode.read(_load(source), preview=preview)
     return Module(from_bytecode(neutral), neutral.version, list(neutral.warnings))
 
 
