@@ -373,6 +373,16 @@ def test_an_attribute_of_the_wrong_kind_is_named() -> None:
     ]
 
 
+def test_an_optional_operand_is_given_once() -> None:
+    def fill(b: Body) -> None:
+        op = b.op("gdc_wait_tko", {"token": b.token()}, [TOKEN])
+        op.operands = [op.operands[0], op.operands[0]]
+
+    assert errors(kernel(fill)) == [
+        "'cuda_tile.gdc_wait_tko' op operand group starting at #0 requires 0 or 1 element, but found 2"
+    ]
+
+
 def test_operand_segments_fit_the_operands() -> None:
     def fill(b: Body) -> None:
         attributes = {"memory_ordering_semantics": "weak"}

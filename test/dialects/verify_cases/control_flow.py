@@ -249,7 +249,8 @@ CASES.bad(
 CASES.bad("loop-empty", "loop: expects a non-empty block", loop(lambda b: None), oracle="refuses")
 CASES.bad(
     "loop-no-terminator",
-    "block with no terminator, has %cst_0_i32 = cuda_tile.constant <i32: 0> : tile<i32>",
+    'block with no terminator, has %0 = "cuda_tile.constant"() <{value = dense<0> : !cuda_tile.tile<i32>}> : () -> '
+    "!cuda_tile.tile<i32>",
     loop(lambda b: b.constant(I32)),
     oracle="refuses",
 )

@@ -215,11 +215,18 @@ def _operands(spec: OpSpec, constraints: Mapping[str, ConstraintSpec]) -> Check:
     rows = _rows(spec.operands, constraints)
     if all(one for *_, one in rows):
         return _fixed(rows, "operand")
+    fixed = sum(one for *_, one in rows)
+
+    def sizes(op: CudaTileOp) -> tuple[int, ...]:
+        """Sizes of the groups: as the op says, or one flexible group that takes what the fixed ones leave."""
+        if spec.has_segments:
+            return op.segment_sizes()
+        return tuple(1 if one else len(op._operands) - fixed for *_, one in rows)
 
     def check(op: CudaTileOp) -> None:
         operands = op._operands
         index = 0
-        for size, (holds, summary, optional, _) in zip(op.segment_sizes(), rows):
+        for size, (holds, summary, optional, _) in zip(sizes(op), rows):
             if optional and size > 1:
                 fail(op, f"operand group starting at #{index} requires 0 or 1 element, but found {size}")
             for operand in operands[index : index + size]:

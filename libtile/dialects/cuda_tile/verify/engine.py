@@ -74,6 +74,8 @@ class _Block:
 
     block: Block
     next: Operation | None
+    errors: int = -1
+    """Errors found when the walk came to the block."""
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class _Walk:
     scopes: Scopes = field(default_factory=Scopes)
     count: int = 0
     types: set[int] = field(default_factory=set)
+    invalid_types: set[int] = field(default_factory=set)
     symbol_users: list[list[tuple[int, CudaTileOp]]] = field(default_factory=list)
 
     def run(self, root: Operation) -> None:
@@ -99,6 +102,8 @@ class _Walk:
 
     def _continue_block(self, item: _Block, stack: list[_Op | _Block]) -> None:
         """Go on in a block up to its end or to the next op with regions."""
+        if item.errors < 0:
+            item.errors = self.report.errors
         op = item.next
         while op is not None:
             item.next = op.next_op
@@ -109,7 +114,8 @@ class _Walk:
             self._define_results(op)
             op = item.next
         stack.pop()
-        self._attempt(check_block_end, item.block)
+        if self.report.errors == item.errors:
+            self._attempt(check_block_end, item.block)
         self.scopes.leave_block(item.block)
 
     def _visit(self, op: Operation) -> None:
@@ -118,6 +124,8 @@ class _Walk:
         try:
             for result in op.results:
                 self._check_type(op, result.type)
+            if self.invalid_types and any(id(v.type) in self.invalid_types for v in op._operands):
+                return  # reported where the operand is defined; rules rely on valid types
             self._check(op)
             if op.regions:
                 check_regions(op)
@@ -172,6 +180,7 @@ class _Walk:
         self.types.add(id(type_))
         message = verify_type(type_)
         if message is not None:
+            self.invalid_types.add(id(type_))
             fail_plain(op, message)
 
     def _define_results(self, op: Operation) -> None:

@@ -69,4 +69,4 @@ def check_block_end(block: Block) -> None:
     if needs_terminator(block) and not is_terminator(last):
         from libtile.asm import print_op
 
-        fail_plain(last, f"block with no terminator, has {print_op(last).strip()}")
+        fail_plain(last, f"block with no terminator, has {print_op(last, generic=True).strip()}")

@@ -7,6 +7,7 @@ from typing import cast
 
 from xdsl.ir import OpResult, SSAValue
 
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, bit_width, i32
 from libtile.dialects.cuda_tile.verify.report import Report, dims, fail, quoted, rule
@@ -191,7 +192,7 @@ def constant_index(value: SSAValue) -> int | None:
     if not isinstance(value, OpResult) or not isinstance(value.op, CudaTileOp) or value.op.spec.name != "constant":
         return None
     attr = value.op.attribute_value("value")
-    if attr is None or attr.type.element_type != i32 or not attr.is_splat:
+    if not isinstance(attr, DenseElementsAttr) or attr.type.element_type != i32 or not attr.is_splat:
         return None
     return int.from_bytes(attr.raw, "little", signed=True)
 
