@@ -267,21 +267,6 @@ def split_input(text: str) -> list[str]:
     return parts
 
 
-def process_parts(parts: Sequence[str], process: Callable[[str], str | bytes | None]) -> tuple[list[Any], bool]:
-    """Run `process` on each part; a part's errors are printed and the others still run. Returns outputs, success."""
-    outputs: list[Any] = []
-    good = True
-    for part in parts:
-        try:
-            outputs.append(process(part))
-        except Failed:
-            good = False
-        except LibtileError as error:
-            click.echo(render_error(error, part.split("\n")), err=True)
-            good = False
-    return outputs, good
-
-
 def version_option(description: str) -> Callable[[Any], Any]:
     """`--version`: the tool, what it is a part of, and the bytecode versions are not loaded for it."""
 

@@ -280,4 +280,3 @@ def build(
         properties[SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
     bodies = [r if isinstance(r, Region) else Region(r) for r in regions]
     return cls.create(operands=values, result_types=result_types, properties=properties, regions=bodies)
-

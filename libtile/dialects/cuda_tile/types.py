@@ -70,7 +70,6 @@ NUMBER_TYPES: dict[str, Attribute] = {
 NUMBER_NAMES: dict[Attribute, str] = {t: name for name, t in NUMBER_TYPES.items()}
 
 
-
 class CudaTileType(Data[Any], TypeAttribute):
     """Base of the dialect's own types: a value (`data`), a mnemonic, and a textual body."""
 
