@@ -232,3 +232,15 @@ def test_fences_and_launch_control_pass_tokens_on():
         out = np.zeros(1, np.int32)
         run_body("%out: tile<ptr<i32>>", body, [out], check=check)
         assert out[0] == 5
+
+
+def test_an_offset_whose_bytes_do_not_fit_64_bits_is_a_fault():
+    body = """
+    %d = constant <i64: DISTANCE> : tile<i64>
+    %p = offset %x, %d : tile<ptr<f64>>, tile<i64> -> tile<ptr<f64>>
+    """
+    names, args = "%x: tile<ptr<f64>>", [np.zeros(1)]
+    fault = fault_of(FaultKind.OVERFLOW, names, body.replace("DISTANCE", str(2**60)), args)
+    assert "times 8 does not fit 64 bits" in fault.message
+    run_body(names, body.replace("DISTANCE", str(2**60 - 1)), args)
+    run_body(names, body.replace("DISTANCE", str(2**60)), args, check="off")

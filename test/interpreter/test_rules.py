@@ -24,3 +24,18 @@ def test_every_op_of_the_dialect_has_a_rule():
 def test_an_op_has_one_rule():
     with pytest.raises(ValueError, match="two rules for addi"):
         pure("addi")(lambda site: lambda: None)
+
+
+def test_an_op_without_a_meaning_here_is_refused_by_name():
+    from xdsl.dialects.builtin import ArrayAttr, FunctionType
+    from xdsl.ir import Block
+
+    import libtile
+    from libtile.dialects.cuda_tile.ops import build
+
+    call = build("preview$call", attributes={"callee": "f", "const_args": ArrayAttr([])})
+    signature = {"sym_name": "k", "function_type": FunctionType.from_lists([], [])}
+    entry = build("entry", attributes=signature, regions=[Block([call, build("return")])])
+    module = build("module", attributes={"sym_name": "m"}, regions=[Block([entry])])
+    with pytest.raises(libtile.LibtileError, match=r"'cuda_tile\.preview\$call' op unsupported operation"):
+        libtile.run(module, verify=False)

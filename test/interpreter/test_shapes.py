@@ -53,7 +53,7 @@ def run(name: str, elem: str, operands: list[np.ndarray], shape) -> np.ndarray:
     return to_bits(result, ELEMENTS[target])
 
 
-@pytest.mark.parametrize("name, elem", cases())
+@pytest.mark.parametrize("name, elem", list(cases()))
 def test_an_elementwise_op_treats_all_shapes_alike(name, elem):
     count = len(OPS[name].spec.operands)
     vectors = [operand(elem, seed) for seed in range(count)]

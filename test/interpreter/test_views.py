@@ -270,3 +270,14 @@ def test_an_element_outside_without_a_padding_value_is_uninitialised():
     assert fault.index == (8,)
     inside = load_text(f"partition_view<tile=(4x8), {type_}>", (4, 8), "f32", (2, 0), type_)
     run_body("%x: tile<ptr<f32>>, %out: tile<ptr<f32>>", inside, args, check="full")
+
+
+def test_a_size_that_does_not_fit_its_result_is_a_fault():
+    body = """
+    %tv = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %s = get_tensor_shape %tv : tensor_view<?xf32, strides=[1]> -> tile<i8>
+    """
+    names = "%x: tile<ptr<f32>>, %n: tile<i32>"
+    fault = fault_of(FaultKind.CONVERSION, names, body, [np.zeros(1, np.float32), 256])
+    assert "256 does not fit i8" in fault.message
+    run_body(names, body, [np.zeros(1, np.float32), 255])
