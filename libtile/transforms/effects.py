@@ -39,14 +39,14 @@ def is_removable(op: Operation) -> bool:
 
     That takes in `assume` (it states a fact about its result only), weak loads, and counted loops (they end).
     """
+    if is_op(op, "for", "if"):
+        return all(_ends_here(inner, op) or is_removable(inner) for inner in _inner_ops(op))
     if has_no_effects(op):
         return True
     if not isinstance(op, CudaTileOp):
         return False
     if op.spec.name in ("load_ptr_tko", "load_view_tko"):
         return op.attribute_value("memory_ordering_semantics") == "weak"
-    if op.spec.name in ("for", "if"):
-        return all(_ends_here(inner, op) or is_removable(inner) for inner in _inner_ops(op))
     return op.spec.name == "assume"
 
 

@@ -53,10 +53,15 @@ def _hoist(loop: CudaTileOp) -> bool:
             op.detach()
             block.insert_op_before(op, loop)
             changed = True
-        elif leaves_region(op) or any(is_op(inner, "assert", "loop") for inner in op.walk()):
-            # What follows may never run: the op can leave the iteration, stop the program, or not end.
+        elif certain and not _returns_for_certain(op):
             certain = False
     return changed
+
+
+def _returns_for_certain(op: Operation) -> bool:
+    """Whether what follows the op runs: it cannot leave the iteration, stop the program, or go on for ever."""
+    inside = all(isinstance(o, CudaTileOp) and not is_op(o, "assert", "loop", "preview$call") for o in op.walk())
+    return inside and not leaves_region(op)
 
 
 def _is_movable(op: Operation) -> bool:
