@@ -166,3 +166,17 @@ extern "C" __global__ void shared_histogram(u32 *bins, const u8 *data, int n) {
     __syncthreads();
     if (threadIdx.x < 64) atomicAdd(&bins[threadIdx.x], local[threadIdx.x]);
 }
+
+// Many cells, many threads per cell, in one instruction: the old values of each cell are its running totals.
+extern "C" __global__ void atomic_ranks(u32 *rank, u32 *total, u32 *cells, u32 *sums, const u32 *key, const u32 *weight) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    rank[i] = atomicAdd(&cells[key[i]], 1u);
+    total[i] = atomicAdd(&sums[key[i]], weight[i]);
+}
+
+// The same for operations that are not sums: every old value is one that another thread wrote, or the first.
+extern "C" __global__ void atomic_histories(s32 *lowest, u32 *wrapped, s32 *low, u32 *turn, const u32 *key, const s32 *a) {
+    int i = threadIdx.x;
+    lowest[i] = atomicMin(&low[key[i]], a[i]);
+    wrapped[i] = atomicInc(&turn[key[i]], 4);
+}

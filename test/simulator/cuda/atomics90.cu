@@ -41,3 +41,18 @@ extern "C" __global__ void red_vector(float *cells, u32 *halves, const float *a)
     asm volatile("fence.acq_rel.cluster;" ::: "memory");
     halves[4 + blockDim.x + i] = old;
 }
+
+// Minimum and maximum of half precision exist as vectors only.
+extern "C" __global__ void red_half_vector(u16 *low, u16 *high, u16 *old, const u16 *a) {
+    int i = threadIdx.x;
+    u16 x = a[i], y = a[(i + 1) & 31], p, q;
+    asm volatile("red.global.min.noftz.v2.f16 [%0], {%1, %2};" ::"l"(low), "h"(x), "h"(y) : "memory");
+    asm volatile("red.global.max.noftz.v4.bf16 [%0], {%1, %2, %1, %2};" ::"l"(high), "h"(x), "h"(y) : "memory");
+    asm volatile("atom.global.max.noftz.v2.f16 {%0, %1}, [%2], {%3, %4};"
+                 : "=h"(p), "=h"(q)
+                 : "l"(old + 64 + 2 * i), "h"(x), "h"(y)
+                 : "memory");
+    old[2 * i] = p;
+    old[2 * i + 1] = q;
+    asm volatile("red.global.min.noftz.v2.bf16x2 [%0], {%1, %1};" ::"l"(high + 4), "r"(x | (u32)y << 16) : "memory");
+}

@@ -43,3 +43,24 @@ extern "C" __global__ void redux_f32(float *out, const float *a) {
     asm volatile("redux.sync.max.abs.NaN.f32 %0, %1, 0xffffffff;" : "=f"(d) : "f"(a[i]));
     PUT(d);
 }
+
+// 16x16 matrices of bytes, transposed: lane l gets rows 4 (l % 4) to +3 of column l / 4 in one register, and of the
+// column eight further on in the next.
+extern "C" __global__ void load_bytes_transposed(u32 *out, const u32 *in) {
+    LANES;
+    __shared__ __align__(16) u32 tile[32 * 4];
+    for (int k = 0; k < 4; ++k) tile[k * 32 + i] = in[k * 32 + i];
+    __syncwarp();
+    u32 at = (u32)__cvta_generic_to_shared(tile + i * 4), r0, r1, r2, r3;
+    asm volatile("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%0, %1}, [%2];" : "=r"(r0), "=r"(r1) : "r"(at) : "memory");
+    PUT(r0);
+    PUT(r1);
+    asm volatile("ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3)
+                 : "r"(at)
+                 : "memory");
+    PUT(r0);
+    PUT(r1);
+    PUT(r2);
+    PUT(r3);
+}

@@ -127,6 +127,58 @@ def shared_histogram(rng: np.random.Generator) -> Launch:
     return Launch([np.zeros(64, np.uint32), data, np.int32(777)], {0: want})
 
 
+@ATOMICS.add(block=96, grid=2)
+def atomic_ranks(rng: np.random.Generator) -> Launch:
+    key = rng.integers(0, 7, 192).astype(np.uint32)
+    weight = rng.integers(1, 1000, 192).astype(np.uint32)
+    counts = np.bincount(key, minlength=7).astype(np.uint32)
+    sums = np.bincount(key, weight, minlength=7).astype(np.uint32)
+
+    def each_rank_once(got: np.ndarray) -> str | None:
+        good = all(sorted(got[key == k].tolist()) == list(range(counts[k])) for k in range(7))
+        return None if good else "the old values of a cell are not 0..n-1"
+
+    def running_totals(got: np.ndarray) -> str | None:
+        """Sorted, each old value and its weight make the next old value; the last makes the cell's sum."""
+        for k in range(7):
+            steps = sorted(zip(got[key == k].tolist(), weight[key == k].tolist(), strict=True))
+            after = 0
+            for old, amount in steps:
+                if old != after:
+                    return f"cell {k} went from {after} to {old}"
+                after = old + amount
+        return None
+
+    args = [np.zeros(192, np.uint32), np.zeros(192, np.uint32), np.zeros(7, np.uint32), np.zeros(7, np.uint32)]
+    expected = {0: each_rank_once, 1: running_totals, 2: counts, 3: sums}
+    return Launch([*args, key, weight], expected, varies=True)
+
+
+@ATOMICS.add(block=64)
+def atomic_histories(rng: np.random.Generator) -> Launch:
+    key = rng.integers(0, 3, 64).astype(np.uint32)
+    a = rng.integers(-1000, 1000, 64).astype(np.int32)
+    minima = np.array([min(50, *a[key == k].tolist()) for k in range(3)], np.int32)
+    counts = np.bincount(key, minlength=3)
+
+    def each_was_there(got: np.ndarray) -> str | None:
+        for k in range(3):
+            possible = {50, *a[key == k].tolist()}
+            if not set(got[key == k].tolist()) <= possible or 50 not in got[key == k]:
+                return f"cell {k} never held one of its old values"
+        return None
+
+    def counts_to_four(got: np.ndarray) -> str | None:
+        for k in range(3):
+            if sorted(got[key == k].tolist()) != sorted(step % 5 for step in range(counts[k])):
+                return f"the old values of cell {k} do not count 0..4 in turn"
+        return None
+
+    args = [np.zeros(64, np.int32), np.zeros(64, np.uint32), np.full(3, 50, np.int32), np.zeros(3, np.uint32)]
+    expected = {0: each_was_there, 1: counts_to_four, 2: minima, 3: (counts % 5).astype(np.uint32)}
+    return Launch([*args, key, a], expected, varies=True)
+
+
 @ATOMICS90.add()
 def atomic_b128(rng: np.random.Generator) -> Launch:
     cell = bits(rng, (32, 2), np.uint64)
@@ -153,3 +205,22 @@ def red_vector(rng: np.random.Generator) -> Launch:
     want_halves[:2] = np.array([64, 32, -32, 128], np.float16).view(np.uint32)
     want_halves[4:36] = 1
     return Launch([cells, halves, a], {0: want, 1: want_halves})
+
+
+@ATOMICS90.add()
+def red_half_vector(rng: np.random.Generator) -> Launch:
+    a = rng.uniform(-8, 8, 32).astype(np.float16)
+    following = np.roll(a, -1)
+    as_brain = a.view(ml_dtypes.bfloat16)
+    low = np.array([0.5, -0.5], np.float16)
+    high = np.array([0.25, -0.25, 1e-3, -1e-3, 3, -3, 0.5, -0.5], ml_dtypes.bfloat16)
+    old = np.zeros(128, np.float16)
+    old[64:] = rng.uniform(-8, 8, 64)
+    pairs = np.stack([a, following], axis=1).ravel()
+    top, bottom = as_brain.astype(np.float64).max(), as_brain.astype(np.float64).min()
+    want_high = [max(v, top) for v in high[:4].astype(float)] + [min(v, bottom) for v in high[4:].astype(float)]
+    want_old = np.concatenate([old[64:], np.maximum(old[64:], pairs)])
+    return Launch(
+        [low, high, old, a],
+        {0: np.minimum(low, a.min()), 1: np.array(want_high, ml_dtypes.bfloat16), 2: want_old},
+    )

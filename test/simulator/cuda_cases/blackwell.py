@@ -58,3 +58,17 @@ def redux_f32(rng: np.random.Generator) -> Launch:
     high = [np.abs(a[:32]).max(), np.float32(np.nan)]
     want = np.repeat(np.array([low, high], np.float32), 32, axis=1)
     return Launch([np.zeros(2 * 64, np.float32), a], {0: want})
+
+
+@BLACKWELL.add()
+def load_bytes_transposed(rng: np.random.Generator) -> Launch:
+    tiles = bits(rng, (2, 16, 16), np.uint8)
+    lane = np.arange(32)
+
+    def register(tile: np.ndarray, half: int) -> np.ndarray:
+        rows = tile[4 * (lane % 4)[:, None] + np.arange(4), (lane // 4 + 8 * half)[:, None]]
+        return np.ascontiguousarray(rows).view(np.uint32).ravel()
+
+    both = [register(tile, half) for tile in tiles for half in range(2)]
+    want = np.concatenate([*both[:2], *both])
+    return Launch([np.zeros(6 * 32, np.uint32), tiles.view(np.uint32)], {0: want})
