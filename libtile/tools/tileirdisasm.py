@@ -71,6 +71,8 @@ def command(ctx: click.Context, input_: str | None, debuginfo: bool, previews: f
 
 for _name in ("--help-list", "--help-hidden", "--help-list-hidden"):
     command.params.append(_help_option(_name))
+for _name in ("--print-options", "--print-all-options"):  # the original takes them, and prints nothing more for them
+    command.params.append(click.Option([_name], is_flag=True, expose_value=False, hidden=True))
 
 
 def _read(path: str) -> bytes:

@@ -48,6 +48,11 @@ def test_flag_may_be_switched_off() -> None:
     assert run(TOOL, "-g=false", KERNEL).text == run(TOOL, KERNEL).text
 
 
+@pytest.mark.parametrize("option", ["--print-options", "--print-all-options"])
+def test_hidden_options_of_the_original_change_nothing(option: str) -> None:
+    assert run(TOOL, option, KERNEL).text == run(TOOL, KERNEL).text
+
+
 def test_stdin_is_read_for_a_dash() -> None:
     assert run(TOOL, "-", stdin=KERNEL.read_bytes()).text == run(TOOL, KERNEL).text
 
