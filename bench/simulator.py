@@ -3,8 +3,8 @@
 
     python bench/simulator.py [--quick]
 
-The kernels are PTX text in this file, so no compiler is needed. The first launch of each, which compiles units to Python,
-is not counted.
+The kernels are PTX text in this file, so no compiler is needed. The first launch of each, which compiles units to
+Python, is not counted.
 """
 
 from __future__ import annotations

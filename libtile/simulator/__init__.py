@@ -14,6 +14,7 @@ from .errors import LaunchError, PtxError, SimulationFault, SimulatorError
 from .ir import Module
 from .launch import RunResult, Uninitialized, run_ptx
 from .parser import parse_ptx
+from .tensor_map import TensorMap
 
 __all__ = [
     "Counters",
@@ -23,6 +24,7 @@ __all__ = [
     "RunResult",
     "SimulationFault",
     "SimulatorError",
+    "TensorMap",
     "Uninitialized",
     "parse_ptx",
     "run_ptx",

@@ -276,6 +276,8 @@ class Access(MachineState):
         if self.check and space != "local":
             self._check_store(info, space, arena, off, index, values, threads)
         arena.views[info.code][index] = values
+        if self.proxy is not None and space == "shared":
+            self.proxy.wrote(off, size, threads)
 
     def _check_store(
         self,
@@ -303,8 +305,6 @@ class Access(MachineState):
             if space == "shared":
                 if self.races is not None:
                     self.races.write(info, off, info.size, threads, values)
-                if self.proxy is not None:
-                    self.proxy.wrote(off, info.size, threads)
                 self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
             elif space == "global":
                 self.counters.global_access(off, info.size, threads, info.instruction)

@@ -145,6 +145,9 @@ class AsyncEngine(MBarriers):
             spots = batch.offsets[ready][:, None] + np.arange(batch.info.size)
             self.shared_arena.data[spots] = batch.data[ready]
             self.shared_arena.flags[spots] = READY
+            if self.proxy is not None:
+                # Unlike bulk copies, cp.async writes through the generic proxy.
+                self.proxy.wrote(batch.offsets[ready], batch.info.size, batch.threads[ready])
             batch.done |= ready
 
     def copy_arrive(
@@ -232,6 +235,8 @@ class AsyncEngine(MBarriers):
         arena, off = self.locate(into, into.space, target, run, 1)
         if self.check:
             self._check_store(into, into.space, arena, off, off, data, run)
+        if self.proxy is not None and into.space == "shared":
+            self.proxy.replaced(off, 1)
         arena.flags[off] |= PENDING
         place = None
         if barrier is not None:
@@ -242,7 +247,9 @@ class AsyncEngine(MBarriers):
         clock = races.snapshot(int(thread[0]) >> 5) if races is not None else None
 
         def finish() -> None:
-            arena.data[off] = data
+            # Shared memory is read as late as the copy may read it: reusing it early shows.
+            late = origin.space == "shared" and place is None
+            arena.data[off] = self.load_at(origin, source, run) if late else data
             arena.flags[off] = READY
             if place is not None:
                 if races is not None and clock is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import tensor_map
 from .counters import Counters
 from .errors import LaunchError
 from .ir import Function, Module, Parameter, Variable
@@ -26,6 +27,7 @@ from .memory import (
 )
 from .parser import parse_ptx
 from .program import Program
+from .tensor_map import TensorMap
 
 Dim3 = Sequence[int] | int
 
@@ -125,7 +127,7 @@ def run_ptx(
         global_arena=memory.arena,
         const_arena=memory.const,
         param_arena=memory.params,
-        uses_async_proxy=program.uses("cp", "bulk"),
+        uses_async_proxy=program.uses("cp", "bulk") or program.uses("wgmma"),
         heap_start=memory.heap_start,
         heap_end=memory.arena.size,
     )
@@ -344,6 +346,10 @@ class _Memory:
         what = f"argument {index} ({param.name})"
         if isinstance(value, Uninitialized):
             value = value.array
+        if isinstance(value, TensorMap):
+            if param.size != tensor_map.SIZE:
+                raise LaunchError(f"{what} is a tensor map, but the parameter has {param.size} bytes, not 128")
+            return value.encode(self.device_address(value.array))
         if isinstance(value, np.ndarray):
             if param.array or param.size != 8:
                 raise LaunchError(f"{what} is an array, but the parameter is not a pointer of 8 bytes")
@@ -389,7 +395,7 @@ def _merge(args: Sequence[Any]) -> list[_Buffer]:
     """One buffer per set of overlapping array arguments, so that aliasing arguments alias in the kernel too."""
     spans = []
     for index, value in enumerate(args):
-        array = value.array if isinstance(value, Uninitialized) else value
+        array = value.array if isinstance(value, Uninitialized | TensorMap) else value
         if not isinstance(array, np.ndarray):
             continue
         if not array.flags.c_contiguous:

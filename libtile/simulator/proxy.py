@@ -24,6 +24,10 @@ class ProxyTracker:
         """Ordinary stores of `size` bytes at each offset."""
         self.writer[offsets[:, None] + np.arange(size)] = threads[:, None]
 
+    def replaced(self, offsets: np.ndarray, size: int) -> None:
+        """An asynchronous copy fills these bytes: earlier ordinary writes no longer matter."""
+        self.writer[offsets[:, None] + np.arange(size)] = -1
+
     def fence(self, threads: np.ndarray, races: RaceDetector) -> None:
         """fence.proxy.async by these threads: covers writes of their warps and those that happen before."""
         pending = np.flatnonzero(self.writer >= 0)

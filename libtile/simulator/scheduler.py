@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .async_engine import AsyncEngine
 from .cfg import Unit
 from .errors import format_lanes
 from .group import ThreadGroup
 from .ir import Imm, Reg
 from .memory import FAR
+from .tensor_copy import TensorCopies
 
 MAX_DEPTH = 1 << 16
 NO_LIMIT = 1 << 62
@@ -29,7 +29,7 @@ _TURN = 256
 ALIGNED_MASK = 0xFFFFFFFF
 
 
-class Scheduler(AsyncEngine):
+class Scheduler(TensorCopies):
     """Scheduling state and rules."""
 
     def init_scheduler(self) -> None:

@@ -16,5 +16,6 @@ from . import (  # noqa: F401
     packed,
     video,
     warp,
+    wgmma,
     wmma,
 )

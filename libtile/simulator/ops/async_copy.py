@@ -8,6 +8,7 @@ from typing import NoReturn
 from ..access import AccessInfo
 from ..codegen import Emitter, op
 from ..ir import Addr, Instruction, Reg
+from ..tensor_copy import TensorCopy
 from ..types import TYPES, PtxType
 from .memory import SPACES, address
 
@@ -17,11 +18,11 @@ _U32 = TYPES["u32"]
 @op("cp")
 def _cp(cg: Emitter, ins: Instruction) -> None:
     modifiers = ins.modifiers
-    if modifiers[0] == "reduce":
-        cg.fail("cp.reduce.async is not simulated")
     if "tensor" in modifiers:
-        cg.fail("tensor copies (cp.async.bulk.tensor) are not simulated")
-    if "bulk" in modifiers:
+        _tensor(cg, ins)
+    elif modifiers[0] == "reduce":
+        cg.fail("cp.reduce.async.bulk of plain memory is not simulated")
+    elif "bulk" in modifiers:
         _bulk(cg, ins)
     elif "commit_group" in modifiers:
         cg.emit(f"M.copy_commit(g, {cg.mask()})")
@@ -98,6 +99,34 @@ def _bulk(cg: Emitter, ins: Instruction) -> None:
     a, b, count = address(cg, dst), address(cg, src), cg.src(size, _U32)
     cg.uniform = False
     cg.emit(f"M.bulk_copy({into}, {origin}, g, {a}, {b}, {count}, {barrier}, {cg.mask()})")
+
+
+def _tensor(cg: Emitter, ins: Instruction) -> None:
+    """cp(.reduce).async.bulk(.prefetch).tensor in tile mode."""
+    modifiers = ins.modifiers
+    if "prefetch" in modifiers:
+        return
+    if any(m.startswith(("im2col", "tile::")) for m in modifiers):
+        cg.fail("only tile mode of tensor copies is simulated")
+    spaces = [m for m in modifiers if m in SPACES]
+    if len(spaces) < 2:
+        cg.fail("cp.async.bulk.tensor needs two state spaces")
+    load = spaces[0].startswith("shared")
+    operands = list(ins.operands)
+    place, tensor = (operands[0], operands[1]) if load else (operands[1], operands[0])
+    corner = tensor.extra[0].items
+    cg.uniform = True
+    names = [address(cg, tensor), "(" + ", ".join(cg.src(x, TYPES["s32"]) for x in corner) + ",)", address(cg, place)]
+    names.append(address(cg, operands[2]) if load else "None")
+    multicast = "multicast::cluster" in modifiers
+    names.append(cg.src(operands[3], TYPES["u16"]) if multicast else "None")
+    reduction = next((m for m in modifiers if m in ("add", "min", "max", "and", "or", "xor")), "")
+    if modifiers[0] == "reduce" and not reduction:
+        cg.fail("this reduction is not simulated")
+    cg.uniform = False
+    instruction = cg.use(ins, f"i{id(ins)}")
+    copy = f"{cg.use(TensorCopy)}({instruction}, {', '.join(names)}, {reduction!r})"
+    cg.emit(f"M.tensor_copy({copy}, g, {load}, {cg.mask()})")
 
 
 def emit_st_async(cg: Emitter, ins: Instruction, kind: PtxType, vector: int) -> NoReturn:

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""cp.async.bulk.tensor and cp.reduce.async.bulk.tensor in tile mode (PTX ISA, "Tensor copy")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .access import AccessInfo
+from .async_engine import AsyncEngine, Job
+from .group import ThreadGroup
+from .ir import Instruction
+from .memory import CLUSTER_SHIFT, PENDING, READY
+from .tensor_map import SIZE, DecodedMap
+from .types import DTYPES
+
+
+@dataclass(slots=True)
+class TensorCopy:
+    """Operands of a tensor copy: addresses, box corner, mbarrier of a load, CTA mask of a multicast, reduction."""
+
+    instruction: Instruction
+    tensor_map: np.ndarray
+    corner: tuple[np.ndarray, ...]
+    shared: np.ndarray
+    barrier: np.ndarray | None
+    cta_mask: np.ndarray | None
+    reduction: str = ""
+
+
+class TensorCopies(AsyncEngine):
+    """Tensor copies; each is a job that completes later."""
+
+    def tensor_copy(self, copy: TensorCopy, g: ThreadGroup, load: bool, mask: np.ndarray | None) -> None:
+        """Issue the copies of the threads where `mask`."""
+        for k in (np.arange(g.n) if mask is None else np.flatnonzero(mask)).tolist():
+            thread = g.threads[k : k + 1].copy()
+            tensor = self._tensor_map(copy.instruction, int(copy.tensor_map[k]), thread)
+            corner = [int(np.broadcast_to(c, (g.n,))[k]) for c in copy.corner]
+            if len(corner) != len(tensor.box):
+                text = f"the tensor map has rank {len(tensor.box)}, the instruction {len(corner)}"
+                self.fault("illegal-instruction", text, copy.instruction, thread)
+            start = int(np.broadcast_to(copy.shared, (g.n,))[k]) & 0xFFFFFFFF
+            if start % (128 if load or tensor.swizzle else 16):
+                self.fault("misaligned", f"shared address 0x{start:x} of a tensor copy", copy.instruction, thread)
+            if load:
+                self._tensor_load(copy, tensor, corner, start, thread, k)
+            else:
+                self._tensor_store(copy, tensor, corner, start, thread)
+
+    def _tensor_map(self, ins: Instruction, address: int, thread: np.ndarray) -> DecodedMap:
+        info = AccessInfo(ins, "generic", "u1")
+        where = np.uint64(address) + np.arange(SIZE, dtype=np.uint64)
+        raw = self.load_at(info, where, np.repeat(thread, SIZE)).tobytes()
+        tensor = DecodedMap.decode(raw)
+        if tensor is None:
+            self.fault("illegal-instruction", f"there is no tensor map at 0x{address:x}", ins, thread)
+        return tensor
+
+    def _tensor_load(
+        self, copy: TensorCopy, tensor: DecodedMap, corner: list[int], start: int, thread: np.ndarray, k: int
+    ) -> None:
+        ins, size = copy.instruction, tensor.element_size
+        code = f"u{size}"
+        address, inside = tensor.elements(corner)
+        count = len(address)
+        data = np.full(count, _nan_bits(size) if tensor.fill_nan else 0, dtype=DTYPES[code])
+        data[inside] = self.load_at(AccessInfo(ins, "global", code), address[inside], np.repeat(thread, inside.sum()))
+        into = AccessInfo(ins, "shared", code)
+        places = tensor.shared_offsets(start & ((1 << CLUSTER_SHIFT) - 1))
+        places |= start >> CLUSTER_SHIFT << CLUSTER_SHIFT
+        barrier = 0 if copy.barrier is None else int(np.broadcast_to(copy.barrier, (len(copy.shared),))[k]) & 0xFFFFFFFF
+        targets = []
+        for rank in self._destinations(copy, thread, k):
+            prefix = 0 if rank is None else (rank + 1) << CLUSTER_SHIFT
+            off = self._claim(into, places | prefix, data, thread)
+            where = np.array([barrier | prefix], dtype=np.uint64)
+            owner = self._each(AccessInfo(ins, "shared", "u8", 1, True), where, thread)[0][0]
+            targets.append((off, owner.place))
+        races = self.races
+        clock = races.snapshot(int(thread[0]) >> 5) if races is not None else None
+
+        def finish() -> None:
+            for off, place in targets:
+                self.shared_arena.views[code][off // size] = data
+                self.shared_arena.flag_views[size][off // size] = READY * _ones(size)
+                if races is not None and clock is not None:
+                    races.publish(place >> 2, clock)
+                self.complete_tx(place, count * size)
+
+        self.submit(Job("cp.async.bulk.tensor", ins, finish))
+
+    def _destinations(self, copy: TensorCopy, thread: np.ndarray, k: int) -> list[int | None]:
+        """Cluster ranks that a load goes to; None stands for the address as given."""
+        if copy.cta_mask is None:
+            return [None]
+        bits = int(np.broadcast_to(copy.cta_mask, (len(copy.shared),))[k])
+        if bits >> self.cluster_size:
+            self.fault("illegal-instruction", f"CTA mask 0x{bits:x} goes beyond the cluster", copy.instruction, thread)
+        return [rank for rank in range(self.cluster_size) if bits >> rank & 1]
+
+    def _claim(self, into: AccessInfo, places: np.ndarray, data: np.ndarray, thread: np.ndarray) -> np.ndarray:
+        """Check and mark the destination bytes; returns their offsets in the arena."""
+        size = into.size
+        run = np.repeat(thread, len(places))
+        arena, off = self.locate(into, "shared", places.view(np.uint64), run, size)
+        if self.check:
+            self._check_store(into, "shared", arena, off, off // size, data, run)
+        if self.proxy is not None:
+            self.proxy.replaced(off, size)
+        arena.flag_views[size][off // size] |= PENDING * _ones(size)
+        return off
+
+    def _tensor_store(
+        self, copy: TensorCopy, tensor: DecodedMap, corner: list[int], start: int, thread: np.ndarray
+    ) -> None:
+        ins, size = copy.instruction, tensor.element_size
+        code = f"u{size}"
+        address, inside = tensor.elements(corner)
+        origin, into = AccessInfo(ins, "shared", code), AccessInfo(ins, "global", code)
+        places = tensor.shared_offsets(start)[inside].view(np.uint64)
+        run = np.repeat(thread, len(places))
+        target = address[inside]
+        if len(places):
+            self._check_proxy(self.locate(origin, "shared", places, run, size)[1], ins, thread)
+            self.load_at(origin, places, run)
+
+        def finish() -> None:
+            # The source is read as late as the copy may read it: reusing it early shows.
+            if len(places):
+                values = self.load_at(origin, places, run)
+                if copy.reduction:
+                    values = _reduced(copy, self.load_at(into, target, run), values)
+                self.store_at(into, target, values, run)
+
+        job = Job("cp.async.bulk.tensor", ins, finish)
+        job.owner = (int(thread[0]), int(self.bulk_group[thread[0]]))
+        self.submit(job)
+
+
+def _ones(size: int) -> int:
+    """0x01 in each of `size` bytes."""
+    return int.from_bytes(b"\1" * size, "little")
+
+
+def _nan_bits(size: int) -> int:
+    return {1: 0x7F, 2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0x7FF8000000000000}[size]
+
+
+def _reduced(copy: TensorCopy, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Integer reductions of a tensor store; the element type of a tensor map is its size, taken as unsigned."""
+    functions = {
+        "add": np.add, "min": np.minimum, "max": np.maximum,
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    }  # fmt: skip
+    result: np.ndarray = functions[copy.reduction](old, new)
+    return result

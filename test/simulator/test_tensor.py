@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tensor copies and wgmma."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from libtile.simulator import LaunchError, SimulationFault, TensorMap, run_ptx
+from libtile.simulator.ops.wgmma import descriptor_offsets
+from libtile.simulator.tensor_map import swizzled
+
+from .ptx import REGISTERS
+
+HEADER = (
+    ".version 9.0\n.target sm_90a\n.address_size 64\n.shared .align 1024 .b8 s[65536]; .shared .align 8 .b64 bar;\n"
+)
+START = """
+    mov.u32 %r0, %tid.x;  mov.u32 %r20, bar;  mov.u32 %r21, s;  setp.eq.u32 %p1, %r0, 0;  ld.param.u64 %rd0, [out];
+    mov.b64 %rd10, a;  cvta.param.u64 %rd10, %rd10;  mov.b64 %rd11, b;  cvta.param.u64 %rd11, %rd11;
+    @%p1 mbarrier.init.shared::cta.b64 [%r20], 1;  bar.sync 0;
+"""
+WAIT = "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], 0; @!%p2 bra W;"
+TMA = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+
+
+def run(body: str, out: np.ndarray, *maps: TensorMap, block: int = 128, **options: Any) -> None:
+    names = "ab"[: len(maps)]
+    params = ".param .u64 out" + "".join(f", .param .align 64 .b8 {name}[128]" for name in names)
+    start = START if len(maps) == 2 else START.replace("mov.b64 %rd11, b;  cvta.param.u64 %rd11, %rd11;", "")
+    text = f"{HEADER}.visible .entry k({params})\n{{{REGISTERS}.reg .f32 %d<128>;{start}{body}\nret;\n}}"
+    run_ptx(text, "k", block=block, args=[out, *maps], **options)
+
+
+def expect(count: int) -> str:
+    return f"@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], {count};"
+
+
+def load(where: int, tensor: str, x: int, y: int) -> str:
+    return f"add.u32 %r22, %r21, {where}; @%p1 {TMA} [%r22], [{tensor}, {{{x}, {y}}}], [%r20];"
+
+
+COPY_OUT = """
+    mov.u32 %r1, %r0;
+    L: shl.b32 %r2, %r1, 2; add.u32 %r3, %r21, %r2; ld.shared.u32 %r4, [%r3]; cvt.u64.u32 %rd1, %r2;
+    add.u64 %rd1, %rd0, %rd1;
+    st.global.u32 [%rd1], %r4; add.u32 %r1, %r1, 128; setp.lt.u32 %p3, %r1, {words}; @%p3 bra L;
+"""  # fmt: skip
+
+
+def test_tile_arrives_dense_and_reads_zero_outside_of_the_tensor() -> None:
+    tensor = np.arange(40 * 24, dtype=np.uint32).reshape(24, 40)
+    out = np.zeros((8, 16), dtype=np.uint32)
+    body = expect(512) + load(0, "%rd10", 32, 20) + WAIT + COPY_OUT.replace("{words}", "128")
+    run(body, out, TensorMap(tensor, box=(16, 8)))
+    wanted = np.zeros((8, 16), dtype=np.uint32)
+    wanted[:4, :8] = tensor[20:, 32:]
+    assert np.array_equal(out, wanted)
+
+
+def test_negative_corners_are_outside_and_may_fill_with_nan() -> None:
+    tensor = np.ones((8, 8), dtype=np.float32)
+    out = np.zeros((4, 4), dtype=np.float32)
+    body = expect(64) + load(0, "%rd10", -2, -1) + WAIT + COPY_OUT.replace("{words}", "16")
+    run(body.replace("mov.u32 %r1, %r0;", "mov.u32 %r1, %r0; setp.ge.u32 %p4, %r0, 16; @%p4 exit;"), out,
+        TensorMap(tensor, box=(4, 4), fill_nan=True))  # fmt: skip
+    assert np.isnan(out[0]).all() and np.isnan(out[:, :2]).all() and (out[1:, 2:] == 1).all()
+
+
+@pytest.mark.parametrize(("swizzle", "span"), [("32B", 32), ("64B", 64), ("128B", 128)])
+def test_swizzle_exchanges_chunks_of_16_bytes_within_rows(swizzle: str, span: int) -> None:
+    tensor = np.arange(16 * span // 4, dtype=np.uint32).reshape(16, span // 4)
+    out = np.zeros(tensor.size, dtype=np.uint32)
+    body = expect(tensor.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(tensor.size))
+    run(body, out, TensorMap(tensor, box=(span // 4, 16), swizzle=swizzle))
+    # By the definition: chunk c of a row of 128 bytes, row y, goes to chunk c ^ (y mod 8), in units of the span.
+    chunks = out.reshape(-1, 4)
+    for index in range(tensor.size // 4):
+        row, chunk = divmod(index, 8)
+        moved = chunk ^ (row % 8 >> {32: 0, 64: 0, 128: 0}[span] & (span // 16 - 1))
+        assert chunks[row * 8 + moved].tolist() == tensor.reshape(-1, 4)[index].tolist()
+
+
+def test_swizzle_is_its_own_inverse_and_keeps_16_byte_chunks() -> None:
+    addresses = np.arange(4096)
+    for mode in (1, 2, 3):
+        moved = swizzled(addresses, mode)
+        assert np.array_equal(swizzled(moved, mode), addresses)
+        assert np.array_equal(moved % 16, addresses % 16)
+
+
+STORE = (
+    "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd10, {4, 2}], [%r21]; "
+    "@%p1 cp.async.bulk.commit_group;"
+)
+FILL = "shl.b32 %r2, %r0, 2; add.u32 %r3, %r21, %r2; st.shared.u32 [%r3], %r0;"
+FENCED = FILL + "fence.proxy.async.shared::cta; bar.sync 0;"
+
+
+def test_store_writes_the_part_of_the_tile_that_is_inside() -> None:
+    tensor = np.zeros((8, 12), dtype=np.uint32)
+    run(FENCED + STORE + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(16, 8)))
+    wanted = np.zeros((8, 12), dtype=np.uint32)
+    wanted[2:, 4:] = np.arange(128).reshape(8, 16)[:6, :8]
+    assert np.array_equal(tensor, wanted)
+
+
+def test_reduction_adds_to_the_tensor() -> None:
+    tensor = np.full((8, 16), 1000, dtype=np.uint32)
+    add = STORE.replace(
+        "cp.async.bulk.tensor.2d.global.shared::cta", "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile"
+    )
+    run(FENCED + add.replace("{4, 2}", "{0, 0}"), np.zeros(1), TensorMap(tensor, box=(16, 8)))
+    assert np.array_equal(tensor, 1000 + np.arange(128).reshape(8, 16))
+
+
+def test_source_of_a_store_may_not_be_reused_before_the_wait_and_needs_a_fence() -> None:
+    tensor = np.zeros((8, 20), dtype=np.uint32)
+    early = FENCED + STORE + "bar.sync 0; st.shared.u32 [%r3], 0;"
+    run(early + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(16, 8)), checks="basic")
+    assert not tensor.any()
+    with pytest.raises(SimulationFault) as caught:
+        run(early + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(16, 8)))
+    assert caught.value.kind == "race"
+    with pytest.raises(SimulationFault) as caught:
+        run(FILL + "bar.sync 0;" + STORE, np.zeros(1), TensorMap(tensor, box=(16, 8)))
+    assert caught.value.kind == "proxy-fence"
+
+
+def test_wrong_tensor_maps_are_refused() -> None:
+    tensor = np.zeros((8, 16), dtype=np.uint32)
+    for wrong in (
+        TensorMap(tensor, box=(16,)),
+        TensorMap(tensor, box=(3, 8)),
+        TensorMap(tensor, box=(16, 300)),
+        TensorMap(tensor, box=(16, 8), swizzle="32B"),
+        TensorMap(tensor, box=(16, 8), swizzle="48B"),
+    ):
+        with pytest.raises(LaunchError):
+            run("", np.zeros(1), wrong)
+
+
+# -- wgmma
+
+
+def accumulators(count: int) -> str:
+    return "{" + ", ".join(f"%d{i}" for i in range(count)) + "}"
+
+
+def store_result(n: int) -> str:
+    """D of m64nN in f32: row 16 w + g + 8 (i / 2 % 2), column 8 (i / 4) + 2 t + i % 2."""
+    lines = [
+        "shr.u32 %r30, %r0, 5; and.b32 %r31, %r0, 31; shr.u32 %r32, %r31, 2; and.b32 %r33, %r31, 3;"
+        f"mad.lo.u32 %r34, %r30, 16, %r32; mul.lo.u32 %r34, %r34, {n}; mad.lo.u32 %r34, %r33, 2, %r34;"
+        "mul.wide.u32 %rd1, %r34, 4; add.u64 %rd1, %rd0, %rd1;"
+    ]
+    for i in range(n // 2):
+        lines.append(f"st.global.f32 [%rd1+{4 * ((i // 2 % 2) * 8 * n + 8 * (i // 4) + i % 2)}], %d{i};")
+    return "\n".join(lines)
+
+
+def descriptor(register: str, where: int, leading: int, stride: int, swizzle: int) -> str:
+    constant = (leading >> 4 << 16) | (stride >> 4 << 32) | (swizzle << 62)
+    return (
+        f"add.u32 %r23, %r21, {where}; shr.u32 %r23, %r23, 4; and.b32 %r23, %r23, 0x3fff; cvt.u64.u32 {register}, %r23;"
+        f"or.b64 {register}, {register}, {constant};"
+    )
+
+
+def multiply(n: int, a: str, b: str, first: bool, transpose_b: int = 0) -> str:
+    return (
+        f"setp.ne.u32 %p5, {int(not first)}, 0; wgmma.fence.sync.aligned;"
+        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {accumulators(n // 2)}, {a}, {b}, "
+        f"%p5, 1, 1, 0, {transpose_b};"
+    )
+
+
+FINISH = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+
+
+def operands(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    a = rng.integers(-8, 8, (64, 64)).astype(np.float16)
+    b = rng.integers(-8, 8, (n, 64)).astype(np.float16)
+    return a, b, np.full((64, n), np.nan, dtype=np.float32)
+
+
+def test_gemm_from_swizzled_tiles_along_k() -> None:
+    a, b, out = operands(64)
+    body = expect(16384) + load(0, "%rd10", 0, 0) + load(8192, "%rd11", 0, 0) + WAIT
+    for step in range(4):
+        body += descriptor("%rd20", 32 * step, 16, 1024, 1) + descriptor("%rd21", 8192 + 32 * step, 16, 1024, 1)
+        body += multiply(64, "%rd20", "%rd21", step == 0)
+    maps = TensorMap(a, box=(64, 64), swizzle="128B"), TensorMap(b, box=(64, 64), swizzle="128B")
+    run(body + FINISH + store_result(64), out, *maps)
+    assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+def test_gemm_with_b_along_n() -> None:
+    a, b, out = operands(128)
+    across = np.ascontiguousarray(b.T)
+    body = (
+        expect(8192 + 16384) + load(0, "%rd10", 0, 0) + load(8192, "%rd11", 0, 0) + load(16384, "%rd11", 64, 0) + WAIT
+    )
+    for step in range(4):
+        # Rows of k are 128 bytes; the second 64 columns of n lie 8192 bytes on.
+        body += descriptor("%rd20", 32 * step, 16, 1024, 1) + descriptor("%rd21", 8192 + 2048 * step, 8192, 1024, 1)
+        body += multiply(128, "%rd20", "%rd21", step == 0, transpose_b=1)
+    maps = TensorMap(a, box=(64, 64), swizzle="128B"), TensorMap(across, box=(64, 64), swizzle="128B")
+    run(body + FINISH + store_result(128), out, *maps)
+    assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+def test_gemm_from_core_matrices_without_swizzle_and_a_in_registers() -> None:
+    a, b, out = operands(32)
+    body = expect(32 * 128)
+    body += "".join(load(512 * chunk, "%rd11", 8 * chunk, 0) for chunk in range(8)) + WAIT
+    # A: 8 halves per lane of the warp's 16 rows, straight from global memory by the fragment map.
+    body += (
+        "ld.global.u64 %rd12, [%rd10+8]; shr.u32 %r30, %r0, 5; and.b32 %r31, %r0, 31; shr.u32 %r32, %r31, 2;"
+        "and.b32 %r33, %r31, 3; mad.lo.u32 %r34, %r30, 16, %r32; shl.b32 %r34, %r34, 7; mad.lo.u32 %r34, %r33, 4, %r34;"
+        "cvt.u64.u32 %rd13, %r34; add.u64 %rd12, %rd12, %rd13;"
+    ).replace("ld.global.u64", "ld.u64")
+    for step in range(4):
+        k = 32 * step
+        body += "".join(f"ld.global.u32 %r{40 + i}, [%rd12+{k + (i % 2) * 1024 + (i // 2) * 16}];" for i in range(4))
+        body += descriptor("%rd21", 1024 * step, 512, 128, 0)
+        text = multiply(32, "{%r40, %r41, %r42, %r43}", "%rd21", step == 0)
+        body += text.replace("1, 1, 0, 0;", "1, 1, 0;")
+    run(body + FINISH + store_result(32), out, TensorMap(a, box=(64, 64)), TensorMap(b, box=(8, 32)))
+    assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+def test_operands_written_by_threads_need_a_proxy_fence() -> None:
+    _, _, out = operands(8)
+    fill = "mov.u32 %r1, 0; mad.lo.u32 %r2, %r0, 32, %r21; {lines} {fence} bar.sync 0;"
+    lines = "".join(f"st.shared.u32 [%r2+{4 * i}], 0;" for i in range(8))
+    compute = descriptor("%rd20", 0, 1024, 128, 0) + descriptor("%rd21", 0, 1024, 128, 0)
+    compute += multiply(8, "%rd20", "%rd21", True) + FINISH + store_result(8)
+    body = fill.replace("{lines}", lines) + compute
+    maps = TensorMap(np.zeros((8, 8), np.float32), box=(4, 4))
+    run(body.replace("{fence}", "fence.proxy.async;"), out, maps)
+    assert not out.any()
+    with pytest.raises(SimulationFault) as caught:
+        run(body.replace("{fence}", ""), out, maps)
+    assert caught.value.kind == "proxy-fence"
+
+
+def test_descriptor_of_a_swizzled_operand_names_each_byte_once() -> None:
+    for mode, span in ((1, 128), (2, 64), (3, 32)):
+        word = (1024 >> 4) | (8 * span >> 4 << 32) | (mode << 62)
+        offsets = descriptor_offsets(word, 64, span // 2, 16, False)
+        assert sorted(offsets.reshape(-1).tolist()) == list(range(1024, 1024 + 64 * span, 2))
