@@ -46,16 +46,14 @@ def round_to(values: Array, fmt: FloatFormat, mode: str = "nearest_even", satura
     x = np.asarray(values, np.float64)
     if fmt.name == "f64":
         return x
-    if not fmt.has_zero:
-        x = np.abs(x)  # e8m0 has magnitudes only: conversions ignore the sign (as PTX's cvt to ue8m0x2)
+    if not fmt.signed:
+        x = np.abs(x)  # formats of magnitudes only ignore the sign (CUDA math API, conversions to e8m0 and ue5m3)
     _, exponent = np.frexp(x)
     quantum = np.maximum(exponent - 1, fmt.emin) - (fmt.precision - 1)
     result = np.ldexp(_ROUND[mode](np.ldexp(x, -quantum)), quantum)
     if not fmt.has_zero:
         # The smallest value stands for all below it.
         result = np.where(result < fmt.smallest_normal, fmt.smallest_normal, result)
-    elif not fmt.signed:
-        result = np.where(x < 0, np.nan, result)
     over = np.abs(result) > fmt.top
     if np.any(over):
         result = np.where(over, _overflow(x, fmt, mode, saturate), result)

@@ -199,3 +199,12 @@ def test_f4_values_are_those_of_the_format():
     values = from_bits(np.arange(16, dtype=np.uint8), ELEMENTS["f4E2M1FN"]).astype(np.float32)
     positive = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
     assert_floats(values, positive + [-v for v in positive])
+
+
+def test_ue5m3_keeps_the_magnitude_and_saturates():
+    values = random_floats("f32", 300)
+    got = convert("ftof", values, "f32", "fnv8E5M3FNU", {"rounding_mode": "nearest_even"})
+    want = [as_format(abs(v), "fnv8E5M3FNU", "nearest_even") for v in values.astype(np.float64).tolist()]
+    assert_floats(got, want, values)
+    elem = ELEMENTS["fnv8E5M3FNU"]
+    assert np.array_equal(from_bits(to_bits(got, elem), elem), got, equal_nan=True)

@@ -194,3 +194,51 @@ def test_uninitialised_elements_are_followed_where_ops_move_them(name):
             fault_of(FaultKind.UNINITIALISED, names, body, args, check="full")
         else:
             run_body(names, body, args, check="full")
+
+
+def masks_of(name, operands, masks, results, attributes=None):
+    """The mask that a rule gives its result, for operand masks given by hand."""
+    from xdsl.dialects.test import TestOp
+
+    from interpreter.helpers import tile
+    from libtile.dialects.cuda_tile.ops import build
+    from libtile.interpreter.codegen import mask_function
+    from libtile.interpreter.faults import Check
+    from libtile.interpreter.rules import Site, load_rules
+
+    source = TestOp(result_types=[tile(np.shape(v), e) for v, e in operands.values()])
+    op = build(name, dict(zip(operands, source.results)), [tile(s, e) for s, e in results], attributes)
+    function = mask_function(Site(op, Check.FULL), load_rules()[name])
+    return function(tuple(np.asarray(v) for v, _ in operands.values()), masks)
+
+
+def test_a_known_operand_may_decide_a_logical_operation():
+    known, unknown = np.array([False, True]), np.array([False, False])
+    operands = {"lhs": (known, "i1"), "rhs": (unknown, "i1")}
+    mask = np.array([True, True])
+    assert masks_of("andi", operands, (None, mask), [((2,), "i1")]).tolist() == [False, True]
+    assert masks_of("ori", operands, (None, mask), [((2,), "i1")]).tolist() == [True, False]
+    assert masks_of("xori", operands, (None, mask), [((2,), "i1")]).tolist() == [True, True]
+    numbers = {"lhs": (np.zeros(2), "i32"), "rhs": (np.zeros(2), "i32")}
+    assert masks_of("andi", numbers, (None, mask), [((2,), "i32")]).tolist() == [True, True]
+
+
+def test_an_uninitialised_element_spoils_its_row_or_column_of_a_product():
+    operands = {"lhs": (np.zeros((4, 8)), "f16"), "rhs": (np.zeros((8, 2)), "f16"), "acc": (np.zeros((4, 2)), "f32")}
+    left, right, acc = np.zeros((4, 8), bool), np.zeros((8, 2), bool), np.zeros((4, 2), bool)
+    left[1, 3] = right[5, 0] = acc[3, 1] = True
+    shape = [((4, 2), "f32")]
+    row, column = np.zeros((4, 2), bool), np.zeros((4, 2), bool)
+    row[1], column[:, 0] = True, True
+    assert np.array_equal(masks_of("mmaf", operands, (left, None, None), shape), row)
+    assert np.array_equal(masks_of("mmaf", operands, (None, right, None), shape), column)
+    assert np.array_equal(masks_of("mmaf", operands, (left, right, acc), shape), row | column | acc)
+    assert masks_of("mmaf", operands, (None, None, None), shape) is None
+
+
+def test_a_packed_byte_is_uninitialised_with_any_element_in_it():
+    source = np.array([True, False, False, False])
+    assert masks_of("pack", {"source": (np.zeros(4), "f4E2M1FN")}, (source,), [((2,), "i8")]).tolist() == [True, False]
+    wide = masks_of("pack", {"source": (np.zeros(4), "i16")}, (source,), [((8,), "i8")])
+    assert wide.tolist() == [True] * 2 + [False] * 6
+    assert masks_of("unpack", {"source": (np.zeros(4), "i8")}, (source,), [((2,), "i16")]).tolist() == [True, False]

@@ -181,6 +181,7 @@ def test_mmai_reads_its_operands_as_asked_and_wraps(left, right):
 @pytest.mark.parametrize("block", [16, 32])
 @pytest.mark.parametrize("source, scale", [
     ("f8E4M3FN", "f8E8M0FNU"), ("f8E5M2", "f8E8M0FNU"), ("f4E2M1FN", "f8E8M0FNU"), ("f4E2M1FN", "f8E4M3FN"),
+    ("f4E2M1FN", "fnv8E5M3FNU"),
 ])  # fmt: skip
 def test_mmaf_scaled_scales_blocks_along_k(source, scale, block):
     rng = np.random.default_rng(7)

@@ -25,7 +25,7 @@ def expected(function, elem, mode, *operands):
 @pytest.mark.parametrize("elem", BASE_FLOATS)
 @pytest.mark.parametrize("name", ["addf", "subf", "mulf", "divf"])
 def test_binary_arithmetic_is_correctly_rounded(name, elem, mode):
-    a, b = pairs(random_floats(elem, COUNT, seed=hash((name, mode)) % 1000))
+    a, b = pairs(random_floats(elem, COUNT, seed=MODES.index(mode) + 10 * len(name)))
     function = {"addf": exact.add, "subf": exact.sub, "mulf": exact.mul, "divf": exact.div}[name]
     got = elementwise(name, elem, [a, b], {"rounding_mode": mode})
     assert got.dtype == ELEMENTS[elem].dtype
