@@ -118,27 +118,30 @@ class _Walk:
             self._attempt(check_block_end, item.block)
         self.scopes.leave_block(item.block)
 
-    def _visit(self, op: Operation) -> None:
+    def _visit(self, op: Operation) -> bool:
+        """Check an op on its own; whether it is right, as far as is known."""
         self.count += 1
         self.report.position = self.count
         try:
             for result in op.results:
                 self._check_type(op, result.type)
             if self.invalid_types and any(id(v.type) in self.invalid_types for v in op._operands):
-                return  # reported where the operand is defined; rules rely on valid types
+                return False  # reported where the operand is defined; rules rely on valid types
             self._check(op)
             if op.regions:
                 check_regions(op)
             self.scopes.check_operands(op)
         except Violation as violation:
             self.report.record(violation)
+            return False
+        return True
 
     def _enter(self, item: _Op, stack: list[_Op | _Block]) -> None:
         op = item.op
         item.errors = self.report.errors
-        self._visit(op)
+        right = self._visit(op)
         item.position = self.count
-        if self.report.errors != item.errors and not is_symbol_table(op):
+        if not right and not is_symbol_table(op):
             stack.pop()
             self._define_results(op)
             return
