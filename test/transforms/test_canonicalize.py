@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import io
+
+import pytest
 from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import Operation
 
@@ -121,3 +124,46 @@ def test_tiles_that_select_does_not_take_stay_in_an_if() -> None:
     canonicalize(module.op)
     libtile.verify(module)
     assert ops(module, "if")
+
+
+@pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
+@pytest.mark.parametrize(("if_true", "if_false"), [(1, 0), (0, 1)])
+def test_a_number_made_of_a_condition_verifies_for_every_integer(element: str, if_true: int, if_false: int) -> None:
+    module = libtile.parse(f"""
+        cuda_tile.module @m {{
+          testing$func @f(%c: tile<2xi1>) -> tile<2x{element}> {{
+            %x = constant <{element}: {if_true}> : tile<2x{element}>
+            %y = constant <{element}: {if_false}> : tile<2x{element}>
+            %r = select %c, %x, %y : tile<2xi1>, tile<2x{element}>
+            return %r : tile<2x{element}>
+          }}
+        }}""")
+    libtile.verify(module)
+    canonicalize(module.op)
+    libtile.verify(module)
+    assert not ops(module, "select")
+
+
+@pytest.mark.parametrize("shape", ["", "1x", "2x", "2x1x4x"])
+@pytest.mark.parametrize("condition", [0, 1])
+def test_selected_tiles_are_those_that_the_branch_yielded(shape: str, condition: int) -> None:
+    module = parsed(
+        f"""
+        %a = constant <i32: 5> : tile<{shape}i32>
+        %b = constant <i32: 9> : tile<{shape}i32>
+        %s = if %c -> (tile<{shape}i32>) {{
+          yield %a : tile<{shape}i32>
+        }} else {{
+          yield %b : tile<{shape}i32>
+        }}
+        print_tko "%d", %s : tile<{shape}i32> -> token"""
+    )
+    outputs = []
+    for _ in range(2):
+        out = io.StringIO()
+        libtile.run(module, "k", args=[condition, 0], out=out)
+        outputs.append(out.getvalue())
+        canonicalize(module.op)
+        libtile.verify(module)
+    assert outputs[0] == outputs[1] != ""
+    assert ops(module, "select") and not ops(module, "if")
