@@ -45,6 +45,9 @@ class Accesses:
         size = self.element.storage_bytes
         tokens = []
         for part, allocation in block.memory.parts(flat, where if where is None else np.asarray(where)):
+            if allocation.private not in (None, block.linear):
+                message = f"{allocation.owner} belongs to tile block {allocation.private}: it is not `global`"
+                raise Fault(FaultKind.OUT_OF_BOUNDS, message, first_index(part))
             offsets = flat[part] - allocation.base
             tokens.append(block.races.access(self, block, allocation, offsets, size, token))
         return join((token, *tokens))

@@ -25,7 +25,7 @@ GUARD = 1 << 20
 class Allocation:
     """Bytes at an address. `owner` names it in reports; `defined` marks initialised bytes (None: all are)."""
 
-    __slots__ = ("_typed", "base", "data", "defined", "end", "owner", "read_only", "shadow")
+    __slots__ = ("_typed", "base", "data", "defined", "end", "owner", "private", "read_only", "shadow")
 
     def __init__(self, base: int, data: np.ndarray, owner: str, read_only: bool = False, defined: bool = True):
         self.base = base
@@ -34,6 +34,8 @@ class Allocation:
         self.owner = owner
         self.read_only = read_only
         self.defined: np.ndarray | None = None if defined else np.zeros(data.size, bool)
+        self.private: int | None = None
+        """The one tile block (its number) that may use it; None: all may."""
         self.shadow: Any = None
         self._typed: dict[np.dtype, np.ndarray] = {}
 

@@ -255,8 +255,17 @@ class _Emitter:
             self.line(f"require_initialised(({self.mask(name)},), 'the condition')", op)
         return name
 
+    def allocation_mark(self, op: CudaTileOp) -> str | None:
+        """Text that ends the lifetime of what the op's regions allocate: an alloca lives until its region ends."""
+        if not any(isinstance(o, CudaTileOp) and o.spec.name == "alloca" for o in op.walk()):
+            return None
+        mark = self.fresh("m")
+        self.line(f"{mark} = len(B.allocas)")
+        return f"B.unwind({mark})"
+
     def if_(self, op: CudaTileOp) -> None:
         results = [self.define(r) for r in op.results]
+        unwind = self.allocation_mark(op)
         self.frames.append(_Frame("if", results))
         self.line(f"if {self.condition(op.operand_group('condition')[0], op)}:", op)
         self.region(op.regions[0])
@@ -264,11 +273,14 @@ class _Emitter:
             self.line("else:")
             self.region(op.regions[1])
         self.frames.pop()
+        if unwind:
+            self.line(unwind)
         self.traced(op, results)
 
     def for_(self, op: CudaTileOp) -> None:
         bounds = [self.condition(op.operand_group(n)[0], op) for n in ("lowerBound", "upperBound", "step")]
         body = op.regions[0].block
+        unwind = self.allocation_mark(op)
         frame, close = self.open_loop(op, list(body.args[1:]))
         prepare = self.bind("h", loop_range(op))
         convert = self.bind("h", element(op.operand_group("lowerBound")[0].type).dtype.type)
@@ -279,13 +291,18 @@ class _Emitter:
         self.line(f"{variable} = {convert}({counter})")
         if self.full:
             self.line(f"{self.mask(variable)} = None")
+        if unwind:
+            self.line(unwind)
         self.block(body)
         self.depth -= 1
         self.assign(frame.results, frame.carried)
         close()
+        if unwind:
+            self.line(unwind)
 
     def loop_(self, op: CudaTileOp) -> None:
         body = op.regions[0].block
+        unwind = self.allocation_mark(op)
         _, close = self.open_loop(op, list(body.args))
         spins = not any(self.communicates(inner) for inner in op.walk() if inner is not op)
         counter = self.fresh("n")
@@ -296,9 +313,13 @@ class _Emitter:
         if spins:
             self.line(f"{counter} += 1")
             self.line(f"if not {counter} & {SPIN_LENGTH - 1}: yield", op)
+        if unwind:
+            self.line(unwind)
         self.block(body)
         self.depth -= 1
         close()
+        if unwind:
+            self.line(unwind)
 
     def communicates(self, op: Operation) -> bool:
         if not isinstance(op, CudaTileOp):

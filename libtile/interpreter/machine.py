@@ -84,10 +84,10 @@ class TileBlock:
         self.sequence = 0
         self.allocas: list[Allocation] = []
 
-    def close(self) -> None:
-        """End the lifetime of what the block allocated."""
-        for allocation in self.allocas:
-            self.memory.release(allocation)
+    def unwind(self, count: int) -> None:
+        """End the lifetime of all allocations of the block but the first `count`."""
+        while len(self.allocas) > count:
+            self.memory.release(self.allocas.pop())
 
 
 def run_grid(
@@ -192,7 +192,7 @@ class _Scheduler:
         try:
             next(generator)
         except StopIteration:
-            block.close()
+            block.unwind(0)
             self.done += 1
             self.result.ops += block.count[0]
             if self.progress is not None:

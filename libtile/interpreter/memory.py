@@ -97,7 +97,7 @@ def alloca(site: Site) -> Run:
     if pointee is None:
         raise TypeError("alloca gives a pointer")
     size = site.attr("num_elem") * pointee.storage_bytes
-    alignment = max(site.attr("alignment"), 1)
+    alignment, shared = max(site.attr("alignment"), 1), site.attr("global")
 
     def run(block: Any) -> Array:
         if size > MAX_ALLOCA:
@@ -105,6 +105,8 @@ def alloca(site: Site) -> Run:
         # Its content is arbitrary: a pattern that shows where it is used.
         data = np.full(size, 0xCD, np.uint8)
         allocation = block.memory.allocate(data, f"an alloca of {size} bytes", alignment=alignment, defined=False)
+        if not shared:
+            allocation.private = block.linear
         block.allocas.append(allocation)
         return np.int64(allocation.base)
 

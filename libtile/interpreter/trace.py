@@ -31,7 +31,7 @@ def summarise(value: Any, type_: Any) -> str:
             shown.append(f"{nan} nan")
     else:
         shown = [str(array.min()), str(array.max())]
-    if array.ndim == 0 or (len(shown) > 1 and shown[0] == shown[1]):
+    if array.ndim == 0 or len(shown) == 1 or shown[0] == shown[1]:
         return f"{type_text(type_)} = {', '.join([shown[0], *shown[2:]])}"
     low, *high = shown
     return f"{type_text(type_)} in {' .. '.join([low, *high[:1]])}" + "".join(f", {s}" for s in high[1:])

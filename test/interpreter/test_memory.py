@@ -244,3 +244,73 @@ def test_an_offset_whose_bytes_do_not_fit_64_bits_is_a_fault():
     assert "times 8 does not fit 64 bits" in fault.message
     run_body(names, body.replace("DISTANCE", str(2**60 - 1)), args)
     run_body(names, body.replace("DISTANCE", str(2**60)), args, check="off")
+
+
+ESCAPE = """
+%zero = constant <i32: 0> : tile<i32>
+%one = constant <i32: 1> : tile<i32>
+%three = constant <i32: 3> : tile<i32>
+%p = for %i in (%zero to %three, step %one) : tile<i32> iter_values(%q = %out) -> (tile<ptr<i32>>) {
+  %a = alloca num_elem = 1, alignment = 4 : tile<ptr<i32>>
+  %t = store_ptr_tko weak %a, %i : tile<ptr<i32>>, tile<i32> -> token
+  %v, %t2 = load_ptr_tko weak WHERE token=%t : tile<ptr<i32>> -> tile<i32>, token
+  %o = offset %out, %i : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+  %t3 = store_ptr_tko weak %o, %v token=%t2 : tile<ptr<i32>>, tile<i32> -> token
+  continue %a : tile<ptr<i32>>
+}
+"""
+
+
+@pytest.mark.parametrize("check", ["basic", "full"])
+def test_an_alloca_lives_until_its_region_ends(check):
+    out = np.full(3, -1, np.int32)
+    run_body("%out: tile<ptr<i32>>", ESCAPE.replace("WHERE", "%a"), [out], check=check)
+    assert out.tolist() == [0, 1, 2]
+    # The pointer carried into the next iteration is that of an allocation that is gone.
+    fault = fault_of(FaultKind.OUT_OF_BOUNDS, "%out: tile<ptr<i32>>", ESCAPE.replace("WHERE", "%q"), [out], check=check)
+    assert fault.op == "cuda_tile.load_ptr_tko"
+
+
+SHARED = """
+%bx, %by, %bz = get_tile_block_id : tile<i32>
+%zero = constant <i32: 0> : tile<i32>
+%one = constant <i32: 1> : tile<i32>
+%second = offset %flags, %one : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+%t0 = make_token : token
+%first = cmpi equal %bx, %zero, signed : tile<i32> -> tile<i1>
+if %first {
+  %a = alloca num_elem = 1, alignment = 4 SCOPE : tile<ptr<i32>>
+  %t1 = store_ptr_tko weak %a, %one token=%t0 : tile<ptr<i32>>, tile<i32> -> token
+  %n = ptr_to_int %a : tile<ptr<i32>> -> tile<i64>
+  %t2 = store_ptr_tko weak %address, %n token=%t1 : tile<ptr<i64>>, tile<i64> -> token
+  %t3 = store_ptr_tko release device %flags, %one token=%t2 : tile<ptr<i32>>, tile<i32> -> token
+  loop {
+    %f, %t4 = load_ptr_tko acquire device %second : tile<ptr<i32>> -> tile<i32>, token
+    %set = cmpi equal %f, %one, signed : tile<i32> -> tile<i1>
+    if %set {
+      break
+    }
+  }
+} else {
+  %seen = loop iter_values(%k = %t0) : token -> token {
+    %f, %t4 = load_ptr_tko acquire device %flags token=%k : tile<ptr<i32>> -> tile<i32>, token
+    %set = cmpi equal %f, %one, signed : tile<i32> -> tile<i1>
+    if %set {
+      break %t4 : token
+    }
+    continue %t4 : token
+  }
+  %n, %t5 = load_ptr_tko weak %address token=%seen : tile<ptr<i64>> -> tile<i64>, token
+  %p = int_to_ptr %n : tile<i64> -> tile<ptr<i32>>
+  %v, %t6 = load_ptr_tko weak %p token=%t5 : tile<ptr<i32>> -> tile<i32>, token
+  %t7 = store_ptr_tko release device %second, %v token=%t6 : tile<ptr<i32>>, tile<i32> -> token
+}
+"""
+
+
+def test_an_alloca_is_for_its_tile_block_unless_it_is_global():
+    names = "%flags: tile<ptr<i32>>, %address: tile<ptr<i64>>"
+    args = [np.zeros(2, np.int32), np.zeros(1, np.int64)]
+    fault = fault_of(FaultKind.OUT_OF_BOUNDS, names, SHARED.replace("SCOPE", ""), args, 2, check="full")
+    assert "belongs to tile block 0" in fault.message and fault.block == (1, 0, 0)
+    run_body(names, SHARED.replace("SCOPE", "global"), [np.zeros(2, np.int32), np.zeros(1, np.int64)], 2, check="full")
