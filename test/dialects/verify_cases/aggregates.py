@@ -108,8 +108,23 @@ for name in ("reduce", "scan"):
     CASES.bad(f"{name}-nothing", f"{name}: expected 1 or more operands, but found 0", aggregate(name, YIELD, count=0))
 
     # What a body may hold: ops without memory effects, conditionals and reductions of such ops.
-    CASES.good(f"{name}-reduce", aggregate(name, then_first(aggregate("reduce", first))), oracle="absent")
-    CASES.good(f"{name}-if", aggregate(name, then_first(if_(YIELD))), oracle="absent")
+    CASES.good(f"{name}-reduce", aggregate(name, then_first(aggregate("reduce", first))))
+    CASES.good(f"{name}-if", aggregate(name, then_first(if_(YIELD))))
+    CASES.good(
+        f"{name}-divi",
+        aggregate(
+            name,
+            lambda b: b.op(
+                "yield",
+                {
+                    "operands": [
+                        b.value("divi", {"lhs": b.args[0], "rhs": b.args[1]}, I32, attributes={"signedness": "signed"})
+                    ]
+                },
+            ),
+            tile("i32", 8),
+        ),
+    )
     CASES.good(f"{name}-token", aggregate(name, then_first(lambda b: b.token())))
     for what, fill in (
         ("print_tko", lambda b: b.op("print_tko", {}, [TOKEN], attributes={"str": "x"})),
