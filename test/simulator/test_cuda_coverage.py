@@ -49,6 +49,11 @@ WANTED = {
         "bfe.{u32,s32,u64,s64}", "bfi.{b32,b64}", "bmsk.{clamp,wrap}.b32", "szext.{clamp.s32,wrap.u32}", "fns.b32",
         "prmt.b32", "prmt.b32.{f4e,b4e,rc8,ecl,ecr,rc16}",
     ],
+    "video": [
+        "vadd.s32.u32.s32.sat", "vsub.u32.u32.u32.sat", "vabsdiff.u32.s32.s32.add", "vmin.s32.s32.s32",
+        "vmax.u32.u32.u32.min", "vshl.u32.u32.u32.wrap", "vshr.s32.s32.u32.clamp", "vmad.s32.s32.s32.shr7",
+        "vset.u32.u32.ge.add", "vadd2.s32.s32.s32.sat", "vavrg4.u32.u32.u32", "vset4.u32.u32.gt", "vabsdiff4*",
+    ],
     "floating point": [
         "{add,sub,mul}.{rn,rz,rm,rp}.f32", "fma.{rn,rz,rm,rp}.f32", "div.{rn,rz,rm,rp}.f32", "rcp.{rn,rz,rm,rp}.f32",
         "sqrt.{rn,rz,rm,rp}.f32", "{add,sub,mul}.{rn,rz,rm,rp}.f64", "fma.{rn,rz,rm,rp}.f64",

@@ -504,3 +504,28 @@ extern "C" __global__ void int_simd(u32 *out, const u32 *a, const u32 *b) {
     PUT(__vimin_s32_relu((int)x, (int)y));
     PUT(__viaddmax_s16x2(x, y, 0x00050005u));
 }
+
+// The video instructions on whole words and on two or four parts: saturation, a second operation with a third operand.
+extern "C" __global__ void int_video(u32 *out, const u32 *a, const u32 *b, const u32 *c) {
+    LANES;
+    u32 d;
+#define VIDEO(text, operands)                                                        \
+    asm volatile(text operands ";" : "=r"(d) : "r"(a[i]), "r"(b[i]), "r"(c[i])); \
+    PUT(d);
+    VIDEO("vadd.s32.u32.s32.sat", " %0, %1, %2")
+    VIDEO("vsub.u32.u32.u32.sat", " %0, %1, %2")
+    VIDEO("vabsdiff.u32.s32.s32.add", " %0, %1, %2, %3")
+    VIDEO("vmin.s32.s32.s32", " %0, %1, %2")
+    VIDEO("vmax.u32.u32.u32.min", " %0, %1, %2, %3")
+    VIDEO("vshl.u32.u32.u32.wrap", " %0, %1, %2")
+    VIDEO("vshr.s32.s32.u32.clamp", " %0, %1, %2")
+    VIDEO("vmad.s32.s32.s32.shr7", " %0, %1, %2, %3")
+    VIDEO("vset.s32.s32.lt", " %0, %1, %2")
+    VIDEO("vset.u32.u32.ge.add", " %0, %1, %2, %3")
+    VIDEO("vadd2.s32.s32.s32.sat", " %0, %1, %2, %3")
+    VIDEO("vsub4.u32.u32.u32", " %0, %1, %2, %3")
+    VIDEO("vavrg4.u32.u32.u32", " %0, %1, %2, %3")
+    VIDEO("vset4.u32.u32.gt", " %0, %1, %2, %3")
+    VIDEO("vmax4.s32.s32.s32", " %0, %1, %2, %3")
+    VIDEO("vabsdiff2.u32.s32.s32.add", " %0, %1, %2, %3")
+}

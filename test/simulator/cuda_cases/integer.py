@@ -377,3 +377,21 @@ def int_simd(rng: np.random.Generator) -> Launch:
         ]  # fmt: skip
 
     return Launch([np.zeros(23 * 64, np.uint32), a, b], {0: per_lane(formula, [a, b, np.arange(64)], np.uint32)})
+
+
+@INTEGER.add(block=64)
+def int_video(rng: np.random.Generator) -> Launch:
+    a, b, c = (rng.permutation(words(rng, 64, np.uint32)) for _ in range(3))
+
+    def formula(x: int, y: int, z: int) -> list[int]:
+        sx, sy = signed(x, 32), signed(y, 32)
+        apart = sum(abs(signed(x >> k, 16) - signed(y >> k, 16)) for k in (0, 16))
+        return [
+            clamp(x + sy, 32), max(x - y, 0), abs(sx - sy) + z, min(sx, sy), min(max(x, y), z), x << (y & 31),
+            sx >> min(y, 32), sx * sy + signed(z, 32) >> 7, int(sx < sy), int(x >= y) + z,
+            simd(x, y, 16, True, lambda p, q: clamp(p + q, 16)), simd(x, y, 8, False, lambda p, q: p - q),
+            simd(x, y, 8, False, lambda p, q: p + q + 1 >> 1), simd(x, y, 8, False, lambda p, q: int(p > q)),
+            simd(x, y, 8, True, max), apart + z,
+        ]  # fmt: skip
+
+    return Launch([np.zeros(16 * 64, np.uint32), a, b, c], {0: per_lane(formula, [a, b, c], np.uint32)})
