@@ -29,9 +29,7 @@ class Accesses:
     @staticmethod
     def of(site: Site, element: Element, *, reads: bool = False, writes: bool = False) -> Accesses:
         """From the op's ordering attributes."""
-        return Accesses(
-            site, element, site.attr("memory_ordering_semantics"), site.attr("memory_scope"), reads, writes
-        )
+        return Accesses(site, element, site.attr("memory_ordering_semantics"), site.attr("memory_scope"), reads, writes)
 
     def ordered(self, block: Any, addresses: np.ndarray, where: Array | None, token: Token | None) -> Token | None:
         """Check for races and give the result token; None when races are not looked for."""
@@ -67,9 +65,7 @@ def undefined_bytes(memory: Memory, addresses: np.ndarray, size: int, where: Arr
     return result
 
 
-def define_bytes(
-    memory: Memory, addresses: np.ndarray, size: int, where: Array | None, undefined: Mask
-) -> None:
+def define_bytes(memory: Memory, addresses: np.ndarray, size: int, where: Array | None, undefined: Mask) -> None:
     """Note what a store makes of memory: an uninitialised value may lie in an alloca, but not be given to the host."""
     for part, allocation in memory.parts(addresses, where):
         bad = None if undefined is None else undefined & part

@@ -134,8 +134,7 @@ def _number(entry: CudaTileOp, position: int, type_: Attribute, arg: Any) -> Any
             raise ValueError("not a whole number")
     except (TypeError, ValueError):
         raise LaunchError(
-            f"parameter {position} is {type_text(type_)} and takes a number, not {arg!r}; "
-            + describe_parameters(entry)
+            f"parameter {position} is {type_text(type_)} and takes a number, not {arg!r}; " + describe_parameters(entry)
         ) from None
     if not elem.smallest <= number < 1 << elem.width:
         raise LaunchError(f"{number} does not fit parameter {position}, {type_text(type_)}")

@@ -50,9 +50,7 @@ class Tracer:
             return
         self.lines += 1
         where = source_location(op)
-        shown = [
-            f"%{r.name_hint or i}: {summarise(v, r.type)}" for i, (r, v) in enumerate(zip(op.results, values))
-        ]
+        shown = [f"%{r.name_hint or i}: {summarise(v, r.type)}" for i, (r, v) in enumerate(zip(op.results, values))]
         place = f"{where}: " if where is not None else ""
         x, y, z = block.id
         self.out.write(f"({x}, {y}, {z}) {place}{op.name.removeprefix('cuda_tile.')}")

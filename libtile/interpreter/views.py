@@ -154,9 +154,7 @@ class Geometry:
     def out_of_space(self, view: TensorView, t: int, number: int) -> None:
         count = self.index_space(view)[t]
         what = "first element" if self.sparse is not None else "index"
-        raise Fault(
-            FaultKind.INDEX, f"{what} {number} of dimension {t} is outside of the view's {count}", (t,)
-        )
+        raise Fault(FaultKind.INDEX, f"{what} {number} of dimension {t} is outside of the view's {count}", (t,))
 
 
 def padding_bits(elem: Element, padding: str | None) -> Any:

@@ -97,10 +97,13 @@ def test_masked_elements_take_no_part():
 
 
 def test_an_atomic_outside_of_memory_is_a_fault():
-    body = pointers("x", 4, "i32") + """
+    body = (
+        pointers("x", 4, "i32")
+        + """
     %v = constant <i32: 1> : tile<4xi32>
     %r, %t = atomic_rmw_tko relaxed device %p, add, %v : tile<4xptr<i32>>, tile<4xi32> -> tile<4xi32>, token
     """
+    )
     fault = fault_of(FaultKind.OUT_OF_BOUNDS, "%x: tile<ptr<i32>>", body, [np.zeros(3, np.int32)])
     assert fault.index == (3,)
 
@@ -114,11 +117,17 @@ store_ptr_tko weak %q, %r : tile<4xptr<ELEM>>, tile<4xELEM> -> token
 @pytest.mark.parametrize("elem", ["i32", "i64"])
 def test_compare_and_swap_sees_what_earlier_elements_wrote(elem):
     target, old = np.array([5], ELEMENTS[elem].dtype), np.zeros(4, ELEMENTS[elem].dtype)
-    body = f"""
+    body = (
+        f"""
     %o = constant <i32: 0> : tile<4xi32>
     %c = constant <{elem}: [5, 5, 6, 9]> : tile<4x{elem}>
     %v = constant <{elem}: [6, 7, 8, 9]> : tile<4x{elem}>
-    """ + pointers("x", 4, elem, "p", "o") + "\n" + pointers("old", 4, elem, "q") + CAS.replace("ELEM", elem)
+    """
+        + pointers("x", 4, elem, "p", "o")
+        + "\n"
+        + pointers("old", 4, elem, "q")
+        + CAS.replace("ELEM", elem)
+    )
     run_body(f"%x: tile<ptr<{elem}>>, %old: tile<ptr<{elem}>>", body, [target, old])
     assert old.tolist() == [5, 6, 6, 8]
     assert target.tolist() == [8]
@@ -127,10 +136,16 @@ def test_compare_and_swap_sees_what_earlier_elements_wrote(elem):
 def test_compare_and_swap_of_floats_compares_bits():
     nan = np.float32(np.nan)
     target, old = np.array([0.0, -0.0, nan, 1.0], np.float32), np.zeros(4, np.float32)
-    body = """
+    body = (
+        """
     %c = constant <f32: [-0.0, -0.0, 0x7FC00000, 1.0]> : tile<4xf32>
     %v = constant <f32: [9.0, 9.0, 9.0, 9.0]> : tile<4xf32>
-    """ + pointers("x", 4, "f32", "p") + "\n" + pointers("old", 4, "f32", "q") + CAS.replace("ELEM", "f32")
+    """
+        + pointers("x", 4, "f32", "p")
+        + "\n"
+        + pointers("old", 4, "f32", "q")
+        + CAS.replace("ELEM", "f32")
+    )
     run_body("%x: tile<ptr<f32>>, %old: tile<ptr<f32>>", body, [target, old])
     assert target.tolist() == [0.0, 9.0, 9.0, 9.0]
     assert np.isnan(old[2])
@@ -162,17 +177,23 @@ def test_a_reduction_into_a_view_is_cut_off_at_the_edges(elem, mode, value, want
 def test_a_histogram_by_all_tile_blocks_loses_no_count():
     data = np.random.default_rng(1).integers(0, 16, 1024).astype(np.int32)
     bins = np.zeros(16, np.int32)
-    body = """
+    body = (
+        """
     %bx, %by, %bz = get_tile_block_id : tile<i32>
     %n = constant <i32: 128> : tile<i32>
     %first = muli %bx, %n : tile<i32>
     %x0 = offset %x, %first : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
-    """ + pointers("x0", 128, "i32", "p") + """
+    """
+        + pointers("x0", 128, "i32", "p")
+        + """
     %l, %t = load_ptr_tko weak %p : tile<128xptr<i32>> -> tile<128xi32>, token
-    """ + pointers("h", 128, "i32", "q", "l") + """
+    """
+        + pointers("h", 128, "i32", "q", "l")
+        + """
     %one = constant <i32: 1> : tile<128xi32>
     %r, %t2 = atomic_rmw_tko relaxed device %q, add, %one : tile<128xptr<i32>>, tile<128xi32> -> tile<128xi32>, token
     """
+    )
     for order in (None, "reverse", 5):
         bins[:] = 0
         run_body("%x: tile<ptr<i32>>, %h: tile<ptr<i32>>", body, [data, bins], grid=8, block_order=order, check="full")
@@ -199,10 +220,13 @@ ATTRIBUTES = "attributes {reduction = #cuda_tile.multimem_reduction_kind<KIND>}"
 ])  # fmt: skip
 def test_a_multimem_reduction_reduces_into_the_one_copy(elem, kind, value, want, check):
     data = np.full((4, 8), 5, ELEMENTS[elem].dtype)
-    body = MULTIMEM + f"""
+    body = (
+        MULTIMEM
+        + f"""
     %t = multimem_reduce_view_tko relaxed device %view, %v[%zero, %zero] {ATTRIBUTES}
       : partition_view<tile=(2x4), {MULTICAST}>, tile<2x4xELEM>, tile<i32> -> token
     """
+    )
     text = body.replace("ELEM", elem).replace("VALUE", value).replace("KIND", kind)
     run_body(f"%x: tile<ptr<{elem}, <multicast>>>", text, [data], check=check)
     expected = np.full((4, 8), 5.0)
@@ -213,7 +237,9 @@ def test_a_multimem_reduction_reduces_into_the_one_copy(elem, kind, value, want,
 @pytest.mark.parametrize("check", ["basic", "full"])
 def test_multimem_loads_and_stores_see_the_one_copy(check):
     data = np.arange(32, dtype=np.int32).reshape(4, 8)
-    body = MULTIMEM + f"""
+    body = (
+        MULTIMEM
+        + f"""
     %one = constant <i32: 1> : tile<i32>
     %l, %t = multimem_load_reduce_view_tko relaxed device %view[%zero, %one] {ATTRIBUTES}
       : partition_view<tile=(2x4), {MULTICAST}>, tile<i32> -> tile<2x4xELEM>, token
@@ -221,6 +247,7 @@ def test_multimem_loads_and_stores_see_the_one_copy(check):
     %t2 = multimem_store_view_tko weak %view, %s[%one, %zero]
       : partition_view<tile=(2x4), {MULTICAST}>, tile<2x4xELEM>, tile<i32> -> token
     """
+    )
     before = data.copy()
     text = body.replace("ELEM", "i32").replace("VALUE", "100").replace("KIND", "add")
     run_body("%x: tile<ptr<i32, <multicast>>>", text, [data], check=check)

@@ -118,11 +118,14 @@ def test_bits_are_packed_lowest_first():
 def test_constants_have_the_values_written(text, elem, want):
     want = np.array(want, ELEMENTS[elem].dtype)
     out = np.zeros(want.size, ELEMENTS[elem].unsigned_dtype)
-    body = pointers("out", want.size, elem) + f"""
+    body = (
+        pointers("out", want.size, elem)
+        + f"""
     %c = constant {text}
     %f = reshape %c : {text.split(" : ")[1]} -> tile<{want.size}x{elem}>
     store_ptr_tko weak %p, %f : tile<{want.size}xptr<{elem}>>, tile<{want.size}x{elem}> -> token
     """
+    )
     run_body(f"%out: tile<ptr<{elem}>>", body, [out])
     assert np.array_equal(out, to_bits(want.reshape(-1), ELEMENTS[elem]))
 

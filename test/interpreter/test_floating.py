@@ -59,9 +59,7 @@ def test_comparisons_decide_nan_by_their_ordering(elem, ordering):
         attributes = {"comparison_predicate": predicate, "comparison_ordering": ordering}
         got = elementwise("cmpf", elem, [a, b], attributes, result="i1")
         assert got.dtype == np.bool_
-        want = [
-            ordering == "unordered" if math.isnan(x) or math.isnan(y) else relation(x, y) for x, y in rows(a, b)
-        ]
+        want = [ordering == "unordered" if math.isnan(x) or math.isnan(y) else relation(x, y) for x, y in rows(a, b)]
         assert got.tolist() == want, predicate
 
 

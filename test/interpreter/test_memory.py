@@ -66,9 +66,13 @@ def test_masked_elements_are_padding_and_do_not_touch_memory():
 
 def test_a_masked_store_leaves_the_rest_alone():
     target = np.full(8, 7, np.float32)
-    body = MASKED + pointers("y", 8, "f32", "q") + """
+    body = (
+        MASKED
+        + pointers("y", 8, "f32", "q")
+        + """
     store_ptr_tko weak %q, %pad, %m : tile<8xptr<f32>>, tile<8xf32>, tile<8xi1> -> token
     """
+    )
     run_body("%y: tile<ptr<f32>>, %n: tile<i32>", body, [target, 3])
     assert target.tolist() == [-1] * 3 + [7] * 5
 
@@ -121,7 +125,8 @@ def test_pointers_and_integers_convert_freely():
 
 def test_a_tile_of_pointers_may_reach_several_arrays():
     a, b, out = np.array([5], np.int32), np.array([6], np.int32), np.zeros(2, np.int32)
-    body = """
+    body = (
+        """
     %ar = reshape %a : tile<ptr<i32>> -> tile<1xptr<i32>>
     %br = reshape %b : tile<ptr<i32>> -> tile<1xptr<i32>>
     %both = cat %ar, %br dim = 0 : tile<1xptr<i32>>, tile<1xptr<i32>> -> tile<2xptr<i32>>
@@ -129,7 +134,10 @@ def test_a_tile_of_pointers_may_reach_several_arrays():
     %one = constant <i32: 1> : tile<2xi32>
     %m = addi %l, %one : tile<2xi32>
     %t2 = store_ptr_tko weak %both, %m token=%t : tile<2xptr<i32>>, tile<2xi32> -> token
-    """ + pointers("out", 2, "i32", "q") + "\nstore_ptr_tko weak %q, %l : tile<2xptr<i32>>, tile<2xi32> -> token"
+    """
+        + pointers("out", 2, "i32", "q")
+        + "\nstore_ptr_tko weak %q, %l : tile<2xptr<i32>>, tile<2xi32> -> token"
+    )
     run_body("%a: tile<ptr<i32>>, %b: tile<ptr<i32>>, %out: tile<ptr<i32>>", body, [a, b, out], check="full")
     assert (a[0], b[0], out.tolist()) == (6, 7, [5, 6])
 
@@ -190,13 +198,19 @@ def test_a_constant_global_is_aligned_and_cannot_be_stored_to():
     assert "@c is constant" in fault.message
 
 
-ALLOCA = """
+ALLOCA = (
+    """
 %a = alloca num_elem = 4, alignment = 64 : tile<ptr<i32>>
-""" + pointers("a", 4, "i32", "p") + """
+"""
+    + pointers("a", 4, "i32", "p")
+    + """
 %i = iota : tile<4xi32>
 %t = store_ptr_tko weak %p, %i : tile<4xptr<i32>>, tile<4xi32> -> token
 %l, %t2 = load_ptr_tko weak %p token=%t : tile<4xptr<i32>> -> tile<4xi32>, token
-""" + pointers("out", 4, "i32", "q") + "\nstore_ptr_tko weak %q, %l : tile<4xptr<i32>>, tile<4xi32> -> token"
+"""
+    + pointers("out", 4, "i32", "q")
+    + "\nstore_ptr_tko weak %q, %l : tile<4xptr<i32>>, tile<4xi32> -> token"
+)
 
 
 def test_an_alloca_is_memory_of_its_own():

@@ -76,11 +76,15 @@ def test_accesses_to_different_bytes_do_not_race():
 
 
 def test_two_elements_of_one_store_race():
-    body = """
+    body = (
+        """
     %o = constant <i32: [0, 1, 2, 1]> : tile<4xi32>
-    """ + pointers("x", 4, "i32", "p", "o") + """
+    """
+        + pointers("x", 4, "i32", "p", "o")
+        + """
     store_ptr_tko weak %p, %o : tile<4xptr<i32>>, tile<4xi32> -> token
     """
+    )
     fault = fault_of(FaultKind.RACE, X, body, memory(4), check="full")
     assert "two elements of one store" in fault.message and fault.index == (3,)
     run_body(X, body.replace("2, 1]", "2, 3]"), memory(4), check="full")
@@ -139,15 +143,19 @@ def test_an_uninitialised_condition_address_or_print_is_a_fault():
 
 
 def test_uninitialised_elements_may_be_selected_away():
-    body = """
+    body = (
+        """
     %m = constant <i1: [true, false, true, false]> : tile<4xi1>
     %z = constant <i32: -1> : tile<4xi32>
-    """ + pointers("x", 4, "i32") + """
+    """
+        + pointers("x", 4, "i32")
+        + """
     %l, %t = load_ptr_tko weak %p, %m : tile<4xptr<i32>>, tile<4xi1> -> tile<4xi32>, token
     %d = addi %l, %l : tile<4xi32>
     %s = select %m, %d, %z : tile<4xi1>, tile<4xi32>
     %t2 = store_ptr_tko weak %p, VALUE token=%t : tile<4xptr<i32>>, tile<4xi32> -> token
     """
+    )
     data = [np.array([1, 2, 3, 4], np.int32)]
     run_body(X, body.replace("VALUE", "%s"), data, check="full")
     assert data[0].tolist() == [2, -1, 6, -1]

@@ -118,7 +118,9 @@ def test_a_body_with_a_branch_runs_element_by_element():
     }
     %d = ori %c, %c"""
     # The helper's body is one op: give it a comparison first, and a branch on it.
-    body = pointers("x", 4, "i32") + f"""
+    body = (
+        pointers("x", 4, "i32")
+        + f"""
     %l, %t = load_ptr_tko weak %p : tile<4xptr<i32>> -> tile<4xi32>, token
     %r = scan %l dim=0 reverse=false identities=[0 : i32] : tile<4xi32> -> tile<4xi32> (%a: tile<i32>, %b: tile<i32>) {{
       %zero = constant <i32: 0> : tile<i32>
@@ -129,6 +131,7 @@ def test_a_body_with_a_branch_runs_element_by_element():
     {pointers("out", 4, "i32", "q")}
     store_ptr_tko weak %q, %r : tile<4xptr<i32>>, tile<4xi32> -> token
     """
+    )
     out = np.zeros(4, np.int32)
     run_body("%x: tile<ptr<i32>>, %out: tile<ptr<i32>>", body, [data, out])
     assert out.tolist() == [3, 3, 8, 8]

@@ -120,12 +120,15 @@ GATHER_VIEW = (
 def test_gather_takes_rows_by_number_and_columns_from_a_first_one(column, check):
     data = np.arange(128, dtype=np.float32).reshape(8, 16) + 1
     out = np.zeros(16, np.float32)
-    body = GATHER.replace("COLUMN", str(column)).replace("VIEW", GATHER_VIEW) + f"""
+    body = (
+        GATHER.replace("COLUMN", str(column)).replace("VIEW", GATHER_VIEW)
+        + f"""
     %l, %t = load_view_tko weak %view[%rows, %c] : {GATHER_VIEW}, tile<4xi32>, tile<i32> -> tile<4x4xf32>, token
     %f = reshape %l : tile<4x4xf32> -> tile<16xf32>
     {pointers("out", 16, "f32", "q")}
     store_ptr_tko weak %q, %f : tile<16xptr<f32>>, tile<16xf32> -> token
     """
+    )
     run_body("%x: tile<ptr<f32>>, %out: tile<ptr<f32>>", body, [data, out], check=check)
     wide = np.zeros((10, 20), np.float32)
     wide[:8, :16] = data
@@ -135,10 +138,13 @@ def test_gather_takes_rows_by_number_and_columns_from_a_first_one(column, check)
 def test_scatter_leaves_out_rows_beyond_the_tensor():
     data = np.zeros((8, 16), np.float32)
     view = GATHER_VIEW.replace("padding_value = zero, ", "")
-    body = GATHER.replace("COLUMN", "14").replace("VIEW", view).replace("5, 0, 9, 5", "5, 0, 9, 2") + f"""
+    body = (
+        GATHER.replace("COLUMN", "14").replace("VIEW", view).replace("5, 0, 9, 5", "5, 0, 9, 2")
+        + f"""
     %v = constant <f32: [[1.0,2.0,3.0,4.0],[5.0,6.0,7.0,8.0],[9.0,9.0,9.0,9.0],[1.0,1.0,1.0,1.0]]> : tile<4x4xf32>
     %t = store_view_tko weak %v, %view[%rows, %c] : tile<4x4xf32>, {view}, tile<4xi32>, tile<i32> -> token
     """
+    )
     run_body("%x: tile<ptr<f32>>", body, [data])
     want = np.zeros((8, 16), np.float32)
     want[5, 14:], want[0, 14:], want[2, 14:] = [1, 2], [5, 6], [1, 1]
@@ -188,12 +194,16 @@ def test_views_tell_their_shapes():
     lines = [f"%p{n} = offset %out, %c{n} : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>" for n in range(4)]
     lines = [f"%c{n} = constant <i32: {n}> : tile<i32>" for n in range(4)] + lines
     stores = [f"store_ptr_tko weak %p{n}, %{v} : tile<ptr<i32>>, tile<i32> -> token" for n, v in enumerate("abcd")]
-    body = "\n".join(lines) + f"""
+    body = (
+        "\n".join(lines)
+        + f"""
     %tv = make_tensor_view %x, shape = [%h, 21], strides = [21, 1] : tile<i32> -> tensor_view<?x21xf32, strides=[21,1]>
     %view = make_partition_view %tv : {view}
     %a, %b = get_tensor_shape %tv : tensor_view<?x21xf32, strides=[21,1]> -> tile<i32>
     %c, %d = get_index_space_shape %view : {view} -> tile<i32>
-    """ + "\n".join(stores)
+    """
+        + "\n".join(stores)
+    )
     run_body("%x: tile<ptr<f32>>, %out: tile<ptr<i32>>, %h: tile<i32>", body, [np.zeros(1, np.float32), out, 13])
     assert out.tolist() == [13, 21, 4, 3]
 
@@ -215,13 +225,19 @@ def test_four_bit_elements_are_two_to_a_byte(check):
     data = np.random.default_rng(0).integers(0, 256, (4, 4)).astype(np.uint8)
     before = data.copy()
     out = np.zeros(8, np.float32)
-    body = F4 + """
+    body = (
+        F4
+        + """
     %w = ftof %l : tile<2x4xf4E2M1FN> -> tile<2x4xf32>
     %f = reshape %w : tile<2x4xf32> -> tile<8xf32>
-    """ + pointers("out", 8, "f32", "q") + """
+    """
+        + pointers("out", 8, "f32", "q")
+        + """
     store_ptr_tko weak %q, %f : tile<8xptr<f32>>, tile<8xf32> -> token
-    %t2 = store_view_tko weak %l, %view[%zero, %zero] token = %t : tile<2x4xf4E2M1FN>, partition_view<tile=(2x4), tensor_view<4x8xf4E2M1FN, strides=[8,1]>>, tile<i32> -> token
-    """  # noqa: E501
+    %t2 = store_view_tko weak %l, %view[%zero, %zero] token = %t : tile<2x4xf4E2M1FN>,
+      partition_view<tile=(2x4), tensor_view<4x8xf4E2M1FN, strides=[8,1]>>, tile<i32> -> token
+    """
+    )
     run_body("%x: tile<ptr<f4E2M1FN>>, %out: tile<ptr<f32>>", body, [data, out], check=check)
     nibbles = np.stack([before & 15, before >> 4], -1).reshape(4, 8)
     values = from_bits(nibbles, ELEMENTS["f4E2M1FN"]).astype(np.float32)
