@@ -7,6 +7,7 @@ attributes and regions back to ours, so that both may nest in one another. Print
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,10 +19,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser as XdslParser
 from xdsl.parser import UnresolvedOperand
+from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer as XdslPrinter
 from xdsl.utils.exceptions import ParseError as XdslParseError
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.lexer import Span
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer
 
 from libtile.asm.op_state import Argument, Use
 
@@ -50,11 +53,20 @@ def load_dialect(context: Context, name: str) -> bool:
     return True
 
 
+class _Lexer(MLIRLexer):
+    """xDSL's lexer, with a pattern of strings that does not go back and forth over an unfinished one for ages."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
 class BridgeParser(XdslParser):
     """xDSL's parser, in step with `owner`. Both read the same text: `_enter` and `_leave` pass the position on."""
 
     def __init__(self, owner: Parser):
-        super().__init__(make_context(owner.allow_unregistered), owner.text, owner.source.filename)
+        super().__init__(make_context(owner.allow_unregistered), "", owner.source.filename)
+        lexer = _Lexer(Input(owner.text, owner.source.filename))
+        lexer.pos = len(owner.text)  # making the state reads a token: none, until the parser is entered somewhere
+        self._parser_state = ParserState(lexer)
         self.owner = owner
 
     def _enter(self) -> None:

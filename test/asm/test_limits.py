@@ -80,6 +80,11 @@ def test_numbers_of_many_digits_are_no_trouble(text: str) -> None:
         assert len(failed.diagnostics) >= 1
 
 
+def test_an_unfinished_string_behind_a_foreign_attribute_ends_soon() -> None:
+    with pytest.raises(DiagnosticError):
+        parse('#a = #foo.bar "' + "x" * 5000 + "\\q")
+
+
 def test_time_grows_with_the_text_only_linearly() -> None:
     """A long text is read in pieces that do not look back: counted in tokens, as time is no measure in a test."""
     from libtile.asm.lexer import Source
