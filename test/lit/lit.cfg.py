@@ -27,7 +27,7 @@ tools = {
     "cuda-tile-opt": "-m libtile.tools.cuda_tile_opt",
     "cuda-tile-translate": "-m libtile.tools.cuda_tile_translate",
     "tileirdisasm": "-m libtile.tools.tileirdisasm",
-    "FileCheck": "-m filecheck",
+    "FileCheck": shlex.quote(str(ROOT / "test" / "conformance" / "filecheck_main.py")),
 }
 for name, command in tools.items():
     config.substitutions.append((rf"\b{name}\b(?![-./])", f"{python} {command}"))  # noqa: F821
