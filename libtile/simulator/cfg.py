@@ -30,7 +30,7 @@ _TERMINATORS = {
     "nanosleep": SLEEP,
 }
 _MASK_LAST = ("shfl", "vote", "match", "redux", "elect")
-_ALIGNED = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "setmaxnreg", "wgmma", "tcgen05", "griddepcontrol")
+_ALIGNED = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "setmaxnreg", "wgmma", "tcgen05")
 # Undefined when a thread of the warp has exited (PTX ISA, "mma", "ldmatrix", ...).
 MATRIX = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
 _MEMORY = ("ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "fence", "membar")
@@ -79,7 +79,7 @@ def gate_of(ins: Instruction) -> object | None:
     if op in _ALIGNED:
         return "aligned"
     if op in _MASK_LAST and "sync" in ins.modifiers:
-        return ins.operands[-1]
+        return ins.operands[-1] if ins.operands else "aligned"
     if op == "bar" and ins.modifiers[:1] == ("warp",):
         return ins.operands[0] if ins.operands else "aligned"
     if op in ("bar", "barrier") and (op == "bar" or "aligned" in ins.modifiers) and "cluster" not in ins.modifiers:
@@ -196,14 +196,14 @@ def _link(unit: Unit, function: Function, labels: dict[str, int], count: int, fi
         return labels[name]
 
     if unit.kind == BRANCH:
-        target = ins.operands[0]
+        target = ins.operands[0] if ins.operands else None
         if not isinstance(target, Sym):
             raise PtxError("bra needs a label", ins.line, ins.column, ins.text, filename)
         unit.targets = [find(target.name)]
         if ins.guard is None:
             unit.next, unit.targets, unit.kind = unit.targets[0], [], FALL
     elif unit.kind == SWITCH:
-        table = ins.operands[1]
+        table = ins.operands[1] if len(ins.operands) > 1 else None
         names = function.branch_targets.get(table.name) if isinstance(table, Sym) else None
         if names is None:
             raise PtxError("brx.idx needs the name of a .branchtargets list", ins.line, ins.column, ins.text, filename)

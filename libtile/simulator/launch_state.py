@@ -44,6 +44,8 @@ class LaunchState:
     counters: Counters = field(default_factory=Counters)
     output: list[str] = field(default_factory=list)
     heap_next: int = 0
+    # Warp instructions of the batches of CTAs that have ended.
+    executed: int = 0
     param_cache: dict[tuple[int, str], Any] = field(default_factory=dict)
 
     def param(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:

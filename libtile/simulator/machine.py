@@ -157,6 +157,7 @@ class Machine(WarpState):
                     break
                 self._run_group(*group)
         self.finish_async()
+        self.launch.executed += self.executed
 
     def _run_group(self, ids: np.ndarray | None, key: int, slice_end: int) -> None:
         """Run the threads `ids` (None: all) from `key` until they split, wait, exit, or meet the next waiting key."""
@@ -252,7 +253,7 @@ class Machine(WarpState):
         unit.threads += threads
         unit.warps += warps
         self.executed += max(1, len(unit.instructions)) * warps
-        if self.executed > self.launch.instruction_limit:
+        if self.executed + self.launch.executed > self.launch.instruction_limit:
             self.fault(
                 "instruction-limit",
                 f"more than {self.launch.instruction_limit} warp instructions were executed",

@@ -261,6 +261,10 @@ class Program:
         kinds = [a.type if isinstance(a, Reg) else TYPES["b64"] for a in arguments]
         if self.current is None:
             cg.fail("a call outside a function")
+        for operand in (*arguments, *results):
+            variable = self.current.function.variables.get(operand.name) if isinstance(operand, Sym) else None
+            if isinstance(operand, Sym) and (variable is None or variable.space != "param" or variable.size == 0):
+                cg.fail(f"{operand.name} is not a .param variable of {self.current.function.name}")
         site = CallSite(name, pointer, arguments, kinds, results, ins, self.current)
         for unit in self.current.units:
             if unit.terminator is ins:

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import numpy as np
 import pytest
 
-from libtile.simulator import PtxError, parse_ptx, run_ptx
+from libtile.simulator import PtxError, SimulatorError, parse_ptx, run_ptx
 from libtile.simulator.ir import Imm, Reg, Sym, Vec
+from libtile.simulator.program import Program
 
 from .ptx import each_thread, module
 
@@ -128,3 +132,35 @@ def test_source_positions_come_from_loc() -> None:
     first, second = (i for i in parse_ptx(text).functions["k"].body or [] if getattr(i, "opcode", "") == "mov")
     assert (first.source.file, first.source.line, first.source.caller) == ("a.cu", 7, None)
     assert (second.source.line, second.source.caller) == (9, ("a.cu", 20))
+
+
+SEEDS = [
+    "ld.global.v2.u32 {%r1, %r2}, [%rd1+8]; @%p1 add.s32 %r1, %r2, -5; setp.lt.and.u32 %p1|%p2, %r1, 7, %p3;",
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, "
+    "{%r5,%r6}, {%f1,%f2,%f3,%f4};",
+    "L: shfl.sync.idx.b32 %r1|%p1, %r2, 0, 31, -1; @%p1 bra L; bar.red.and.pred %p1, 0, %p2; "
+    "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;",
+    "{ .param .b32 a; .param .b32 v; st.param.b32 [a], %r2; call (v), f, (a); ld.param.b32 %r1, [v]; }",
+    "mov.u32 %r1, s; cp.async.ca.shared.global [%r1], [%rd1], 4, %r2; "
+    "mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0;",
+    "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%r9], 16; "
+    "lop3.b32 %r1, %r2, %r3, %r4, 0x96;",
+    "T: .branchtargets A, B; brx.idx %r1, T; A: atom.shared.cas.b32 %r1, [s+4], 1, %r2; "
+    "B: vadd4.u32.u32.u32.sat %r1, %r2, %r3, 0;",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_damaged_text_gives_an_error_of_the_simulator_and_nothing_else(seed: str) -> None:
+    rng = random.Random(len(seed))
+    prelude = ".shared .align 16 .b8 s[64]; .func (.param .b32 v) f (.param .b32 a) { st.param.b32 [v], 1; ret; }"
+    tokens = re.findall(r"\s+|[^\s\w.%]|[\w.%]+", seed)
+    for _ in range(150):
+        damaged = list(tokens)
+        at = rng.randrange(len(damaged))
+        damaged[at] = rng.choice(["", rng.choice(tokens), damaged[at] + rng.choice(tokens), damaged[at][:-1] or ","])
+        try:
+            program = Program(parse_ptx(module("".join(damaged), prelude=prelude)), fine=False, trace=False)
+            program.code("k")
+        except SimulatorError:
+            pass

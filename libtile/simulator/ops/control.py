@@ -51,10 +51,10 @@ def _warp_barrier(cg: Emitter, ins: Instruction) -> None:
     cg.emit("M.warp_synced(g)")
 
 
-@op("fence", "membar", "griddepcontrol", "wgmma_fence")
+@op("fence", "membar", "griddepcontrol")
 def _fence(cg: Emitter, ins: Instruction) -> None:
     """Memory is sequentially consistent here, so fences only matter to the checks."""
-    if ins.opcode == "fence" and "proxy" in ins.modifiers:
+    if ins.opcode == "fence" and "proxy" in ins.modifiers and "global" not in ins.modifiers:
         cg.emit(f"M.proxy_fence(g, {cg.mask()})")
 
 

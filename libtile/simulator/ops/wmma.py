@@ -170,6 +170,13 @@ def _memory_info(cg: Emitter, ins: Instruction, kind: str) -> AccessInfo:
     return AccessInfo(ins, space, code)
 
 
+def _check_size(cg: Emitter, spec: FragmentSpec, name: str) -> None:
+    held = spec.registers * spec.per_register
+    if held == 0 or held % spec.run:
+        text = f"{spec.rows}x{spec.columns} elements of .{spec.kind}"
+        cg.fail(f"{spec.registers} registers do not hold the fragment of {name} ({text})")
+
+
 @op("wmma")
 def _wmma(cg: Emitter, ins: Instruction) -> None:
     action = ins.modifiers[0]
@@ -184,6 +191,7 @@ def _wmma(cg: Emitter, ins: Instruction) -> None:
     loading = action == "load"
     regs, where = (ins.operands[0], ins.operands[1]) if loading else (ins.operands[1], ins.operands[0])
     spec = FragmentSpec(rows, columns, kind, layout, len(_items(regs)))
+    _check_size(cg, spec, operand)
     leading = columns if layout == "row" else rows
     cg.uniform = True
     base = address(cg, where)
@@ -223,6 +231,10 @@ def _emit_multiply(cg: Emitter, ins: Instruction) -> None:
         FragmentSpec(*_dims(shape, which), kind, layout, len(_items(operand)))
         for which, kind, layout, operand in zip("abc", (a, b, c), (*layouts, "row"), operands, strict=True)
     )
+    for which, part in zip("abc", parts, strict=True):
+        _check_size(cg, part, which)
+    if len(_items(ins.operands[0])) * (2 if d == "f16" else 1) != m * n // 32:
+        cg.fail("the destination has the wrong number of registers")
     cg.uniform = True
     values = ", ".join(
         "(" + ", ".join(cg.src(x, TYPES["b64" if kind == "f64" else "b32"]) for x in _items(operand)) + ",)"
