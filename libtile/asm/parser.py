@@ -26,7 +26,7 @@ from libtile.asm.cursor import ParseError
 from libtile.asm.dialect import DIALECT, Dialect, OpParser, default_dialect
 from libtile.asm.lexer import Source, unquote
 from libtile.asm.op_state import Argument, OpState, Use
-from libtile.asm.recursion import room_for_nesting
+from libtile.asm.recursion import collection_paused, room_for_nesting
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
 from libtile.diagnostics import DiagnosticError
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of
@@ -597,7 +597,7 @@ def parse(
     text must hold a single top-level op, which is the result. `first_line` is the number of the text's first line.
     The result is not verified. Raises DiagnosticError with every diagnostic when the text is malformed.
     """
-    with room_for_nesting():
+    with room_for_nesting(), collection_paused():
         return _parse(text, filename, implicit_module, allow_unregistered, spec, first_line)
 
 
