@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from libtile.asm.names import suggested_names
-    from libtile.asm.parser import parse
     from libtile.asm.printer import print_op
+    from libtile.asm.reading import parse
 
 __all__ = ["parse", "print_op", "suggested_names"]
 
 _HOMES = {
-    "parse": "libtile.asm.parser",
+    "parse": "libtile.asm.reading",
     "print_op": "libtile.asm.printer",
     "suggested_names": "libtile.asm.names",
 }

@@ -15,20 +15,16 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     FunctionType,
-    ModuleOp,
     StringAttr,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.asm.attribute_kinds import default_attribute, normalized
-from libtile.asm.cursor import ParseError
 from libtile.asm.dialect import DIALECT, Dialect, OpParser, default_dialect
 from libtile.asm.lexer import Source, unquote
 from libtile.asm.op_state import Argument, OpState, Use
-from libtile.asm.recursion import collection_paused, room_for_nesting
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
-from libtile.diagnostics import DiagnosticError
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i32
@@ -580,44 +576,3 @@ def _is_terminator(op: Operation) -> bool:
     from xdsl.traits import IsTerminator
 
     return op.has_trait(IsTerminator, value_if_unregistered=False)
-
-
-def parse(
-    text: str,
-    filename: str = "-",
-    *,
-    implicit_module: bool = True,
-    allow_unregistered: bool = False,
-    spec: Spec | None = None,
-    first_line: int = 1,
-) -> Operation:
-    """Read a module in textual form.
-
-    With `implicit_module` the result is a `builtin.module`: the one in the text, or one around its ops; without it the
-    text must hold a single top-level op, which is the result. `first_line` is the number of the text's first line.
-    The result is not verified. Raises DiagnosticError with every diagnostic when the text is malformed.
-    """
-    with room_for_nesting(), collection_paused():
-        return _parse(text, filename, implicit_module, allow_unregistered, spec, first_line)
-
-
-def _parse(
-    text: str, filename: str, implicit_module: bool, allow_unregistered: bool, spec: Spec | None, first_line: int
-) -> Operation:
-    parser = Parser(Source(text, filename, first_line), spec, allow_unregistered=allow_unregistered)
-    try:
-        ops = parser.top_level()
-        if implicit_module:
-            if len(ops) == 1 and isinstance(ops[0], ModuleOp):
-                return ops[0]
-            module = ModuleOp(ops)
-            module.location = file_line_col_of(parser.filename, 0, 0)
-            return module
-        if len(ops) != 1:
-            raise parser.report(f"source must contain a single top-level operation, found: {len(ops)}", 0)
-    except ParseError:
-        raise DiagnosticError(parser.diagnostics) from None
-    return ops[0]
-
-
-__all__ = ["Parser", "parse"]

@@ -51,7 +51,7 @@ class Optimizer:
 
     def run(self, text: str) -> str:
         """The output for a text. DiagnosticError when it is malformed or does not verify, before or behind a pass."""
-        from libtile.asm.parser import parse
+        from libtile.asm.reading import parse
 
         options = self.options
         op = parse(
