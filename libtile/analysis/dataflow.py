@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Carries facts through a cuda_tile function: one rule per op, loops to a fixpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.analysis import facts as f
+from libtile.analysis.facts import Fact, pointee_bytes, power_of_two_factor, tile_shape
+from libtile.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, SameElementsAttr
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
+
+MAX_ITERATIONS = 8
+MAX_CONSTANT_ELEMENTS = 4096
+
+State = dict[SSAValue, Fact]
+Rule = Callable[[CudaTileOp, State], Fact]
+_RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register the rule of ops with one result."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            _RULES["cuda_tile." + name] = function
+        return function
+
+    return register
+
+
+def get(state: State, value: SSAValue) -> Fact:
+    fact = state.get(value)
+    return fact if fact is not None else Fact.unknown(len(tile_shape(value.type)))
+
+
+def _bits(value: SSAValue) -> int:
+    assert isinstance(value.type, TileType)
+    return bit_width(value.type.element_type)
+
+
+def _binary(function: Callable[[Fact, Fact], Fact]) -> Rule:
+    return lambda op, state: function(get(state, op.operands[0]), get(state, op.operands[1])).clamped(
+        _bits(op.results[0])
+    )
+
+
+for _name, _function in (("addi", f.add), ("subi", f.subtract), ("muli", f.multiply)):
+    rule(_name)(_binary(_function))
+rule("andi")(_binary(f.bitwise_and))
+
+
+@rule("negi")
+def _negate(op: CudaTileOp, state: State) -> Fact:
+    return f.negate(get(state, op.operands[0])).clamped(_bits(op.results[0]))
+
+
+@rule("divi")
+def _divide(op: CudaTileOp, state: State) -> Fact:
+    a, b = (get(state, x) for x in op.operands)
+    if op.attribute_value("signedness") == "unsigned" and (a.lower is None or a.lower < 0):
+        return replace(Fact.unknown(len(a.divisor)), constancy=tuple(map(min, a.constancy, b.constancy)))
+    return f.divide(a, b)
+
+
+@rule("remi")
+def _remainder(op: CudaTileOp, state: State) -> Fact:
+    a, b = (get(state, x) for x in op.operands)
+    if op.attribute_value("signedness") == "unsigned" and (a.lower is None or a.lower < 0):
+        return replace(Fact.unknown(len(a.divisor)), constancy=tuple(map(min, a.constancy, b.constancy)))
+    return f.remainder(a, b)
+
+
+@rule("mini", "maxi")
+def _extreme(op: CudaTileOp, state: State) -> Fact:
+    a, b = (get(state, x) for x in op.operands)
+    joined = f.minimum_or_maximum(a, b, op.spec.name == "mini")
+    negative = any(x.lower is None or x.lower < 0 for x in (a, b))
+    if op.attribute_value("signedness") == "unsigned" and negative:
+        return replace(joined, lower=None, upper=None)
+    return joined
+
+
+@rule("shli")
+def _shift_left(op: CudaTileOp, state: State) -> Fact:
+    bits = _bits(op.results[0])
+    return f.shift_left(get(state, op.operands[0]), get(state, op.operands[1]), bits).clamped(bits)
+
+
+@rule("shri")
+def _shift_right(op: CudaTileOp, state: State) -> Fact:
+    a, b = (get(state, x) for x in op.operands)
+    known = b.value is not None and 0 <= b.value < _bits(op.results[0]) and a.lower is not None and a.lower >= 0
+    if not known or b.value is None:
+        return replace(Fact.unknown(len(a.divisor)), constancy=tuple(map(min, a.constancy, b.constancy)))
+    quotient = f.divide(a, Fact.constant(1 << b.value, (1,) * len(a.divisor)))
+    return replace(quotient, lower=None if a.lower is None else a.lower >> b.value)
+
+
+@rule("offset")
+def _offset(op: CudaTileOp, state: State) -> Fact:
+    pointers, offsets = op.operands
+    assert isinstance(pointers.type, TileType)
+    return f.add(get(state, pointers), get(state, offsets), pointee_bytes(pointers.type))
+
+
+@rule("exti")
+def _extend(op: CudaTileOp, state: State) -> Fact:
+    fact = get(state, op.operands[0])
+    non_negative = fact.lower is not None and fact.lower >= 0
+    if op.attribute_value("signedness") == "signed" or non_negative:
+        if fact.lower is None:  # a wrap in the narrow type would break a run in the wide one
+            bits = _bits(op.operands[0])
+            flat = f.negate(f.negate(fact)) if max(fact.contiguity) > 1 else fact
+            return replace(flat, lower=-(1 << (bits - 1)), upper=(1 << (bits - 1)) - 1)
+        return fact
+    return replace(f.negate(f.negate(replace(fact, lower=None, upper=None))), lower=None, upper=None)
+
+
+@rule("trunci")
+def _truncate(op: CudaTileOp, state: State) -> Fact:
+    fact = get(state, op.operands[0]).clamped(_bits(op.results[0]))
+    limit = 1 << _bits(op.results[0])
+    return replace(fact, divisor=tuple(d if d < limit else f.MAX_DIVISOR for d in fact.divisor))
+
+
+@rule("cmpi")
+def _compare(op: CudaTileOp, state: State) -> Fact:
+    a, b = (get(state, x) for x in op.operands)
+    negative = any(x.lower is None or x.lower < 0 for x in (a, b))
+    if op.attribute_value("signedness") == "unsigned" and negative:
+        same = tuple(map(min, a.constancy, b.constancy))
+        return replace(Fact.unknown(len(a.divisor)), constancy=same)
+    if a.lower is None and b.lower is None and max(*a.contiguity, *b.contiguity) > 1:
+        # a run may wrap around and change its order
+        same = tuple(map(min, a.constancy, b.constancy))
+        return replace(Fact.unknown(len(a.divisor)), constancy=same)
+    return f.compare(a, b, str(op.attribute_value("comparison_predicate")))
+
+
+@rule("select")
+def _select(op: CudaTileOp, state: State) -> Fact:
+    return f.select(*(get(state, x) for x in op.operands))
+
+
+@rule("constant")
+def _constant(op: CudaTileOp, state: State) -> Fact:
+    type_ = op.results[0].type
+    assert isinstance(type_, TileType)
+    if not is_integer(type_.element_type):
+        return Fact.unknown(len(tile_shape(type_)))
+    value = op.properties["value"]
+    bits = bit_width(type_.element_type)
+    elements = value.elements()  # type: ignore[attr-defined]
+    signed = [e - (1 << bits) if bits > 1 and e >> (bits - 1) & 1 else e for e in elements]
+    if len(signed) == 1:
+        return Fact.constant(signed[0], type_.shape)
+    if len(signed) > MAX_CONSTANT_ELEMENTS:
+        return Fact.unknown(len(type_.shape))
+    return f.of_elements(signed, type_.shape)
+
+
+@rule("iota")
+def _iota(op: CudaTileOp, state: State) -> Fact:
+    type_ = op.results[0].type
+    assert isinstance(type_, TileType)
+    fact = f.iota(type_.shape[0])
+    limit = 1 << (bit_width(type_.element_type) - 1)
+    return fact if type_.shape[0] <= limit else replace(fact, lower=None, upper=None)
+
+
+@rule("broadcast")
+def _broadcast(op: CudaTileOp, state: State) -> Fact:
+    source, result = op.operands[0], op.results[0]
+    return f.broadcast(get(state, source), tile_shape(source.type), tile_shape(result.type))
+
+
+@rule("reshape")
+def _reshape(op: CudaTileOp, state: State) -> Fact:
+    source, result = op.operands[0], op.results[0]
+    return f.reshape(get(state, source), tile_shape(source.type), tile_shape(result.type))
+
+
+@rule("permute")
+def _permute(op: CudaTileOp, state: State) -> Fact:
+    return f.permute(get(state, op.operands[0]), op.attribute_value("permutation"))
+
+
+@rule("ptr_to_int", "int_to_ptr")
+def _address(op: CudaTileOp, state: State) -> Fact:
+    fact = get(state, op.operands[0])
+    flat = tuple(fact.divisor_at(d, 1) for d in range(len(fact.divisor)))
+    return Fact(flat, (1,) * len(flat), fact.constancy)
+
+
+@rule("assume")
+def _assume(op: CudaTileOp, state: State) -> Fact:
+    value = op.operands[0]
+    fact, predicate = get(state, value), op.properties["predicate"]
+    shape = tile_shape(value.type)
+    if isinstance(predicate, BoundedAttr):
+        lowers = [x for x in (fact.lower, predicate.lower) if x is not None]
+        uppers = [x for x in (fact.upper, predicate.upper) if x is not None]
+        return replace(fact, lower=max(lowers, default=None), upper=min(uppers, default=None))
+    if isinstance(predicate, SameElementsAttr):
+        claimed = [power_of_two_factor(v) for v in predicate.values] or [1]
+        return replace(fact, constancy=tuple(max(a, min(b, s)) for a, b, s in zip(fact.constancy, claimed, shape)))
+    if isinstance(predicate, DivByAttr):
+        return _divisible(fact, predicate, value, shape)
+    return fact
+
+
+def _divisible(fact: Fact, predicate: DivByAttr, value: SSAValue, shape: tuple[int, ...]) -> Fact:
+    divisor, contiguity = list(fact.divisor), list(fact.contiguity)
+    along = predicate.along or 0
+    every = min(power_of_two_factor(predicate.every or 1), shape[along]) if predicate.every else 1
+    for d in range(len(shape)):
+        if d == along and every >= contiguity[d]:
+            contiguity[d] = every
+            divisor[d] = max(divisor[d], predicate.divisor) if every == fact.contiguity[d] else predicate.divisor
+        elif every == 1 and fact.contiguity[d] == 1:
+            divisor[d] = max(divisor[d], predicate.divisor)
+    return replace(fact, divisor=tuple(divisor), contiguity=tuple(contiguity))
+
+
+# -- control flow ---------------------------------------------------------------------------------------------------
+
+
+def _is_tracked(value: SSAValue) -> bool:
+    type_ = value.type
+    return isinstance(type_, TileType) and (
+        isinstance(type_.element_type, PointerType) or is_integer(type_.element_type)
+    )
+
+
+def _visit_block(block: Block, state: State) -> None:
+    for op in block.ops:
+        _visit(op, state)
+
+
+def _visit(op: Operation, state: State) -> None:
+    if op.name == "cuda_tile.for":
+        _visit_for(op, state)
+    elif op.name == "cuda_tile.loop":
+        _visit_loop(op, state)
+    elif op.name == "cuda_tile.if":
+        _visit_if(op, state)
+    elif op.name == "cuda_tile.get_tile_block_id" or op.name == "cuda_tile.get_num_tile_blocks":
+        for result in op.results:
+            state[result] = replace(Fact.unknown(1), lower=0 if op.name.endswith("id") else 1, upper=(1 << 31) - 1)
+    elif op.name in ("cuda_tile.reduce", "cuda_tile.scan"):
+        return  # their bodies see single elements of which nothing is known
+    elif op.name in _RULES and isinstance(op, CudaTileOp) and _is_tracked(op.results[0]):
+        state[op.results[0]] = _RULES[op.name](op, state)
+
+
+def _exits(op: Operation, name: str) -> list[Operation]:
+    """Ops of this name that leave `op` (not those of loops nested in it)."""
+    found = []
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                if inner.name == name:
+                    found.append(inner)
+                elif inner.name not in ("cuda_tile.for", "cuda_tile.loop", "cuda_tile.reduce", "cuda_tile.scan"):
+                    found += _exits(inner, name)
+    return found
+
+
+def _fixpoint(op: Operation, block: Block, initial: list[Fact], first: int, state: State) -> list[Fact]:
+    """Facts of the loop-carried arguments, which start at block argument number `first`."""
+    current = list(initial)
+    for iteration in range(MAX_ITERATIONS):
+        for argument, fact in zip(block.args[first:], current):
+            state[argument] = fact
+        _visit_block(block, state)
+        merged = list(current)
+        for leave in _exits(op, "cuda_tile.continue"):
+            merged = [m.join(get(state, v)) for m, v in zip(merged, leave.operands)]
+        if iteration >= 2:  # bounds that still move will go on moving
+            merged = [
+                replace(m, lower=m.lower if m.lower == c.lower else None, upper=m.upper if m.upper == c.upper else None)
+                for m, c in zip(merged, current)
+            ]
+        if merged == current:
+            return current
+        current = merged
+    current = [Fact.unknown(len(fact.divisor)) for fact in current]
+    for argument, fact in zip(block.args[first:], current):
+        state[argument] = fact
+    _visit_block(block, state)
+    return current
+
+
+def _visit_for(op: Operation, state: State) -> None:
+    lower, upper, step = (get(state, v) for v in op.operands[:3])
+    block = op.regions[0].blocks[0]
+    start = f.add(lower, f.multiply(Fact.unknown(1), step))
+    is_up = step.lower is not None and step.lower > 0
+    start = replace(
+        start,
+        lower=lower.lower if is_up else None,
+        upper=upper.upper - 1 if is_up and upper.upper is not None else None,
+    )
+    state[block.args[0]] = start
+    carried = _fixpoint(op, block, [get(state, v) for v in op.operands[3:]], 1, state)
+    for result, fact in zip(op.results, carried):
+        state[result] = fact
+
+
+def _visit_loop(op: Operation, state: State) -> None:
+    block = op.regions[0].blocks[0]
+    _fixpoint(op, block, [get(state, v) for v in op.operands], 0, state)
+    leaves = _exits(op, "cuda_tile.break")
+    for i, result in enumerate(op.results):
+        facts = [get(state, leave.operands[i]) for leave in leaves]
+        if facts:
+            joined = facts[0]
+            for fact in facts[1:]:
+                joined = joined.join(fact)
+            state[result] = joined
+
+
+def _visit_if(op: Operation, state: State) -> None:
+    ends = []
+    for region in op.regions:
+        for block in region.blocks:
+            _visit_block(block, state)
+            if block.last_op is not None and block.last_op.name == "cuda_tile.yield":
+                ends.append(block.last_op)
+    for i, result in enumerate(op.results):
+        facts = [get(state, end.operands[i]) for end in ends]
+        if facts:
+            state[result] = facts[0] if len(facts) == 1 else facts[0].join(facts[1])
+
+
+def analyse(function: Operation) -> State:
+    """The facts of a function's integer and pointer tiles. What is not in the result is unknown."""
+    state: State = {}
+    for region in function.regions:
+        for block in region.blocks:
+            _visit_block(block, state)
+    return state

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Facts hold: random programs are evaluated, and every claim about every value is checked on its elements."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import libtile
+from libtile.analysis import Facts
+from libtile.dialects.cuda_tile.types import TileType
+
+
+def entry_of(text):
+    module = libtile.parse(text)
+    return next(op for op in module.tile_module.walk() if op.name == "cuda_tile.entry")
+
+
+def check_claims(fact, values, unit=1):
+    """Every claim of `fact` about the elements `values`."""
+    values = np.asarray(values, dtype=object)
+    if values.ndim == 0:
+        values = values.reshape(1)
+    for axis in range(values.ndim):
+        lines = np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
+        counts, same, divisor = fact.contiguity[axis], fact.constancy[axis], fact.divisor[axis]
+        for line in lines:
+            for i in range(len(line)):
+                if i % counts == 0:
+                    assert line[i] % min(divisor, 1 << 40) == 0, (fact, line)
+                else:
+                    assert line[i] == line[i - 1] + unit, (fact, line)
+                if i % same:
+                    assert line[i] == line[i - 1], (fact, line)
+    if fact.lower is not None:
+        assert values.min() >= fact.lower
+    if fact.upper is not None:
+        assert values.max() <= fact.upper
+
+
+BINARY = ["addi", "subi", "muli", "divi", "remi", "andi", "mini", "maxi", "shli", "shri"]
+SUFFIX = {"divi": " signed", "remi": " signed", "mini": " signed", "maxi": " signed", "shri": " signed"}
+SHAPE = (8, 16)
+
+
+def wrap(values, bits=32):
+    values = np.asarray(values, dtype=object)
+    limit = 1 << bits
+    return (values + limit // 2) % limit - limit // 2
+
+
+def evaluate(name, a, b):
+    flat = []
+    for x, y in zip(np.asarray(a, dtype=object).reshape(-1), np.asarray(b, dtype=object).reshape(-1)):
+        x, y = int(x), int(y)
+        match name:
+            case "addi":
+                r = x + y
+            case "subi":
+                r = x - y
+            case "muli":
+                r = x * y
+            case "andi":
+                r = x & y
+            case "mini":
+                r = min(x, y)
+            case "maxi":
+                r = max(x, y)
+            case "shli":
+                r = x << y
+            case "shri":
+                r = x >> y
+            case "divi":
+                r = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+            case _:
+                r = abs(x) % abs(y) * (1 if x >= 0 else -1)
+        flat.append(r)
+    return wrap(np.array(flat, dtype=object).reshape(SHAPE))
+
+
+@st.composite
+def programs(draw):
+    """A list of lines over tiles of SHAPE, with the value of each name."""
+    rows = np.repeat(np.arange(8, dtype=object)[:, None], 16, 1)
+    columns = np.repeat(np.arange(16, dtype=object)[None, :], 8, 0)
+    lines = [
+        "%r1 = iota : tile<8xi32>",
+        "%r2 = reshape %r1 : tile<8xi32> -> tile<8x1xi32>",
+        "%v0 = broadcast %r2 : tile<8x1xi32> -> tile<8x16xi32>",
+        "%c1 = iota : tile<16xi32>",
+        "%c2 = reshape %c1 : tile<16xi32> -> tile<1x16xi32>",
+        "%v1 = broadcast %c2 : tile<1x16xi32> -> tile<8x16xi32>",
+    ]
+    values = [rows, columns]
+    for number in range(draw(st.integers(1, 3))):
+        constant = draw(st.sampled_from([0, 1, 2, 3, 4, 8, 12, 16, 64, 100, -4, -1, 2**20]))
+        lines.append(f"%v{len(values)} = constant <i32: {constant}> : tile<8x16xi32>")
+        values.append(np.full(SHAPE, constant, dtype=object))
+    for _ in range(draw(st.integers(1, 10))):
+        name = draw(st.sampled_from(BINARY))
+        i, j = (draw(st.integers(0, len(values) - 1)) for _ in range(2))
+        a, b = values[i], values[j]
+        if name in ("divi", "remi") and (b == 0).any():
+            continue
+        if name in ("shli", "shri") and not ((b >= 0) & (b < 31)).all():
+            continue
+        lines.append(f"%v{len(values)} = {name} %v{i}, %v{j}{SUFFIX.get(name, '')} : tile<8x16xi32>")
+        values.append(evaluate(name, a, b))
+    i, j = (draw(st.integers(0, len(values) - 1)) for _ in range(2))
+    predicate = draw(
+        st.sampled_from(["less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal", "equal"])
+    )
+    lines.append(f"%mask = cmpi {predicate} %v{i}, %v{j}, signed : tile<8x16xi32> -> tile<8x16xi1>")
+    compare = {
+        "less_than": np.less,
+        "less_than_or_equal": np.less_equal,
+        "greater_than": np.greater,
+        "greater_than_or_equal": np.greater_equal,
+        "equal": np.equal,
+    }[predicate]
+    mask = compare(values[i], values[j])
+    lines.append(f"%chosen = select %mask, %v{i}, %v{j} : tile<8x16xi1>, tile<8x16xi32>")
+    return lines, values, mask, np.where(mask, values[i], values[j])
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs())
+def test_every_claim_about_a_random_program_holds(program):
+    lines, values, mask, chosen = program
+    entry = entry_of("cuda_tile.module @m { entry @k() {\n" + "\n".join(lines) + "\nreturn } }")
+    facts = Facts(entry)
+    named = {result.name_hint: result for op in entry.walk() for result in op.results}
+    for number, elements in enumerate(values):
+        check_claims(facts.of(named[f"v{number}"]), elements)
+    check_claims(facts.of(named["mask"]), np.where(mask, 1, 0))
+    check_claims(facts.of(named["chosen"]), chosen)
+
+
+def facts_of(body, parameters="%p: tile<ptr<f32>>, %n: tile<i32>"):
+    entry = entry_of(f"cuda_tile.module @m {{ entry @k({parameters}) {{\n{body}\nreturn }} }}")
+    facts = Facts(entry)
+    return {r.name_hint: facts.of(r) for op in entry.walk() for r in op.results if r.name_hint}
+
+
+VECTOR = """
+%q = assume div_by<16>, %p : tile<ptr<f32>>
+%q1 = reshape %q : tile<ptr<f32>> -> tile<1xptr<f32>>
+%base = broadcast %q1 : tile<1xptr<f32>> -> tile<1024xptr<f32>>
+%x, %y, %z = get_tile_block_id : tile<i32>
+%c = constant <i32: 1024> : tile<i32>
+%start = muli %x, %c : tile<i32>
+%s1 = reshape %start : tile<i32> -> tile<1xi32>
+%s = broadcast %s1 : tile<1xi32> -> tile<1024xi32>
+%i = iota : tile<1024xi32>
+%at = addi %s, %i : tile<1024xi32>
+%m = assume div_by<16>, %n : tile<i32>
+%m1 = reshape %m : tile<i32> -> tile<1xi32>
+%mb = broadcast %m1 : tile<1xi32> -> tile<1024xi32>
+%mask = cmpi less_than %at, %mb, signed : tile<1024xi32> -> tile<1024xi1>
+%ptrs = offset %base, %at : tile<1024xptr<f32>>, tile<1024xi32> -> tile<1024xptr<f32>>
+"""
+
+
+def test_addresses_of_a_vector_are_one_aligned_run():
+    facts = facts_of(VECTOR)
+    assert facts["at"].contiguity == (1024,)
+    assert facts["at"].divisor == (1024,)
+    assert facts["ptrs"].contiguity == (1024,)
+    assert facts["ptrs"].divisor == (16,)
+
+
+def test_a_bounds_mask_is_constant_over_as_many_elements_as_divide_the_bound():
+    unbounded = facts_of(VECTOR)["mask"].constancy
+    assert unbounded == (1,)  # start + i may wrap around: nothing bounds the block id from above
+    bounded = VECTOR.replace("%c = constant", "%xb = assume bounded<0, 1000>, %x : tile<i32>\n%c = constant").replace(
+        "muli %x,", "muli %xb,"
+    )
+    assert facts_of(bounded)["mask"].constancy == (16,)
+
+
+def test_a_loop_keeps_the_divisibility_of_what_it_adds():
+    facts = facts_of("""
+    %zero = constant <i32: 0> : tile<i32>
+    %step = constant <i32: 64> : tile<i32>
+    %end = assume bounded<0, 4096>, %n : tile<i32>
+    %r = for %i in (%zero to %end, step %step) : tile<i32> iter_values(%acc = %zero) -> (tile<i32>) {
+      %next = addi %acc, %step : tile<i32>
+      %here = addi %i, %step : tile<i32>
+      continue %next : tile<i32>
+    }
+    %out = addi %r, %zero : tile<i32>
+    """)
+    assert facts["here"].divisor == (64,)
+    assert (facts["here"].lower, facts["here"].upper) == (64, 4095 + 64)
+    assert facts["next"].divisor == (64,)
+    assert facts["out"].divisor == (64,)
+
+
+def test_a_value_that_two_branches_give_has_what_both_have():
+    facts = facts_of("""
+    %a = constant <i32: 48> : tile<i32>
+    %b = constant <i32: 40> : tile<i32>
+    %c = cmpi equal %n, %a, signed : tile<i32> -> tile<i1>
+    %r = if %c -> (tile<i32>) { yield %a : tile<i32> } else { yield %b : tile<i32> }
+    %s = addi %r, %r : tile<i32>
+    """)
+    assert facts["s"].divisor == (8,)
+    assert (facts["s"].lower, facts["s"].upper) == (80, 96)
+
+
+def test_what_a_loop_breaks_with_is_joined():
+    facts = facts_of("""
+    %a = constant <i32: 32> : tile<i32>
+    %b = constant <i32: 8> : tile<i32>
+    %r = loop iter_values(%x = %a) : tile<i32> -> tile<i32> {
+      %c = cmpi equal %x, %n, signed : tile<i32> -> tile<i1>
+      if %c { break %x : tile<i32> }
+      %y = addi %x, %b : tile<i32>
+      continue %y : tile<i32>
+    }
+    %s = addi %r, %a : tile<i32>
+    """)
+    assert facts["s"].divisor == (8,)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        ("div_by<16>", ((16, 16), (1, 1), (1, 1))),
+        ("div_by<16, every 4 along 1>", ((1, 16), (1, 4), (1, 1))),
+        ("same_elements<[2, 4]>", ((1, 1), (1, 1), (2, 4))),
+    ],
+)
+def test_an_assumption_is_taken_over(predicate, expected):
+    entry = entry_of(
+        "cuda_tile.module @m { entry @k(%q: tile<i32>) { "
+        "%one = reshape %q : tile<i32> -> tile<1x1xi32> %u = broadcast %one : tile<1x1xi32> -> tile<8x16xi32> "
+        "%w = muli %u, %u : tile<8x16xi32> %z = bitcast %w : tile<8x16xi32> -> tile<8x16xf32> "
+        f"%t = bitcast %z : tile<8x16xf32> -> tile<8x16xi32> %a = assume {predicate}, %t : tile<8x16xi32> return }} }}"
+    )
+    named = {r.name_hint: r for op in entry.walk() for r in op.results}
+    fact = Facts(entry).of(named["a"])
+    assert (fact.divisor, fact.contiguity, fact.constancy) == expected
+
+
+def test_facts_of_every_corpus_value_are_computed():
+    corpus = pytest.importorskip("kernels.corpus")
+    for kernel in corpus.select("real"):
+        module = libtile.read(corpus.export(kernel, version="13.3"))
+        for entry in (op for op in module.tile_module.walk() if op.name == "cuda_tile.entry"):
+            facts = Facts(entry)
+            for op in entry.walk():
+                for result in op.results:
+                    if isinstance(result.type, TileType):
+                        assert len(facts.of(result).divisor) == max(len(result.type.shape), 1)
