@@ -139,8 +139,7 @@ def divide(a: Fact, b: Fact) -> Fact:
     """Division; facts remain for a known positive divisor that is a power of two."""
     rank = len(a.divisor)
     if b.value is None or b.value <= 0:
-        constancy = tuple(map(min, a.constancy, b.constancy))
-        return replace(Fact.unknown(rank), constancy=constancy)
+        return replace(Fact.unknown(rank), constancy=tuple(map(min, a.constancy, b.constancy)))
     by = b.value
     if by == 1:
         return a

@@ -85,7 +85,8 @@ def _atoms(number: int) -> tuple[MmaAtom, ...]:
         pairs = [(a, b) for a in row["operands"] for b in row["operands"] if a == b or row.get("mixed")]
         needed = set(row.get("one_of", row["operands"]))
         pairs = [pair for pair in pairs if needed & set(pair)]
-        atoms += [MmaAtom(*row["shape"], a, b, d, row.get("kind", "")) for a, b in pairs for d in row["results"]]
+        m, n, k = row["shape"]
+        atoms += [MmaAtom(m, n, k, a, b, d, row.get("kind", "")) for a, b in pairs for d in row["results"]]
     return tuple(atoms)
 
 

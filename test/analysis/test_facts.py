@@ -92,7 +92,7 @@ def programs(draw):
         "%v1 = broadcast %c2 : tile<1x16xi32> -> tile<8x16xi32>",
     ]
     values = [rows, columns]
-    for number in range(draw(st.integers(1, 3))):
+    for _number in range(draw(st.integers(1, 3))):
         constant = draw(st.sampled_from([0, 1, 2, 3, 4, 8, 12, 16, 64, 100, -4, -1, 2**20]))
         lines.append(f"%v{len(values)} = constant <i32: {constant}> : tile<8x16xi32>")
         values.append(np.full(SHAPE, constant, dtype=object))
