@@ -51,6 +51,8 @@ class AccessInfo:
     vector: int = 1
     strong: bool = False
     semantics: str = "weak"
+    # Copy engines and tensor cores are not requests of a warp, and have no bank conflicts of its kind.
+    counted: bool = True
 
     @property
     def element(self) -> int:
@@ -239,8 +241,9 @@ class Access(MachineState):
             if space == "shared":
                 if self.races is not None:
                     self.races.read(info, off, info.size, threads)
-                self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
-            elif space == "global":
+                if info.counted:
+                    self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
+            elif space == "global" and info.counted:
                 self.counters.global_access(off, info.size, threads, info.instruction)
         elif not (flags & _EXPECT[element] & ~(_EXPECT[element] >> 1)).all():
             self._diagnose(info, arena, off, threads, writing=False)
@@ -305,8 +308,9 @@ class Access(MachineState):
             if space == "shared":
                 if self.races is not None:
                     self.races.write(info, off, info.size, threads, values)
-                self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
-            elif space == "global":
+                if info.counted:
+                    self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
+            elif space == "global" and info.counted:
                 self.counters.global_access(off, info.size, threads, info.instruction)
 
     # -- what is wrong

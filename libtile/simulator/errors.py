@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import LibtileError
 
-class SimulatorError(Exception):
+
+class SimulatorError(LibtileError):
     """Base of every error that this package raises on purpose."""
 
 

@@ -217,10 +217,10 @@ class _Dims:
 
 
 def _batches(dims: _Dims, launch: LaunchState) -> list[list[tuple[int, int, int]]]:
-    """CTAs that are resident together: whole clusters, up to about RESIDENT_THREADS threads or 64 MiB of stack."""
+    """CTAs that are resident together: whole clusters, up to about RESIDENT_THREADS threads or 16 MiB of stack."""
     clusters = dims.clusters()
     threads = (int(np.prod(dims.block)) + 31) // 32 * 32 * len(clusters[0])
-    fit = min(RESIDENT_THREADS // threads, (64 << 20) // (threads * max(16, launch.stack_size)))
+    fit = min(RESIDENT_THREADS // threads, (16 << 20) // (threads * max(16, launch.stack_size)))
     per = max(1, fit)
     return [list(itertools.chain(*clusters[i : i + per])) for i in range(0, len(clusters), per)]
 

@@ -50,7 +50,7 @@ class TensorCopies(AsyncEngine):
                 self._tensor_store(copy, tensor, corner, start, thread)
 
     def _tensor_map(self, ins: Instruction, address: int, thread: np.ndarray) -> DecodedMap:
-        info = AccessInfo(ins, "generic", "u1")
+        info = AccessInfo(ins, "generic", "u1", counted=False)
         where = np.uint64(address) + np.arange(SIZE, dtype=np.uint64)
         raw = self.load_at(info, where, np.repeat(thread, SIZE)).tobytes()
         tensor = DecodedMap.decode(raw)
@@ -66,8 +66,10 @@ class TensorCopies(AsyncEngine):
         address, inside = tensor.elements(corner)
         count = len(address)
         data = np.full(count, _nan_bits(size) if tensor.fill_nan else 0, dtype=DTYPES[code])
-        data[inside] = self.load_at(AccessInfo(ins, "global", code), address[inside], np.repeat(thread, inside.sum()))
-        into = AccessInfo(ins, "shared", code)
+        data[inside] = self.load_at(
+            AccessInfo(ins, "global", code, counted=False), address[inside], np.repeat(thread, inside.sum())
+        )
+        into = AccessInfo(ins, "shared", code, counted=False)
         places = tensor.shared_offsets(start & ((1 << CLUSTER_SHIFT) - 1))
         places |= start >> CLUSTER_SHIFT << CLUSTER_SHIFT
         barrier = 0 if copy.barrier is None else int(np.broadcast_to(copy.barrier, (len(copy.shared),))[k]) & 0xFFFFFFFF
@@ -118,7 +120,8 @@ class TensorCopies(AsyncEngine):
         ins, size = copy.instruction, tensor.element_size
         code = f"u{size}"
         address, inside = tensor.elements(corner)
-        origin, into = AccessInfo(ins, "shared", code), AccessInfo(ins, "global", code)
+        origin = AccessInfo(ins, "shared", code, counted=False)
+        into = AccessInfo(ins, "global", code, counted=False)
         places = tensor.shared_offsets(start)[inside].view(np.uint64)
         run = np.repeat(thread, len(places))
         target = address[inside]

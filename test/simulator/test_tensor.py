@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from libtile.simulator import LaunchError, SimulationFault, TensorMap, run_ptx
+from libtile.simulator import Counters, LaunchError, SimulationFault, TensorMap, run_ptx
 from libtile.simulator.ops.wgmma import descriptor_offsets
 from libtile.simulator.tensor_map import swizzled
 
@@ -26,12 +26,12 @@ WAIT = "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], 0; @!%p2 bra W;
 TMA = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 
 
-def run(body: str, out: np.ndarray, *maps: TensorMap, block: int = 128, **options: Any) -> None:
+def run(body: str, out: np.ndarray, *maps: TensorMap, block: int = 128, **options: Any) -> Counters:
     names = "ab"[: len(maps)]
     params = ".param .u64 out" + "".join(f", .param .align 64 .b8 {name}[128]" for name in names)
     start = START if len(maps) == 2 else START.replace("mov.b64 %rd11, b;  cvta.param.u64 %rd11, %rd11;", "")
     text = f"{HEADER}.visible .entry k({params})\n{{{REGISTERS}.reg .f32 %d<128>;{start}{body}\nret;\n}}"
-    run_ptx(text, "k", block=block, args=[out, *maps], **options)
+    return run_ptx(text, "k", block=block, args=[out, *maps], **options).counters
 
 
 def expect(count: int) -> str:
@@ -253,3 +253,14 @@ def test_descriptor_of_a_swizzled_operand_names_each_byte_once() -> None:
         word = (1024 >> 4) | (8 * span >> 4 << 32) | (mode << 62)
         offsets = descriptor_offsets(word, 64, span // 2, 16, False)
         assert sorted(offsets.reshape(-1).tolist()) == list(range(1024, 1024 + 64 * span, 2))
+
+
+def test_copies_and_tensor_cores_are_not_counted_as_accesses_of_warps() -> None:
+    a, b, out = operands(64)
+    body = expect(16384) + load(0, "%rd10", 0, 0) + load(8192, "%rd11", 0, 0) + WAIT
+    body += descriptor("%rd20", 0, 16, 1024, 1) + descriptor("%rd21", 8192, 16, 1024, 1)
+    body += multiply(64, "%rd20", "%rd21", True) + FINISH + store_result(64)
+    maps = TensorMap(a, box=(64, 64), swizzle="128B"), TensorMap(b, box=(64, 64), swizzle="128B")
+    counters = run(body, out, *maps)
+    assert (counters.shared_requests, counters.bank_conflicts) == (0, 0)
+    assert counters.global_requests == 4 * 32

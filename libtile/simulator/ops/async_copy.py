@@ -88,8 +88,8 @@ def _bulk(cg: Emitter, ins: Instruction) -> None:
     if len(spaces) < 2:
         cg.fail("cp.async.bulk needs two state spaces")
     dst, src, size, *rest = ins.operands
-    into = cg.use(AccessInfo(ins, SPACES[spaces[0]], "u1"), f"a{id(ins)}d")
-    origin = cg.use(AccessInfo(ins, SPACES[spaces[1]], "u1"), f"a{id(ins)}s")
+    into = cg.use(AccessInfo(ins, SPACES[spaces[0]], "u1", counted=False), f"a{id(ins)}d")
+    origin = cg.use(AccessInfo(ins, SPACES[spaces[1]], "u1", counted=False), f"a{id(ins)}s")
     cg.uniform = True
     barrier = "None"
     if any(m.startswith("mbarrier::") for m in modifiers):

@@ -86,7 +86,7 @@ def _emit(cg: Emitter, ins: Instruction, returns: bool) -> None:
     target = operands.pop(0) if returns else Sink()
     code = "u2" if kind.name == "f16" else kind.code
     combine = _combine_for(cg, name, kind)
-    info = AtomicInfo(ins, space, code, vector, True, "relaxed", name, combine, returns)
+    info = AtomicInfo(ins, space, code, vector, True, "relaxed", kind=name, combine=combine, returns=returns)
     source = operands[0]
     if space == "generic" and getattr(source.base, "name", None) and not hasattr(source.base, "type"):
         info.space = str(cg.program.space_of(source.base.name))

@@ -166,7 +166,7 @@ def _wgmma(cg: Emitter, ins: Instruction) -> None:
     if len(items) != wanted:
         cg.fail(f"the accumulator needs {wanted} registers, not {len(items)}")
     code = {64: "u8", 32: "u4", 16: "u2", 8: "u1", 1: "u1"}[_BITS[spec.mma.b]]
-    info = cg.use(AccessInfo(ins, "shared", code), f"a{id(ins)}")
+    info = cg.use(AccessInfo(ins, "shared", code, counted=False), f"a{id(ins)}")
     cg.uniform = True
     if spec.a_registers:
         left = "(" + ", ".join(cg.src(x, TYPES["b32"]) for x in a.items) + ",)"
