@@ -50,7 +50,7 @@ def portable_file_names() -> Iterator[None]:
 
     def getfile(function: object) -> str:
         path = Path(inspect.getfile(function)).resolve()  # type: ignore[arg-type]
-        for folder in (ROOT, packages):
+        for folder in (packages, ROOT):  # a virtual environment may lie inside of the repository
             if path.is_relative_to(folder):
                 return path.relative_to(folder).as_posix()
         return path.name
