@@ -59,7 +59,7 @@ def attribute_parser(attribute: AttributeSpec, spec: Spec) -> ParseAttribute:
 
 
 def _plain_enum_parser(attribute: AttributeSpec, enum: EnumSpec) -> ParseAttribute:
-    attributes = {keyword: EnumAttr(enum.name, keyword) for keyword in enum.by_keyword}
+    attributes = {keyword: EnumAttr(enum, keyword) for keyword in enum.by_keyword}
     allowed = ", ".join(enum.by_keyword)
 
     def parse(p: AttributeParser) -> Attribute:
@@ -87,7 +87,7 @@ def _plain_enum_parser(attribute: AttributeSpec, enum: EnumSpec) -> ParseAttribu
 def _enum_parser(enum: EnumSpec) -> ParseAttribute:
     def parse(p: AttributeParser) -> Attribute:
         if p.kind != "hash":
-            return p.enum_body(enum.name)
+            return p.enum_body(enum)
         start = p.start
         found = p.attribute()
         if not isinstance(found, EnumAttr) or found.enum != enum.name:
@@ -222,14 +222,14 @@ def normalized(attribute: AttributeSpec, attr: Attribute, spec: Spec) -> Attribu
     if enum is not None and enum.plain and isinstance(attr, IntegerAttr) and attr.type == i32:
         case = enum.by_value.get(attr.value.data)
         if case is not None:
-            return EnumAttr(enum.name, case.keyword)
+            return EnumAttr(enum, case.keyword)
     return attr
 
 
-def default_attribute(attribute: AttributeSpec) -> Attribute | None:
-    """The attribute that a declaration's scalar default stands for."""
+def default_attribute(attribute: AttributeSpec, spec: Spec) -> Attribute | None:
+    """The attribute that the scalar default of one of `spec`'s declarations stands for."""
     from libtile.dialects.cuda_tile.ops import attribute_of
 
     if attribute.default is None or attribute.kind == "bool_array":
         return None
-    return attribute_of(attribute, attribute.default)
+    return attribute_of(attribute, attribute.default, spec)

@@ -48,7 +48,7 @@ from libtile.dialects.cuda_tile.attributes import (
 from libtile.dialects.cuda_tile.float_bits import decode
 from libtile.dialects.cuda_tile.locations import call_site_loc
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, bit_width, f64, i1, i64, is_float
-from libtile.spec import Spec
+from libtile.spec.model import EnumSpec
 
 _FOREIGN = frozenset({"affine_map", "affine_set", "dense_resource", "opaque", "sparse", "strided", "distinct"})
 
@@ -58,7 +58,6 @@ PREFIX = "#cuda_tile."
 class AttributeParser(TypeParser):
     """Reads attributes. A value of the dialect needs the `#cuda_tile.` prefix, other than in custom forms."""
 
-    spec: Spec
     attribute_aliases: dict[str, Attribute]
     pending_locations: list[tuple[Any, str, int]]
 
@@ -266,17 +265,17 @@ class AttributeParser(TypeParser):
             return parse(self)
         for enum in self.spec.enums.values():
             if enum.attr == mnemonic:
-                return self.enum_body(enum.name)
+                return self.enum_body(enum)
         raise self.report(f"unknown attribute `{mnemonic}` in dialect `cuda_tile`", start)
 
-    def enum_body(self, enum: str) -> EnumAttr:
+    def enum_body(self, enum: EnumSpec) -> EnumAttr:
         """`<keyword>`."""
-        cases = self.spec.enums[enum].by_keyword
+        cases = enum.by_keyword
         self.expect("<")
         start = self.start
         value = self.keyword()
         if value not in cases:
-            self.fail(f"expected ::mlir::cuda_tile::{enum} to be one of: {', '.join(cases)}", start)
+            self.fail(f"expected ::mlir::cuda_tile::{enum.name} to be one of: {', '.join(cases)}", start)
         self.expect(">")
         return EnumAttr(enum, value)
 

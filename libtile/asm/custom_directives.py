@@ -60,9 +60,10 @@ def _keyword_parser(enum: str, message: str) -> Callable[[Custom, OpSpec], Parse
             token = p.token
             found = cache.get(token)
             if found is None:
-                if token not in p.spec.enums[enum].by_keyword:
+                declared = p.spec.enums[enum]
+                if token not in declared.by_keyword:
                     p.fail(message, start)
-                found = cache[token] = EnumAttr(enum, token)
+                found = cache[token] = EnumAttr(declared, token)
             p.advance()
             s.properties[name] = found
 
@@ -111,10 +112,10 @@ def _rounding_parser(
             p.expect("<")
             mode = p.keyword()
             p.expect(">")
-            known = mode in p.spec.enums["RoundingMode"].by_keyword
-            if not known or (restricted and mode not in modes):
+            enum = p.spec.enums["RoundingMode"]
+            if mode not in enum.by_keyword or (restricted and mode not in modes):
                 p.fail(f"expected rounding mode to be one of: {listed}" + (f", got: '{mode}'" if restricted else ""))
-            s.properties[name] = EnumAttr("RoundingMode", mode)
+            s.properties[name] = EnumAttr(enum, mode)
 
         return parse
 

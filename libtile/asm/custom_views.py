@@ -39,7 +39,7 @@ def _memory_attributes(p: Parser, s: OpState) -> None:
             f"{_ORDERINGS}",
             start,
         )
-    s.properties["memory_ordering_semantics"] = EnumAttr("MemoryOrderingSemantics", ordering)
+    s.properties["memory_ordering_semantics"] = EnumAttr(p.spec.enums["MemoryOrderingSemantics"], ordering)
     start = p.start
     if p.kind != "bare":
         return
@@ -52,7 +52,7 @@ def _memory_attributes(p: Parser, s: OpState) -> None:
         )
     if scope not in p.spec.enums["MemoryScope"].by_keyword:
         p.fail(f'invalid memory_scope attribute specification. Got "{scope}" but expect one of: {_SCOPES}', start)
-    s.properties["memory_scope"] = EnumAttr("MemoryScope", scope)
+    s.properties["memory_scope"] = EnumAttr(p.spec.enums["MemoryScope"], scope)
 
 
 def _atomic_memory_attributes(p: Parser, s: OpState) -> None:
@@ -60,13 +60,13 @@ def _atomic_memory_attributes(p: Parser, s: OpState) -> None:
     ordering = p.keyword()
     if ordering not in p.spec.enums["MemoryOrderingSemantics"].by_keyword:
         p.fail(f"invalid memory_ordering_semantics: '{ordering}'; expected one of: {_ORDERINGS}", start)
-    s.properties["memory_ordering_semantics"] = EnumAttr("MemoryOrderingSemantics", ordering)
+    s.properties["memory_ordering_semantics"] = EnumAttr(p.spec.enums["MemoryOrderingSemantics"], ordering)
     start = p.start
     if p.kind == "bare":
         scope = p.keyword()
         if scope not in p.spec.enums["MemoryScope"].by_keyword:
             p.fail(f"invalid memory_scope: '{scope}'; expected one of: {_SCOPES}", start)
-        s.properties["memory_scope"] = EnumAttr("MemoryScope", scope)
+        s.properties["memory_scope"] = EnumAttr(p.spec.enums["MemoryScope"], scope)
 
 
 def _atomic_mode(p: Parser, s: OpState) -> None:
@@ -79,7 +79,7 @@ def _atomic_mode(p: Parser, s: OpState) -> None:
         p.fail(
             f"unknown atomic RMW mode: '{mode}'; expected one of: and, or, xor, add, addf, max, min, umax, umin", start
         )
-    s.properties["mode"] = EnumAttr("AtomicRMWMode", mode)
+    s.properties["mode"] = EnumAttr(p.spec.enums["AtomicRMWMode"], mode)
 
 
 def _indexed(p: Parser, s: OpState, *, view: Use, offset: int) -> None:

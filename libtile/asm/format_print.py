@@ -31,7 +31,7 @@ from libtile.asm.format import (
 )
 from libtile.dialects.cuda_tile.attribute_text import generic_type_text
 from libtile.dialects.cuda_tile.ops import SEGMENTS, group_sizes
-from libtile.spec import OpSpec
+from libtile.spec import OpSpec, Spec
 from libtile.spec.model import AttributeSpec
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def groups_of(op: CudaTileOp) -> Groups:
     return found
 
 
-def compile_printer(op: OpSpec) -> Callable[[Printer, CudaTileOp], None]:
-    """The function that writes what follows an op's name."""
-    compiler = _Compiler(op)
+def compile_printer(op: OpSpec, spec: Spec) -> Callable[[Printer, CudaTileOp], None]:
+    """The function that writes what follows the name of an op that `spec` declares."""
+    compiler = _Compiler(op, spec)
     compiler.add_all(parse_format(op))
     steps = tuple(compiler.steps)
 
@@ -83,8 +83,9 @@ def _space_before(text: str, last_was_punctuation: bool) -> bool:
 
 
 class _Compiler:
-    def __init__(self, op: OpSpec):
+    def __init__(self, op: OpSpec, spec: Spec):
         self.op = op
+        self.spec = spec
         self.steps: list[PrintStep] = []
         self.space = True  # behind the op's name
         self.punctuation = False
@@ -149,7 +150,7 @@ class _Compiler:
             case OperandRef(value):
                 return _operand(value.name)
             case AttributeRef(attribute):
-                return _attribute(attribute)
+                return _attribute(attribute, self.spec)
             case TypeRef():
                 return _type(element)
             case RegionRef(name):
@@ -217,7 +218,7 @@ class _Compiler:
                 name = value.name
                 return lambda o, g: bool(g[name])
             case AttributeRef(attribute):
-                return _attribute_condition(attribute)
+                return _attribute_condition(attribute, self.spec)
             case RegionRef(name):
                 index = self.op.regions.index(name)
                 return lambda o, g: o.regions[index].first_block is not None
@@ -227,9 +228,9 @@ class _Compiler:
                 raise FormatError(f"format of op {self.op.name!r}: {anchor} cannot be an anchor")
 
 
-def _attribute_condition(attribute: AttributeSpec) -> Condition:
+def _attribute_condition(attribute: AttributeSpec, spec: Spec) -> Condition:
     name = attribute.name
-    default = default_attribute(attribute)
+    default = default_attribute(attribute, spec)
     if attribute.kind == "bool_array":
         return lambda o, g: any(o.attribute_value(name) or ())
     if default is None:
@@ -249,9 +250,9 @@ def _operand(name: str) -> PrintStep:
     return step
 
 
-def _attribute(attribute: AttributeSpec) -> PrintStep:
+def _attribute(attribute: AttributeSpec, spec: Spec) -> PrintStep:
     name = attribute.name
-    default = default_attribute(attribute)
+    default = default_attribute(attribute, spec)
     as_symbol = attribute.kind == "symbol_name"
 
     def step(p: Printer, o: CudaTileOp, g: Groups) -> None:

@@ -280,7 +280,7 @@ class Parser(ValueParser):
                 continue
             value = state.attributes.pop(name)
             if name in state.properties and name != SEGMENTS:
-                default = default_attribute(attribute) if attribute is not None else None
+                default = default_attribute(attribute, self.spec) if attribute is not None else None
                 if state.properties[name] != default:
                     self.fail(f"attribute '{name}' occurs more than once in the attribute list")
             state.properties[name] = normalized(attribute, value, self.spec) if attribute is not None else value

@@ -45,7 +45,7 @@ def _compiled(cls: type[CudaTileOp]) -> PrintOp | None:
     op = cls.spec
     if op.format == "generic":
         return None
-    return PRINTERS[op.name] if op.format == "custom" else compile_printer(op)
+    return PRINTERS[op.name] if op.format == "custom" else compile_printer(op, cls.dialect)
 
 
 class Printer:
@@ -310,7 +310,7 @@ def _is_default(op: Operation, name: str, value: Attribute) -> bool:
         return False
     if declared.kind == "bool_array":
         return not any(op.attribute_value(name) or ())
-    return value == default_attribute(declared)
+    return value == default_attribute(declared, op.dialect)
 
 
 def _generic_properties(op: Operation) -> dict[str, Attribute]:
@@ -320,7 +320,7 @@ def _generic_properties(op: Operation) -> dict[str, Attribute]:
     properties = dict(op.properties)
     for declared in op.spec.attributes:
         if declared.name not in properties and declared.default is not None:
-            default = default_attribute(declared)
+            default = default_attribute(declared, op.dialect)
             if default is not None:
                 properties[declared.name] = default
     return properties
@@ -376,9 +376,7 @@ def _fits(specs: Sequence[Any], count: int, segments: bool) -> bool:
 
 
 def _enums_fit(op: CudaTileOp) -> bool:
-    from libtile.spec import default_spec
-
-    enums = default_spec().enums
+    enums = op.dialect.enums
     for attribute in op.spec.attributes:
         if attribute.kind in enums:
             value = op.properties.get(attribute.name)

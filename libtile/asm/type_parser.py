@@ -34,6 +34,7 @@ from libtile.dialects.cuda_tile.types import (
     TokenType,
     i32,
 )
+from libtile.spec import Spec
 
 _INTEGER = re.compile(r"(i|si|ui)([1-9][0-9]*)\Z")
 _SIGNEDNESS = {"i": Signedness.SIGNLESS, "si": Signedness.SIGNED, "ui": Signedness.UNSIGNED}
@@ -55,6 +56,7 @@ PREFIX = "!cuda_tile."
 class TypeParser(Cursor):
     """Reads types. `type()` raises `ParseError` after recording the diagnostic; `optional_type()` may give None."""
 
+    spec: Spec
     type_aliases: dict[str, Attribute]
     type_cache: dict[str, Attribute]
     alias_sizes: dict[str, tuple[int, int]]
@@ -239,19 +241,16 @@ class TypeParser(Cursor):
         self.depth -= 1
         return found
 
-    def enum_keyword(self, allowed: tuple[str, ...], what: str) -> str:
-        """A keyword out of `allowed`, or the diagnostic that an enum parameter gives."""
+    def enum_keyword(self, name: str) -> str:
+        """A case's keyword of the declared enum `name`, or the diagnostic that an enum parameter gives."""
         start = self.start
         if self.kind != "bare":
-            self.fail(f"expected keyword for {what}")
+            self.fail(f"expected keyword for ::mlir::cuda_tile::{name}")
         value = self.keyword()
+        allowed = self.spec.enums[name].by_keyword
         if value not in allowed:
-            self.fail(f"expected {what} to be one of: {', '.join(allowed)}", start)
+            self.fail(f"expected ::mlir::cuda_tile::{name} to be one of: {', '.join(allowed)}", start)
         return value
-
-
-_PADDING = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
-_POINTER_ATTRIBUTES = ("none", "unicast", "multicast")
 
 
 def _tile(p: TypeParser) -> TileType:
@@ -269,7 +268,7 @@ def _pointer_attribute(p: TypeParser) -> str:
             p.fail("expected 'ptr_attr' attribute")
         p.advance()
     p.expect("<")
-    value = p.enum_keyword(_POINTER_ATTRIBUTES, "::mlir::cuda_tile::PtrAttr")
+    value = p.enum_keyword("PtrAttr")
     p.expect(">")
     return value
 
@@ -343,9 +342,10 @@ def _padding(p: TypeParser) -> str | None:
     start = p.start
     p.expect("=")
     value = p.keyword()
-    if value not in _PADDING:
-        allowed = ", ".join(_PADDING)
-        p.fail(f'invalid padding_value attribute specification. Got "{value}" but expect one of: {allowed}', start)
+    allowed = p.spec.enums["PaddingValue"].by_keyword
+    if value not in allowed:
+        listed = ", ".join(allowed)
+        p.fail(f'invalid padding_value attribute specification. Got "{value}" but expect one of: {listed}', start)
     p.expect(",")
     return value
 
@@ -415,7 +415,7 @@ def _evolved(p: TypeParser) -> TestEvolvedType:
     seen_new = False
     while p.accept(","):
         if p.accept("<"):
-            attribute = p.enum_keyword(_PADDING, "::mlir::cuda_tile::PaddingValue")
+            attribute = p.enum_keyword("PaddingValue")
             p.expect(">")
         elif not seen_new and attribute is None:
             new, seen_new = p.element_type(), True

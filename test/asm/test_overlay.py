@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from libtile import bytecode
 from libtile.asm import parse, print_op
 from libtile.asm.format import FormatError, parse_format
 from libtile.asm.format_parse import compile_parser
+from libtile.diagnostics import DiagnosticError
+from libtile.dialects.cuda_tile import bridge
 from libtile.spec import load
 
 OVERLAY = """
@@ -75,3 +78,61 @@ def test_a_bad_format_is_refused_by_name(format_: str, problem: str) -> None:
         parse_format(op)
         compile_parser(op, made_up)
     assert "op 'twist'" in str(refused.value) and problem in str(refused.value)
+
+
+NEW_CASES = """
+[version."99.1"]
+
+[enum.Twist]
+attr = "twist"
+since = "99.1"
+cases = ["left = 0", "right = 1"]
+doc = "Which way."
+
+[enum.IntegerOverflow]
+extend = true
+cases = ["saturates = 30 @99.1"]
+
+[enum.PaddingValue]
+extend = true
+cases = ["seven = 7 @99.1"]
+
+[op.curl]
+opcode = 0x3ffe
+group = "Made up"
+since = "99.1"
+operands = ["source: tile"]
+attributes = ["way: Twist = left"]
+results = ["result: tile"]
+traits = ["same_type(source, result)"]
+format = "$source (`way` `` $way^)? attr-dict `:` type($source)"
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%0 = curl %cst_1_i32 : tile<2xi32>",
+        "%0 = curl %cst_1_i32 way<right> : tile<2xi32>",
+        "%0 = addi %cst_1_i32, %cst_1_i32 overflow<saturates> : tile<2xi32>",
+    ],
+)
+def test_new_enums_and_new_cases_of_old_enums_go_through_text_and_bytecode(line: str) -> None:
+    text = (
+        "module {\n  cuda_tile.module @m {\n    entry @f() {\n      %cst_1_i32 = constant <i32: 1> : tile<2xi32>\n"
+        f"      {line}\n      return\n    }}\n  }}\n}}\n"
+    )
+    made_up = load([NEW_CASES])
+    module = parse(text, spec=made_up)
+    assert print_op(module) == text
+    assert print_op(parse(print_op(module, generic=True), spec=made_up)) == text
+    data = bytecode.write(bridge.to_bytecode(module.body.block.first_op, spec=made_up), version="99.1")
+    assert line in print_op(bridge.from_bytecode(bytecode.read(data, spec=made_up)))
+
+
+def test_a_new_padding_value_of_a_view_is_read_and_printed() -> None:
+    view = "partition_view<tile=(4), padding_value = seven, tensor_view<8xf32, strides=[1]>>"
+    text = f"cuda_tile.module @m {{ testing$func @f(%a: {view}) {{ return }} }}"
+    assert view in print_op(parse(text, spec=load([NEW_CASES])))
+    with pytest.raises(DiagnosticError, match="seven"):
+        parse(text)

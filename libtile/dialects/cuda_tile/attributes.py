@@ -44,14 +44,21 @@ class CudaTileAttribute(Data[Any]):
 
 @irdl_attr_definition
 class EnumAttr(CudaTileAttribute):
-    """A case of one of the enums in the spec, e.g. `EnumAttr("RoundingMode", "nearest_even")`."""
+    """A case of one of the enums in the spec, e.g. `EnumAttr("RoundingMode", "nearest_even")`.
+
+    `enum` is the declaration, or the name of one of the default spec. ValueError when it has no such case.
+    """
 
     name = "cuda_tile.enum"
+    spec: EnumSpec
 
-    def __init__(self, enum: str, keyword: str):
-        if keyword not in default_spec().enums[enum].by_keyword:
-            raise ValueError(f"{keyword!r} is not a case of {enum}")
-        super().__init__((enum, keyword))
+    def __init__(self, enum: EnumSpec | str, keyword: str):
+        declared = default_spec().enums[enum] if isinstance(enum, str) else enum
+        if keyword not in declared.by_keyword:
+            raise ValueError(f"{keyword!r} is not a case of {declared.name}")
+        super().__init__((declared.name, keyword))
+        # Beside the data: the same case of an enum that an overlay extends is equal.
+        object.__setattr__(self, "spec", declared)
 
     @property
     def enum(self) -> str:
@@ -60,10 +67,6 @@ class EnumAttr(CudaTileAttribute):
     @property
     def keyword(self) -> str:
         return self.data[1]
-
-    @property
-    def spec(self) -> EnumSpec:
-        return default_spec().enums[self.enum]
 
     @property
     def value(self) -> int:

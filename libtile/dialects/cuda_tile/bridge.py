@@ -117,7 +117,7 @@ class _FromBytecode:
             "sym_name": StringAttr(record.name),
             "value": dense_from_bytecode(record.value, self._type),
             "alignment": IntegerAttr(record.alignment, 64),
-            "symbol_visibility": ir.EnumAttr("SymbolVisibility", record.visibility),
+            "symbol_visibility": ir.EnumAttr(self._module.spec.enums["SymbolVisibility"], record.visibility),
         }
         if record.constant:
             properties["constant"] = UnitAttr()
@@ -213,7 +213,8 @@ class _FromBytecode:
         kind = attribute.kind
         make: Callable[[Any], Attribute]
         if kind in self._module.spec.enums:
-            make = lambda v: ir.EnumAttr(kind, v)  # noqa: E731
+            enum = self._module.spec.enums[kind]
+            make = lambda v: ir.EnumAttr(enum, v)  # noqa: E731
         elif kind in _INTEGER_TYPES:
             type_ = _INTEGER_TYPES[kind]
             make = lambda v: IntegerAttr(int(v), type_)  # noqa: E731

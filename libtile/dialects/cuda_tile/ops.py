@@ -136,13 +136,16 @@ def python_value(attr: Attribute) -> Any:
 _INTEGER_KINDS = {"i64": i64, "i64_nonneg": i64, "i32": i32, "i32_nonneg": i32, "bool": i1}
 
 
-def attribute_of(spec: AttributeSpec, value: Any) -> Attribute:
-    """The attribute that stands for a Python value given for a declared attribute; TypeError when none does."""
+def attribute_of(spec: AttributeSpec, value: Any, dialect: Spec) -> Attribute:
+    """The attribute that stands for a Python value given for an attribute that `dialect` declares.
+
+    TypeError when none does.
+    """
     if isinstance(value, Attribute):
         return value
     kind = spec.kind
-    if kind in default_spec().enums:
-        return EnumAttr(kind, value)
+    if kind in dialect.enums:
+        return EnumAttr(dialect.enums[kind], value)
     if kind in _INTEGER_KINDS:
         return IntegerAttr(int(value), _INTEGER_KINDS[kind])
     if kind in ("string", "symbol_name"):
@@ -273,7 +276,7 @@ def build(
         value = settings.pop(attribute.name, None)
         if value is None or (attribute.is_flag and value is False):
             continue
-        properties[attribute.name] = attribute_of(attribute, value)
+        properties[attribute.name] = attribute_of(attribute, value, cls.dialect)
     if given or settings:
         raise KeyError(f"'cuda_tile.{name}' has no member {sorted([*given, *settings])[0]!r}")
     if spec.has_segments:
