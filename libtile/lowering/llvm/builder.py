@@ -125,7 +125,7 @@ class KernelBuilder:
     def emit(self, type_: str, text: str) -> Value:
         """Append an instruction with a result of the given type."""
         self._names += 1
-        value = Value(type_, f"%{self._names}")
+        value = Value(type_, f"%v{self._names}")
         self.line(f"{value.text} = {text}")
         return value
 
@@ -140,7 +140,7 @@ class KernelBuilder:
     def phi(self, type_: str, block: Block) -> tuple[Value, Callable[[Value, Block], None]]:
         """A phi at the head of `block` and the function that adds an incoming value from a block."""
         self._names += 1
-        value = Value(type_, f"%{self._names}")
+        value = Value(type_, f"%v{self._names}")
         incoming: list[str] = []
         position = len(block.lines)
         block.lines.append("")

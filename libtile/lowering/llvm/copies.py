@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Handing out values from the thread that owns an element to the threads that hold copies of it.
+
+Atomics and strong loads are done once per element, by its owner; what they gave must then be the same in every holder,
+because scalars steer control flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from weakref import WeakKeyDictionary
+
+from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
+from libtile.lowering.llvm.builder import KernelBuilder, SharedBuffer, Value, integer
+from libtile.lowering.llvm.tile import REGISTER_BYTES, Tile, index, owner_predicate, unique_registers
+
+_ALL_LANES = -1
+
+
+def _warps_holding_copies(b: KernelBuilder, layout: LinearLayout) -> int:
+    """The bits of the warp number that do not tell elements apart."""
+    known = layout.free_bits().get(WARP, 0)
+    return known | (-1 << len(layout.basis(WARP)) & (b.threads // b.target.warp_size - 1))
+
+
+def share_from_owner(b: KernelBuilder, tile: Tile) -> Tile:
+    """The tile with every copy replaced by the owner's value: by a shuffle within the warp, through shared memory
+    where other warps hold copies. All threads of the block must come here."""
+    lanes = tile.layout.free_bits().get(LANE, 0)
+    warps = _warps_holding_copies(b, tile.layout)
+    if not lanes and not warps:
+        return tile
+    copied = [v for i, v in enumerate(tile.layout.basis(LANE)) if lanes >> i & 1]
+    if warps or any(map(any, copied)):  # a free bit that moves the index: the owner has the element elsewhere
+        return _through_shared(b, tile)
+    source = b.and_(b.lane(), integer("i32", (b.target.warp_size - 1) & ~lanes))
+    return _per_unique(tile, lambda r: _shuffle(b, tile.registers[r], source))
+
+
+def _per_unique(tile: Tile, make: Callable[[int], Value]) -> Tile:
+    """A tile made register by register, where copies in a thread share the value."""
+    made = {r: make(r) for r in unique_registers(tile.layout)}
+    return tile.with_registers([made[r] for r in representatives(tile.layout)])
+
+
+def representatives(layout: LinearLayout) -> list[int]:
+    """For every register of a thread the one among `unique_registers` that holds the same element."""
+    unique = {tuple(layout(register=r).values()): r for r in unique_registers(layout)}
+    return [unique[tuple(layout(register=r).values())] for r in range(layout.in_size(REGISTER))]
+
+
+_buffers: WeakKeyDictionary[KernelBuilder, list[SharedBuffer]] = WeakKeyDictionary()
+
+
+def _buffer(b: KernelBuilder, size: int) -> SharedBuffer:
+    """A buffer that all uses in a kernel share: each begins with a barrier."""
+    known = _buffers.setdefault(b, [])
+    for buffer in known:
+        if buffer.size >= size:
+            return buffer
+    known.append(b.shared_buffer(size))
+    return known[-1]
+
+
+def _shuffle(b: KernelBuilder, value: Value, source: Value) -> Value:
+    """The value in lane `source`, for a register of any type."""
+    type_ = value.type
+    bits = 1 if type_ == "i1" else 8 * REGISTER_BYTES[type_]
+    if type_.startswith("ptr"):
+        number = b.cast("ptrtoint", value, "i64")
+    else:
+        number = value if type_.startswith("i") else b.cast("bitcast", value, f"i{bits}")
+    if bits == 64:
+        halves = b.cast("bitcast", number, "<2 x i32>")
+        moved = b.vector([_shuffle_word(b, b.extract(halves, i, "i32"), source) for i in range(2)])
+        number = b.cast("bitcast", moved, "i64")
+    else:
+        number = b.cast("trunc", _shuffle_word(b, b.cast("zext", number, "i32"), source), f"i{bits}")
+    if type_.startswith("ptr"):
+        return b.cast("inttoptr", number, type_)
+    return b.cast("bitcast", number, type_)
+
+
+def _shuffle_word(b: KernelBuilder, word: Value, source: Value) -> Value:
+    arguments = [integer("i32", _ALL_LANES), word, source, integer("i32", 31)]
+    return b.call("llvm.nvvm.shfl.sync.idx.i32", "i32", arguments)
+
+
+def _through_shared(b: KernelBuilder, tile: Tile) -> Tile:
+    size = REGISTER_BYTES[tile.llvm_type]
+    stored_type = "i8" if tile.llvm_type == "i1" else tile.llvm_type
+    buffer = _buffer(b, size * prod(tile.shape))
+    owner = owner_predicate(b, tile.layout)
+    places = {r: _place(b, tile.layout, r, size, buffer) for r in unique_registers(tile.layout)}
+    b.barrier()  # those who came here before may still read the buffer
+    with b.when(owner):
+        for r, place in places.items():
+            value = b.cast("zext", tile.registers[r], "i8") if stored_type == "i8" else tile.registers[r]
+            b.line(f"store {value.typed}, {place.typed}, align {size}")
+    b.barrier()
+
+    def read(r: int) -> Value:
+        value = b.emit(stored_type, f"load {stored_type}, {places[r].typed}, align {size}")
+        return b.cast("trunc", value, "i1") if tile.llvm_type == "i1" else value
+
+    return _per_unique(tile, read)
+
+
+def _place(b: KernelBuilder, layout: LinearLayout, register: int, size: int, buffer: SharedBuffer) -> Value:
+    """Where an element lies in a row-major buffer of the tile."""
+    offset = integer("i32", 0)
+    for dim, extent in enumerate(layout.shape):
+        offset = b.add(b.mul(offset, integer("i32", extent)), index(b, layout, register, dim))
+    return b.shared_pointer(buffer, b.mul(offset, integer("i32", size)))

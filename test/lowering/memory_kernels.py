@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the tests of memory and control share: building a kernel of a few tiles and running it in the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from libtile.backend import nvptx, ptx
+from libtile.layouts import builders
+from libtile.layouts.linear import LinearLayout
+from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
+from libtile.lowering.llvm.memory import offset_pointers, store
+from libtile.lowering.llvm.tile import Tile, index, scalar
+from libtile.simulator import RunResult, run_ptx
+from libtile.targets import target
+
+DTYPES: dict[str, Any] = {
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+
+LAYOUTS = {
+    "rows of 8": builders.blocked((16, 64), (1, 8), (4, 8), (4, 1), (1, 0)),
+    "rows of 2": builders.blocked((16, 64), (1, 2), (2, 16), (4, 1), (1, 0)),
+    "columns": builders.blocked((16, 64), (4, 1), (4, 8), (1, 4), (0, 1)),
+    "mma": builders.mma_result((16, 64), (1, 4)),
+    "copies": LinearLayout.of(
+        {"register": [(0, 1), (0, 0), (1, 0)], "lane": [(0, 2), (0, 0), (2, 0), (0, 4), (4, 0)], "warp": [(0, 0)]},
+        {"dim0": 8, "dim1": 8},
+    ),
+}
+"""Layouts for tiles: with vectors along rows or columns, scattered ones, and one with copies at every level."""
+
+SCALAR = LinearLayout.of({"register": [], "lane": [()] * 5, "warp": [()] * 2}, {})
+"""A rank-0 tile: every thread holds it."""
+
+
+def kernel(gpu: str = "sm_90", threads: int = 128, parameters: int = 2) -> tuple[KernelBuilder, list[Value]]:
+    b = KernelBuilder("k", target(gpu), threads)
+    return b, [b.add_parameter("ptr addrspace(1)") for _ in range(parameters)]
+
+
+def positions(b: KernelBuilder, layout: LinearLayout, strides: tuple[int, ...] | None = None) -> Tile:
+    """The row-major position (or another linear function of the index) of each element, as an i32 tile."""
+    if strides is None:
+        strides = tuple(int(np.prod(layout.shape[d + 1 :])) for d in range(len(layout.shape)))
+    registers = []
+    for r in range(layout.in_size("register")):
+        value = integer("i32", 0)
+        for d, stride in enumerate(strides):
+            value = b.add(value, b.mul(index(b, layout, r, d), integer("i32", stride)))
+        registers.append(value)
+    return Tile(layout, "i32", tuple(registers))
+
+
+def pointers(b: KernelBuilder, base: Value, layout: LinearLayout, element: str, strides: Any = None) -> Tile:
+    """Pointers to the elements of an array of the layout's shape."""
+    return offset_pointers(b, scalar(base, "ptr", layout), positions(b, layout, strides), element)
+
+
+def put(b: KernelBuilder, base: Value, tile: Tile) -> None:
+    """Store a tile to a row-major array, plainly."""
+    store(b, pointers(b, base, tile.layout, tile.element), tile)
+
+
+def ptx_of(b: KernelBuilder) -> str:
+    if not b.block.terminated:
+        b.return_()
+    text = nvptx.to_ptx(b.module_text(), b.target)
+    return ptx.finish(text, b.target.ptx_target, {b.name: ptx.EntryDirectives(b.threads, language=None)})
+
+
+def run(b: KernelBuilder, *args: Any, grid: int = 1) -> RunResult:
+    return run_ptx(ptx_of(b), b.name, grid=(grid, 1, 1), block=(b.threads, 1, 1), args=list(args))
+
+
+def random_array(element: str, shape: Any, seed: int = 0) -> np.ndarray:
+    """Random values of an element type, NaNs left out."""
+    rng = np.random.default_rng(seed)
+    if element == "i1":
+        return rng.integers(0, 2, shape).astype(bool)
+    if element.startswith("i"):
+        info = np.iinfo(DTYPES[element])
+        return rng.integers(info.min, info.max, shape, DTYPES[element], endpoint=True)
+    return rng.normal(size=shape).astype(DTYPES[element])
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
