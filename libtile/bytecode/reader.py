@@ -30,7 +30,15 @@ from libtile.bytecode.model import (
     OptimizationHints,
     SectionLayout,
 )
-from libtile.bytecode.types_codec import Raw, enum_keyword, link_debug, link_types, parse_debug, parse_type
+from libtile.bytecode.types_codec import (
+    Raw,
+    enum_keyword,
+    link_debug,
+    link_types,
+    parse_debug,
+    parse_type,
+    unsupported_parameter,
+)
 from libtile.spec import Spec, Version, default_spec
 
 
@@ -405,6 +413,9 @@ def _function(ctx: ReadContext, section: _Section, p: int, slots: _Slots) -> tup
         )
     flags = data[p]
     kind = _kind(ctx, flags, name, p)
+    problem = unsupported_parameter(signature) if kind == "entry" else None
+    if problem is not None:
+        raise Fault(start, problem, InvalidError)
     start = p = p + 1
     slot, p = varint(data, p)
     if slot > slots.count or slot in slots.used:
@@ -441,7 +452,7 @@ def _kind(ctx: ReadContext, flags: int, name: str, p: int) -> str:
         raise Fault(p, f"unknown function flags {flags:#x}", expected=f"bits of {known:#x}")
     if flags & FunctionFlag.ENTRY:
         return "entry"
-    if ctx.allow_testing:
+    if ctx.allow_testing and ctx.version >= ctx.spec.ops["testing$func"].since:
         return "testing$func"
     raise Fault(p, f"un-expected non-entry function '{name}'", InvalidError)
 

@@ -199,6 +199,20 @@ def _read_parameter(ctx: ReadContext, parameter: TypeParameter, data: bytes, p: 
     return enum_keyword(ctx.spec.enums[parameter.kind], value, ctx.version, p), after
 
 
+def unsupported_parameter(signature: Type) -> str | None:
+    """Why bytecode holds no entry of this signature: a launch passes scalars, which are tiles of rank 0.
+
+    The rank is the verifier's to check, as in the reference tools; this is the invariant that they check while reading.
+    """
+    for number, type_ in enumerate(signature["inputs"]):
+        if type_.name != "tile":
+            return (
+                f"unsupported type in bytecode for entry argument #{number}: '{type_}'; "
+                "expected a rank-0 !cuda_tile.tile type"
+            )
+    return None
+
+
 def enum_keyword(enum: EnumSpec, value: int, version: Version, p: int) -> str:
     case = enum.by_value.get(value)
     if case is None:

@@ -26,7 +26,7 @@ from libtile.bytecode.migration import (
 )
 from libtile.bytecode.model import Array, Function, Module, SectionLayout, describe_location
 from libtile.bytecode.reader import read
-from libtile.bytecode.types_codec import encode_debug, encode_type
+from libtile.bytecode.types_codec import encode_debug, encode_type, unsupported_parameter
 from libtile.spec import Spec, Version
 
 DEFAULT_LAYOUT = tuple(
@@ -229,6 +229,9 @@ class _FileWriter:
         mandatory = self.version >= self.spec.change("ENTRY_HINTS_MANDATORY")
         if function.kind == "entry":
             flags |= FunctionFlag.ENTRY
+            problem = unsupported_parameter(function.type)
+            if problem is not None:
+                raise InvalidError(f"function '{function.name}': {problem}")
             hints = upgrade_hints(function.hints, self.spec, self.version)
             if hints is not None:
                 flags |= 0 if mandatory else FunctionFlag.HINTS
@@ -240,9 +243,9 @@ class _FileWriter:
         elif function.kind not in self.spec.ops:
             raise InvalidError(f"function '{function.name}' has the unknown kind '{function.kind}'")
         else:
-            problem = self.ctx.check_op(function.kind)
-            if problem is not None:
-                raise problem
+            unavailable = self.ctx.check_op(function.kind)
+            if unavailable is not None:
+                raise unavailable
         if self.version >= self.spec.change("ARGUMENT_ATTRIBUTES"):
             write_attribute(self.ctx, out, Array(function.argument_attributes), "arg_attrs")
         else:

@@ -108,7 +108,7 @@ def attribute_value(spec: Spec, attribute: AttributeSpec, version: Version, oper
 
 def op_module(spec: Spec, declared: OpSpec, version: Version, full: bool) -> Module:
     """A module that uses `declared`: with all its optional members that `version` has, or with none."""
-    arguments = tuple(Value(t) for t in (SCALAR, VECTOR, tile(I1), TOKEN))
+    arguments = tuple(Value(t) for t in (SCALAR, VECTOR, tile(I1), VECTOR))
     operands: list[Value] = []
     lengths: list[int] = []
     for number, operand in enumerate(declared.operands):

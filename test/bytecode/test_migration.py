@@ -156,10 +156,17 @@ def sample_type(name: str) -> Type:
     }.get(name, lambda: make_type("tile", make_type(name), (4,)))()
 
 
+def module_with(type_: Type) -> Module:
+    """A module that names a type: as an entry's parameter where that may be one, else as a value in its body."""
+    if type_.name == "tile":
+        return module_of(arguments=(Value(type_),))
+    return module_of(op("make_token", results=(type_,)))
+
+
 @pytest.mark.parametrize("name", [n for n, t in SPEC.types.items() if t.since > SPEC.versions[0]])
 def test_newer_type(name: str) -> None:
     declared = SPEC.types[name]
-    module = module_of(arguments=(Value(sample_type(name)),))
+    module = module_with(sample_type(name))
     data = bytecode.write(module, declared.since, allow_testing=True)
     assert dump(bytecode.read(data, allow_testing=True)) == dump(module)
     target = before(declared.since)
@@ -186,7 +193,7 @@ def test_every_newer_type_parameter_is_listed() -> None:
 @pytest.mark.parametrize("name, parameter, type_", NEWER_PARAMETERS)
 def test_newer_type_parameter(name: str, parameter: str, type_: Type) -> None:
     since = next(p.since for p in SPEC.types[name].parameters if p.name == parameter)
-    module = module_of(arguments=(Value(type_),))
+    module = module_with(type_)
     data = bytecode.write(module, since, allow_testing=True)
     assert dump(bytecode.read(data, allow_testing=True)) == dump(module)
     error = refusal(module, before(since))
@@ -198,7 +205,7 @@ def test_newer_type_parameter(name: str, parameter: str, type_: Type) -> None:
 def test_a_padding_value_is_written_in_both_encodings() -> None:
     view = make_type("tensor_view", F32, (-(2**63), 8), (8, 1))
     for padding in (None, "zero", "neg_inf"):
-        module = module_of(arguments=(Value(make_type("partition_view", (2, 4), view, (1, 0), padding)),))
+        module = module_with(make_type("partition_view", (2, 4), view, (1, 0), padding))
         old, new = bytecode.write(module, "13.2"), bytecode.write(module, "13.3")
         assert dump(bytecode.read(old)) == dump(bytecode.read(new)) == dump(module)
         assert bytecode.migrate(old, "13.3") == new
@@ -357,3 +364,17 @@ def test_errors_name_place_op_and_feature() -> None:
 def test_an_unknown_version_is_refused(version: str) -> None:
     with pytest.raises(bytecode.UnsupportedVersionError, match="version"):
         bytecode.write(module_of(), version)
+
+
+def test_an_entry_takes_tiles_only() -> None:
+    with pytest.raises(bytecode.InvalidError, match="function 'k': unsupported type in bytecode for entry argument #1"):
+        bytecode.write(module_of(arguments=(Value(SCALAR), Value(TOKEN))))
+
+
+def test_a_testing_function_is_refused_in_a_version_without_it() -> None:
+    module = module_of(kind="testing$func")
+    data = bytearray(bytecode.write(module, "250.0", allow_testing=True))
+    assert bytecode.read(bytes(data), allow_testing=True).functions[0].kind == "testing$func"
+    data[8:10] = bytes([13, 2])
+    with pytest.raises(bytecode.InvalidError, match="un-expected non-entry function 'k'"):
+        bytecode.read(bytes(data), allow_testing=True)
