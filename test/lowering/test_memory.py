@@ -11,6 +11,8 @@ import pytest
 
 from libtile.analysis.facts import Fact
 from libtile.lowering.llvm.memory import (
+    NO_HINT,
+    SINGLE,
     WEAK,
     CacheHint,
     Ordering,
@@ -23,9 +25,7 @@ from libtile.lowering.llvm.memory import (
 from libtile.lowering.llvm.tile import Tile
 
 
-def copy_kernel(
-    layout, element, *, vector=Vector(), masked=None, ordering=(WEAK, WEAK), cache=CacheHint(), gpu="sm_90"
-):
+def copy_kernel(layout, element, *, vector=SINGLE, masked=None, ordering=(WEAK, WEAK), cache=NO_HINT, gpu="sm_90"):
     """A kernel that copies an array through a tile; `masked` is "padding" or "kept" for a mask in a third array."""
     b, (source, target, mask_base, pad_base) = mk.kernel(gpu, parameters=4)
     mask = padding = None
@@ -46,7 +46,7 @@ def check_copy(layout, element, **options):
     b = copy_kernel(layout, element, **options)
     data, pad = mk.random_array(element, layout.shape), mk.random_array(element, layout.shape, 1)
     mask = np.random.default_rng(2).integers(0, 2, layout.shape).astype(bool)
-    count = options.get("vector", Vector()).count
+    count = options.get("vector", SINGLE).count
     if count > 1:
         mask = np.repeat(mask[:, ::count], count, axis=1)  # one value in each group, as the facts say
     out = mk.random_array(element, layout.shape, 3)

@@ -3,7 +3,7 @@
 
 The registers of a thread are cut into groups that lie next to each other in memory, as far as the caller's facts
 (`Vector`) and the layout allow, and each group is one access of up to 16 bytes. A weak access without a mask is a plain
-LLVM load or store; everything else is predicated PTX (PTX ISA, "ld", "st"), because LLVM has neither predicated accesses
+LLVM load or store; everything else is predicated PTX (PTX ISA, "ld", "st"), because LLVM has no predicated accesses,
 nor PTX's scopes and cache operators.
 
 Where several threads hold copies of an element, the owner stores it. A weak load is done by every holder, since nobody
@@ -91,13 +91,16 @@ class Vector:
     count: int = 1
 
 
+SINGLE = Vector()
+
+
 def vector_from_facts(pointers: Fact, mask: Fact | None, element: str) -> Vector:
     """The widest groups that the analysis allows, along the dimension where that is largest.
 
     A pointer fact counts contiguity in elements and divisors in bytes.
     """
     size = STORAGE_BYTES[element]
-    best = Vector()
+    best = SINGLE
     for dim, run in enumerate(pointers.contiguity):
         count = min(run, MAX_ACCESS_BYTES // size)
         if mask is not None:
@@ -358,7 +361,7 @@ def load(
     *,
     mask: Tile | None = None,
     padding: Tile | None = None,
-    vector: Vector = Vector(),
+    vector: Vector = SINGLE,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
     synchronize: bool = True,
@@ -392,7 +395,7 @@ def store(
     value: Tile,
     *,
     mask: Tile | None = None,
-    vector: Vector = Vector(),
+    vector: Vector = SINGLE,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
     synchronize: bool = True,

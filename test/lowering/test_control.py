@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loops and conditionals over tiles and scalars, run in the simulator."""
+
+from __future__ import annotations
+
+import memory_kernels as mk
+import numpy as np
+import pytest
+
+from libtile.lowering.llvm.builder import integer
+from libtile.lowering.llvm.control import breaking_loop, for_loop, if_else, while_loop
+from libtile.lowering.llvm.memory import load
+from libtile.lowering.llvm.tile import Tile, map_tiles
+
+LAYOUT = mk.LAYOUTS["mma"]
+GPUS = ["sm_80", "sm_90"]
+
+
+def read_scalar(b, base, position=0, type_="i32"):
+    place = b.emit(base.type, f"getelementptr {type_}, {base.typed}, i32 {position}")
+    return b.emit(type_, f"load {type_}, {place.typed}, align {int(type_[1:]) // 8}")
+
+
+def write_scalar(b, base, value, position=0):
+    """By thread 0."""
+    with b.when(b.compare("eq", b.thread_id(), integer("i32", 0))):
+        place = b.emit(base.type, f"getelementptr {value.type}, {base.typed}, i32 {position}")
+        b.line(f"store {value.typed}, {place.typed}, align {int(value.type[1:]) // 8}")
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("bounds", [(0, 10, 3), (5, 5, 1), (7, 2, 1), (-4, 4, 2)])
+def test_a_for_loop_carries_a_tile_and_a_scalar(gpu, bounds):
+    b, (numbers, source, out, count) = mk.kernel(gpu, parameters=4)
+    start = load(b, mk.pointers(b, source, LAYOUT, "i32"), "i32")
+    lower, upper, step = (read_scalar(b, numbers, i) for i in range(3))
+
+    def body(i, carried):
+        tile, turns = carried
+        return [tile.map(lambda x: b.add(b.mul(x, integer("i32", 3)), i)), b.add(turns, integer("i32", 1))]
+
+    tile, turns = for_loop(b, lower, upper, step, [start, integer("i32", 0)], body)
+    mk.put(b, out, tile)
+    write_scalar(b, count, turns)
+    data, result, total = mk.random_array("i32", LAYOUT.shape), np.zeros(LAYOUT.shape, np.int32), np.zeros(1, np.int32)
+    mk.run(b, np.array(bounds, np.int32), data, result, total)
+    expected = data
+    for i in range(*bounds):
+        expected = expected * np.int32(3) + np.int32(i)
+    assert np.array_equal(result, expected)
+    assert total[0] == len(range(*bounds))
+
+
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_bounds_compare_as_signed_or_unsigned(unsigned):
+    b, (numbers, out) = mk.kernel()
+    lower, upper = read_scalar(b, numbers, 0), read_scalar(b, numbers, 1)
+    (turns,) = for_loop(
+        b, lower, upper, integer("i32", 1 << 29), [integer("i32", 0)],
+        lambda i, c: [b.add(c[0], integer("i32", 1))], unsigned=unsigned,
+    )  # fmt: skip
+    write_scalar(b, out, turns)
+    result = np.full(1, -1, np.int32)
+    mk.run(b, np.array([1 << 28, -(1 << 30)], np.int32), result)
+    first, last = 1 << 28, (1 << 32) - (1 << 30)
+    assert result[0] == (len(range(first, last, 1 << 29)) if unsigned else 0)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_while_loop_forwards_from_its_condition(gpu):
+    b, (numbers, out) = mk.kernel(gpu)
+    start = read_scalar(b, numbers)
+
+    def before(carried):
+        value, steps = carried
+        return b.compare("ne", value, integer("i32", 1)), [steps, value]
+
+    def after(carried):
+        steps, value = carried
+        odd = b.compare("ne", b.and_(value, integer("i32", 1)), integer("i32", 0))
+        up = b.add(b.mul(value, integer("i32", 3)), integer("i32", 1))
+        return [b.select(odd, up, b.binary("lshr", value, integer("i32", 1))), b.add(steps, integer("i32", 1))]
+
+    steps, last = while_loop(b, [start, integer("i32", 0)], before, after)
+    write_scalar(b, out, steps)
+    write_scalar(b, out, last, 1)
+    result = np.zeros(2, np.int32)
+    mk.run(b, np.array([27], np.int32), result)
+    assert result.tolist() == [111, 1]  # the Collatz sequence of 27
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_a_conditional_yields_the_tile_of_the_arm_that_ran(flag):
+    b, (numbers, source, out) = mk.kernel(parameters=3)
+    start = load(b, mk.pointers(b, source, LAYOUT, "f32"), "f32")
+    condition = b.compare("ne", read_scalar(b, numbers), integer("i32", 0))
+    (tile,) = if_else(
+        b, condition,
+        lambda: [map_tiles(lambda x: b.binary("fadd", x, x), start)],
+        lambda: [map_tiles(lambda x: b.emit(x.type, f"fneg {x.typed}"), start)],
+    )  # fmt: skip
+    mk.put(b, out, tile)
+    data, result = mk.random_array("f32", LAYOUT.shape), np.zeros(LAYOUT.shape, np.float32)
+    mk.run(b, np.array([flag], np.int32), data, result)
+    assert np.array_equal(result, data + data if flag else -data)
+
+
+def test_a_conditional_without_results_needs_no_second_arm():
+    b, (numbers, out) = mk.kernel()
+    condition = b.compare("eq", read_scalar(b, numbers), integer("i32", 5))
+
+    def then():
+        write_scalar(b, out, integer("i32", 9))
+        return []
+
+    assert if_else(b, condition, then) == []
+    for value, expected in ((5, 9), (4, 0)):
+        result = np.zeros(1, np.int32)
+        mk.run(b, np.array([value], np.int32), result)
+        assert result[0] == expected
+
+
+def breaking_kernel(gpu):
+    """Adds 1, 2, 3, ... leaving out multiples of 3, until the sum passes a limit; a barrier stands in the body."""
+    b, (numbers, out) = mk.kernel(gpu)
+    limit = read_scalar(b, numbers)
+
+    def body(carried, way_out):
+        count, total = carried
+        following = b.add(count, integer("i32", 1))
+        b.barrier()
+        rest = b.binary("urem", following, integer("i32", 3))
+
+        def skip():
+            way_out.continue_([following, total])
+            return []
+
+        if_else(b, b.compare("eq", rest, integer("i32", 0)), skip, lambda: [])
+        total = b.add(total, following)
+
+        def leave():
+            way_out.break_([total, following])
+            return []
+
+        def go_on():
+            way_out.continue_([following, total])
+            return []
+
+        if_else(b, b.compare("sgt", total, limit), leave, go_on)
+
+    zero = integer("i32", 0)
+    total, count = breaking_loop(b, [zero, zero], [zero, zero], body)
+    write_scalar(b, out, total)
+    write_scalar(b, out, count, 1)
+    return b
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_loop_breaks_and_continues_from_within_conditionals(gpu):
+    result = np.zeros(2, np.int32)
+    mk.run(breaking_kernel(gpu), np.array([100], np.int32), result)
+    total = count = 0
+    while total <= 100:
+        count += 1
+        total += count if count % 3 else 0
+    assert result.tolist() == [total, count]
+
+
+def test_nested_loops_carry_tiles_through_each_other():
+    b, (source, out) = mk.kernel()
+    start = load(b, mk.pointers(b, source, LAYOUT, "i32"), "i32")
+    one = integer("i32", 1)
+
+    def inner(i, carried):
+        return for_loop(b, integer("i32", 0), i, one, carried, lambda j, c: [c[0].map(lambda x: b.add(x, j))])
+
+    (tile,) = for_loop(b, integer("i32", 0), integer("i32", 6), one, [start], inner)
+    mk.put(b, out, tile)
+    data, result = mk.random_array("i32", LAYOUT.shape), np.zeros(LAYOUT.shape, np.int32)
+    mk.run(b, data, result)
+    assert np.array_equal(result, data + np.int32(sum(sum(range(i)) for i in range(6))))
+
+
+def test_edges_with_other_layouts_are_refused():
+    b, (source, _) = mk.kernel()
+    tile = load(b, mk.pointers(b, source, LAYOUT, "i32"), "i32")
+    other = mk.LAYOUTS["columns"]
+    condition = b.compare("eq", b.thread_id(), b.thread_id())
+    with pytest.raises(ValueError, match="other types or layouts"):
+        if_else(b, condition, lambda: [tile], lambda: [Tile(other, "i32", tile.registers)])
+
+
+def test_a_path_that_ends_nowhere_is_refused():
+    b, _ = mk.kernel()
+    with pytest.raises(ValueError, match="neither break nor continue"):
+        breaking_loop(b, [], [], lambda carried, way_out: None)
