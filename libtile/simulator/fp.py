@@ -134,7 +134,8 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str) -> np.ndarray:
     a, b, c = np.broadcast_arrays(a, b, c)
     p = a.astype(np.float64) * b.astype(np.float64)
     q = c.astype(np.float64)
-    return canon(_zero_sum(narrow(add_odd(p, q), c.dtype.type, mode), p, q, mode))
+    # Before narrowing: what underflows to zero keeps its own sign.
+    return canon(narrow(_zero_sum(add_odd(p, q), p, q, mode), c.dtype.type, mode))
 
 
 def div32(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:

@@ -95,7 +95,7 @@ def _special_floats(name: str) -> list[float]:
     tiny = form.smallest_normal
     last = tiny * 2.0 ** (1 - form.precision)
     numbers = [0.0, 1.0, 1.5, 2.0, 3.0, 0.5, 0.1, 7.0, tiny, last, tiny - last, tiny * 1.5, form.top, form.top / 2]
-    return numbers + [float("inf"), float("nan")]
+    return [*numbers, float("inf"), float("nan")]
 
 
 def patterns(name: str, count: int, seed: int) -> np.ndarray:
@@ -106,8 +106,10 @@ def patterns(name: str, count: int, seed: int) -> np.ndarray:
     elem = ELEMENTS[name]
     rng = np.random.default_rng(seed)
     dtype = np.dtype(f"u{REGISTER_BYTES[LLVM_TYPES[name]]}")
-    bits = rng.integers(0, 2**64, count, np.uint64, endpoint=False) if dtype.itemsize == 8 else rng.integers(
-        0, 1 << 8 * dtype.itemsize, count, np.uint64
+    bits = (
+        rng.integers(0, 2**64, count, np.uint64, endpoint=False)
+        if dtype.itemsize == 8
+        else rng.integers(0, 1 << 8 * dtype.itemsize, count, np.uint64)
     )
     bits = bits.astype(dtype)
     if name == "i1":

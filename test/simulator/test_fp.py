@@ -153,3 +153,9 @@ def test_saturate_flush_and_canonical_nan() -> None:
     )
     assert fp.flush(np.array([1e-40, -1e-40, 1e-30], dtype=np.float32)).tolist() == [0.0, -0.0, np.float32(1e-30)]
     assert fp.canon(np.array([-np.nan], dtype=np.float32)).view(np.uint32)[0] == 0x7FFFFFFF
+
+
+def test_a_fused_result_that_underflows_to_zero_keeps_its_sign() -> None:
+    tiny, half = np.array([2.0**-149], np.float32), np.array([-0.5], np.float32)
+    assert not np.signbit(fp.fma(tiny, half, tiny, "rm"))[0]  # 2**-150, rounded down
+    assert np.signbit(fp.fma(tiny, -np.ones(1, np.float32), tiny, "rm"))[0]  # exactly zero

@@ -183,8 +183,7 @@ def shr(b: KernelBuilder, lhs: Value, rhs: Value, signedness: str) -> Value:
 def _guarded_shift(b: KernelBuilder, operation: str, lhs: Value, rhs: Value) -> Value:
     bits = width(lhs)
     if rhs.constant is not None:
-        inside = 0 <= rhs.constant < bits
-        return b.binary(operation, lhs, rhs) if inside else integer(lhs.type, 0)
+        return b.binary(operation, lhs, rhs) if 0 <= rhs.constant < bits else integer(lhs.type, 0)
     zero, inside = integer(lhs.type, 0), b.compare("ult", rhs, integer(rhs.type, bits))
     if bits == 64:
         # LLVM 22 makes a 64-bit shift under such a select one clamping PTX shift by the amount's low 32 bits, which
