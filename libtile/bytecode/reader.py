@@ -414,8 +414,10 @@ def _function(ctx: ReadContext, section: _Section, p: int, slots: _Slots) -> tup
     flags = data[p]
     kind = _kind(ctx, flags, name, p)
     problem = unsupported_parameter(signature) if kind == "entry" else None
-    if problem is not None:
+    if problem is not None and ctx.version >= ctx.spec.change("ENTRY_TAKES_TILES"):
         raise Fault(start, problem, InvalidError)
+    if problem is not None:
+        ctx.warn(f"function '{name}': {problem}")
     start = p = p + 1
     slot, p = varint(data, p)
     if slot > slots.count or slot in slots.used:

@@ -200,7 +200,7 @@ def _read_parameter(ctx: ReadContext, parameter: TypeParameter, data: bytes, p: 
 
 
 def unsupported_parameter(signature: Type) -> str | None:
-    """Why bytecode holds no entry of this signature: a launch passes scalars, which are tiles of rank 0.
+    """Why no entry may have this signature: a launch passes scalars, which are tiles of rank 0.
 
     The rank is the verifier's to check, as in the reference tools; this is the invariant that they check while reading.
     """

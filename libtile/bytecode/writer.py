@@ -230,7 +230,7 @@ class _FileWriter:
         if function.kind == "entry":
             flags |= FunctionFlag.ENTRY
             problem = unsupported_parameter(function.type)
-            if problem is not None:
+            if problem is not None and self.version >= self.spec.change("ENTRY_TAKES_TILES"):
                 raise InvalidError(f"function '{function.name}': {problem}")
             hints = upgrade_hints(function.hints, self.spec, self.version)
             if hints is not None:
