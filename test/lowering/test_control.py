@@ -135,7 +135,7 @@ def breaking_kernel(gpu):
             way_out.continue_([following, total])
             return []
 
-        if_else(b, b.compare("eq", rest, integer("i32", 0)), skip, lambda: [])
+        if_else(b, b.compare("eq", rest, integer("i32", 0)), skip, list)
         total = b.add(total, following)
 
         def leave():
