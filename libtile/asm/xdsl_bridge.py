@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import Builtin
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser as XdslParser
 from xdsl.parser import UnresolvedOperand
@@ -37,10 +37,26 @@ def make_context(allow_unregistered: bool) -> Context:
     """A context that knows every dialect of xDSL by name, and loads it when it is met."""
     context = Context(allow_unregistered=allow_unregistered)
     context.load_dialect(Builtin)
-    for name, factory in get_all_dialects().items():
+    for name, factory in {**get_all_dialects(), **_INNER_DIALECTS}.items():
         if name not in ("builtin", "cuda_tile"):
             context.register_dialect(name, factory)
     return context
+
+
+def _nv_tileaa() -> Dialect:
+    from libtile.dialects.nv_tileaa import NvTileAA
+
+    return NvTileAA
+
+
+def _nv_tileas() -> Dialect:
+    from libtile.dialects.nv_tileas import NvTileAS
+
+    return NvTileAS
+
+
+_INNER_DIALECTS = {"nv_tileaa": _nv_tileaa, "nv_tileas": _nv_tileas}
+"""The dialects that cuda_tile is lowered to, loaded when they are met."""
 
 
 def load_dialect(context: Context, name: str) -> bool:

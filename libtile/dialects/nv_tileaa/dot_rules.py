@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The rules of matrix products, in the order and the words of the dialect's verifier."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import Float4E2M1FNType, Float16Type, Float32Type, Float64Type
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
+from libtile.dialects.nv_tileaa.target import target_of
+from libtile.dialects.tile_form import TileOp, element_of, shape_of
+
+
+def check_dot(op: TileOp) -> None:
+    """Element types, signedness, ranks, shapes and scale factors of `D = A * B + C`; VerifyException."""
+    a, b, c = (v.type for v in op.operands[:3])
+    d = op.results[0].type
+    elements = [element_of(t) for t in (a, b, c, d)]
+    all_int, all_float = all(map(is_integer, elements)), all(map(is_float, elements))
+    if not all_int and not all_float:
+        raise VerifyException("expected the element types of A, B, C, and D to be either all integers or all floats.")
+    if all_int:
+        _check_integers(op, elements)
+    else:
+        _check_accumulator(elements)
+    _check_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
+    sfa, sfb = (op.group(name) for name in ("sfa", "sfb"))
+    if bool(sfa) != bool(sfb):
+        raise VerifyException("expects both SFA and SFB to be present")
+    if sfa:
+        _check_scales(op)
+
+
+def _check_integers(op: TileOp, elements: list[Attribute]) -> None:
+    widths = [bit_width(e) for e in elements[:2]]
+    if widths[0] != widths[1]:
+        raise VerifyException(f"expects #A and #B have same bit width but got {widths[0]} vs {widths[1]}")
+    for operand in ("A", "B"):
+        if f"signedness_{operand.lower()}" not in op.properties:
+            raise VerifyException(f"expect signedness attribute for operand {operand}")
+
+
+_OWN_ACCUMULATOR = (Float64Type, Float16Type)
+"""Operand types whose accumulator may be of the same type: tensor cores have f64 products in f64, and f16 ones in f16
+(PTX ISA, "mma": f16 accumulators; Tile IR specification, `mmaf`)."""
+
+
+def _check_accumulator(elements: list[Attribute]) -> None:
+    a, _, c, _ = elements
+    if isinstance(a, Float4E2M1FNType):
+        if not isinstance(c, Float32Type | Float16Type):
+            raise VerifyException(f"expects #C element type to be either f32 or f16, but got {c}")
+    elif not isinstance(c, Float32Type) and not (isinstance(c, _OWN_ACCUMULATOR) and _accumulates(a, c)):
+        raise VerifyException(f"expects #C element type to be f32, but got {c}")
+
+
+def _accumulates(a: Attribute, c: Attribute) -> bool:
+    """Whether Tile IR has a product of this type with an accumulator other than f32."""
+    if isinstance(c, Float64Type):
+        return isinstance(a, Float64Type)
+    return isinstance(a, Float16Type) or bit_width(a) == 8
+
+
+def _check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: tuple[int, ...]) -> None:
+    rank = len(d)
+    if rank not in (2, 3):
+        raise VerifyException(f"expects rank-2 or rank-3 tensor for result, but got ({rank})")
+    if len(a) != rank or len(b) != rank or a[-1] != b[-2] or a[:-2] != b[:-2]:
+        raise VerifyException("expects the shape of operand #A and #B to be compatible")
+    if c != d or c != (*a[:-1], b[-1]):
+        raise VerifyException("expects the shape of operand #C is compatible with operands #A and #B")
+
+
+def _check_scales(op: Operation) -> None:
+    found = target_of(op)
+    if found is not None and not found.has("block_scaled_mma"):
+        raise VerifyException(f"block-scaled MMA requires a target that supports it, but got {found.name}")

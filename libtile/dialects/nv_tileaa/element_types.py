@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The finite table of element types that the dialects work with, and the families that rules speak of."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatTF32Type,
+    IndexType,
+    IntegerType,
+)
+from xdsl.ir import Attribute
+
+from libtile.dialects.cuda_tile.types import Fnv8E5M3FNUType
+
+FLOATS: dict[type[Attribute], int] = {
+    Float16Type: 16,
+    BFloat16Type: 16,
+    FloatTF32Type: 32,
+    Float32Type: 32,
+    Float64Type: 64,
+    Float8E4M3FNType: 8,
+    Float8E5M2Type: 8,
+    Float8E8M0FNUType: 8,
+    Fnv8E5M3FNUType: 8,
+    Float4E2M1FNType: 4,
+}
+"""Supported float element types and the bits that an element takes in memory (tf32 is stored as f32)."""
+
+BLOCK_SCALED = (Float4E2M1FNType, Float8E8M0FNUType, Fnv8E5M3FNUType)
+"""Formats that only block-scaled MMA works on: its 4-bit inputs and its scale factors."""
+
+SCALES = (Float8E8M0FNUType, Fnv8E5M3FNUType, Float8E4M3FNType)
+"""Element types of scale factors: MX formats have E8M0, NVFP4 has E4M3."""
+
+
+def is_float(element: Attribute) -> bool:
+    return type(element) in FLOATS
+
+
+def is_integer(element: Attribute) -> bool:
+    return isinstance(element, IntegerType | IndexType)
+
+
+def bit_width(element: Attribute) -> int:
+    """Bits that an element takes in memory; pointers and indices take 64. KeyError for what is no element type."""
+    if isinstance(element, IntegerType):
+        return element.width.data
+    if isinstance(element, IndexType) or element.name == "nv_tileaa.ptr":
+        return 64
+    return FLOATS[type(element)]

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Functions, globals, launches, plugins and grid queries of nv_tileaa."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    i1,
+)
+from xdsl.ir import Attribute, Operation, Region
+from xdsl.irdl import (
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.traits import IsolatedFromAbove, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr
+from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
+from libtile.dialects.nv_tileaa.terminators import FUNC, RETURN, check_region_ends, require_parent_function
+from libtile.dialects.nv_tileaa.types import ProgramIdType
+from libtile.dialects.tile_form import TileOp, element_of, tile_op, type_text
+
+if TYPE_CHECKING:
+    from xdsl.parser import Parser
+    from xdsl.printer import Printer
+
+
+def find_symbol(op: Operation, name: str) -> Operation | None:
+    """The op that a symbol names, in the nearest module around an op; None when there is none."""
+    at = op.parent_op()
+    while at is not None and not isinstance(at, ModuleOp):
+        at = at.parent_op()
+    if at is None:
+        return None
+    for candidate in at.body.ops:
+        symbol = candidate.properties.get("sym_name")
+        if isinstance(symbol, StringAttr) and symbol.data == name:
+            return candidate
+    return None
+
+
+def require_symbol(op: Operation, reference: SymbolRefAttr, kind: str) -> Operation:
+    """The op that a reference resolves to; VerifyException unless there is one of that kind."""
+    found = find_symbol(op, reference.root_reference.data)
+    if found is None or found.name != kind:
+        raise VerifyException(f"'{reference.root_reference.data}' does not reference a valid {kind}")
+    return found
+
+
+@tile_op
+class FuncOp(TileOp):
+    """A function, or (with `entry` in its kernel_spec) a kernel. `arg_attrs` holds a dictionary per argument."""
+
+    name = FUNC
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    kernel_spec = opt_prop_def(KernelSpecAttr)
+    compute_capability = opt_prop_def(ComputeCapabilityAttr)
+    arg_attrs = opt_prop_def(ArrayAttr)
+    sym_visibility = opt_prop_def(StringAttr)
+    body = region_def()
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        inputs: Sequence[Attribute],
+        outputs: Sequence[Attribute] = (),
+        body: Region | None = None,
+        **attributes: Any,
+    ) -> FuncOp:
+        """A function from its name and types; `attributes` as in `make`."""
+        type_ = FunctionType.from_lists(list(inputs), list(outputs))
+        return cls.make(sym_name=name, function_type=type_, regions=[body or Region()], **attributes)
+
+    @property
+    def is_entry(self) -> bool:
+        return self.kernel_spec is not None and self.kernel_spec.entry
+
+    def argument_attributes(self, index: int) -> dict[str, Attribute]:
+        """The attributes of an argument."""
+        found = self.arg_attrs.data[index] if self.arg_attrs is not None else None
+        return dict(found.data) if isinstance(found, DictionaryAttr) else {}
+
+    def check(self) -> None:
+        spec = self.kernel_spec
+        if spec is not None and not spec.is_valid:
+            raise VerifyException(f"expects a kernel_spec that can be launched, but got {spec}")
+        if spec is not None and spec.entry and self.function_type.outputs.data:
+            raise VerifyException("expects a kernel to have no results")
+        inputs = self.function_type.inputs.data
+        if self.arg_attrs is not None and len(self.arg_attrs.data) != len(inputs):
+            raise VerifyException(f"expects {len(inputs)} argument attributes, but got {len(self.arg_attrs.data)}")
+        if self.body.first_block is None:
+            return
+        if tuple(a.type for a in self.body.block.args) != tuple(inputs):
+            raise VerifyException("expects the body's arguments to have the function's input types")
+        check_region_ends(self, RETURN)
+        for op in self.body.walk():
+            if op.name.startswith("cuda_tile."):
+                raise VerifyException(f"expects no cuda_tile operations, but got '{op.name}'")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FuncOp:
+        return parse_function(cls, parser)
+
+    def print(self, printer: Printer) -> None:
+        print_function(self, printer)
+
+
+@tile_op
+class CallOp(TileOp):
+    """Calls a function."""
+
+    name = "nv_tileaa.call"
+    arguments = var_operand_def()
+    outputs = var_result_def()
+    callee = prop_def(SymbolRefAttr)
+
+    def check(self) -> None:
+        callee = require_symbol(self, self.callee, FUNC)
+        type_ = callee.properties["function_type"]
+        given = FunctionType.from_lists([v.type for v in self.arguments], [r.type for r in self.results])
+        if type_ != given:
+            raise VerifyException(f"expects operands and results of the callee's type {type_}, but got {given}")
+
+
+@tile_op
+class GlobalOp(TileOp):
+    """Memory of the module with initial values; `constant` when no kernel writes it."""
+
+    name = "nv_tileaa.global"
+    sym_name = prop_def(StringAttr)
+    value = prop_def(DenseElementsAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    constant = opt_prop_def(UnitAttr)
+    sym_visibility = opt_prop_def(StringAttr)
+    traits = traits_def(SymbolOpInterface())
+
+
+@tile_op
+class LaunchFuncOp(TileOp):
+    """Launches a kernel on a grid: the first three operands are its sizes."""
+
+    name = "nv_tileaa.launch_func"
+    grid_x = operand_def()
+    grid_y = operand_def()
+    grid_z = operand_def()
+    arguments = var_operand_def()
+    kernel = prop_def(SymbolRefAttr)
+
+    def check(self) -> None:
+        require_symbol(self, self.kernel, FUNC)
+
+
+class Resources(TileOp):
+    """Base of opaque fragments, which state what they need: registers, shared and tensor memory, named barriers."""
+
+    arguments = var_operand_def()
+    outputs = var_result_def()
+    registers = opt_prop_def(IntegerAttr)
+    shared_memory = opt_prop_def(IntegerAttr)
+    tensor_memory = opt_prop_def(IntegerAttr)
+    named_barriers = opt_prop_def(IntegerAttr)
+
+
+@tile_op
+class PluginOp(Resources):
+    """A kernel fragment that a plugin provides under a name; `layouts` are those of its operands."""
+
+    name = "nv_tileaa.plugin"
+    plugin = prop_def(SymbolRefAttr)
+    layouts = opt_prop_def(ArrayAttr)
+
+    def check(self) -> None:
+        require_parent_function(self)
+        if find_symbol(self, self.plugin.root_reference.data) is None:
+            raise VerifyException(f"'{self.plugin.root_reference.data}' does not reference a valid {FUNC}")
+
+
+@tile_op
+class ExecuteOp(Resources):
+    """Runs its regions side by side, each by an agent: a group of `num_warps` warps with a register budget.
+
+    `agent_warps` and `agent_registers` have an entry per region.
+    """
+
+    name = "nv_tileaa.execute"
+    agent_warps = opt_prop_def(ArrayAttr)
+    agent_registers = opt_prop_def(ArrayAttr)
+    agents = var_region_def()
+
+    def check(self) -> None:
+        require_parent_function(self)
+        check_region_ends(self)
+        for name in ("agent_warps", "agent_registers"):
+            entries = self.properties.get(name)
+            if isinstance(entries, ArrayAttr) and len(entries.data) != len(self.regions):
+                raise VerifyException(f"expects {len(self.regions)} entries in {name}, but got {len(entries.data)}")
+
+
+@tile_op
+class InjectIrOp(TileOp):
+    """LLVM IR for this place; the operands and results are its `%0`, `%1`, ... and what it returns."""
+
+    name = "nv_tileaa.inject_ir"
+    arguments = var_operand_def()
+    outputs = var_result_def()
+    ir = prop_def(StringAttr)
+
+
+# -- grid -------------------------------------------------------------------------------------------------------------
+
+
+class GridQuery(TileOp):
+    """Base: a number about the grid along `axis` (0, 1 or 2)."""
+
+    result = result_def()
+    axis = prop_def(IntegerAttr)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        if not 0 <= self.axis.value.data <= 2:
+            raise VerifyException(f"expects axis in range 0 to 2, but got {self.axis.value.data}")
+        element = element_of(self.result.type)
+        if not isinstance(element, IntegerType | ProgramIdType) and element.name != "index":
+            raise VerifyException(f"expects an integer or a program_id as result, but got {type_text(element)}")
+
+
+@tile_op
+class GetProgramIdOp(GridQuery):
+    """The index of this program in the grid."""
+
+    name = "nv_tileaa.get_program_id"
+
+
+@tile_op
+class GetNumProgramsOp(GridQuery):
+    """The number of programs in the grid."""
+
+    name = "nv_tileaa.get_num_programs"
+
+
+@tile_op
+class IsValidProgramIdOp(TileOp):
+    """Whether a program id that was asked for is one of the grid."""
+
+    name = "nv_tileaa.is_valid_program_id"
+    program_id = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        if not isinstance(self.program_id.type, ProgramIdType) or element_of(self.result.type) != i1:
+            raise VerifyException("expects a program_id as operand and i1 as result")
+
+
+@tile_op
+class CancelNextProgramIdOp(TileOp):
+    """Takes a program of the grid that has not started, to run it here; the result may be no valid program."""
+
+    name = "nv_tileaa.cancel_next_program_id"
+    result = result_def()
+
+    def check(self) -> None:
+        if not isinstance(self.result.type, ProgramIdType):
+            raise VerifyException(f"expects a program_id as result, but got {type_text(self.result.type)}")

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ops of nv_tileaa on pointers, memory references and views, and conversions between types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
+from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_float, is_integer
+from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.target import target_of
+from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
+from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+
+
+def _require_same_shape(op: TileOp) -> None:
+    source, result = op.operands[0].type, op.results[0].type
+    if shape_of(source) != shape_of(result):
+        raise VerifyException(
+            f"expects source and result to have the same shape, but got {type_text(source)} vs {type_text(result)}"
+        )
+
+
+@tile_op
+class AddPtrOp(TileOp):
+    """Moves pointers by offsets counted in elements of what they point to; shapes broadcast from scalars."""
+
+    name = "nv_tileaa.addptr"
+    base = operand_def()
+    offset = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        base, offset, result = self.base.type, self.offset.type, self.result.type
+        pointer = element_of(base)
+        if not isinstance(pointer, PtrType) or element_of(result) != pointer:
+            raise VerifyException(
+                "expects base and result to be pointers of one type, but got "
+                f"{type_text(base)} vs {type_text(result)}"
+            )
+        if not is_integer(element_of(offset)):
+            raise VerifyException(f"expects an integer offset, but got {type_text(offset)}")
+        shapes = {shape_of(base), shape_of(offset)} - {()}
+        if len(shapes) > 1 or shape_of(result) != next(iter(shapes), ()):
+            raise VerifyException(
+                f"expects shapes that broadcast, but got {type_text(base)} and {type_text(offset)} -> "
+                f"{type_text(result)}"
+            )
+
+
+@tile_op
+class IntToPtrOp(TileOp):
+    """64-bit integers as addresses."""
+
+    name = "nv_tileaa.int_to_ptr"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        _require_same_shape(self)
+        if not is_integer(element_of(self.source.type)) or not isinstance(element_of(self.result.type), PtrType):
+            raise VerifyException("expects integers as source and pointers as result")
+
+
+@tile_op
+class PtrToIntOp(TileOp):
+    """Addresses as 64-bit integers."""
+
+    name = "nv_tileaa.ptr_to_int"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        _require_same_shape(self)
+        if not isinstance(element_of(self.source.type), PtrType) or not is_integer(element_of(self.result.type)):
+            raise VerifyException("expects pointers as source and integers as result")
+
+
+@tile_op
+class BitcastOp(TileOp):
+    """The same bits as elements of another type of the same width; pointers keep their address space.
+
+    Packing (`packed`) reads the elements of a rank-1 tile as dense little-endian bits: of 4-bit elements two to a byte.
+    """
+
+    name = "nv_tileaa.bitcast"
+    source = operand_def()
+    result = result_def()
+    packed = opt_prop_def(UnitAttr)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        source, result = element_of(self.source.type), element_of(self.result.type)
+        if isinstance(source, PtrType) and isinstance(result, PtrType) and source.space != result.space:
+            raise VerifyException("expects source and result to have the same address space")
+        widths = [bit_width(t) * _count(v) for t, v in ((source, self.source.type), (result, self.result.type))]
+        if self.packed is None:
+            _require_same_shape(self)
+        if widths[0] != widths[1]:
+            raise VerifyException(f"expects source and result of the same width, but got {widths[0]} vs {widths[1]} bits")
+
+
+def _count(type_: Attribute) -> int:
+    count = 1
+    for size in shape_of(type_):
+        count *= size
+    return count
+
+
+@tile_op
+class FpToFpOp(TileOp):
+    """Floats in another format: the only op that changes the width of floats. Rounds to nearest even by default."""
+
+    name = "nv_tileaa.fp_to_fp"
+    source = operand_def()
+    result = result_def()
+    rounding_mode = opt_prop_def(RoundingModeAttr)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        source, result = element_of(self.source.type), element_of(self.result.type)
+        if not is_float(source):
+            raise VerifyException("fp_to_fp source element type is not supported")
+        if not is_float(result):
+            raise VerifyException("fp_to_fp result element type is not supported")
+        if isinstance(source, BLOCK_SCALED) or isinstance(result, BLOCK_SCALED):
+            found = target_of(self)
+            if found is not None and not found.has("block_scaled_mma"):
+                raise VerifyException(
+                    "fp_to_fp block-scaled format requires a target that supports block-scaled MMA"
+                )
+        _require_same_shape(self)
+
+
+@tile_op
+class IntToFpOp(TileOp):
+    """Integers as floats, rounded."""
+
+    name = "nv_tileaa.int_to_fp"
+    source = operand_def()
+    result = result_def()
+    unsigned = opt_prop_def(UnitAttr)
+    rounding_mode = opt_prop_def(RoundingModeAttr)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        _require_same_shape(self)
+        if not is_integer(element_of(self.source.type)) or not is_float(element_of(self.result.type)):
+            raise VerifyException("expects integers as source and floats as result")
+
+
+@tile_op
+class FpToIntOp(TileOp):
+    """Floats as integers, truncated. With `saturating`, what does not fit gives the nearest limit, and NaN gives 0."""
+
+    name = "nv_tileaa.fp_to_int"
+    source = operand_def()
+    result = result_def()
+    unsigned = opt_prop_def(UnitAttr)
+    saturating = opt_prop_def(UnitAttr)
+    rounding_mode = opt_prop_def(RoundingModeAttr)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        _require_same_shape(self)
+        if not is_float(element_of(self.source.type)) or not is_integer(element_of(self.result.type)):
+            raise VerifyException("expects floats as source and integers as result")
+
+
+class Elementwise(TileOp):
+    """Base of the escape hatches: a function of tiles of one shape, elementwise; `pure` says that it has no effects."""
+
+    inputs = var_operand_def()
+    outputs = var_result_def()
+    pure = opt_prop_def(UnitAttr)
+
+    def check(self) -> None:
+        if len({shape_of(v.type) for v in [*self.inputs, *self.results]}) > 1:
+            raise VerifyException("expects operands and results of one shape")
+
+
+@tile_op
+class ExternElementwiseOp(Elementwise):
+    """Calls a function of a bitcode library on every element."""
+
+    name = "nv_tileaa.extern_elementwise"
+    symbol = prop_def(StringAttr)
+    libname = opt_prop_def(StringAttr)
+    libpath = opt_prop_def(StringAttr)
+
+
+@tile_op
+class ElementwiseInlineAsmOp(Elementwise):
+    """PTX on every element, or on `packed_element` of them at a time."""
+
+    name = "nv_tileaa.elementwise_inline_asm"
+    asm_string = prop_def(StringAttr)
+    constraints = prop_def(StringAttr)
+    packed_element = opt_prop_def(IntegerAttr)
+
+
+@tile_op
+class CallElementwiseIntrinsicOp(Elementwise):
+    """Calls an LLVM intrinsic on every element."""
+
+    name = "nv_tileaa.call_elementwise_intrinsic"
+    intrinsic = prop_def(StringAttr)
+
+
+@tile_op
+class MakeMemRefOp(TileOp):
+    """Memory at `base` (moved by `offset` bytes) with sizes and strides in elements; the type has the static ones."""
+
+    name = "nv_tileaa.make_memref"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    base = operand_def()
+    offset = opt_operand_def()
+    sizes = var_operand_def()
+    strides = var_operand_def()
+    result = result_def()
+    alias_scope = opt_prop_def(IntegerAttr)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer_segments_from_results(cls, types: Sequence[Attribute], results: Sequence[Attribute]) -> list[int] | None:
+        """The result's type says how many sizes and strides there are; one more operand is the offset."""
+        if len(results) != 1 or not isinstance(results[0], MemRefType):
+            return None
+        sizes, strides = results[0].dynamic_sizes, results[0].dynamic_strides
+        offset = len(types) - 1 - sizes - strides
+        return [1, offset, sizes, strides] if offset in (0, 1) else None
+
+    def check(self) -> None:
+        base, result = element_of(self.base.type), self.result.type
+        if not isinstance(base, PtrType) or not isinstance(result, MemRefType):
+            raise VerifyException("expects a pointer as base and a memref as result")
+        if base.pointee != result.element_type or base.space != result.space:
+            raise VerifyException(
+                f"expects the result to keep the base's element type and address space, but got {base} vs {result}"
+            )
+        for what, given, needed in (
+            ("sizes", self.sizes, result.dynamic_sizes),
+            ("strides", self.strides, result.dynamic_strides),
+        ):
+            if len(given) != needed:
+                raise VerifyException(f"expects {needed} dynamic {what}, but got {len(given)}")
+        scope = self.alias_scope
+        if scope is not None and result.alias_scope not in (None, scope.value.data):
+            raise VerifyException("expects the result to have the alias scope of the op")
+
+
+class TileBlocking(TileOp):
+    """Base: cuts `source` into tiles. Group i of `dim_groups` lists the axes of the source that tile axis i runs over."""
+
+    source = operand_def()
+    result = result_def()
+    tile_sizes = opt_prop_def(DenseArrayBase, prop_name="tileSizes")
+    dim_groups = opt_prop_def(ArrayAttr, prop_name="dimGroups")
+    traits = traits_def(Pure())
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        return [integers_of(group) for group in self.dim_groups.data] if self.dim_groups is not None else []
+
+    def check_blocking(self) -> None:
+        """VerifyException unless sizes and groups fit together."""
+        sizes, groups = integers_of(self.tile_sizes), self.groups
+        if not sizes:
+            raise VerifyException("expects non-empty tileSizes")
+        if not groups:
+            raise VerifyException("expects non-empty dimGroups")
+        if len(sizes) != len(groups):
+            raise VerifyException(
+                f"expects rank of tileSizes be equal to rank of dimGroups, but got {len(sizes)} vs {len(groups)}"
+            )
+        if any(size <= 0 for size in sizes):
+            raise VerifyException("expects all tile size bigger than zero")
+        seen: set[int] = set()
+        for axis in (axis for group in groups for axis in group):
+            if axis in seen:
+                raise VerifyException(f"expects dim is being tiled only one time, but got {axis}")
+            seen.add(axis)
+
+    def check_result(self) -> None:
+        """VerifyException unless the result views the source in tiles of these sizes."""
+        result = self.result.type
+        if not isinstance(result, TiledViewType):
+            raise VerifyException(f"expects a tiled_view as result, but got {type_text(result)}")
+        if result.source != self.source.type or result.shape != integers_of(self.tile_sizes):
+            raise VerifyException("expects the result to view the source in tiles of tileSizes")
+
+
+@tile_op
+class BlockTileOp(TileBlocking):
+    """A tiled view of a memref (or tile): what loads and stores through tiles take."""
+
+    name = "nv_tileaa.block_tile"
+
+    def check(self) -> None:
+        self.check_blocking()
+        self.check_result()
+
+
+@tile_op
+class ConvTileOp(TileBlocking):
+    """A tiled view of a convolution's activation; the channel is a group of its own."""
+
+    name = "nv_tileaa.conv_tile"
+    filter_sizes = prop_def(DenseArrayBase, prop_name="filterSizes")
+    conv_params = prop_def(ConvParamsAttr)
+    channel_axis = prop_def(IntegerAttr, prop_name="channelAxis")
+
+    def check(self) -> None:
+        self.check_blocking()
+        if any(not 1 <= size <= 3 for size in integers_of(self.filter_sizes)):
+            raise VerifyException("expects filter size must be in range 1 to 3")
+        if not self.conv_params.is_consistent:
+            raise VerifyException("expects conv params size matched with each other")
+        channel = self.channel_axis.value.data
+        group = next((g for g in self.groups if channel in g), None)
+        if group is None:
+            raise VerifyException("expects channel must be a dimGroup")
+        if len(group) != 1:
+            raise VerifyException("expects channel dimGroup should contain only channel")
+        self.check_result()
+
+
+@tile_op
+class GetDimSizeOp(TileOp):
+    """The size of a memref along `dim`; of a tiled view, the number of tiles along it."""
+
+    name = "nv_tileaa.get_dim_size"
+    source = operand_def()
+    result = result_def()
+    dim = prop_def(IntegerAttr)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        source = self.source.type
+        rank = source.rank if isinstance(source, MemRefType | TiledViewType) else len(shape_of(source))
+        if not 0 <= self.dim.value.data < rank:
+            raise VerifyException(f"expects dim in range 0 to {rank - 1}, but got {self.dim.value.data}")
+
+
+@tile_op
+class GetGlobalOp(TileOp):
+    """The address of a global."""
+
+    name = "nv_tileaa.get_global"
+    result = result_def()
+    global_name = prop_def(SymbolRefAttr, prop_name="name")
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        from libtile.dialects.nv_tileaa.functions import require_symbol
+
+        require_symbol(self, self.global_name, "nv_tileaa.global")
+        if not isinstance(element_of(self.result.type), PtrType):
+            raise VerifyException(f"expects a pointer as result, but got {type_text(self.result.type)}")

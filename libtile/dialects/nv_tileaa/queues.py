@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Queues of nv_tileaa: dataflow between agents, before it becomes pipelines."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def, var_operand_def, var_result_def
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.terminators import check_region_ends, require_parent_function
+from libtile.dialects.nv_tileaa.types import QueueType
+from libtile.dialects.tile_form import TileOp, tile_op, type_text
+
+QUEUE_YIELD = "nv_tileaa.queue.yield"
+
+
+def queue_of(type_: object) -> QueueType:
+    """The queue type; VerifyException for any other."""
+    if not isinstance(type_, QueueType):
+        raise VerifyException(f"expects a queue, but got {type_text(type_)}")  # type: ignore[arg-type]
+    return type_
+
+
+@tile_op
+class CreateQueueOp(TileOp):
+    """A queue of at most `depth` entries."""
+
+    name = "nv_tileaa.create_queue"
+    queue = result_def()
+    depth = prop_def(IntegerAttr)
+    num_consumers = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        queue_of(self.queue.type)
+        if self.depth.value.data < 1:
+            raise VerifyException(f"expects a depth of at least 1, but got {self.depth.value.data}")
+
+
+@tile_op
+class QueueYieldOp(TileOp):
+    """Ends the region of a queue op, and hands its values on."""
+
+    name = QUEUE_YIELD
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+
+    def check(self) -> None:
+        require_parent_function(self)
+
+
+@tile_op
+class QueuePutOp(TileOp):
+    """Puts what the region yields into a queue."""
+
+    name = "nv_tileaa.queue.put"
+    queue = operand_def()
+    body = region_def()
+
+    def check(self) -> None:
+        expected = queue_of(self.queue.type).result_types
+        check_region_ends(self, QUEUE_YIELD)
+        last = self.body.block.last_op
+        if last is not None and tuple(v.type for v in last.operands) != expected:
+            raise VerifyException("expects the region to yield values of the queue's types")
+
+
+@tile_op
+class QueueGetOp(TileOp):
+    """Takes values from a queue and hands them to the region, whose yielded values are the results."""
+
+    name = "nv_tileaa.queue.get"
+    queue = operand_def()
+    outputs = var_result_def()
+    consumer_idx = opt_prop_def(IntegerAttr)
+    body = region_def()
+
+    def check(self) -> None:
+        expected = queue_of(self.queue.type).result_types
+        check_region_ends(self, QUEUE_YIELD)
+        block = self.body.block
+        if tuple(a.type for a in block.args) != expected:
+            raise VerifyException("expects region arguments of the queue's types")
+        if block.last_op is not None and [v.type for v in block.last_op.operands] != [r.type for r in self.results]:
+            raise VerifyException("expects the region to yield values of the op's result types")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How regions of nv_tileaa end."""
+
+from __future__ import annotations
+
+from xdsl.irdl import traits_def, var_operand_def
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.tile_form import TileOp, tile_op
+
+YIELD = "nv_tileaa.yield"
+RETURN = "nv_tileaa.return"
+FUNC = "nv_tileaa.func"
+
+
+def check_region_ends(op: TileOp, terminator: str = YIELD) -> None:
+    """Every region that is not empty ends with the terminator."""
+    for region in op.regions:
+        for block in region.blocks:
+            last = block.last_op
+            if last is None or last.name != terminator:
+                raise VerifyException(f"expects regions to end with '{terminator}'")
+
+
+def require_parent_function(op: TileOp) -> None:
+    """The op is (at any depth) inside of a function."""
+    parent = op.parent_op()
+    while parent is not None:
+        if parent.name == FUNC:
+            return
+        parent = parent.parent_op()
+    raise VerifyException(f"expects parent op '{FUNC}'")
+
+
+@tile_op
+class YieldOp(TileOp):
+    """Ends a region, and hands its values to the op around it. It stands inside of a function."""
+
+    name = YIELD
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+
+    def check(self) -> None:
+        require_parent_function(self)
+
+
+@tile_op
+class ReturnOp(TileOp):
+    """Ends a function, and returns its results."""
+
+    name = RETURN
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+    def check(self) -> None:
+        parent = self.parent_op()
+        if parent is None or parent.name != FUNC:
+            raise VerifyException(f"expects parent op '{FUNC}'")
+        expected = tuple(parent.function_type.outputs.data)  # type: ignore[attr-defined]
+        if tuple(v.type for v in self.values) != expected:
+            raise VerifyException("expects operands of the function's result types")

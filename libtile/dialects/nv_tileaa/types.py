@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Types of nv_tileaa: pointers, memory references, tiled views, queues, program ids, memory tokens.
+
+A tile is a tensor type; a scalar of the source program is one of rank 0. `DYNAMIC` marks a size or stride that is only
+known at run time (`?` in text). All types are immutable values, compared by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+
+from libtile.dialects.nv_tileaa.attributes import TilingAttr
+from libtile.dialects.parsed_data import ParsedData
+from libtile.dialects.tile_form import parse_type, type_text
+
+DYNAMIC = -(2**63)
+"""A size or stride that is only known at run time. Tensor types of xDSL use -1 for it; no tile has one."""
+
+GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
+"""Address spaces, numbered as in NVPTX (LLVM NVPTX usage guide, "Address spaces")."""
+
+
+class TileAAType(ParsedData, TypeAttribute):
+    """Base of the dialect's types."""
+
+
+@irdl_attr_definition
+class PtrType(TileAAType):
+    """`!nv_tileaa.ptr<f32, 1>`: an address, with the type of what it points to and its address space."""
+
+    name = "nv_tileaa.ptr"
+
+    def __init__(self, pointee: Attribute, space: int = GLOBAL):
+        super().__init__((pointee, space))
+
+    @property
+    def pointee(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def space(self) -> int:
+        return self.data[1]
+
+    def body(self) -> str:
+        return f"{type_text(self.pointee)}, {self.space}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> PtrType:
+        pointee = parse_type(parser)
+        return cls(pointee, _space(parser) if parser.parse_optional_punctuation(",") else GLOBAL)
+
+
+@irdl_attr_definition
+class ProgramIdType(TileAAType):
+    """`!nv_tileaa.program_id`: the index of a program (tile block) in the grid."""
+
+    name = "nv_tileaa.program_id"
+
+    def __init__(self, data: tuple[()] = ()):
+        super().__init__(())
+
+
+@irdl_attr_definition
+class MemTokenType(TileAAType):
+    """`!nv_tileaa.mem_token`: an ordering between memory accesses; it has no run-time value."""
+
+    name = "nv_tileaa.mem_token"
+
+    def __init__(self, data: tuple[()] = ()):
+        super().__init__(())
+
+
+@irdl_attr_definition
+class QueueType(TileAAType):
+    """`!nv_tileaa.queue<(f32, tile<4xf16>), isolated>`: hands values of these types from a producer to a consumer."""
+
+    name = "nv_tileaa.queue"
+
+    def __init__(self, result_types: Sequence[Attribute], isolated: bool = False):
+        super().__init__((tuple(result_types), isolated))
+
+    @property
+    def result_types(self) -> tuple[Attribute, ...]:
+        return self.data[0]
+
+    @property
+    def isolated(self) -> bool:
+        return self.data[1]
+
+    def body(self) -> str:
+        return f"({', '.join(map(type_text, self.result_types))}){', isolated' if self.isolated else ''}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> QueueType:
+        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+        isolated = parser.parse_optional_punctuation(",") is not None
+        if isolated:
+            parser.parse_keyword("isolated")
+        return cls(types, isolated)
+
+
+@irdl_attr_definition
+class MemRefType(TileAAType):
+    """`!nv_tileaa.memref<?x16xf16, strides=[?,1], 1, alias_scope=7>`: strided memory with known provenance.
+
+    Sizes and strides count elements; strides are left out of the text when all are dynamic. Accesses through memrefs of
+    different alias scopes never touch the same bytes.
+    """
+
+    name = "nv_tileaa.memref"
+
+    def __init__(
+        self,
+        element_type: Attribute,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        space: int = GLOBAL,
+        alias_scope: int | None = None,
+    ):
+        kept = (DYNAMIC,) * len(shape) if strides is None else tuple(strides)
+        super().__init__((element_type, tuple(shape), kept, space, alias_scope))
+
+    @property
+    def element_type(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data[1]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.data[2]
+
+    @property
+    def space(self) -> int:
+        return self.data[3]
+
+    @property
+    def alias_scope(self) -> int | None:
+        return self.data[4]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dynamic_sizes(self) -> int:
+        """How many sizes are only known at run time."""
+        return self.shape.count(DYNAMIC)
+
+    @property
+    def dynamic_strides(self) -> int:
+        """How many strides are only known at run time."""
+        return self.strides.count(DYNAMIC)
+
+    def body(self) -> str:
+        text = "".join(f"{_number(d)}x" for d in self.shape) + type_text(self.element_type)
+        if any(s != DYNAMIC for s in self.strides):
+            text += f", strides=[{','.join(map(_number, self.strides))}]"
+        text += f", {self.space}"
+        return text if self.alias_scope is None else f"{text}, alias_scope={self.alias_scope}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> MemRefType:
+        shape, element = _shape_and_element(parser)
+        strides: Sequence[int] | None = None
+        space, scope = GLOBAL, None
+        while parser.parse_optional_punctuation(","):
+            if parser.parse_optional_keyword("strides"):
+                parser.parse_punctuation("=")
+                strides = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, lambda: _integer_or_dynamic(parser)
+                )
+            elif parser.parse_optional_keyword("alias_scope"):
+                parser.parse_punctuation("=")
+                scope = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            else:
+                space = _space(parser)
+        if strides is not None and len(strides) != len(shape):
+            parser.raise_error(f"expected {len(shape)} strides, but got {len(strides)}")
+        return cls(element, shape, strides, space, scope)
+
+
+@irdl_attr_definition
+class TiledViewType(TileAAType):
+    """`!nv_tileaa.tiled_view<!nv_tileaa.memref<...>, 64x64, #nv_tileaa.tiling<...>>`: memory read and written by tiles.
+
+    `source` is the memref (or tile) that is viewed, `shape` the shape of a tile, `layout` how tiles lie on the source.
+    """
+
+    name = "nv_tileaa.tiled_view"
+
+    def __init__(self, source: Attribute, shape: Sequence[int], layout: TilingAttr | None = None):
+        super().__init__((source, tuple(shape), layout or TilingAttr()))
+
+    @property
+    def source(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data[1]
+
+    @property
+    def layout(self) -> TilingAttr:
+        return self.data[2]
+
+    @property
+    def element_type(self) -> Attribute:
+        return self.source.element_type if isinstance(self.source, MemRefType) else self.source
+
+    @property
+    def rank(self) -> int:
+        """Rank of what is viewed: the number of indices that name a tile."""
+        return self.source.rank if isinstance(self.source, MemRefType) else len(self.shape)
+
+    @property
+    def dim_map(self) -> tuple[int, ...]:
+        """For each dimension of a tile the dimension of the source that it runs along."""
+        return self.layout.dim_map or tuple(range(len(self.shape)))
+
+    @property
+    def traversal_strides(self) -> tuple[int, ...]:
+        """For each dimension of a tile the distance, in elements of the source, between tiles at adjacent indices."""
+        return self.layout.traversal_strides or self.shape
+
+    def body(self) -> str:
+        text = f"{type_text(self.source)}, {'x'.join(map(str, self.shape)) or '1'}"
+        return text if self.layout == TilingAttr() else f"{text}, {self.layout}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> TiledViewType:
+        source = parse_type(parser)
+        parser.parse_punctuation(",")
+        shape = _sizes(parser)
+        layout: Attribute = TilingAttr()
+        if parser.parse_optional_punctuation(","):
+            layout = parser.parse_attribute()
+            if not isinstance(layout, TilingAttr):
+                parser.raise_error("expected a tiling attribute")
+        return cls(source, shape, layout)
+
+
+def _number(value: int) -> str:
+    return "?" if value == DYNAMIC else str(value)
+
+
+def _space(parser: AttrParser) -> int:
+    return parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+
+def _integer_or_dynamic(parser: AttrParser) -> int:
+    if parser.parse_optional_punctuation("?"):
+        return DYNAMIC
+    return parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+
+def _shape_and_element(parser: AttrParser) -> tuple[tuple[int, ...], Attribute]:
+    """`?x4xf32`: sizes, then the element type."""
+    dims, element = parser.parse_ranked_shape()
+    return tuple(DYNAMIC if d < 0 else d for d in dims), element
+
+
+def _sizes(parser: AttrParser) -> tuple[int, ...]:
+    """`64x64`."""
+    sizes = [parser.parse_shape_dimension(allow_dynamic=False)]
+    while parser._parse_optional_shape_delimiter() is not None:
+        sizes.append(parser.parse_shape_dimension(allow_dynamic=False))
+    return tuple(sizes)
+
+
+TYPES: tuple[type[Attribute], ...] = (PtrType, ProgramIdType, QueueType, MemRefType, TiledViewType, MemTokenType)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attributes of nv_tileas: memory spaces, copy and matrix atoms, modes of TMA descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr, parse_integers
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.parsed_data import ParsedData
+
+MEMORY_SPACES = ("generic", "local", "shared", "global", "tmem", "constant")
+"""Memory spaces by their number; a value in registers is in `generic`."""
+
+TMA_KINDS = ("tma_load", "tma_store", "tma_redg")
+"""Atoms that work through a TMA descriptor."""
+
+LOAD_KINDS = ("ldgsts", "tma_load", "ldg", "unknown_copy")
+STORE_KINDS = ("stg", "tma_store", "unknown_copy")
+
+LOAD_MODES = ("tiled", "im2col", "im2col_at", "tiled_at", "gather4")
+STORE_MODES = ("store", "reduce", "scatter4")
+
+
+@irdl_attr_definition
+class MemorySpaceAttr(KeywordAttr):
+    """A memory space."""
+
+    name = "nv_tileas.memory_space"
+    keywords = MEMORY_SPACES
+
+
+@irdl_attr_definition
+class CopyAtomAttr(ParsedData):
+    """One instruction that copies: `#nv_tileas.copy_atom<tma_load, bits=1024, box=[64,64], mode=tiled, multicast=2>`.
+
+    `bits` is what one instruction moves (per thread, or per box for TMA); `box` its extent in elements, innermost
+    dimension first, for TMA atoms; `mode` that of the TMA instruction; `multicast` the number of CTAs that receive.
+    """
+
+    name = "nv_tileas.copy_atom"
+    kinds: ClassVar[tuple[str, ...]] = (
+        "ldg", "stg", "ldgsts", "lds", "sts", "ldmatrix", "stmatrix", "tma_load", "tma_store", "tma_redg",
+        "tcgen05_ld", "tcgen05_st", "unknown_copy",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: str,
+        bits: int = 0,
+        box: Sequence[int] = (),
+        mode: str | None = None,
+        multicast: int | None = None,
+    ):
+        super().__init__((kind, bits, tuple(box), mode, multicast))
+
+    @property
+    def kind(self) -> str:
+        return self.data[0]
+
+    @property
+    def bits(self) -> int:
+        return self.data[1]
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        return self.data[2]
+
+    @property
+    def mode(self) -> str | None:
+        return self.data[3]
+
+    @property
+    def multicast(self) -> int | None:
+        return self.data[4]
+
+    @property
+    def is_tma(self) -> bool:
+        """Whether the atom works through a TMA descriptor."""
+        return self.kind in TMA_KINDS
+
+    def body(self) -> str:
+        parts = [self.kind]
+        parts += [f"bits={self.bits}"] if self.bits else []
+        parts += [f"box=[{','.join(map(str, self.box))}]"] if self.box else []
+        parts += [f"mode={self.mode}"] if self.mode is not None else []
+        parts += [f"multicast={self.multicast}"] if self.multicast is not None else []
+        return ", ".join(parts)
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        kind = parser.parse_identifier()
+        if kind not in cls.kinds:
+            parser.raise_error(f"expected {cls.name} to be one of: {', '.join(cls.kinds)}")
+        bits, box, mode, multicast = 0, (), None, None
+        while parser.parse_optional_punctuation(","):
+            key = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            if key == "bits":
+                bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            elif key == "box":
+                box = parse_integers(parser)
+            elif key == "mode":
+                mode = parser.parse_identifier()
+            elif key == "multicast":
+                multicast = parser.parse_integer(allow_boolean=False)
+            else:
+                parser.raise_error(f"unknown parameter '{key}' of a copy atom")
+        return cls(kind, bits, box, mode, multicast)
+
+
+@irdl_attr_definition
+class MmaAtomAttr(ParsedData):
+    """One matrix instruction: `#nv_tileas.mma_atom<mma_sync, 16x8x16, f16, f16, f32>` with types of A, B and D."""
+
+    name = "nv_tileas.mma_atom"
+    kinds: ClassVar[tuple[str, ...]] = ("fma", "mma_sync", "wgmma", "tcgen05")
+
+    def __init__(self, kind: str, shape: Sequence[int], a: str, b: str, d: str):
+        super().__init__((kind, tuple(shape), a, b, d))
+
+    @property
+    def kind(self) -> str:
+        return self.data[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """M, N and K."""
+        return self.data[1]
+
+    @property
+    def types(self) -> tuple[str, str, str]:
+        """Element types of A, B and D, in PTX's spelling."""
+        return self.data[2:]
+
+    def body(self) -> str:
+        return f"{self.kind}, {'x'.join(map(str, self.shape))}, {', '.join(self.types)}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        kind = parser.parse_identifier()
+        if kind not in cls.kinds:
+            parser.raise_error(f"expected {cls.name} to be one of: {', '.join(cls.kinds)}")
+        parser.parse_punctuation(",")
+        shape = parser.parse_dimension_list()
+        types = []
+        for _ in range(3):
+            parser.parse_punctuation(",")
+            types.append(parser.parse_identifier())
+        return cls(kind, shape, *types)
+
+
+ATTRIBUTES: tuple[type[Attribute], ...] = (MemorySpaceAttr, CopyAtomAttr, MmaAtomAttr, LayoutAttr)

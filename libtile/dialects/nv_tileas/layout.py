@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`#nv_tileas.layout`: where each element of a tile lives; the encoding of tile types in nv_tileas.
+
+    #nv_tileas.layout<register=[[0,1],[0,2]], lane=[[0,4],[1,0]], warp=[] : 2x8>
+
+Each list holds the index of the element at one bit of the hardware's number (see `libtile.layouts.linear`), the sizes
+of the tile follow.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+
+from libtile.dialects.parsed_data import ParsedData
+from libtile.layouts.linear import LinearLayout
+
+
+@irdl_attr_definition
+class LayoutAttr(ParsedData):
+    """A linear layout as an attribute; `layout` is the layout itself, with outputs `dim0`, `dim1`, ..."""
+
+    name = "nv_tileas.layout"
+
+    def __init__(self, layout: LinearLayout):
+        super().__init__((layout,))
+
+    @property
+    def layout(self) -> LinearLayout:
+        return self.data[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.layout.shape
+
+    def body(self) -> str:
+        parts = [f"{name}={_vectors(vectors)}" for name, vectors in self.layout.bases]
+        sizes = "x".join(map(str, self.shape)) or "1"
+        return f"{', '.join(parts)} : {sizes}" if parts else f": {sizes}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        bases: dict[str, list[list[int]]] = {}
+        if parser.parse_optional_punctuation(":") is None:
+            while True:
+                name = parser.parse_identifier()
+                parser.parse_punctuation("=")
+                bases[name] = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, lambda: _vector(parser)
+                )
+                if parser.parse_optional_punctuation(",") is None:
+                    break
+            parser.parse_punctuation(":")
+        sizes = [parser.parse_shape_dimension(allow_dynamic=False)]
+        while parser._parse_optional_shape_delimiter() is not None:
+            sizes.append(parser.parse_shape_dimension(allow_dynamic=False))
+        rank = next((len(v) for vectors in bases.values() for v in vectors), None)
+        if sizes == [1] and not rank:
+            sizes = []
+        try:
+            return cls(LinearLayout.of(bases, {f"dim{i}": size for i, size in enumerate(sizes)}))
+        except ValueError as error:
+            parser.raise_error(str(error))
+
+
+def _vectors(vectors: tuple[tuple[int, ...], ...]) -> str:
+    lists = (f"[{','.join(map(str, vector))}]" for vector in vectors)
+    return f"[{','.join(lists)}]"
+
+
+def _vector(parser: AttrParser) -> list[int]:
+    return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False))

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Asynchronous pipelines of nv_tileas: bounded rings of stages between producer and consumer agents.
+
+A producer acquires a stage, writes it and commits it; a consumer waits for it, reads it and releases it. An iterator
+says which stage, and in which round. `produce_one` and `consume_one` hold one such turn in a region.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
+from xdsl.ir import Attribute
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def, var_operand_def, var_region_def, var_result_def
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.terminators import check_region_ends, require_parent_function
+from libtile.dialects.nv_tileas.types import (
+    AsyncTokenType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.dialects.tile_form import TileOp, tile_op, type_text
+
+PIPELINE_YIELD = "nv_tileas.async.pipeline.yield"
+
+
+def expect_type(what: str, type_: Attribute, cls: type[Attribute]) -> None:
+    """VerifyException unless a type is of a class."""
+    if not isinstance(type_, cls):
+        raise VerifyException(f"expects {what} of type '{cls.name}', but got {type_text(type_)}")
+
+
+def check_iterator(iterator: Attribute, pipeline: Attribute) -> None:
+    """An iterator of this pipeline; VerifyException."""
+    expect_type("an iterator", iterator, PipelineIteratorType)
+    if isinstance(iterator, PipelineIteratorType) and iterator.pipeline != pipeline:
+        raise VerifyException(f"expects an iterator of {type_text(pipeline)}, but got {type_text(iterator)}")
+
+
+@tile_op
+class CreatePipelineOp(TileOp):
+    """A pipeline: its type has the stages and what a stage holds; the groups name the agents on both sides."""
+
+    name = "nv_tileas.async.pipeline.create_pipeline"
+    storage = var_operand_def()
+    pipeline = result_def()
+    producer_group = opt_prop_def(IntegerAttr)
+    consumer_group = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        type_ = self.pipeline.type
+        expect_type("a pipeline", type_, PipelineType)
+        if isinstance(type_, PipelineType) and (type_.stages < 1 or type_.consumers < 1):
+            raise VerifyException("expects a pipeline of at least one stage and one consumer")
+
+
+@tile_op
+class CreateIteratorOp(TileOp):
+    """The iterator at the first stage, in the first round."""
+
+    name = "nv_tileas.async.pipeline.create_iterator"
+    pipeline = operand_def()
+    iterator = result_def()
+
+    def check(self) -> None:
+        expect_type("a pipeline", self.pipeline.type, PipelineType)
+        check_iterator(self.iterator.type, self.pipeline.type)
+
+
+@tile_op
+class IncIterOp(TileOp):
+    """The iterator at the next stage."""
+
+    name = "nv_tileas.async.pipeline.inc_iter"
+    iterator = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        expect_type("an iterator", self.iterator.type, PipelineIteratorType)
+        if self.iterator.type != self.result.type:
+            raise VerifyException("expects the result to have the iterator's type")
+
+
+@tile_op
+class PipelineYieldOp(TileOp):
+    """Ends a region of a pipeline op, and hands its values to the op."""
+
+    name = PIPELINE_YIELD
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+
+    def check(self) -> None:
+        require_parent_function(self)
+
+
+class StageOp(TileOp):
+    """Base of ops at a stage of a pipeline that give a token of one side."""
+
+    TOKEN: ClassVar[type[Attribute]] = ProducerTokenType
+
+    def check_token(self, token: Attribute, pipeline: Attribute) -> None:
+        """A token of the side that carries the types of the pipeline's stages; VerifyException."""
+        expect_type("a token", token, self.TOKEN)
+        if token.element_types != pipeline.element_types:  # type: ignore[attr-defined]  # both classes have them
+            raise VerifyException(f"expects a token with the element types of {type_text(pipeline)}")
+
+
+@tile_op
+class ProducerAcquireOp(StageOp):
+    """Waits until the stage is free, and grants it to the producer."""
+
+    name = "nv_tileas.async.pipeline.producer_acquire"
+    pipeline = operand_def()
+    iterator = operand_def()
+    token = result_def()
+
+    def check(self) -> None:
+        expect_type("a pipeline", self.pipeline.type, PipelineType)
+        check_iterator(self.iterator.type, self.pipeline.type)
+        self.check_token(self.token.type, self.pipeline.type)
+
+
+class RegionOp(TileOp):
+    """Base of ops whose region works on what a stage holds."""
+
+    ROLE: ClassVar[str] = "producer"
+    TOKEN_TYPE: ClassVar[type[Attribute]] = ProducerTokenType
+
+    def check_body(self, token: Attribute, results: int) -> None:
+        """Ends, arguments and yielded types of the region; VerifyException."""
+        check_region_ends(self, PIPELINE_YIELD)
+        expect_type("a token", token, self.TOKEN_TYPE)
+        block = self.regions[0].block
+        if tuple(a.type for a in block.args) != token.element_types:  # type: ignore[attr-defined]
+            raise VerifyException(
+                f"expects {self.ROLE} region arguments to have the element types carried by the {self.ROLE} token"
+            )
+        last = block.last_op
+        expected = [r.type for r in self.results[results:]]
+        if last is not None and [v.type for v in last.operands] != expected:
+            raise VerifyException("expects region result types to match the operation result types")
+
+
+@tile_op
+class ProducerWriteOp(RegionOp):
+    """Fills a stage: the region gets what the stage holds; the first result is the token for the commit."""
+
+    name = "nv_tileas.async.pipeline.producer_write"
+    token = operand_def()
+    iterator = operand_def()
+    written = result_def()
+    outputs = var_result_def()
+    body = region_def()
+
+    def check(self) -> None:
+        if self.token.type != self.written.type:
+            raise VerifyException("expects the written token to have the token's type")
+        self.check_body(self.token.type, 1)
+
+
+@tile_op
+class ProducerCommitOp(TileOp):
+    """Publishes a written stage to the consumers."""
+
+    name = "nv_tileas.async.pipeline.producer_commit"
+    token = operand_def()
+
+    def check(self) -> None:
+        expect_type("a token", self.token.type, ProducerTokenType)
+
+
+@tile_op
+class ConsumerWaitOp(StageOp):
+    """Waits until the stage is committed, and grants it to a consumer."""
+
+    name = "nv_tileas.async.pipeline.consumer_wait"
+    TOKEN: ClassVar[type[Attribute]] = ConsumerTokenType
+    pipeline = operand_def()
+    iterator = operand_def()
+    token = result_def()
+    consumer_idx = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        expect_type("a pipeline", self.pipeline.type, PipelineType)
+        check_iterator(self.iterator.type, self.pipeline.type)
+        self.check_token(self.token.type, self.pipeline.type)
+        check_consumer(self.consumer_idx, self.pipeline.type)
+
+
+def check_consumer(index: IntegerAttr | None, pipeline: Attribute) -> None:
+    """A consumer of the pipeline's group; VerifyException."""
+    count = pipeline.consumers if isinstance(pipeline, PipelineType) else 1
+    if index is not None and not 0 <= index.value.data < count:
+        raise VerifyException(
+            f"expects consumer_idx to identify a consumer in a group of {count}, but got {index.value.data}"
+        )
+
+
+@tile_op
+class ConsumerReadOp(RegionOp):
+    """Consumes a stage: the region gets what the stage holds; the first result is the token for the release."""
+
+    name = "nv_tileas.async.pipeline.consumer_read"
+    ROLE: ClassVar[str] = "consumer"
+    TOKEN_TYPE: ClassVar[type[Attribute]] = ConsumerTokenType
+    token = operand_def()
+    iterator = operand_def()
+    consumed = result_def()
+    outputs = var_result_def()
+    body = region_def()
+
+    def check(self) -> None:
+        if self.token.type != self.consumed.type:
+            raise VerifyException("expects the consumed token to have the token's type")
+        self.check_body(self.token.type, 1)
+
+
+@tile_op
+class ConsumerReleaseOp(TileOp):
+    """Gives a stage back to the producer."""
+
+    name = "nv_tileas.async.pipeline.consumer_release"
+    token = operand_def()
+
+    def check(self) -> None:
+        expect_type("a token", self.token.type, ConsumerTokenType)
+
+
+class TurnOp(TileOp):
+    """Base of one whole turn at a stage: its region does what the turn consists of, and yields the results."""
+
+    TOKEN_TYPE: ClassVar[type[Attribute]] = ProducerTokenType
+    pipeline = operand_def()
+    iterator = operand_def()
+    outputs = var_result_def()
+    body = region_def()
+
+    def check(self) -> None:
+        expect_type("a pipeline", self.pipeline.type, PipelineType)
+        check_iterator(self.iterator.type, self.pipeline.type)
+        check_region_ends(self, PIPELINE_YIELD)
+        last = self.body.block.last_op
+        if last is not None and [v.type for v in last.operands] != [r.type for r in self.results]:
+            raise VerifyException("expects region result types to match the operation result types")
+
+
+@tile_op
+class ProduceOneOp(TurnOp):
+    """One turn of a producer: acquire, write, commit."""
+
+    name = "nv_tileas.async.pipeline.produce_one"
+
+
+@tile_op
+class ConsumeOneOp(TurnOp):
+    """One turn of a consumer: wait, read, release."""
+
+    name = "nv_tileas.async.pipeline.consume_one"
+    consumer_idx = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        super().check()
+        check_consumer(self.consumer_idx, self.pipeline.type)
+
+
+@tile_op
+class AgentSwitchOp(TileOp):
+    """Runs each region by one agent: a group of warps with a register budget (entries per region)."""
+
+    name = "nv_tileas.async.pipeline.agent_switch"
+    agent_ids = opt_prop_def(ArrayAttr)
+    agent_warps = prop_def(ArrayAttr)
+    agent_registers = opt_prop_def(ArrayAttr)
+    agents = var_region_def()
+
+    def check(self) -> None:
+        check_region_ends(self, PIPELINE_YIELD)
+        for name in ("agent_ids", "agent_warps", "agent_registers"):
+            entries = self.properties.get(name)
+            if isinstance(entries, ArrayAttr) and len(entries.data) != len(self.regions):
+                raise VerifyException(f"expects {len(self.regions)} entries in {name}, but got {len(entries.data)}")
+
+
+@tile_op
+class WaitOp(TileOp):
+    """Waits for asynchronous operations; `sunk` says that the wait may move behind the next barrier."""
+
+    name = "nv_tileas.async.wait"
+    tokens = var_operand_def()
+    pending = opt_prop_def(IntegerAttr)
+    """How many later groups of asynchronous copies may still be under way (cp.async.wait_group)."""
+
+    def check(self) -> None:
+        for token in self.tokens:
+            expect_type("a token", token.type, AsyncTokenType)

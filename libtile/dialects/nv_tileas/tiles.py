@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ops of nv_tileas on tiles: storage, layouts, shapes, collectives, matrix products.
+
+Those that nv_tileaa has as well mean the same; here the types of tiles carry layouts. Elementwise ops and the rest of
+nv_tileaa stay as they are, with layouts in their types.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr
+from xdsl.irdl import operand_def, opt_prop_def, opt_region_def, prop_def, region_def, result_def, traits_def, var_operand_def
+from xdsl.ir import Attribute
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.collectives import DotLike, ReduceLike, ScanLike
+from libtile.dialects.nv_tileaa.dot_rules import check_dot
+from libtile.dialects.nv_tileaa.shapes import check_slice, integers_of
+from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr, MmaAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.dialects.tile_form import TileOp, element_of, layout_of, shape_of, tile_op, type_text
+
+YIELDS = (YIELD, "nv_tileas.async.pipeline.yield")
+
+
+def stored_element(type_: Attribute) -> Attribute:
+    """The element type of a tile or of a buffer."""
+    return type_.element_type if isinstance(type_, BufferType) else element_of(type_)
+
+
+def stored_shape(type_: Attribute) -> tuple[int, ...]:
+    """The shape of a tile or of a buffer."""
+    return type_.shape if isinstance(type_, BufferType) else shape_of(type_)
+
+
+def require_same_elements(op: TileOp) -> None:
+    """The first operand and the first result have one element type; VerifyException."""
+    source, result = op.operands[0].type, op.results[0].type
+    if stored_element(source) != stored_element(result):
+        raise VerifyException(
+            f"expects source and result to have the same element type, but got {type_text(source)} vs "
+            f"{type_text(result)}"
+        )
+
+
+@tile_op
+class AllocTensorOp(TileOp):
+    """Storage for a tile in a memory space; `alignment` in bytes."""
+
+    name = "nv_tileas.alloc_tensor"
+    result = result_def()
+    alignment = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        if not isinstance(self.result.type, BufferType):
+            raise VerifyException(f"expects a buffer as result, but got {type_text(self.result.type)}")
+
+
+@tile_op
+class ConvertLayoutOp(TileOp):
+    """The same tile in another layout."""
+
+    name = "nv_tileas.convert_layout"
+    source = operand_def()
+    result = result_def()
+    atom = opt_prop_def(CopyAtomAttr)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        require_same_elements(self)
+        if stored_shape(self.source.type) != stored_shape(self.result.type):
+            raise VerifyException("expects source and result to have the same shape")
+        for type_ in (self.source.type, self.result.type):
+            check_layout(type_)
+
+
+def check_layout(type_: Attribute) -> None:
+    """A tile's layout is a layout of its shape; VerifyException."""
+    layout = layout_of(type_)
+    if isinstance(layout, LayoutAttr) and layout.shape != shape_of(type_):
+        raise VerifyException(f"expects a layout of shape {list(shape_of(type_))}, but got {list(layout.shape)}")
+
+
+@tile_op
+class CopyOp(TileOp):
+    """Copies a tile or a buffer into a buffer (or, with a result, out of one into registers)."""
+
+    name = "nv_tileas.copy"
+    source = operand_def()
+    destination = operand_def()
+    atom = opt_prop_def(CopyAtomAttr)
+
+    def check(self) -> None:
+        source, destination = self.source.type, self.destination.type
+        if stored_element(source) != stored_element(destination) or stored_shape(source) != stored_shape(destination):
+            raise VerifyException(
+                f"expects source and destination of one shape and element type, but got {type_text(source)} vs "
+                f"{type_text(destination)}"
+            )
+
+
+@tile_op
+class ViewOp(TileOp):
+    """The same elements, in row-major order, in another shape."""
+
+    name = "nv_tileas.view"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        require_same_elements(self)
+        if prod(stored_shape(self.source.type)) != prod(stored_shape(self.result.type)):
+            raise VerifyException("expects the same number of elements")
+        check_layout(self.result.type)
+
+
+@tile_op
+class ReinterpretOp(TileOp):
+    """The same storage (or the same registers) seen as another type of the same number of bits."""
+
+    name = "nv_tileas.reinterpret"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        from libtile.dialects.nv_tileaa.element_types import bit_width
+
+        bits = [prod(stored_shape(t)) * bit_width(stored_element(t)) for t in (self.source.type, self.result.type)]
+        if bits[0] != bits[1]:
+            raise VerifyException(f"expects the same number of bits, but got {bits[0]} vs {bits[1]}")
+
+
+@tile_op
+class ExtractSliceOp(TileOp):
+    """The part of a tile or buffer from `offsets` (constants) plus the indices (run-time values, in elements) on."""
+
+    name = "nv_tileas.extract_slice"
+    source = operand_def()
+    indices = var_operand_def()
+    result = result_def()
+    offsets = prop_def(DenseArrayBase)
+    strides = opt_prop_def(DenseArrayBase)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        require_same_elements(self)
+        whole, part = stored_shape(self.source.type), stored_shape(self.result.type)
+        check_slice(self, whole, (1,) * (len(whole) - len(part)) + part)
+
+
+@tile_op
+class InsertSliceOp(TileOp):
+    """The destination with the part from `offsets` plus the indices on replaced by the source."""
+
+    name = "nv_tileas.insert_slice"
+    source = operand_def()
+    destination = operand_def()
+    indices = var_operand_def()
+    result = result_def()
+    offsets = prop_def(DenseArrayBase)
+    strides = opt_prop_def(DenseArrayBase)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        require_same_elements(self)
+        if self.destination.type != self.result.type:
+            raise VerifyException("expects the result to have the destination's type")
+        check_slice(self, stored_shape(self.destination.type), stored_shape(self.source.type))
+
+
+@tile_op
+class ExpandDimsOp(TileOp):
+    """Inserts axes of size one; `axes` are their positions in the result."""
+
+    name = "nv_tileas.expand_dims"
+    source = operand_def()
+    result = result_def()
+    axes = prop_def(DenseArrayBase)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        require_same_elements(self)
+        shape = list(stored_shape(self.source.type))
+        for axis in sorted(integers_of(self.axes)):
+            shape.insert(axis, 1)
+        if tuple(shape) != stored_shape(self.result.type):
+            raise VerifyException(f"expects a result of shape {shape}, but got {type_text(self.result.type)}")
+
+
+@tile_op
+class ShuffleOp(TileOp):
+    """Exchanges registers between the lanes of a warp: the conversion between layouts that differ in lanes only."""
+
+    name = "nv_tileas.shuffle"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        require_same_elements(self)
+        if stored_shape(self.source.type) != stored_shape(self.result.type):
+            raise VerifyException("expects source and result to have the same shape")
+
+
+@tile_op
+class GenerateOp(TileOp):
+    """A tile whose elements a region computes from their indices (`index` arguments, one per axis)."""
+
+    name = "nv_tileas.generate"
+    captured = var_operand_def()
+    result = result_def()
+    body = region_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        check_region_ends(self)
+
+
+@tile_op
+class PragmaOp(TileOp):
+    """Directives for the optimizer, on entering (`ocgEnterDirectives`) and on leaving a region or place."""
+
+    name = "nv_tileas.pragma"
+    enter_directives = opt_prop_def(DictionaryAttr, prop_name="ocgEnterDirectives")
+    leave_directives = opt_prop_def(DictionaryAttr, prop_name="ocgLeaveDirectives")
+    body = opt_region_def()
+
+    def check(self) -> None:
+        check_region_ends(self)
+
+
+@tile_op
+class DotOp(DotLike):
+    __doc__ = DotLike.__doc__
+    name = "nv_tileas.dot"
+    atom = opt_prop_def(MmaAtomAttr)
+
+    def check(self) -> None:
+        check_dot(self)
+
+
+@tile_op
+class ReduceOp(ReduceLike):
+    __doc__ = ReduceLike.__doc__
+    name = "nv_tileas.reduce"
+
+
+@tile_op
+class ScanOp(ScanLike):
+    __doc__ = ScanLike.__doc__
+    name = "nv_tileas.scan"
+
+
+@tile_op
+class BarrierOp(TileOp):
+    """Waits for all warps of the CTA (of `num_warps` of them, at the named barrier `id`); orders shared memory."""
+
+    name = "nv_tileas.barrier"
+    id = opt_prop_def(IntegerAttr)
+    num_warps = opt_prop_def(IntegerAttr)

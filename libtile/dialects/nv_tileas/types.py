@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Types of nv_tileas: buffers, pipelines with their iterators and tokens, asynchronous results, TMA descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+
+from libtile.dialects.nv_tileas.attributes import MEMORY_SPACES
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.parsed_data import ParsedData
+from libtile.dialects.tile_form import parse_type, type_text
+
+
+class TileASType(ParsedData, TypeAttribute):
+    """Base of the dialect's types."""
+
+
+@irdl_attr_definition
+class BufferType(TileASType):
+    """`!nv_tileas.buffer<2x64x64xf16, shared, #nv_tileas.layout<...>>`: storage for a tile in a memory space.
+
+    The layout maps the element's offset to its index (dimension `offset`); None stands for row-major order.
+    """
+
+    name = "nv_tileas.buffer"
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute, space: str, layout: LayoutAttr | None = None):
+        super().__init__((tuple(shape), element_type, space, layout))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data[0]
+
+    @property
+    def element_type(self) -> Attribute:
+        return self.data[1]
+
+    @property
+    def space(self) -> str:
+        return self.data[2]
+
+    @property
+    def layout(self) -> LayoutAttr | None:
+        return self.data[3]
+
+    def body(self) -> str:
+        text = "".join(f"{d}x" for d in self.shape) + f"{type_text(self.element_type)}, {self.space}"
+        return text if self.layout is None else f"{text}, {self.layout}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        shape, element = parser.parse_ranked_shape()
+        parser.parse_punctuation(",")
+        space = parser.parse_identifier()
+        if space not in MEMORY_SPACES:
+            parser.raise_error(f"expected a memory space, one of: {', '.join(MEMORY_SPACES)}")
+        layout = None
+        if parser.parse_optional_punctuation(","):
+            layout = parser.parse_attribute()
+            if not isinstance(layout, LayoutAttr):
+                parser.raise_error("expected a layout")
+        return cls(shape, element, space, layout)
+
+
+class _TypesType(TileASType):
+    """Base of types that carry the types of the values of a stage."""
+
+    def __init__(self, element_types: Sequence[Attribute]):
+        super().__init__((tuple(element_types),))
+
+    @property
+    def element_types(self) -> tuple[Attribute, ...]:
+        return self.data[0]
+
+    def body(self) -> str:
+        return _types_text(self.element_types)
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Any:
+        return cls(_parse_types(parser))
+
+
+@irdl_attr_definition
+class PipelineType(TileASType):
+    """`!nv_tileas.pipeline<3, (T, ...), consumers=2>`: stages, what a stage holds, and how many consumers read it."""
+
+    name = "nv_tileas.pipeline"
+
+    def __init__(self, stages: int, element_types: Sequence[Attribute], consumers: int = 1):
+        super().__init__((stages, tuple(element_types), consumers))
+
+    @property
+    def stages(self) -> int:
+        return self.data[0]
+
+    @property
+    def element_types(self) -> tuple[Attribute, ...]:
+        return self.data[1]
+
+    @property
+    def consumers(self) -> int:
+        return self.data[2]
+
+    def body(self) -> str:
+        text = f"{self.stages}, {_types_text(self.element_types)}"
+        return text if self.consumers == 1 else f"{text}, consumers={self.consumers}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        stages = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_punctuation(",")
+        types = _parse_types(parser)
+        consumers = 1
+        if parser.parse_optional_punctuation(","):
+            parser.parse_keyword("consumers")
+            parser.parse_punctuation("=")
+            consumers = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return cls(stages, types, consumers)
+
+
+@irdl_attr_definition
+class PipelineIteratorType(TileASType):
+    """`!nv_tileas.pipeline_iterator<!nv_tileas.pipeline<...>>`: a stage of a pipeline, and in which round."""
+
+    name = "nv_tileas.pipeline_iterator"
+
+    def __init__(self, pipeline: Attribute):
+        super().__init__((pipeline,))
+
+    @property
+    def pipeline(self) -> Attribute:
+        return self.data[0]
+
+    def body(self) -> str:
+        return type_text(self.pipeline)
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        return cls(parse_type(parser))
+
+
+@irdl_attr_definition
+class ProducerTokenType(_TypesType):
+    """`!nv_tileas.producer_token<(T, ...)>`: ownership of a stage by its producer."""
+
+    name = "nv_tileas.producer_token"
+
+
+@irdl_attr_definition
+class ConsumerTokenType(_TypesType):
+    """`!nv_tileas.consumer_token<(T, ...)>`: ownership of a stage by a consumer."""
+
+    name = "nv_tileas.consumer_token"
+
+
+@irdl_attr_definition
+class AsyncTokenType(TileASType):
+    """`!nv_tileas.async_token`: an operation that may not have completed; `async.wait` waits for it."""
+
+    name = "nv_tileas.async_token"
+
+    def __init__(self, data: tuple[()] = ()):
+        super().__init__(())
+
+
+@irdl_attr_definition
+class MBarrierType(TileASType):
+    """`!nv_tileas.mbarrier`: a barrier object in shared memory, which counts arrivals and transferred bytes."""
+
+    name = "nv_tileas.mbarrier"
+
+    def __init__(self, data: tuple[()] = ()):
+        super().__init__(())
+
+
+@irdl_attr_definition
+class TmaDescType(TileASType):
+    """`!nv_tileas.tma_desc<!nv_tileaa.memref<...>, [64, 64]>`: a TMA descriptor of a memref and a box.
+
+    Box dimensions count elements, innermost first.
+    """
+
+    name = "nv_tileas.tma_desc"
+
+    def __init__(self, memref: Attribute, box: Sequence[int]):
+        super().__init__((memref, tuple(box)))
+
+    @property
+    def memref(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        return self.data[1]
+
+    def body(self) -> str:
+        return f"{type_text(self.memref)}, [{', '.join(map(str, self.box))}]"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        from libtile.dialects.nv_tileaa.attributes import parse_integers
+
+        memref = parse_type(parser)
+        parser.parse_punctuation(",")
+        return cls(memref, parse_integers(parser))
+
+
+def _types_text(types: Sequence[Attribute]) -> str:
+    return f"({', '.join(map(type_text, types))})"
+
+
+def _parse_types(parser: AttrParser) -> list[Attribute]:
+    return parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_type(parser))
+
+
+TYPES: tuple[type[Attribute], ...] = (
+    BufferType,
+    PipelineType,
+    PipelineIteratorType,
+    ProducerTokenType,
+    ConsumerTokenType,
+    AsyncTokenType,
+    MBarrierType,
+    TmaDescType,
+)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Base of types and attributes that hold plain Python values, and whose parser makes the whole object."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from typing import Any, ClassVar
+
+from xdsl.ir import Attribute, Data
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+
+class _SameOrNew(ABCMeta):
+    """Calling the class with one of its objects gives that object: xDSL does so with what `parse_parameter` returns."""
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        kind = getattr(cls, "stands_for", None) or cls
+        if len(arguments) == 1 and not named and isinstance(arguments[0], kind):
+            return arguments[0]
+        return super().__call__(*arguments, **named)
+
+
+class ParsedData(Data[Any], metaclass=_SameOrNew):
+    """`data` is the tuple of the parameters; `body` is their text without the angle brackets around it.
+
+    A subclass without parameters needs neither `body` nor `parse_body`. One that is only another spelling says in
+    `stands_for` of which class; its objects are of that class.
+    """
+
+    stands_for: ClassVar[type[Attribute] | None] = None
+
+    def body(self) -> str:
+        return ""
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Any:
+        """The object whose parameters the parser is at, behind the opening bracket."""
+        parser.raise_error(f"'{cls.name}' has no parameters")
+
+    @classmethod
+    def without_parameters(cls, parser: AttrParser) -> Any:
+        """The object that stands without brackets."""
+        return cls(())
+
+    def print_parameter(self, printer: Printer) -> None:
+        body = self.body()
+        if body:
+            printer.print_string(f"<{body}>")
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        if parser.parse_optional_punctuation("<") is None:
+            return cls.without_parameters(parser)
+        found = cls.parse_body(parser)
+        parser.parse_punctuation(">")
+        return found
