@@ -41,6 +41,7 @@ from libtile.dialects.cuda_tile.attributes import (
     DISubprogramAttr,
     DivByAttr,
     EnumAttr,
+    FileLineColRange,
     OptimizationHintsAttr,
     SameElementsAttr,
     TestValueAttr,
@@ -346,15 +347,30 @@ class AttributeParser(TypeParser):
         text = unquote(self.token)
         self.advance()
         if self.accept(":"):
-            line = self._position("expected integer line number in FileLineColRange")
-            self.expect(":")
-            column = self._position("expected integer column number in FileLineColRange")
-            return file_line_col(text, line, column)
+            return self._file_range(text)
         child: Attribute = UnknownLoc()
         if self.accept("("):
             child = self.location_instance()
             self.expect(")", " after child location of NameLoc")
         return _unchecked(NameLoc, desc=StringAttr(text), location=child)
+
+    def _file_range(self, filename: str) -> Attribute:
+        """`line`, `line:column`, `line:column to :column` or `line:column to line:column`, behind the file's name."""
+        line = self._position("expected integer line number in FileLineColRange")
+        if not self.accept(":"):
+            return file_line_col(filename, line, 0)
+        column = self._position("expected integer column number in FileLineColRange")
+        if not self.accept_keyword("to"):
+            return file_line_col(filename, line, column)
+        last_line = line
+        if self.kind == "int":
+            last_line = self._position("expected integer line number in FileLineColRange")
+        if not self.accept(":"):
+            raise self.wrong_token("expected either integer or `:` post `to` in FileLineColRange")
+        last_column = self._position("expected integer column number in FileLineColRange")
+        if (line, column) == (last_line, last_column):
+            return file_line_col(filename, line, column)
+        return FileLineColRange(filename, line, column, last_line, last_column)
 
     def _position(self, message: str) -> int:
         if self.kind != "int" or self.token.startswith("0x"):

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedL
 from xdsl.ir import Attribute, Operation
 
 from libtile.diagnostics import SourceLocation
-from libtile.dialects.cuda_tile.attributes import DILocAttr
+from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
 
 
 def source_location(op: Operation) -> SourceLocation | None:
@@ -22,7 +22,7 @@ def _resolve(location: Attribute | None) -> SourceLocation | None:
     match location:
         case FileLineColLoc():
             return SourceLocation(location.filename.data, location.line.data, location.column.data)
-        case DILocAttr():
+        case DILocAttr() | FileLineColRange():
             return SourceLocation(location.filename, location.line, location.column)
         case CallSiteLoc():
             return _resolve(location.callee) or _resolve(location.caller)

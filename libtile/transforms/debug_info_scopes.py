@@ -15,12 +15,20 @@ from xdsl.dialects.builtin import (
     IntAttr,
     ModuleOp,
     NameLoc,
+    NoneAttr,
     StringAttr,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
-from libtile.dialects.cuda_tile.attributes import DICompileUnitAttr, DIFileAttr, DILocAttr, DISubprogramAttr
+from libtile.dialects.cuda_tile.attribute_text import file_line_col
+from libtile.dialects.cuda_tile.attributes import (
+    DICompileUnitAttr,
+    DIFileAttr,
+    DILocAttr,
+    DISubprogramAttr,
+    FileLineColRange,
+)
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 
 _MAX_CHAIN = 1024
@@ -76,12 +84,14 @@ def file_location(location: Attribute) -> FileLineColLoc | None:
         match location:
             case FileLineColLoc():
                 return location
+            case FileLineColRange():
+                return file_line_col(location.filename, location.line, location.column)
             case NameLoc():
                 location = location.location
             case CallSiteLoc():
                 location = location.caller
             case FusedLoc(locations=ArrayAttr() as parts):
-                return next((part for part in parts if isinstance(part, FileLineColLoc)), None)
+                location = next((p for p in parts if isinstance(p, FileLineColLoc | FileLineColRange)), NoneAttr())
             case _:
                 return None
     return None

@@ -48,6 +48,8 @@ OPS = {
     "if @%a {\n}": "use of value '%a' expects different type than prior uses: '!cuda_tile.tile<i1>' vs "
     "'!cuda_tile.tile<i32>'",
     "%0 = absi %a : tile<i32> loc(@#nowhere)": "operation location alias was never defined",
+    '%0 = absi %a : tile<i32> loc("k.py":1:2 to@ x)': "expected either integer or `:` post `to` in FileLineColRange",
+    '%0 = absi %a : tile<i32> loc("k.py":1:@x)': "expected integer column number in FileLineColRange",
     "%0 = absi %a {x@": "expected '}' in attribute dictionary",
     "%0 = absi %a {x = 1, @x = 2} : tile<i32>": "duplicate key 'x' in dictionary attribute",
     "%0 = absi %a @; : tile<i32>": "unexpected character",

@@ -44,6 +44,7 @@ from libtile.dialects.cuda_tile.attributes import (
     DILocAttr,
     DISubprogramAttr,
     EnumAttr,
+    FileLineColRange,
     OptimizationHintsAttr,
 )
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, i1, type_text
@@ -63,7 +64,7 @@ class TypeElision(Enum):
     MUST = 2
 
 
-LOCATIONS = (FileLineColLoc, NameLoc, FusedLoc, CallSiteLoc, UnknownLoc, DILocAttr)
+LOCATIONS = (FileLineColLoc, FileLineColRange, NameLoc, FusedLoc, CallSiteLoc, UnknownLoc, DILocAttr)
 
 
 def no_alias(attr: Attribute) -> str | None:
@@ -101,7 +102,7 @@ def attribute_text(attr: Attribute, elision: TypeElision = TypeElision.MUST, ali
             return "#cuda_tile.di_loc" + debug_text(attr, alias)
         case DebugAttr():
             return f"#cuda_tile.{attr.mnemonic}{debug_text(attr, alias)}"
-        case FileLineColLoc() | NameLoc() | FusedLoc() | CallSiteLoc() | UnknownLoc():
+        case FileLineColLoc() | FileLineColRange() | NameLoc() | FusedLoc() | CallSiteLoc() | UnknownLoc():
             return f"loc({location_text(attr, alias)})"
         case OptimizationHintsAttr():
             return "#cuda_tile." + attr.text()
@@ -216,6 +217,10 @@ def location_text(location: Attribute, alias: Alias = no_alias, top: bool = True
             return "unknown"
         case FileLineColLoc():
             return f"{quote(location.filename.data)}:{location.line.data}:{location.column.data}"
+        case FileLineColRange():
+            last_line = "" if location.last_line == location.line else location.last_line
+            place = f"{quote(location.filename)}:{location.line}:{location.column}"
+            return f"{place} to {last_line}:{location.last_column}"
         case NameLoc():
             inner = location.location
             if isinstance(inner, UnknownLoc | NoneAttr):

@@ -238,7 +238,47 @@ class TestValueAttr(CudaTileAttribute):
         return f"<{self.data}>"
 
 
-# -- debug information ----------------------------------------------------------------------------------------------
+# -- locations and debug information ----------------------------------------------------------------------------------
+
+
+@irdl_attr_definition
+class FileLineColRange(Data[tuple[str, int, int, int, int]]):
+    """`loc("file":1:2 to 3:4)`, MLIR's location of a range, which xDSL has no attribute for.
+
+    A range whose end is its start is a `FileLineColLoc`. MLIR language reference, "Builtin dialect", FileLineColRange.
+    """
+
+    name = "builtin.file_line_col_range"
+
+    def __init__(self, filename: str, line: int, column: int, last_line: int, last_column: int):
+        super().__init__((filename, line, column, last_line, last_column))
+
+    @property
+    def filename(self) -> str:
+        return self.data[0]
+
+    @property
+    def line(self) -> int:
+        return self.data[1]
+
+    @property
+    def column(self) -> int:
+        return self.data[2]
+
+    @property
+    def last_line(self) -> int:
+        return self.data[3]
+
+    @property
+    def last_column(self) -> int:
+        return self.data[4]
+
+    def print_parameter(self, printer: Printer) -> None:
+        raise TypeError("locations are printed by libtile.print_module")
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        parser.raise_error("locations are read by libtile.parse")
 
 
 class DebugAttr(CudaTileAttribute):

@@ -431,7 +431,7 @@ class _ToBytecode:
 
     def _debug(self, attr: Any) -> Any:
         match attr:
-            case UnknownLoc() | FileLineColLoc():
+            case UnknownLoc() | FileLineColLoc() | ir.FileLineColRange():
                 return None
             case CallSiteLoc():
                 return bc.make_debug("call_site", self._debug(attr.callee), self._debug(attr.caller), spec=self._spec)

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, ArrayAttr, CallSiteLoc, FileLineC
 from xdsl.ir import Attribute
 
 from libtile.diagnostics import SourceLocation
-from libtile.dialects.cuda_tile.attributes import DILocAttr
+from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
 
 _MAX_CHAIN = 1024
 
@@ -30,7 +30,7 @@ def source_location(location: Attribute) -> SourceLocation | None:
     """
     for _ in range(_MAX_CHAIN):
         match location:
-            case DILocAttr():
+            case DILocAttr() | FileLineColRange():
                 return SourceLocation(location.filename, location.line, location.column)
             case FileLineColLoc():
                 return SourceLocation(location.filename.data, location.line.data, location.column.data)
@@ -50,7 +50,7 @@ def is_encodable(location: Attribute) -> bool:
     """Whether the bytecode has a record for the location, or drops it (positions without a debug scope)."""
     if isinstance(location, CallSiteLoc):
         return is_encodable(location.caller) and is_encodable(location.callee)
-    return isinstance(location, DILocAttr | FileLineColLoc | UnknownLoc)
+    return isinstance(location, DILocAttr | FileLineColLoc | FileLineColRange | UnknownLoc)
 
 
 __all__ = ["UNKNOWN_LOC", "call_site_loc", "is_encodable", "source_location"]

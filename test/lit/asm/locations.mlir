@@ -1,5 +1,5 @@
-// RUN: cuda-tile-opt -mlir-print-debuginfo %s | FileCheck %s
-// RUN: cuda-tile-opt -mlir-print-debuginfo -mlir-print-local-scope %s | FileCheck %s --check-prefix=LOCAL
+// RUN: cuda-tile-opt -split-input-file -mlir-print-debuginfo %s | FileCheck %s
+// RUN: cuda-tile-opt -split-input-file -mlir-print-debuginfo -mlir-print-local-scope %s | FileCheck %s --check-prefix=LOCAL
 
 // Aliases that only locations use are defined at the end, each behind what it needs.
 // CHECK-NOT: #di_file =
@@ -28,3 +28,23 @@ cuda_tile.module @m {
 // CHECK: #di_compile_unit = #cuda_tile.di_compile_unit<file = #di_file>
 // CHECK: #[[CALL]] = loc(callsite(#[[INNER]] at #[[AT]]))
 // CHECK: #[[DI]] = #cuda_tile.di_loc<#[[POS]] in #di_subprogram>
+
+// -----
+
+// A range of positions, on one line or on several; one without extent is a position, and so is a line alone.
+// CHECK-LABEL: entry @ranges(
+cuda_tile.module @ranges {
+  entry @ranges(%a: tile<i32>) {
+    // LOCAL: absi %arg0 : tile<i32> loc("k.py":1:2 to :9)
+    %0 = absi %a : tile<i32> loc("k.py":1:2 to :9)
+    // LOCAL: absi %arg0 : tile<i32> loc("k.py":1:2 to 3:4)
+    %1 = absi %a : tile<i32> loc("k.py":1:2 to 3:4)
+    // LOCAL: absi %arg0 : tile<i32> loc("k.py":1:2 to :9)
+    %2 = absi %a : tile<i32> loc("k.py":1:2 to 1:9)
+    // LOCAL: absi %arg0 : tile<i32> loc("k.py":1:2)
+    %3 = absi %a : tile<i32> loc("k.py":1:2 to :2)
+    // LOCAL: absi %arg0 : tile<i32> loc("k.py":7:0)
+    %4 = absi %a : tile<i32> loc("k.py":7)
+    return
+  }
+}
