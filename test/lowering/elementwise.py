@@ -141,12 +141,18 @@ def values(name: str, bits: np.ndarray) -> Any:
     return from_bits(bits, ELEMENTS[name])
 
 
-def same(name: str, got: np.ndarray, expected: np.ndarray, nan_is_nan: bool = True) -> np.ndarray:
+def same(name: str, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where two arrays of bit patterns are equal; NaNs all are."""
     equal = got == expected
-    if ELEMENTS[name].is_float and nan_is_nan:
-        equal |= np.isnan(values(name, got).astype(np.float64)) & np.isnan(values(name, expected).astype(np.float64))
+    if ELEMENTS[name].is_float:
+        equal |= is_nan(name, got) & is_nan(name, expected)
     return equal
+
+
+def is_nan(name: str, bits: np.ndarray) -> np.ndarray:
+    """Where patterns of a float type are NaNs."""
+    with np.errstate(invalid="ignore"):  # a conversion of a signalling NaN says so
+        return np.isnan(values(name, bits).astype(np.float64))
 
 
 # -- what the interpreter says --------------------------------------------------------------------------------------
@@ -199,13 +205,12 @@ def assert_same(case: Case, got: np.ndarray, want: np.ndarray, where: np.ndarray
 
 def ulps(name: str, got: np.ndarray, want: np.ndarray) -> np.ndarray:
     """How far results are from what the interpreter has, in steps of the type; NaN and infinity count as numbers."""
-    a, c = values(name, got), values(name, want)
     sign = 1 << (8 * got.dtype.itemsize - 1)
 
     def steps(bits: np.ndarray) -> np.ndarray:
         wide = bits.astype(object) if bits.dtype.itemsize == 8 else bits.astype(np.int64)
         return np.where(bits >= sign, sign - wide, wide)
 
-    nan = np.isnan(a.astype(np.float64)), np.isnan(c.astype(np.float64))
+    nan = is_nan(name, got), is_nan(name, want)
     distance = np.abs(steps(got) - steps(want)).astype(np.float64)
     return np.where(nan[0] & nan[1], 0.0, np.where(nan[0] != nan[1], np.inf, distance))

@@ -233,6 +233,8 @@ def _decode_e8m0(b: KernelBuilder, code: Value) -> Value:
 # -- tf32 -----------------------------------------------------------------------------------------------------------
 
 TF32_DROPPED = 13
+TF32_MASK = -1 << TF32_DROPPED
+"""The bits of an f32's pattern that a tf32 has; the others of a register that holds one mean nothing."""
 
 
 def to_tf32(b: KernelBuilder, value: Value, mode: str) -> Value:
@@ -250,11 +252,11 @@ def to_tf32(b: KernelBuilder, value: Value, mode: str) -> Value:
         rounded = b.select(away, b.binary("add", bits, most), bits)
     else:
         raise ValueError(f"unknown rounding mode '{mode}'")
-    kept = b.and_(rounded, integer("i32", -1 << TF32_DROPPED))
+    kept = b.and_(rounded, integer("i32", TF32_MASK))
     nan = b.compare("ugt", b.and_(bits, integer("i32", MAGNITUDE)), integer("i32", INFINITY))
-    return float_of(b, b.select(nan, integer("i32", MAGNITUDE & (-1 << TF32_DROPPED)), kept))
+    return float_of(b, b.select(nan, integer("i32", MAGNITUDE & TF32_MASK), kept))
 
 
 def from_tf32(b: KernelBuilder, value: Value) -> Value:
     """A tf32 as an f32: its low bits, which mean nothing, cleared."""
-    return float_of(b, b.and_(bits_of(b, value), integer("i32", -1 << TF32_DROPPED)))
+    return float_of(b, b.and_(bits_of(b, value), integer("i32", TF32_MASK)))
