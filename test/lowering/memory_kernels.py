@@ -14,8 +14,10 @@ from libtile.layouts.linear import LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.memory import offset_pointers, store
 from libtile.lowering.llvm.tile import Tile, index, scalar
-from libtile.simulator import RunResult, run_ptx
+from libtile.simulator import RunResult, parse_ptx, run_ptx
 from libtile.targets import target
+
+__all__ = ["Value", "builders", "parse_ptx"]
 
 DTYPES: dict[str, Any] = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
@@ -74,8 +76,13 @@ def ptx_of(b: KernelBuilder) -> str:
     return ptx.finish(text, b.target.ptx_target, {b.name: ptx.EntryDirectives(b.threads, language=None)})
 
 
+def run_text(text: Any, b: KernelBuilder, *args: Any, grid: int = 1) -> RunResult:
+    """Run a kernel's PTX (text, or parsed) on the block size it was built for, with all of the simulator's checks."""
+    return run_ptx(text, b.name, grid=(grid, 1, 1), block=(b.threads, 1, 1), args=list(args), checks="full")
+
+
 def run(b: KernelBuilder, *args: Any, grid: int = 1) -> RunResult:
-    return run_ptx(ptx_of(b), b.name, grid=(grid, 1, 1), block=(b.threads, 1, 1), args=list(args))
+    return run_text(ptx_of(b), b, *args, grid=grid)
 
 
 def random_array(element: str, shape: Any, seed: int = 0) -> np.ndarray:

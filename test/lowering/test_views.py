@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loads and stores through views, run in the simulator, move the boxes that numpy slices."""
+
+from __future__ import annotations
+
+import memory_kernels as mk
+import numpy as np
+import pytest
+
+from libtile.layouts import builders
+from libtile.layouts.linear import LinearLayout
+from libtile.lowering.llvm.builder import integer
+from libtile.lowering.llvm.memory import Ordering, load
+from libtile.lowering.llvm.tile import Tile
+from libtile.lowering.llvm.views import (
+    TensorView,
+    TiledView,
+    ViewFacts,
+    access_width,
+    index_space,
+    load_tile,
+    padding_constant,
+    sparse_layout,
+    store_tile,
+)
+
+GPUS = ["sm_80", "sm_90"]
+ROWS = mk.LAYOUTS["rows of 8"]
+
+
+def parameters(b, count, type_="i64"):
+    return [b.add_parameter(type_) for _ in range(count)]
+
+
+def constants(*numbers):
+    return tuple(integer("i64", n) for n in numbers)
+
+
+def box_of(data, starts, tile, fill):
+    """The tile of an array that starts at an element, with `fill` beyond the edges."""
+    result = np.full(tile, fill, data.dtype)
+    part = data[tuple(slice(s, s + n) for s, n in zip(starts, tile))]
+    result[tuple(slice(0, n) for n in part.shape)] = part
+    return result
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("layout", [n for n in mk.LAYOUTS if n != "copies"])
+def test_a_dynamic_partition_loads_with_padding_and_stores_within_the_edges(layout, gpu, narrow):
+    shape = (45, 150)
+    b, (source, target) = mk.kernel(gpu)
+    sizes, index = parameters(b, 2), parameters(b, 2, "i32")
+    facts = ViewFacts(narrow=narrow)
+    for_load = TiledView.partition(
+        TensorView(source, "f32", tuple(sizes), (sizes[1], integer("i64", 1))), (16, 64), padding="neg_inf"
+    )
+    tile = load_tile(b, for_load, index, mk.LAYOUTS[layout], facts=facts)
+    doubled = tile.map(lambda x: b.binary("fadd", x, x))
+    for_store = TiledView.partition(TensorView(target, "f32", tuple(sizes), (sizes[1], integer("i64", 1))), (16, 64))
+    store_tile(b, for_store, index, doubled, facts=facts)
+    text = mk.parse_ptx(mk.ptx_of(b))
+    data = mk.random_array("f32", shape)
+    for i, j in ((0, 0), (2, 1), (1, 2), (2, 2)):
+        out = np.zeros(shape, np.float32)
+        expected = out.copy()
+        box = (slice(16 * i, 16 * i + 16), slice(64 * j, 64 * j + 64))
+        expected[box] = data[box] * 2
+        mk.run_text(text, b, data, out, *shape, i, j)
+        assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "i8", "f8E5M2"])
+@pytest.mark.parametrize("padding", ["zero", "neg_zero", "nan", "pos_inf", "neg_inf", None])
+def test_elements_beyond_the_tensor_are_the_padding_value(element, padding):
+    b, (source, target) = mk.kernel()
+    tiled = TiledView.partition(
+        TensorView(source, element, constants(10, 50), constants(50, 1)), (16, 64), padding=padding
+    )
+    mk.put(b, target, load_tile(b, tiled, constants(0, 0), ROWS))
+    data, out = mk.random_array(element, (10, 50)), np.zeros((16, 64), mk.DTYPES[element])
+    mk.run(b, data, out)
+    number = {None: 0.0, "zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}[padding]
+    fill = np.asarray(0.0 if element == "i8" else number).astype(out.dtype)
+    assert np.array_equal(mk.bits(out), mk.bits(box_of(data, (0, 0), (16, 64), fill)))
+
+
+def test_padding_of_narrow_floats_is_what_their_type_can_hold():
+    assert padding_constant("f8E4M3FN", "neg_inf") == integer("i8", 0xFF)
+    assert padding_constant("f8E8M0FNU", "zero") == integer("i8", 0)
+    assert padding_constant("f4E2M1FN", "pos_inf") == integer("i8", 7)
+    assert padding_constant("i32", "nan") == integer("i32", 0)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_dim_map_transposes_while_loading(gpu):
+    b, (source, target) = mk.kernel(gpu)
+    view = TensorView(source, "f32", constants(70, 20), constants(20, 1))
+    tiled = TiledView.partition(view, (16, 64), dims=(1, 0))
+    mk.put(b, target, load_tile(b, tiled, constants(1, 0), mk.LAYOUTS["columns"]))
+    data, out = mk.random_array("f32", (70, 20)), np.zeros((16, 64), np.float32)
+    mk.run(b, data, out)
+    assert np.array_equal(out, box_of(data.T, (16, 0), (16, 64), 0))
+    assert access_width(tiled, ViewFacts(alignment=16), mk.LAYOUTS["columns"]) == 4
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_strided_view_steps_by_its_traversal_strides(gpu):
+    b, (source, target) = mk.kernel(gpu)
+    index = parameters(b, 2, "i8")
+    view = TensorView(source, "i16", constants(60, 200), constants(200, 1))
+    tiled = TiledView.strided(view, (16, 64), (5, 24))
+    mk.put(b, target, load_tile(b, tiled, index, ROWS, facts=ViewFacts(alignment=16)))
+    data = mk.random_array("i16", (60, 200))
+    for i, j in ((0, 0), (3, 2), (11, 8)):
+        out = np.zeros((16, 64), np.int16)
+        mk.run(b, data, out, i, j)
+        assert np.array_equal(out, box_of(data, (5 * i, 24 * j), (16, 64), 0))
+    assert access_width(tiled, ViewFacts(alignment=16), ROWS) == 8
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("layout", ["rows of 8", "mma"])
+def test_a_gather_scatter_view_moves_chosen_rows(gpu, layout):
+    rows_layout = sparse_layout(mk.LAYOUTS[layout], 0)
+    b, (source, target, rows_base) = mk.kernel(gpu, parameters=3)
+    rows = load(b, mk.pointers(b, rows_base, rows_layout, "i32"), "i32")
+    first = integer("i32", 5)
+    shape = (40, 80)
+    facts = ViewFacts(alignment=256)
+    from_view = TiledView.gather(TensorView(source, "f32", constants(*shape), constants(80, 1)), (16, 64), 0, "zero")
+    to_view = TiledView.gather(TensorView(target, "f32", constants(*shape), constants(80, 1)), (16, 64), 0)
+    tile = load_tile(b, from_view, [rows, first], mk.LAYOUTS[layout], facts=facts)
+    store_tile(b, to_view, [rows, integer("i32", 16)], tile, facts=facts)
+    chosen = np.random.default_rng(1).permutation(40)[:16].astype(np.int32)
+    chosen[[3, 9]] = [40, -1]  # no rows of the tensor
+    data, out = mk.random_array("f32", shape), np.zeros(shape, np.float32)
+    mk.run(b, data, out, chosen)
+    expected = np.zeros(shape, np.float32)
+    valid = chosen[(chosen >= 0) & (chosen < 40)]
+    expected[valid, 16:80] = data[valid, 5:69]
+    assert np.array_equal(out, expected)
+
+
+def test_a_gather_along_the_columns_has_its_positions_in_registers():
+    layout = mk.LAYOUTS["columns"]
+    b, (source, target, rows_base) = mk.kernel(parameters=3)
+    columns = load(b, mk.pointers(b, rows_base, sparse_layout(layout, 1), "i64"), "i64")
+    tiled = TiledView.gather(TensorView(source, "i32", constants(16, 90), constants(90, 1)), (16, 64), 1, "zero")
+    mk.put(b, target, load_tile(b, tiled, [integer("i32", 0), columns], layout))
+    chosen = np.random.default_rng(1).integers(0, 90, 64)
+    data, out = mk.random_array("i32", (16, 90)), np.zeros((16, 64), np.int32)
+    mk.run(b, data, out, chosen)
+    assert np.array_equal(out, data[:, chosen])
+
+
+def test_an_index_tile_of_another_layout_is_refused():
+    b, (source, _) = mk.kernel()
+    rows = Tile(builders.blocked((16,), (1,), (32,), (4,), (0,)), "i32", (b.thread_id(),))
+    tiled = TiledView.gather(TensorView(source, "f32", constants(40, 80), constants(80, 1)), (16, 64), 0)
+    with pytest.raises(ValueError, match="sparse_layout"):
+        load_tile(b, tiled, [rows, integer("i32", 0)], ROWS)
+
+
+@pytest.mark.parametrize(
+    ("facts", "strides", "sizes", "width"),
+    [
+        (ViewFacts(alignment=16), (256, 1), (64, 256), 8),
+        (ViewFacts(alignment=8), (256, 1), (64, 256), 4),
+        (ViewFacts(alignment=16), (None, 1), (64, 256), 1),
+        (ViewFacts(alignment=16, stride_divisors=(4, 1)), (None, 1), (64, 256), 4),
+        (ViewFacts(alignment=16), (256, 1), (64, None), 1),
+        (ViewFacts(alignment=16, size_divisors=(1, 2)), (256, 1), (64, None), 2),
+        (ViewFacts(alignment=16, inbounds=(False, True)), (256, 1), (64, None), 8),
+        (ViewFacts(), (256, 1), (64, 256), 1),
+        (ViewFacts(alignment=16), (256, 2), (64, 256), 1),
+    ],
+)
+def test_the_width_of_an_access_follows_from_the_facts(facts, strides, sizes, width):
+    unknown = mk.Value("i64", "%n")
+    values = [tuple(unknown if n is None else integer("i64", n) for n in numbers) for numbers in (sizes, strides)]
+    tiled = TiledView.partition(TensorView(mk.Value("ptr addrspace(1)", "%p"), "f16", *values), (16, 64))
+    assert access_width(tiled, facts, ROWS) == width
+
+
+def test_whole_tiles_of_a_static_tensor_need_no_mask_and_use_constant_offsets():
+    b, (source, target) = mk.kernel()
+    index = parameters(b, 2, "i32")
+    tiled = TiledView.partition(TensorView(source, "f16", constants(64, 256), constants(256, 1)), (16, 64))
+    mk.put(b, target, load_tile(b, tiled, index, ROWS, facts=ViewFacts(alignment=16)))
+    text = mk.ptx_of(b)
+    assert "@" not in text and "ld.global.v4.b32" in text
+    data, out = mk.random_array("f16", (64, 256)), np.zeros((16, 64), np.float16)
+    mk.run(b, data, out, 3, 2)
+    assert np.array_equal(out, data[48:64, 128:192])
+
+
+@pytest.mark.parametrize("element", ["i4", "f4E2M1FN"])
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize(
+    ("layout", "columns", "facts"),
+    [
+        ("rows of 8", 64, ViewFacts(alignment=16)),
+        ("rows of 8", 66, ViewFacts(alignment=16)),
+        ("rows of 8", 51, ViewFacts(alignment=16)),
+        ("columns", 51, ViewFacts(alignment=16)),
+        ("mma", 70, ViewFacts()),
+    ],
+)
+def test_packed_elements_move_by_halves_of_bytes(element, gpu, layout, columns, facts):
+    rows, pitch = 12, columns + columns % 2 if columns != 51 else 52
+    if layout == "columns":
+        pitch = 53  # rows begin in the middle of a byte
+    b, (source, target) = mk.kernel(gpu)
+    sizes, strides = constants(rows, columns), constants(pitch, 1)
+    tiled = TiledView.partition(TensorView(source, element, sizes, strides), (16, 64), padding="zero")
+    tile = load_tile(b, tiled, constants(0, 0), mk.LAYOUTS[layout], facts=facts)
+    flipped = tile.map(lambda x: b.xor(x, integer("i8", 9)))
+    out_view = TiledView.partition(TensorView(target, element, sizes, strides), (16, 64))
+    store_tile(b, out_view, constants(0, 0), flipped, facts=facts)
+    rng = np.random.default_rng(4)
+    size = -(-rows * pitch // 8) * 4
+    data, out = rng.integers(0, 256, size).astype(np.uint8), rng.integers(0, 256, size).astype(np.uint8)
+
+    def halves(array):
+        return np.stack([array & 15, array >> 4], axis=1).reshape(-1)
+
+    expected = halves(out)
+    places = (np.arange(rows)[:, None] * pitch + np.arange(min(columns, 64))).reshape(-1)
+    expected[places] = halves(data)[places] ^ 9
+    mk.run(b, data, out)
+    assert np.array_equal(halves(out), expected)
+
+
+def test_packed_padding_fills_halves_beyond_an_odd_edge():
+    b, (source, target) = mk.kernel()
+    tiled = TiledView.partition(
+        TensorView(source, "f4E2M1FN", constants(16, 51), constants(52, 1)), (16, 64), padding="neg_inf"
+    )
+    mk.put(b, target, load_tile(b, tiled, constants(0, 0), ROWS, facts=ViewFacts(alignment=16)))
+    data, out = np.random.default_rng(4).integers(0, 256, (16, 26)).astype(np.uint8), np.zeros((16, 64), np.uint8)
+    mk.run(b, data, out)
+    halves = np.stack([data & 15, data >> 4], axis=2).reshape(16, 52)
+    assert np.array_equal(out, box_of(halves[:, :51], (0, 0), (16, 64), 15))
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_ordered_view_accesses_meet_around_release_and_acquire(gpu):
+    layout = mk.LAYOUTS["copies"]
+    b, (source, target) = mk.kernel(gpu)
+    sizes, strides = constants(8, 8), constants(8, 1)
+    tile = load_tile(
+        b, TiledView.partition(TensorView(source, "i32", sizes, strides), (8, 8)), constants(0, 0), layout,
+        ordering=Ordering("acquire", "sys"),
+    )  # fmt: skip
+    store_tile(
+        b, TiledView.partition(TensorView(target, "i32", sizes, strides), (8, 8)), constants(0, 0), tile,
+        ordering=Ordering("release", "device"),
+    )  # fmt: skip
+    text = mk.ptx_of(b)
+    assert "ld.acquire.sys.global" in text and "st.release.gpu.global" in text
+    assert text.rindex("bar", 0, text.index("st.release")) > text.index("ld.acquire")
+    data, out = mk.random_array("i32", (8, 8)), np.zeros((8, 8), np.int32)
+    mk.run(b, data, out)
+    assert np.array_equal(out, data)
+
+
+def test_a_view_of_rank_0_is_one_element():
+    b, (source, target) = mk.kernel()
+    tile = load_tile(b, TiledView.partition(TensorView(source, "f32", (), ()), ()), (), mk.SCALAR)
+    store_tile(b, TiledView.partition(TensorView(target, "f32", (), ()), ()), (), tile)
+    data, out = np.array([3.5], np.float32), np.zeros(1, np.float32)
+    mk.run(b, data, out)
+    assert out[0] == 3.5
+
+
+def test_the_index_space_counts_tiles_that_begin_within_the_tensor():
+    b, (target, _) = mk.kernel()
+    sizes = parameters(b, 2)
+    view = TensorView(target, "f32", (*sizes, integer("i64", 33)), constants(1, 1, 1))
+    counts = index_space(b, TiledView.strided(view, (16, 16, 16), (3, 16, 8)))
+    assert counts[2].constant == 5
+    layout = builders.blocked((128,), (1,), (32,), (4,), (0,))
+    for position, count in enumerate(counts):
+        base = b.emit(target.type, f"getelementptr i64, {target.typed}, i32 {position * 128}")
+        mk.put(b, base, Tile(layout, "i64", (count,)))
+    out = np.zeros((3, 128), np.int64)
+    mk.run(b, out, out, 31, (1 << 63) - 1)
+    assert out[:, 0].tolist() == [11, 1 << 59, 5]
+
+
+def test_a_layout_of_another_shape_is_refused():
+    b, (source, _) = mk.kernel()
+    tiled = TiledView.partition(TensorView(source, "f32", constants(64, 64), constants(64, 1)), (32, 32))
+    with pytest.raises(ValueError, match="for tiles of"):
+        load_tile(b, tiled, constants(0, 0), ROWS)
+
+
+def test_a_layout_whose_threads_and_registers_share_index_bits_is_read_rightly():
+    layout = LinearLayout.of(
+        {"register": [(1, 0)], "lane": [(0, 1), (0, 2), (2, 4), (4, 8), (8, 8 ^ 16)], "warp": [(1, 1), (0, 2)]},
+        {"dim0": 16, "dim1": 32},
+    )
+    b, (source, target) = mk.kernel()
+    tiled = TiledView.partition(TensorView(source, "i32", constants(16, 32), constants(32, 1)), (16, 32))
+    mk.put(b, target, load_tile(b, tiled, constants(0, 0), layout))
+    data, out = mk.random_array("i32", (16, 32)), np.zeros((16, 32), np.int32)
+    mk.run(b, data, out)
+    held = np.zeros((16, 32), bool)
+    for place in layout.places():
+        held[place] = True
+    assert np.array_equal(out, np.where(held, data, 0))
