@@ -58,6 +58,8 @@ def write(
     at all, UnsupportedVersionError for a version that is not known (or a testing one without `allow_testing`).
     """
     target = _target(module, version, allow_testing)
+    if not allow_testing:
+        _check_entries(module)
     check_preview(module, target)
     return _FileWriter(module, target, hint_architecture).write()
 
@@ -74,6 +76,13 @@ def migrate(
     """A file as the same program in another version. Upgrading always works; see `write` for what may be refused."""
     module = read(data, spec=spec, allow_testing=allow_testing, preview=preview)
     return write(module, to, allow_testing=allow_testing, hint_architecture=hint_architecture)
+
+
+def _check_entries(module: Module) -> None:
+    for function in module.functions:
+        problem = unsupported_parameter(function.type) if function.kind == "entry" else None
+        if problem is not None:
+            raise InvalidError(f"function '{function.name}': {problem}")
 
 
 def _target(module: Module, version: Version | str | None, allow_testing: bool) -> Version:
@@ -229,9 +238,6 @@ class _FileWriter:
         mandatory = self.version >= self.spec.change("ENTRY_HINTS_MANDATORY")
         if function.kind == "entry":
             flags |= FunctionFlag.ENTRY
-            problem = unsupported_parameter(function.type)
-            if problem is not None and self.version >= self.spec.change("ENTRY_TAKES_TILES"):
-                raise InvalidError(f"function '{function.name}': {problem}")
             hints = upgrade_hints(function.hints, self.spec, self.version)
             if hints is not None:
                 flags |= 0 if mandatory else FunctionFlag.HINTS
@@ -243,9 +249,9 @@ class _FileWriter:
         elif function.kind not in self.spec.ops:
             raise InvalidError(f"function '{function.name}' has the unknown kind '{function.kind}'")
         else:
-            unavailable = self.ctx.check_op(function.kind)
-            if unavailable is not None:
-                raise unavailable
+            problem = self.ctx.check_op(function.kind)
+            if problem is not None:
+                raise problem
         if self.version >= self.spec.change("ARGUMENT_ATTRIBUTES"):
             write_attribute(self.ctx, out, Array(function.argument_attributes), "arg_attrs")
         else:
