@@ -88,6 +88,7 @@ class KernelBuilder:
         self._names = 0
         self._labels = 0
         self._location: str = ""
+        self.shared_name = "libtile_shared"
         self.shared_size = 0
         self.block = self.new_block("entry")
         self._blocks.append(self.block)
@@ -224,7 +225,7 @@ class KernelBuilder:
 
     def shared_pointer(self, buffer: SharedBuffer, byte_offset: Value | None = None) -> Value:
         """The address of a byte in a buffer (a shared-memory pointer)."""
-        base = Value(f"ptr addrspace({SHARED})", "@libtile_shared")
+        base = Value(f"ptr addrspace({SHARED})", f"@{self.shared_name}")
         start = self.emit(base.type, f"getelementptr i8, {base.typed}, i32 {buffer.offset}")
         if byte_offset is None:
             return start
@@ -359,20 +360,30 @@ class KernelBuilder:
 
     # -- the whole ----------------------------------------------------------------------------------------------
 
-    def function_text(self) -> str:
-        """The kernel's definition alone."""
+    @property
+    def declarations(self) -> dict[str, str]:
+        """The functions that the kernel calls, declared, by name."""
+        return self._declarations
+
+    @property
+    def globals(self) -> dict[str, str]:
+        """The module-level variables that the kernel uses, defined, by name."""
+        return self._globals
+
+    def function_text(self, attributes: int = 0) -> str:
+        """The kernel's definition alone, with attribute group `#attributes`."""
         parameters = ", ".join(
             f"{p.type}{' ' + a if a else ''} {p.text}" for p, a in zip(self.parameters, self._parameter_attributes)
         )
         body = "\n".join(f"{b.name}:\n" + "\n".join(line for line in b.lines if line) for b in self._blocks)
-        return f"define ptx_kernel void @{self.name}({parameters}) #0 {{\n{body}\n}}\n"
+        return f"define ptx_kernel void @{self.name}({parameters}) #{attributes} {{\n{body}\n}}\n"
 
     def module_text(self, extra: str = "") -> str:
         """An LLVM module that holds the kernel; `extra` is appended (metadata)."""
         out = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"', ""]
         if self.shared_size:
             out.append(
-                f"@libtile_shared = internal addrspace({SHARED}) global [{self.shared_size} x i8] undef, align 128"
+                f"@{self.shared_name} = internal addrspace({SHARED}) global [{self.shared_size} x i8] undef, align 128"
             )
         out += [*self._globals.values(), "", *self._declarations.values(), "", self.function_text()]
         out.append(f'attributes #0 = {{ "nvvm.reqntid"="{self.threads},1,1" }}')

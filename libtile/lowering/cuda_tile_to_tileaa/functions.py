@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Entries, globals, and the ops that speak of the grid, of messages and of memory that is not an operand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr
+from xdsl.ir import Block, Operation, Region
+
+from libtile.analysis import Facts
+from libtile.dialects import tile_form
+from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
+from libtile.lowering.cuda_tile_to_tileaa.arithmetic import declared_attributes
+from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
+from libtile.lowering.cuda_tile_to_tileaa.control_flow import Exits, lower_ops
+from libtile.lowering.errors import unsupported
+from libtile.targets import Target
+
+DEFAULT_WARPS = 4
+BIG_WARPS = 8
+BIG_ACCUMULATOR = 128 * 256
+"""Elements of an accumulator from which a product is spread over eight warps."""
+
+
+def entry_hint(op: CudaTileOp, key: str, target: Target) -> int | None:
+    """The value of an integer hint of an entry for a target; one for the target itself wins over the default."""
+    hints = op.properties.get("optimization_hints")
+    if not isinstance(hints, OptimizationHintsAttr):
+        return None
+    for arch in (target.name, "default"):
+        value = hints.hints.get(arch, {}).get(key)
+        if isinstance(value, IntegerAttr):
+            return int(value.value.data)
+    return None
+
+
+def number_of_warps(op: CudaTileOp, target: Target) -> int:
+    """Warps per CTA: what the hint asks for, else more of them when a large product needs the registers."""
+    hinted = entry_hint(op, "num_worker_warps_per_cta", target)
+    if hinted is not None and 1 <= hinted <= 32 and hinted & (hinted - 1) == 0:
+        return hinted
+    for inner in op.walk():
+        if inner.name in ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled"):
+            elements = 1
+            for size in inner.results[0].type.shape:  # type: ignore[attr-defined]
+                elements *= size
+            if elements >= BIG_ACCUMULATOR:
+                return BIG_WARPS
+    return DEFAULT_WARPS
+
+
+def convert_entry(op: CudaTileOp, target: Target) -> Operation:
+    """The nv_tileaa.func of an entry."""
+    old = op.regions[0].block
+    types = [convert_type(a.type) for a in old.args]
+    block = Block(arg_types=types)
+    context = Context(Facts(op), target, block)
+    for before, after in zip(old.args, block.args, strict=True):
+        context.bind(before, after)
+    exits = Exits([], return_=lambda: [])
+    lower_ops(context, list(old.ops), exits, lambda values: values)
+    context.location = op.location
+    context.make("return", [[]])
+    spec = KernelSpecAttr(
+        True, number_of_warps(op, target), 1, entry_hint(op, "occupancy", target), target.name
+    )
+    return tile_form.build(
+        "nv_tileaa.func",
+        attributes={
+            "sym_name": StringAttr(str(op.attribute_value("sym_name"))),
+            "function_type": FunctionType.from_lists(types, []),
+            "kernel_spec": spec,
+        },
+        regions=[Region(block)],
+        location=op.location,
+    )
+
+
+def convert_global(op: CudaTileOp) -> Operation:
+    """The nv_tileaa.global of a global."""
+    attributes = declared_attributes(op)
+    visibility = str(attributes.pop("symbol_visibility"))
+    attributes |= {"sym_name": str(op.attribute_value("sym_name")), "sym_visibility": visibility}
+    return tile_form.build("nv_tileaa.global", attributes=attributes, location=op.location)
+
+
+@rule("get_tile_block_id", "get_num_tile_blocks")
+def _grid(c: Context, op: CudaTileOp) -> None:
+    name = "get_program_id" if op.spec.name == "get_tile_block_id" else "get_num_programs"
+    for axis, result in enumerate(op.results):
+        c.bind(result, c.one(name, [], convert_type(result.type), axis=axis))
+
+
+@rule("get_global")
+def _get_global(c: Context, op: CudaTileOp) -> None:
+    type_ = convert_type(op.results[0].type)
+    pointer = type_.element_type  # type: ignore[attr-defined]
+    assert isinstance(pointer, PtrType)
+    made = tile_form.build("nv_tileaa.get_global", (), [pointer], {"name": op.properties["name"]})
+    c.bind(op.results[0], c.tile(c.emit(made).results[0]))
+
+
+@rule("assert")
+def _assert(c: Context, op: CudaTileOp) -> None:
+    c.make("assert", c.all(op.operands), message=op.attribute_value("message"))
+
+
+@rule("print_tko")
+def _print(c: Context, op: Any) -> None:
+    token = None if op.token is None else c.get(op.token)
+    made = c.make("print", [c.all(op.args), token], [MemTokenType()], format=op.attribute_value("str"))
+    c.bind_all(op, made.results[: len(op.results)])
+
+
+@rule("alloca")
+def _alloca(c: Context, op: CudaTileOp) -> None:
+    attributes = declared_attributes(op)
+    attributes["count"] = attributes.pop("num_elem")
+    c.bind(op.results[0], c.one("alloca", [], convert_type(op.results[0].type), **attributes))
+
+
+@rule("gdc_launch_dependents_tko", "gdc_wait_tko", "memory_fence_alias_tko")
+def _fence(c: Context, op: Any) -> None:
+    token = None if op.token is None else c.get(op.token)
+    made = c.make(op.spec.name.removesuffix("_tko"), [token], [MemTokenType()])
+    c.bind_all(op, made.results)
+
+
+@rule("preview$call")
+def _call(c: Context, op: CudaTileOp) -> None:
+    raise unsupported(op, "calls a function that is not part of the module", c.target.name)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The whole way down: cuda_tile -> nv_tileaa -> nv_tileas -> LLVM IR -> PTX -> cubin, each stage at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from libtile.lowering.tileas_to_llvm.conversion import LlvmModule, Parameter
+from libtile.targets import Target, target
+
+STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
+
+Observer = Callable[[str, ModuleOp], None]
+"""Called with a pass's name and the module behind it."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled kernel. `shared` and `registers` are what ptxas reports; `registers` is 0 without a cubin."""
+
+    name: str
+    params: tuple[Parameter, ...]
+    block_dim: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    smem: int = 0
+    registers: int = 0
+    spills: int = 0
+
+
+@dataclass
+class Lowered:
+    """What a lowering made; fields of stages that were not reached are empty."""
+
+    target: Target
+    tileaa: str = ""
+    tileas: str = ""
+    llvm_ir: str = ""
+    ptx: str = ""
+    cubin: bytes = b""
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    log: str = ""
+
+
+def lower(
+    module: Operation,
+    gpu_name: str = "sm_90",
+    opt_level: int = 3,
+    *,
+    stop_after: str = "cubin",
+    keep_text: bool = False,
+    observer: Observer | None = None,
+    launch_abi: str = "tileir",
+    line_info: bool = False,
+    debug: bool = False,
+) -> Lowered:
+    """Lower a verified `cuda_tile.module` for a target.
+
+    `stop_after` is one of STAGES. `keep_text` keeps the text of the inner dialects; `observer` sees the module after
+    each pass. `launch_abi` is `tileir` (launched with block (1,1,1)) or `simt`. Raises LoweringError for what cannot
+    be compiled, LlvmError and PtxasError for what a later tool refuses.
+    """
+    gpu = target(gpu_name)
+    result = Lowered(gpu)
+    inner = _lower_dialects(module, gpu, opt_level, result, stop_after, keep_text, observer)
+    if stop_after in ("tileaa", "tileas"):
+        return result
+    from libtile.lowering.tileas_to_llvm.conversion import convert_module
+
+    llvm = convert_module(inner, gpu)
+    result.llvm_ir = llvm.text()
+    result.kernels = {
+        k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.builder.shared_size)
+        for k in llvm.kernels
+    }
+    if stop_after == "llvm":
+        return result
+    _to_ptx(llvm, result, opt_level, launch_abi)
+    if stop_after == "cubin":
+        _assemble(result, opt_level, line_info, debug)
+    return result
+
+
+def _lower_dialects(
+    module: Operation,
+    gpu: Target,
+    opt_level: int,
+    result: Lowered,
+    stop_after: str,
+    keep_text: bool,
+    observer: Observer | None,
+) -> ModuleOp:
+    from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
+    from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
+
+    inner = to_tileaa(module, gpu)
+    if observer is not None:
+        observer("convert-cuda-tile-to-tileaa", inner)
+    if keep_text or stop_after == "tileaa":
+        result.tileaa = f"{inner}\n"
+    if stop_after == "tileaa":
+        return inner
+    to_tileas(inner)
+    if observer is not None:
+        observer("convert-tileaa-to-tileas", inner)
+    if keep_text or stop_after == "tileas":
+        result.tileas = f"{inner}\n"
+    return inner
+
+
+def _to_ptx(llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str) -> None:
+    from libtile.backend import nvptx, ptx
+
+    language = ptx.TILE_LANGUAGE if launch_abi == "tileir" else None
+    entries = {
+        k.name: ptx.EntryDirectives(k.builder.threads, min_ctas_per_sm=k.occupancy or 1, language=language)
+        for k in llvm.kernels
+    }
+    text = nvptx.to_ptx(result.llvm_ir, llvm.target, opt_level)
+    result.ptx = ptx.finish(text, llvm.target.ptx_target, entries, launch_meta_data=language is not None)
+
+
+def _assemble(result: Lowered, opt_level: int, line_info: bool, debug: bool) -> None:
+    from dataclasses import replace
+
+    from libtile.backend.ptxas import assemble
+
+    gpu = result.target
+    needed = max((k.smem for k in result.kernels.values()), default=0)
+    options = ["--enable-extended-smem=true"] if needed > STATIC_SHARED else []
+    made = assemble(
+        result.ptx, gpu.ptx_target, opt_level=opt_level, line_info=line_info, debug=debug, options=options
+    )
+    result.cubin, result.log = made.cubin, made.log
+    for name, report in made.kernels.items():
+        if name in result.kernels:
+            result.kernels[name] = replace(
+                result.kernels[name],
+                smem=report.shared,
+                registers=report.registers,
+                spills=report.spill_stores + report.spill_loads,
+            )
+
+
+STATIC_SHARED = 48 << 10
+"""Static shared memory that ptxas grants without being asked."""

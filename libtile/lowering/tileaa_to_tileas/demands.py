@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which layout the users of a tile would like it to have, found by walking a function backwards.
+
+A store wants its value where it writes it, a product its operands in fragments; elementwise ops hand the wish for
+their result on to their operands, and ops that rename elements translate it. The first wish for a value stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.layouts import LinearLayout
+from libtile.lowering.tileaa_to_tileas import shape_layouts as layouts
+from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts, is_access, numbers
+from libtile.lowering.tileaa_to_tileas.products import Products
+
+SHAPE_OPS = ("broadcast", "view", "expand_dims", "permute", "splat")
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Whether an op computes each element of tiles of one shape from the elements at the same index."""
+    if op.name.startswith(("arith.", "math.")):
+        return True
+    return op.name.startswith("nv_tileaa.") and (
+        op.name.partition(".")[2] in ELEMENTWISE or is_plain_bitcast(op)
+    )
+
+
+def is_plain_bitcast(op: Operation) -> bool:
+    return op.name == "nv_tileaa.bitcast" and "packed" not in op.properties
+
+
+def _elementwise_names() -> frozenset[str]:
+    from libtile.dialects.nv_tileaa.arithmetic import ROWS
+
+    others = ("addptr", "int_to_ptr", "ptr_to_int", "fp_to_fp", "int_to_fp", "fp_to_int")
+    return frozenset((*ROWS, *others))
+
+
+ELEMENTWISE = _elementwise_names()
+
+
+def shape(value: SSAValue) -> tuple[int, ...] | None:
+    """The shape of a tile; None for other values."""
+    return tuple(value.type.get_shape()) if isinstance(value.type, TensorType) else None
+
+
+def source_layout(op: Operation, result: LinearLayout) -> LinearLayout | None:
+    """The layout of an op's first operand that gives its result this layout without moving anything."""
+    source = shape(op.operands[0])
+    if not source:
+        return None
+    match op.name:
+        case "nv_tileaa.broadcast":
+            return layouts.shrunk(result, source)
+        case "nv_tileaa.view" | "nv_tileaa.expand_dims":
+            return layouts.reshaped(result, source)
+        case "nv_tileaa.permute":
+            order = numbers(op, "permutation")
+            return layouts.permuted(result, layouts.inverse_permutation(order))
+    return None
+
+
+class Demands:
+    """The wishes of a function. `of(value)` is the layout that a value should have, or None."""
+
+    def __init__(self, function: Operation, accesses: AccessLayouts, products: Products):
+        self._wants: dict[SSAValue, LinearLayout] = {}
+        self._accesses = accesses
+        self._products = products
+        self._visit_block(function.regions[0].block)
+
+    def of(self, value: SSAValue) -> LinearLayout | None:
+        return self._wants.get(value)
+
+    def _want(self, value: SSAValue, layout: LinearLayout | None) -> None:
+        if layout is not None and shape(value) == layout.shape and shape(value):
+            self._wants.setdefault(value, layout)
+
+    def _visit_block(self, block: Block) -> None:
+        for op in reversed(list(block.ops)):
+            self._visit(op)
+
+    def _visit(self, op: Operation) -> None:
+        visit = _VISITS.get(op.name)
+        if visit is not None:
+            visit(self, op)
+        elif is_access(op):
+            layout = self._accesses.of(op)
+            for operand in op.operands:
+                self._want(operand, layout)
+        elif is_elementwise(op) and op.results:
+            wanted = self.of(op.results[0])
+            for operand in op.operands:
+                self._want(operand, wanted)
+        elif op.name.removeprefix("nv_tileaa.") in SHAPE_OPS:
+            wanted = self.of(op.results[0])
+            if wanted is not None:
+                self._want(op.operands[0], source_layout(op, wanted))
+
+    def _visit_dot(self, op: Operation) -> None:
+        for operand, layout in zip(op.operands, self._products.operand_layouts(op)):
+            self._want(operand, layout)
+
+    def _visit_scan(self, op: Operation) -> None:
+        for operand, result in zip(op.operands, op.results):
+            self._want(operand, self.of(result))
+
+    def _visit_for(self, op: Operation) -> None:
+        block = op.regions[0].block
+        self._loop(op, block, list(op.operands[3:]), list(block.args[1:]), list(op.results))
+
+    def _loop(
+        self, op: Operation, block: Block, initial: list[SSAValue], carried: list[SSAValue], results: list[SSAValue]
+    ) -> None:
+        """The body's wish for a carried value goes before that of the loop's users."""
+        self._visit_block(block)
+        last = block.last_op
+        assert last is not None
+        for before, inside, result, after in zip(initial, carried, results, last.operands):
+            wanted = self.of(inside) or self.of(result)
+            if wanted is None:
+                continue
+            for value in (inside, result, before, after):
+                self._want(value, wanted)
+        self._visit_block(block)
+
+    def _visit_while(self, op: Operation) -> None:
+        before, after = (region.block for region in op.regions)
+        condition = before.last_op
+        assert condition is not None and after.last_op is not None
+        for result, inside, given in zip(op.results, after.args, condition.operands[1:]):
+            wanted = self.of(result)
+            self._want(inside, wanted)
+            self._want(given, wanted)
+        self._visit_block(after)
+        self._visit_block(before)
+        for start, inside, given in zip(op.operands, before.args, after.last_op.operands):
+            wanted = self.of(inside)
+            self._want(start, wanted)
+            self._want(given, wanted)
+
+    def _visit_if(self, op: Operation) -> None:
+        for region in op.regions:
+            last = region.block.last_op if region.blocks else None
+            if last is not None and isinstance(last, scf.YieldOp):
+                for result, given in zip(op.results, last.operands):
+                    self._want(given, self.of(result))
+            if region.blocks:
+                self._visit_block(region.block)
+
+
+_VISITS: dict[str, Callable[[Demands, Operation], None]] = {
+    "nv_tileaa.dot": Demands._visit_dot,
+    "nv_tileaa.scan": Demands._visit_scan,
+    "scf.for": Demands._visit_for,
+    "scf.while": Demands._visit_while,
+    "scf.if": Demands._visit_if,
+}

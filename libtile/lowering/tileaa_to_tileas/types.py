@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The layout of a tile is the encoding of its tensor type."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.layouts import LinearLayout
+
+
+def is_tile(type_: Attribute) -> bool:
+    return isinstance(type_, TensorType)
+
+
+def shape_of(type_: Attribute) -> tuple[int, ...]:
+    assert isinstance(type_, TensorType)
+    return tuple(type_.get_shape())
+
+
+def layout_of(value: SSAValue) -> LinearLayout:
+    """The layout of a tile in nv_tileas. ValueError for a value without one."""
+    type_ = value.type
+    if not isinstance(type_, TensorType) or not isinstance(type_.encoding, LayoutAttr):
+        raise ValueError(f"a value of type {type_} has no layout")
+    return type_.encoding.layout
+
+
+def with_layout(type_: Attribute, layout: LinearLayout | None) -> Attribute:
+    """A tensor type with a layout; any other type as it is."""
+    if not isinstance(type_, TensorType) or layout is None:
+        return type_
+    return TensorType(type_.element_type, type_.get_shape(), LayoutAttr(layout))

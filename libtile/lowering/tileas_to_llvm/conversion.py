@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The last conversion: a module in nv_tileas to LLVM IR as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Operation
+
+from libtile.backend.nvptx import DATA_LAYOUT, TRIPLE
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.lowering.llvm.builder import SHARED, KernelBuilder
+from libtile.lowering.tileaa_to_tileas.shape_layouts import scalar_layout
+from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register their rules)
+    control,
+    elementwise,
+    memory,
+    shapes,
+)
+from libtile.lowering.tileas_to_llvm.emitter import Emitter, element_name, llvm_type
+from libtile.targets import Target
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel: its Tile IR element type (`ptr` for pointers) and its bytes."""
+
+    type: str
+    size: int
+
+
+@dataclass
+class LlvmKernel:
+    """A kernel as LLVM IR: the builder that holds it, its parameters and its threads."""
+
+    name: str
+    builder: KernelBuilder
+    parameters: list[Parameter]
+    warps: int
+    occupancy: int | None = None
+
+
+@dataclass
+class LlvmModule:
+    """The kernels of a module, and their text as one LLVM module."""
+
+    target: Target
+    kernels: list[LlvmKernel] = field(default_factory=list)
+
+    def text(self, extra: str = "") -> str:
+        """The LLVM module; `extra` is appended (metadata)."""
+        declarations: dict[str, str] = {}
+        variables: dict[str, str] = {}
+        functions, attributes = [], []
+        for number, kernel in enumerate(self.kernels):
+            b = kernel.builder
+            declarations |= b.declarations
+            variables |= b.globals
+            if b.shared_size:
+                variables[b.shared_name] = (
+                    f"@{b.shared_name} = internal addrspace({SHARED}) global [{b.shared_size} x i8] undef, align 128"
+                )
+            functions.append(b.function_text(number))
+            attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{b.threads},1,1" }}')
+        head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
+        parts = [*head, "", *variables.values(), "", *declarations.values(), "", *functions, *attributes]
+        return "\n".join(parts) + ("\n" + extra if extra else "") + "\n"
+
+
+_BYTES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4}
+
+
+def _parameter(e: Emitter, type_: Attribute, value: object) -> Parameter:
+    """Declare a parameter; i1 comes as a byte."""
+    assert isinstance(type_, TensorType)
+    element = type_.element_type
+    kind = llvm_type(element)
+    given = e.b.add_parameter("i8" if kind == "i1" else kind)
+    held = e.b.cast("trunc", given, "i1") if kind == "i1" else given
+    e.bind(value, e.as_tile(held, element))  # type: ignore[arg-type]
+    return Parameter(element_name(element), _BYTES.get(kind, 8))
+
+
+def convert_function(function: FuncOp, target: Target, siblings: list[Operation]) -> LlvmKernel:
+    """Emit one kernel. LoweringError for what the target cannot do."""
+    spec = function.kernel_spec
+    assert isinstance(spec, KernelSpecAttr)
+    name = function.sym_name.data
+    b = KernelBuilder(name, target, target.warp_size * spec.num_warps)
+    b.shared_name = f"libtile_shared_{name}"
+    for op in siblings:
+        if op.name == "nv_tileaa.global":
+            _define_global(b, op)
+    e = Emitter(b, scalar_layout(spec.num_warps))
+    block = function.body.block
+    parameters = [_parameter(e, a.type, a) for a in block.args]
+    for op in block.ops:
+        e.emit(op)
+    return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy)
+
+
+def _define_global(b: KernelBuilder, op: Operation) -> None:
+    value = op.properties["value"]
+    assert isinstance(value, DenseElementsAttr)
+    count = value.type.num_elements
+    data = value.raw * count if value.is_splat else value.raw
+    from libtile.lowering.llvm import globals
+
+    globals.define_global(
+        b,
+        Emitter.attribute(op, "sym_name"),
+        NUMBER_NAMES[value.type.element_type],
+        data,
+        alignment=Emitter.attribute(op, "alignment", 0),
+        constant=Emitter.attribute(op, "constant", False),
+        private=Emitter.attribute(op, "sym_visibility", "public") == "private",
+    )
+
+
+def convert_module(module: ModuleOp, target: Target) -> LlvmModule:
+    """All kernels of a module in nv_tileas."""
+    ops = list(module.body.block.ops)
+    return LlvmModule(target, [convert_function(op, target, ops) for op in ops if isinstance(op, FuncOp)])

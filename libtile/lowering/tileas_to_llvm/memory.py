@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Memory, views and tokens. A token has no run-time value: what it orders was made barriers before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from libtile.analysis.facts import Fact
+from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
+from libtile.lowering.llvm import atomics, memory, views
+from libtile.lowering.llvm.builder import Value, integer
+from libtile.lowering.llvm.memory import CacheHint, Ordering
+from libtile.lowering.llvm.tile import Tile
+from libtile.lowering.tileaa_to_tileas.accesses import numbers
+from libtile.lowering.tileas_to_llvm.emitter import Emitter, View, element_name, rule
+
+_SCOPES = {None: None, "tl_blk": "tl_blk", "cluster": "cluster", "gpu": "device", "sys": "sys"}
+
+
+def ordering(op: Operation) -> Ordering:
+    """The memory semantics and scope of an access."""
+    semantic = Emitter.attribute(op, "mem_semantic", "weak")
+    return Ordering(semantic, _SCOPES[Emitter.attribute(op, "mem_scope")])
+
+
+def cache_hint(op: Operation) -> CacheHint:
+    return CacheHint(Emitter.attribute(op, "cache_modifier"), Emitter.attribute(op, "eviction_policy"))
+
+
+def _group(op: Operation, name: str) -> SSAValue | None:
+    """The one operand of an optional group, or None."""
+    found = op.group(name)  # type: ignore[attr-defined]  # every op of the inner dialects has groups
+    return found[0] if found else None
+
+
+def _tile(e: Emitter, op: Operation, name: str) -> Tile | None:
+    value = _group(op, name)
+    return None if value is None else e.tile(value)
+
+
+def _pointer_facts(op: Operation) -> tuple[Fact, Fact | None]:
+    contiguity, divisibility = numbers(op, "contiguity"), numbers(op, "divisibility")
+    ones = (1,) * len(contiguity)
+    mask = numbers(op, "mask_constancy")
+    return Fact(divisibility, contiguity, ones), Fact(ones, ones, mask) if mask else None
+
+
+def _pointee(value: SSAValue) -> str:
+    assert isinstance(value.type, TensorType) and isinstance(value.type.element_type, PtrType)
+    return element_name(value.type.element_type.pointee)
+
+
+@rule("nv_tileas.load")
+def _load(e: Emitter, op: Operation) -> None:
+    element = _pointee(op.operands[0])
+    tile = memory.load(
+        e.b,
+        e.tile(op.operands[0]),
+        element,
+        mask=_tile(e, op, "mask"),
+        padding=_tile(e, op, "other"),
+        vector=memory.vector_from_facts(*_pointer_facts(op), element),
+        ordering=ordering(op),
+        cache=cache_hint(op),
+    )
+    e.bind(op.results[0], tile)
+
+
+@rule("nv_tileas.store")
+def _store(e: Emitter, op: Operation) -> None:
+    memory.store(
+        e.b,
+        e.tile(op.operands[0]),
+        e.tile(op.operands[1]),
+        mask=_tile(e, op, "mask"),
+        vector=memory.vector_from_facts(*_pointer_facts(op), _pointee(op.operands[0])),
+        ordering=ordering(op),
+        cache=cache_hint(op),
+    )
+
+
+@rule("nv_tileaa.atomic_rmw")
+def _atomic_rmw(e: Emitter, op: Operation) -> None:
+    result = atomics.atomic_rmw(
+        e.b,
+        e.attribute(op, "rmw_mode"),
+        e.tile(op.operands[0]),
+        e.tile(op.operands[1]),
+        mask=_tile(e, op, "mask"),
+        ordering=ordering(op),
+        result_used=op.results[0].first_use is not None,
+    )
+    e.bind(op.results[0], result)
+
+
+@rule("nv_tileaa.atomic_cas")
+def _atomic_cas(e: Emitter, op: Operation) -> None:
+    pointers, compare, replacement = (e.tile(v) for v in op.operands[:3])
+    result = atomics.atomic_cas(
+        e.b,
+        pointers,
+        compare,
+        replacement,
+        mask=_tile(e, op, "mask"),
+        ordering=ordering(op),
+        result_used=op.results[0].first_use is not None,
+    )
+    e.bind(op.results[0], result)
+
+
+@rule("nv_tileaa.addptr")
+def _addptr(e: Emitter, op: Operation) -> None:
+    pointers, offsets = (e.tile(v) for v in op.operands)
+    e.bind(op.results[0], memory.offset_pointers(e.b, pointers, offsets, _pointee(op.operands[0])))
+
+
+# -- views ------------------------------------------------------------------------------------------------------------
+
+
+@rule("nv_tileaa.make_memref")
+def _make_memref(e: Emitter, op: Any) -> None:
+    type_ = op.results[0].type
+    assert isinstance(type_, MemRefType)
+    base = e.scalar(op.base)
+    if op.offset is not None:
+        base = e.b.emit(base.type, f"getelementptr i8, {base.typed}, {e.scalar(op.offset).typed}")
+    sizes, strides = iter(op.sizes), iter(op.strides)
+
+    def value(static: int, dynamic: Any) -> Value:
+        return e.scalar(next(dynamic)) if static == DYNAMIC else integer("i64", static)
+
+    tensor = views.TensorView(
+        base,
+        element_name(type_.element_type),
+        tuple(value(s, sizes) for s in type_.shape),
+        tuple(value(s, strides) for s in type_.strides),
+    )
+    alignment = numbers(op, "divisibility")
+    e.bind(
+        op.results[0],
+        View(
+            tensor,
+            alignment[0] if alignment else 1,
+            numbers(op, "size_divisibility") or (1,) * type_.rank,
+            numbers(op, "stride_divisibility") or (1,) * type_.rank,
+        ),
+    )
+
+
+@rule("nv_tileaa.block_tile")
+def _block_tile(e: Emitter, op: Operation) -> None:
+    source, type_ = e.view(op.operands[0]), op.results[0].type
+    assert isinstance(type_, TiledViewType)
+    tiling = type_.layout
+    if tiling.sparse_dim is not None:
+        tiled = views.TiledView.gather(source.tensor, type_.shape, tiling.sparse_dim, tiling.padding)
+    else:
+        tiled = views.TiledView(
+            source.tensor, type_.shape, type_.traversal_strides, type_.dim_map, None, tiling.padding
+        )
+    e.bind(
+        op.results[0],
+        View(source.tensor, source.alignment, source.size_divisors, source.stride_divisors, tiled),
+    )
+
+
+def _tiled(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Value | Tile], views.ViewFacts]:
+    """The view of an access, its indices, and what is known."""
+    view = e.view(op.operands[0])
+    assert view.tiled is not None
+    index: list[Value | Tile] = []
+    for value in op.group("indices"):  # type: ignore[attr-defined]
+        index.append(e.tile(value) if isinstance(value.type, TensorType) else e.scalar(value))
+    bounds = op.properties.get("in_bounds")
+    flags = tuple(bool(v) for v in bounds.get_values()) if isinstance(bounds, DenseArrayBase) else ()
+    facts = views.ViewFacts(
+        view.alignment, view.stride_divisors, view.size_divisors, numbers(op, "index_divisibility"), flags
+    )
+    return view.tiled, index, facts
+
+
+@rule("nv_tileas.tiled_load")
+def _tiled_load(e: Emitter, op: Operation) -> None:
+    tiled, index, facts = _tiled(e, op)
+    layout = e.layout(op.results[0])
+    tile = views.load_tile(
+        e.b, tiled, index, layout, facts=facts, ordering=ordering(op), cache=cache_hint(op)
+    )
+    e.bind(op.results[0], tile)
+
+
+@rule("nv_tileas.tiled_store")
+def _tiled_store(e: Emitter, op: Operation) -> None:
+    tiled, index, facts = _tiled(e, op)
+    views.store_tile(
+        e.b, tiled, index, e.tile(op.operands[1]), facts=facts, ordering=ordering(op), cache=cache_hint(op)
+    )
+
+
+@rule("nv_tileas.tiled_atomic_rmw")
+def _tiled_atomic(e: Emitter, op: Operation) -> None:
+    tiled, index, facts = _tiled(e, op)
+    atomics.reduce_tile(
+        e.b, e.attribute(op, "rmw_mode"), tiled, index, e.tile(op.operands[1]), facts=facts, ordering=ordering(op)
+    )
+
+
+@rule("nv_tileaa.get_dim_size")
+def _get_dim_size(e: Emitter, op: Operation) -> None:
+    view, dim = e.view(op.operands[0]), e.attribute(op, "dim")
+    value = view.tensor.shape[dim] if view.tiled is None else views.index_space(e.b, view.tiled)[dim]
+    e.bind(op.results[0], value)
+
+
+# -- globals, scratch, grid dependency ----------------------------------------------------------------------------------
+
+
+@rule("nv_tileaa.get_global")
+def _get_global(e: Emitter, op: Operation) -> None:
+    from libtile.lowering.llvm import globals
+
+    e.bind(op.results[0], globals.get_global(e.b, e.attribute(op, "name").root_reference.data))
+
+
+@rule("nv_tileaa.alloca")
+def _alloca(e: Emitter, op: Operation) -> None:
+    alignment = e.attribute(op, "alignment", 16)
+    from libtile.lowering.llvm import globals
+
+    allocation = globals.alloca(e.b, _pointee(op.results[0]), e.attribute(op, "count"), alignment)
+    e.bind(op.results[0], e.as_tile(allocation.pointer, op.results[0].type.element_type))  # type: ignore[attr-defined]
+    e.allocations.append(allocation)
+
+
+@rule("nv_tileaa.gdc_launch_dependents")
+def _launch_dependents(e: Emitter, op: Operation) -> None:
+    from libtile.lowering.llvm import globals
+
+    globals.gdc_launch_dependents(e.b)
+
+
+@rule("nv_tileaa.gdc_wait")
+def _gdc_wait(e: Emitter, op: Operation) -> None:
+    from libtile.lowering.llvm import globals
+
+    globals.gdc_wait(e.b)
+
+
+@rule("nv_tileaa.memory_fence_alias")
+def _fence_alias(e: Emitter, op: Operation) -> None:
+    from libtile.lowering.llvm import globals
+
+    globals.fence_alias(e.b)
+
+
+@rule("nv_tileaa.create_mem_token", "nv_tileaa.join_mem_token")
+def _token(e: Emitter, op: Operation) -> None:
+    e.bind(op.results[0], None)
+
+
+@rule("nv_tileas.barrier")
+def _barrier(e: Emitter, op: Operation) -> None:
+    e.b.barrier()
+
+
