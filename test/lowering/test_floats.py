@@ -1,12 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Generated floating-point code, run in the simulator, agrees with the interpreter bit for bit."""
 
+import re
+
 import numpy as np
 import pytest
-from lowering.elementwise import TARGETS, Case, assert_same, evaluate, expected, patterns, ulps, values
+from lowering.elementwise import (
+    POINTER,
+    TARGETS,
+    Case,
+    assert_same,
+    evaluate,
+    expected,
+    finished_ptx,
+    load,
+    patterns,
+    store,
+    ulps,
+    values,
+)
 
-from libtile.lowering.llvm import compare, floats
-from libtile.lowering.llvm.builder import KernelBuilder, Value
+from libtile.layouts import LinearLayout
+from libtile.lowering.llvm import compare, constants, floats
+from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
+from libtile.lowering.llvm.tile import Tile
 from libtile.targets import target
 
 SIZE = 2048
@@ -117,14 +134,83 @@ def test_remainders_are_exact_for_quotients_of_any_size(gpu):
         assert_same(case, got, expected("remf", case.inputs, case.result))
 
 
-def test_products_and_sums_are_not_fused():
-    x, y, z = operands("f32")
-    case = Case("x*y+z", lambda b, u, v, w: floats.add(b, floats.mul(b, u, v), w), [x, y, z], "f32")
-    (got,) = evaluate("sm_90", [case])
-    with np.errstate(all="ignore"):
-        u, v, w = (values("f32", bits) for _, bits in (x, y, z))
-        want = np.asarray(u * v + w, np.float32).view(np.uint32)
-    assert_same(case, got, want)
+def on_two_registers(function, name, which, **attributes):
+    """Emits a function on tiles of two registers, of which the first holds the operands or a 1; one of its results."""
+    layout = LinearLayout.of({"register": [128], "lane": [1, 2, 4, 8, 16], "warp": [32, 64]}, {"dim0": 256})
+    one = constants.from_bits(name, {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000}[name])
+
+    def emit(b, *values):
+        tiles = [Tile(layout, name, (v, one) if which == 0 else (one, v)) for v in values]
+        return floats.on_tiles(b, function, *tiles, **attributes).registers[which]
+
+    return emit
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("gpu", TARGETS)
+def test_tiles_computed_in_pairs_have_the_same_results(gpu, name):
+    x, y, z = operands(name)
+    rounding = {"rounding_mode": "nearest_even", "flush_to_zero": False}
+    rows = []
+    for which in (0, 1):
+        for op, function in (("addf", floats.add), ("subf", floats.sub), ("mulf", floats.mul)):
+            rows.append((Case(op, on_two_registers(function, name, which), [x, y], name), op, rounding))
+        rows.append((Case("fma", on_two_registers(floats.fma, name, which), [x, y, z], name), "fma", rounding))
+        up = {"rounding_mode": "positive_inf", "flush_to_zero": False}
+        emit = on_two_registers(floats.add, name, which, mode="positive_inf")
+        rows.append((Case("addf up", emit, [x, y], name), "addf", up))
+        for op, function in (("negf", floats.neg), ("absf", floats.abs_)):
+            rows.append((Case(op, on_two_registers(function, name, which), [x], name), op, {}))
+        for op, function in (("maxf", floats.max_), ("minf", floats.min_)):
+            for nan in (False, True):
+                emit = on_two_registers(function, name, which, propagate_nan=nan)
+                attributes = {"propagate_nan": nan, "flush_to_zero": False}
+                rows.append((Case(op, emit, [x, y], name), op, attributes))
+    for (case, op, attributes), got in zip(rows, evaluate(gpu, [row[0] for row in rows])):
+        assert_same(case, got, expected(op, case.inputs, name, **attributes))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name", "instruction"),
+    [("sm_80", "f16", "fma.rn.f16x2"), ("sm_80", "bf16", "fma.rn.bf16x2"), ("sm_100", "f32", "fma.rn.f32x2")],
+)
+def test_chains_of_pairs_stay_packed(gpu, name, instruction):
+    layout = LinearLayout.of({"register": [1], "lane": [2, 4, 8, 16, 32], "warp": [64, 128]}, {"dim0": 256})
+    b = KernelBuilder("k", target(gpu), 128)
+    data = b.add_parameter(POINTER, "align 16")
+    place = [b.add(b.mul(b.thread_id(), integer("i32", 2)), integer("i32", i)) for i in (0, 1)]
+    tile = Tile(layout, name, tuple(load(b, data, name, p) for p in place))
+    for _ in range(3):
+        tile = floats.on_tiles(b, floats.fma, tile, tile, tile)
+    for p, register in zip(place, tile.registers):
+        store(b, data, name, p, register)
+    text = finished_ptx(b, gpu)
+    assert text.count(instruction) == 3
+    assert text.count("fma.rn") == 3
+
+
+@pytest.mark.parametrize("gpu", TARGETS)
+def test_products_and_sums_are_not_fused(gpu):
+    rows = []
+    for name in TYPES:
+        emit = lambda b, u, v, w: floats.add(b, floats.mul(b, u, v), w)  # noqa: E731
+        rows.append(Case("x*y+z", emit, operands(name, 256), name))
+    for case, got in zip(rows, evaluate(gpu, rows)):
+        x, y, z = case.inputs
+        rounded = {"rounding_mode": "nearest_even", "flush_to_zero": False}
+        product = (case.result, expected("mulf", [x, y], case.result, **rounded))
+        assert_same(case, got, expected("addf", [product, z], case.result, **rounded))
+
+
+@pytest.mark.parametrize("gpu", TARGETS)
+def test_ptxas_may_not_fuse_either(gpu):
+    """Instructions without a rounding modifier are those that ptxas contracts."""
+    b = KernelBuilder("k", target(gpu), 128)
+    data = b.add_parameter(POINTER)
+    for name in TYPES:
+        x, y = (load(b, data, name, b.add(b.thread_id(), integer("i32", i))) for i in (0, 1))
+        store(b, data, name, b.thread_id(), floats.sub(b, floats.mul(b, x, y), floats.add(b, x, y)))
+    assert not re.search(r"\b(add|sub|mul)\.(ftz\.)?(f|bf)(16|32|64)", finished_ptx(b, gpu))
 
 
 @pytest.mark.parametrize(
@@ -136,6 +222,7 @@ def test_products_and_sums_are_not_fused():
         lambda b, h: floats.sqrt(b, h, "nearest_away"),
         lambda b, h: floats.max_(b, h, h, False, True),
         lambda b, h: floats.add(b, Value("i32", "%i"), Value("i32", "%i")),
+        lambda b, h: floats.sqrt(b, Value("<2 x half>", "%p")),
     ],
 )
 def test_modes_that_a_type_has_not_are_refused(call):

@@ -15,6 +15,7 @@ PROBES = {
     "redux_integer": "redux.sync.add.s32 r0, r1, 0xffffffff;",
     "fma_bf16": "fma.rn.bf16 h0, h1, h1, h1;",
     "cvt_tf32": "cvt.rna.tf32.f32 r0, f0;",
+    "cvt_tf32_rn": "cvt.rn.tf32.f32 r0, f0; cvt.rz.tf32.f32 r1, f0;",
     "cvt_fp8": "cvt.rn.satfinite.e4m3x2.f32 h0, f0, f1;",
     "add_bf16": "add.rn.bf16 h0, h1, h1;",
     "tanh_bf16": "tanh.approx.bf16 h0, h1;",

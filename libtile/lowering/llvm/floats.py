@@ -16,13 +16,23 @@ Sources: PTX ISA (add, mul, fma, div, sqrt, min, max), IEEE 754-2019.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from libtile.lowering.llvm.builder import KernelBuilder, Value
 from libtile.lowering.llvm.conversions import PTX_ROUNDING, narrow
+from libtile.lowering.llvm.tile import Tile, map_tiles
 
 _LETTER = {"float": "f", "double": "d"}
 _ELEMENT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-_INTRINSIC_TYPE = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+_INTRINSIC_TYPE = {
+    **_ELEMENT,
+    "<2 x half>": "v2f16",
+    "<2 x bfloat>": "v2bf16",
+    "<2 x float>": "v2f32",
+}
+_SUMS = ("add", "sub", "mul", "fma")
+PAIRED = {"half": (*_SUMS, "neg", "abs_", "max_", "min_"), "bfloat": (*_SUMS, "neg", "abs_", "max_", "min_")}
+"""Functions of this module that also take vectors of two, which one instruction then computes (all targets)."""
 
 
 def wide(b: KernelBuilder, value: Value) -> Value:
@@ -30,10 +40,12 @@ def wide(b: KernelBuilder, value: Value) -> Value:
     return b.cast("fpext", value, "float") if value.type in ("half", "bfloat") else value
 
 
-def _check(operands: Sequence[Value], mode: str, ftz: bool, modes: Sequence[str]) -> None:
+def _check(operands: Sequence[Value], mode: str, ftz: bool, modes: Sequence[str], pairs: bool = False) -> None:
     type_ = operands[0].type
+    if pairs and type_ in _INTRINSIC_TYPE and type_ not in _ELEMENT and mode == "nearest_even" and not ftz:
+        return
     if type_ not in _ELEMENT:
-        raise ValueError(f"{type_} is not a type of float arithmetic")
+        raise ValueError(f"{type_} is not a type of this float arithmetic")
     if mode not in modes:
         raise ValueError(f"{_ELEMENT[type_]} arithmetic does not round to '{mode}'")
     if (ftz or mode in ("approx", "full")) and type_ != "float":
@@ -56,13 +68,13 @@ def _arithmetic(
 
 def add(b: KernelBuilder, lhs: Value, rhs: Value, mode: str = "nearest_even", ftz: bool = False) -> Value:
     """lhs + rhs, rounded once in an IEEE mode; `ftz` flushes subnormal operands and results (f32 only)."""
-    _check([lhs, rhs], mode, ftz, tuple(PTX_ROUNDING))
+    _check([lhs, rhs], mode, ftz, tuple(PTX_ROUNDING), pairs=True)
     return _arithmetic(b, "add", [lhs, rhs], mode, ftz, lambda x, y: b.binary("fadd", x, y))
 
 
 def sub(b: KernelBuilder, lhs: Value, rhs: Value, mode: str = "nearest_even", ftz: bool = False) -> Value:
     """lhs - rhs, rounded once in an IEEE mode."""
-    _check([lhs, rhs], mode, ftz, tuple(PTX_ROUNDING))
+    _check([lhs, rhs], mode, ftz, tuple(PTX_ROUNDING), pairs=True)
     if mode == "nearest_even" and not ftz:
         return b.binary("fsub", lhs, rhs)
     return add(b, lhs, neg(b, rhs), mode, ftz)
@@ -70,13 +82,13 @@ def sub(b: KernelBuilder, lhs: Value, rhs: Value, mode: str = "nearest_even", ft
 
 def mul(b: KernelBuilder, lhs: Value, rhs: Value, mode: str = "nearest_even", ftz: bool = False) -> Value:
     """lhs * rhs, rounded once in an IEEE mode."""
-    _check([lhs, rhs], mode, ftz, tuple(PTX_ROUNDING))
+    _check([lhs, rhs], mode, ftz, tuple(PTX_ROUNDING), pairs=True)
     return _arithmetic(b, "mul", [lhs, rhs], mode, ftz, lambda x, y: b.binary("fmul", x, y))
 
 
 def fma(b: KernelBuilder, lhs: Value, rhs: Value, acc: Value, mode: str = "nearest_even", ftz: bool = False) -> Value:
     """lhs * rhs + acc, rounded once in an IEEE mode."""
-    _check([lhs, rhs, acc], mode, ftz, tuple(PTX_ROUNDING))
+    _check([lhs, rhs, acc], mode, ftz, tuple(PTX_ROUNDING), pairs=True)
 
     def nearest(x: Value, y: Value, z: Value) -> Value:
         return b.call(f"llvm.fma.{_INTRINSIC_TYPE[x.type]}", x.type, [x, y, z])
@@ -124,6 +136,34 @@ def rem(b: KernelBuilder, lhs: Value, rhs: Value) -> Value:
     return _back(b, b.call(name, x.type, [x, y]), lhs.type)
 
 
+# -- tiles ----------------------------------------------------------------------------------------------------------
+
+
+def on_tiles(b: KernelBuilder, function: Callable[..., Value], *tiles: Tile, **attributes: Any) -> Tile:
+    """One of this module's functions on tiles of one layout, two registers at a time where the target does that.
+
+    `attributes` are the function's own (`mode`, `ftz`, `propagate_nan`). ValueError when the layouts differ.
+    """
+    count = len(tiles[0].registers)
+    plain = attributes.get("mode", "nearest_even") == "nearest_even" and not attributes.get("ftz", False)
+    if count < 2 or not plain or not _takes_pairs(b, function.__name__, tiles[0].llvm_type):
+        return map_tiles(lambda *values: function(b, *values, **attributes), *tiles)
+    type_ = tiles[0].llvm_type
+    if any(tile.layout != tiles[0].layout for tile in tiles):
+        raise ValueError("layouts differ")
+    registers = []
+    for i in range(0, count, 2):
+        pair = function(b, *(b.vector(tile.registers[i : i + 2]) for tile in tiles), **attributes)
+        registers += [b.extract(pair, k, type_) for k in (0, 1)]
+    return tiles[0].with_registers(registers)
+
+
+def _takes_pairs(b: KernelBuilder, name: str, type_: str) -> bool:
+    if type_ == "float":
+        return name in _SUMS and b.target.has("f32x2")
+    return name in PAIRED.get(type_, ())
+
+
 # -- signs, order, whole numbers ------------------------------------------------------------------------------------
 
 
@@ -148,7 +188,7 @@ def min_(b: KernelBuilder, lhs: Value, rhs: Value, propagate_nan: bool = False, 
 
 
 def _extremum(b: KernelBuilder, name: str, lhs: Value, rhs: Value, propagate_nan: bool, ftz: bool) -> Value:
-    _check([lhs, rhs], "nearest_even", ftz, ("nearest_even",))
+    _check([lhs, rhs], "nearest_even", ftz, ("nearest_even",), pairs=True)
     if ftz:
         return b.call(f"llvm.nvvm.f{name}.ftz.{'nan.' if propagate_nan else ''}f", "float", [lhs, rhs])
     operation = f"{name}imum" if propagate_nan else f"{name}imumnum"

@@ -237,8 +237,19 @@ TF32_MASK = -1 << TF32_DROPPED
 """The bits of an f32's pattern that a tf32 has; the others of a register that holds one mean nothing."""
 
 
+_TF32_CVT = {
+    "nearest_away": ("rna", "cvt_tf32"),
+    "nearest_even": ("rn", "cvt_tf32_rn"),
+    "zero": ("rz", "cvt_tf32_rn"),
+}
+"""PTX's rounding modifier and the target feature that it needs, by rounding mode."""
+
+
 def to_tf32(b: KernelBuilder, value: Value, mode: str) -> Value:
-    """An f32 rounded to tf32's 11 bits, as an f32 whose low 13 bits are zero. ValueError for an unknown mode."""
+    """An f32 rounded to tf32's 11 bits, as an f32 whose low 13 bits mean nothing. ValueError for an unknown mode."""
+    form = _TF32_CVT.get(mode)
+    if form is not None and b.target.has(form[1]):
+        return float_of(b, b.asm(f"cvt.{form[0]}.tf32.f32 $0, $1;", "=r,f", "i32", [value]))
     bits = bits_of(b, value)
     if mode == "nearest_even":
         rounded = rounded_pattern(b, bits, TF32_DROPPED)
