@@ -19,7 +19,6 @@ from libtile.lowering.llvm.memory import (
     both,
     from_storage,
     load_bits,
-    register_groups,
     store_bits,
     to_storage,
 )
@@ -38,12 +37,6 @@ def _byte_address(b: KernelBuilder, places: Places, offset: Value) -> Value:
     return b.emit(base.type, f"getelementptr i8, {base.typed}, {byte.typed}")
 
 
-def _groups(places: Places, width: int) -> list[tuple[int, ...]]:
-    from libtile.lowering.llvm.views import contiguous_dim
-
-    return register_groups(places.layout, contiguous_dim(places.tiled) or 0, width)
-
-
 def _half_shift(b: KernelBuilder, offset: Value) -> Value:
     """The position of an element's low bit in its byte: 0 or 4, in the offset's type."""
     one = integer(offset.type, 1)
@@ -56,14 +49,14 @@ def load_packed(
     owner: Value | None,
     padding: Value,
     result: Registers,
-    width: int,
+    groups: Sequence[tuple[int, ...]],
     ordering: Ordering,
     cache: CacheHint,
 ) -> None:
-    """Load every register of a tile into `result`, `width` elements at a time where the layout has such groups."""
+    """Load every register of a tile into `result`, by groups of registers that follow each other in memory."""
     element = places.tiled.view.element
     filling = (padding.constant or 0) & 15
-    for group in _groups(places, width):
+    for group in groups:
         predicate = both(b, places.mask(group[0]), owner)
         offset = places.offset(group[0])
         address = _byte_address(b, places, offset)
@@ -86,12 +79,12 @@ def store_packed(
     places: Places,
     owner: Value | None,
     tile: Tile,
-    width: int,
+    groups: Sequence[tuple[int, ...]],
     ordering: Ordering,
     cache: CacheHint,
 ) -> None:
-    """Store every element of a tile that lies within the tensor."""
-    for group in _groups(places, width):
+    """Store every element of a tile that lies within the tensor, by groups as for `load_packed`."""
+    for group in groups:
         halves = [to_storage(b, tile.registers[r], tile.element) for r in group]
         first = both(b, places.mask(group[0]), owner)
         if len(group) == 1:

@@ -407,7 +407,7 @@ def load_tile(
     padding = padding_constant(element, tiled.padding)
     result = Registers(layout)
     if element in PACKED:
-        load_packed(b, places, owner, padding, result, _packed_width(places), ordering, cache)
+        load_packed(b, places, owner, padding, result, _packed_groups(places), ordering, cache)
     else:
         size = STORAGE_BYTES[element]
         dim = contiguous_dim(tiled) or 0
@@ -443,7 +443,7 @@ def store_tile(
     places = Places(b, tiled, index, tile.layout, facts)
     owner = owner_predicate(b, tile.layout)
     if element in PACKED:
-        store_packed(b, places, owner, tile, _packed_width(places), ordering, cache)
+        store_packed(b, places, owner, tile, _packed_groups(places), ordering, cache)
         return
     dim = contiguous_dim(tiled) or 0
     for group in register_groups(tile.layout, dim, access_width(tiled, facts)):
@@ -455,7 +455,8 @@ def store_tile(
         )  # fmt: skip
 
 
-def _packed_width(places: Places) -> int:
-    """Elements per access of packed ones: two where pairs share a byte, even if the tensor's end may part them."""
+def _packed_groups(places: Places) -> list[tuple[int, ...]]:
+    """Groups of packed elements: two where pairs share a byte, even if the tensor's end may part them."""
     aligned = aligned_width(places.tiled, places.facts)
-    return max(access_width(places.tiled, places.facts), min(aligned, 2))
+    width = max(access_width(places.tiled, places.facts), min(aligned, 2))
+    return register_groups(places.layout, contiguous_dim(places.tiled) or 0, width)
