@@ -17,6 +17,7 @@ from libtile.asm.custom_directives import IMPLICIT, print_control_flow_region
 from libtile.asm.custom_views import VIEW_PARSERS, VIEW_PRINTERS
 from libtile.asm.lexer import symbol_text
 from libtile.asm.op_state import Argument, OpState, Use
+from libtile.dialects.cuda_tile.attribute_text import function_type_text
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import SEGMENTS
 from libtile.dialects.cuda_tile.types import (
@@ -394,6 +395,32 @@ def _print_make_view(p: Printer, op: CudaTileOp) -> None:
     p.write(f" : {p.type(op.results[0].type)}")
 
 
+# -- calls --------------------------------------------------------------------------------------------------------
+
+
+def _parse_call(p: Parser, s: OpState) -> None:
+    """`@callee(%operand, ...) {attributes} : (types) -> types`: the form has no constant arguments."""
+    s.properties["callee"] = p.symbol_reference()
+    s.properties["const_args"] = ArrayAttr([])
+    s.offsets["operands"] = p.start
+    p.expect("(")
+    s.operands["operands"] = p.operand_list()
+    p.expect(")")
+    if p.kind == "{":
+        s.attributes.update(p.attribute_dictionary())
+    p.expect(":")
+    type_ = p.function_type()
+    s.types["operands"] = list(type_.inputs.data)
+    s.types["results"] = list(type_.outputs.data)
+
+
+def _print_call(p: Printer, op: CudaTileOp) -> None:
+    p.write(f" {p.attribute(op.properties['callee'])}({', '.join(map(p.value, op.operands))})")
+    p.attribute_dict(op, {"callee", "const_args"})
+    signature = FunctionType.from_lists([v.type for v in op.operands], [v.type for v in op.results])
+    p.write(f" : {function_type_text(signature)}")
+
+
 def _padding_without_mask(s: OpState) -> None:
     """A load with padding and no mask prints as one with a mask: the element type tells them apart."""
     types = s.types.get("mask")
@@ -419,6 +446,7 @@ PARSERS: dict[str, ParseOp] = {
     "make_partition_view": partial(_parse_make_view, cls=PartitionViewType),
     "make_strided_view": partial(_parse_make_view, cls=StridedViewType),
     "make_gather_scatter_view": partial(_parse_make_view, cls=GatherScatterViewType),
+    "preview$call": _parse_call,
     **VIEW_PARSERS,
 }
 
@@ -433,5 +461,6 @@ PRINTERS: dict[str, PrintOp] = {
     "make_partition_view": _print_make_view,
     "make_strided_view": _print_make_view,
     "make_gather_scatter_view": _print_make_view,
+    "preview$call": _print_call,
     **VIEW_PRINTERS,
 }

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, UnregisteredOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.asm.aliases import Aliases
@@ -394,6 +394,8 @@ def _form_fits(op: CudaTileOp) -> bool:
         return block is not None and len(block.args) == initial + (name == "for")
     if name in ("get_index_space_shape", "get_tensor_shape"):
         return bool(op.results)
+    if name == "preview$call":
+        return op.properties.get("const_args") == ArrayAttr([])
     if name == "make_tensor_view":
         from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 

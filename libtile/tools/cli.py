@@ -267,6 +267,31 @@ def split_input(text: str) -> list[str]:
     return parts
 
 
+def _previews(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str]:
+    from libtile.spec import default_spec
+
+    known = sorted({op.preview for op in default_spec().ops.values() if op.preview is not None}) if value else []
+    names = [name for text in value for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise click.ClickException(
+                f"for the --preview option: unknown preview feature '{name}'; supported features: {', '.join(known)}"
+            )
+    return frozenset(names)
+
+
+def preview_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--preview`: the preview features that a bytecode file may use, passed on as `previews`, a frozenset."""
+    return click.option(
+        "--preview",
+        "previews",
+        multiple=True,
+        metavar="FEATURE[,FEATURE...]",
+        callback=_previews,
+        help="Enable one or more named preview features.",
+    )(function)
+
+
 def version_option(description: str) -> Callable[[Any], Any]:
     """`--version`: the tool, what it is a part of, and the bytecode versions are not loaded for it."""
 

@@ -64,6 +64,7 @@ class Options:
     debuginfo: bool
     warn_hints: bool
     error_hints: bool
+    previews: frozenset[str]
 
 
 class Translator:
@@ -86,7 +87,7 @@ class Translator:
         from libtile.diagnostics import warning
         from libtile.dialects.cuda_tile.bridge import from_bytecode
 
-        module = bytecode.read(data, allow_testing=True)
+        module = bytecode.read(data, allow_testing=True, preview=self.options.previews)
         self.warnings += [warning(None, message) for message in module.warnings]
         op = from_bytecode(module)
         self._verify(op)
@@ -184,6 +185,7 @@ _TRANSLATIONS: dict[str, tuple[str, bool]] = {
 @click.option("--generic-form", is_flag=True, help="The same as --mlir-print-op-generic.")
 @click.option("--Wunsupported-hints", "warn_hints", is_flag=True, help="Warn about unsupported optimization hints.")
 @click.option("--Werr-hints", "error_hints", is_flag=True, help="Take unsupported optimization hints as errors.")
+@cli.preview_option
 @cli.version_option("CUDA Tile IR translation tool")
 def command(
     input_: str,
@@ -198,6 +200,7 @@ def command(
     generic_form: bool,
     warn_hints: bool,
     error_hints: bool,
+    previews: frozenset[str],
     **translations: bool,
 ) -> None:
     """Translate Tile IR between text and bytecode.
@@ -220,6 +223,7 @@ def command(
         debuginfo=debuginfo,
         warn_hints=warn_hints,
         error_hints=error_hints,
+        previews=previews,
     )
     data = cli.read_input(input_)
     parts: list[Any] = [cli.decode_text(data)] if is_text else [data]

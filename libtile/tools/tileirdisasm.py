@@ -11,19 +11,6 @@ _NO_INPUT = 2
 _BAD_BYTECODE = 3
 
 
-def _previews(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str]:
-    from libtile.spec import default_spec
-
-    known = sorted({op.preview for op in default_spec().ops.values() if op.preview is not None}) if value else []
-    names = [name for text in value for name in text.split(",")]
-    for name in names:
-        if name not in known:
-            raise click.ClickException(
-                f"for the --preview option: unknown preview feature '{name}'; supported features: {', '.join(known)}"
-            )
-    return frozenset(names)
-
-
 def _show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         click.echo(ctx.get_help())
@@ -51,10 +38,7 @@ def _help_option(name: str) -> click.Option:
 )
 @click.argument("input_", metavar="TILE_BYTECODE_FILE", required=False)
 @click.option("-g", "--print-debug-info", "debuginfo", is_flag=True, help="Print locations and debug information.")
-@click.option(
-    "--preview", "previews", multiple=True, metavar="FEATURE[,FEATURE...]", callback=_previews,
-    help="Enable one or more named preview features.",
-)  # fmt: skip
+@cli.preview_option
 @cli.version_option("CUDA Tile IR disassembler")
 @click.pass_context
 def command(ctx: click.Context, input_: str | None, debuginfo: bool, previews: frozenset[str]) -> None:

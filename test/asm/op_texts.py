@@ -217,8 +217,10 @@ CASES: dict[str, list[Case]] = {
          f"%0 = testing$bytecode_test_evolution(%arg0 : !cuda_tile.{F}) new_attr = 3 token = %arg1 : token priority = "
          "<high> test_attr = <42> -> token")],
     "preview$call": [
-        ([S], '%0 = "cuda_tile.preview$call"(%arg0) <{callee = @f, const_args = []}> : (!cuda_tile.tile<i32>) -> '
-              "!cuda_tile.tile<i32>")],
+        ([S], "%0 = preview$call @foreign(%arg0) : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>"),
+        ([S], "preview$call @foreign() : () -> ()"),
+        ([S, F], "%0:2 = preview$call @foreign(%arg0, %arg1) {arg_attrs = [{x = 1 : i32}, {}]} : (!cuda_tile.tile<i32>, "
+                 f"!cuda_tile.{F}) -> (!cuda_tile.{F}, !cuda_tile.tile<i32>)")],
 }  # fmt: skip
 
 # Ops that stand in a module's body.

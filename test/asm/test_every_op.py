@@ -54,3 +54,9 @@ def test_locations_survive(text: str) -> None:
     assert "loc(" in located
     assert print_op(parse(located, "g.mlir"), debuginfo=True) == located
     assert print_op(parse(located)) == text
+
+
+def test_a_call_with_constant_arguments_has_the_generic_form_only() -> None:
+    call = '%0 = "cuda_tile.preview$call"(%arg0) <{callee = @f, const_args = [1 : i32]}> : '
+    text = module(function(["tile<i32>"], call + "(!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>"))
+    assert print_op(parse(text)) == text

@@ -16,7 +16,7 @@ from libtile.spec import OpSpec, Version, default_spec
 from oracle import OracleError, require_tool, run_tileirdisasm
 
 SPEC = default_spec()
-OPS = [op for name, op in SPEC.ops.items() if name in CASES and op.preview is None and not SPEC.is_testing_op(op)]
+OPS = [op for name, op in SPEC.ops.items() if name in CASES and not SPEC.is_testing_op(op)]
 
 
 class Prelude:
@@ -97,16 +97,17 @@ def kernel(texts: list[str], body: str) -> str:
     return f"cuda_tile.module @kernels {{\n{data}entry @f({', '.join(prelude.parameters)}) {{\n{lines}\n}}\n}}\n"
 
 
-def check(text: str, version: Version) -> None:
+def check(text: str, version: Version, previews: tuple[str, ...]) -> None:
     module = asm.parse(text, implicit_module=False)
     data = write_bytecode(module, version)
+    options = [f"--preview={name}" for name in previews]
     problems = verify(module)
     if problems:
         with pytest.raises(OracleError) as refused:
-            run_tileirdisasm(data)
+            run_tileirdisasm(data, *options)
         assert problems[0].message in str(refused.value)
         return
-    assert run_tileirdisasm(data) == disassembly(from_bytecode(bytecode.read(data)))
+    assert run_tileirdisasm(data, *options) == disassembly(from_bytecode(bytecode.read(data, preview=previews)))
 
 
 @pytest.mark.oracle
@@ -114,11 +115,12 @@ def check(text: str, version: Version) -> None:
 def test_original_reads_the_op(op: OpSpec) -> None:
     require_tool("tileirdisasm")
     written = 0
+    previews = (op.preview,) if op.preview else ()
     for case in CASES[op.name]:
         text = kernel(*case)
-        check(text, SPEC.current)
+        check(text, SPEC.current, previews)
         try:
-            check(text, op.since)
+            check(text, op.since, previews)
         except bytecode.MigrationError:
             continue
         written += 1

@@ -172,3 +172,13 @@ def test_missing_diagnostics_make_the_run_fail() -> None:
     text = "// expected-error @below {{nothing of the kind}}\n" + TEXT
     done = run(TOOL, "-mlir-to-cudatilebc", "-verify-diagnostics", stdin=text.encode())
     assert done.status == 1 and "was not produced" in done.err
+
+
+def test_a_preview_file_is_read_when_its_feature_is_enabled(tmp_path: Path) -> None:
+    call = "%0 = preview$call @foo(%arg0) : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>"
+    source, made = tmp_path / "call.mlir", tmp_path / "call.bc"
+    source.write_text(f"cuda_tile.module @m {{ entry @k(%arg0: tile<i32>) {{ {call} return }} }}")
+    assert run(TOOL, "-mlir-to-cudatilebc", source, "-o", made).status == 0
+    refused = run(TOOL, "-cudatilebc-to-mlir", made)
+    assert refused.status == 1 and "requires at least one enabled preview feature" in refused.err
+    assert call in run(TOOL, "-cudatilebc-to-mlir", "--preview=simt", made).text
