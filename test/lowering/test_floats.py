@@ -134,14 +134,14 @@ def test_remainders_are_exact_for_quotients_of_any_size(gpu):
         assert_same(case, got, expected("remf", case.inputs, case.result))
 
 
-def on_two_registers(function, name, which, **attributes):
+def on_two_registers(function, name, which, *arguments):
     """Emits a function on tiles of two registers, of which the first holds the operands or a 1; one of its results."""
     layout = LinearLayout.of({"register": [128], "lane": [1, 2, 4, 8, 16], "warp": [32, 64]}, {"dim0": 256})
     one = constants.from_bits(name, {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000}[name])
 
     def emit(b, *values):
         tiles = [Tile(layout, name, (v, one) if which == 0 else (one, v)) for v in values]
-        return floats.on_tiles(b, function, *tiles, **attributes).registers[which]
+        return floats.on_tiles(b, function, tiles, *arguments).registers[which]
 
     return emit
 
@@ -157,17 +157,38 @@ def test_tiles_computed_in_pairs_have_the_same_results(gpu, name):
             rows.append((Case(op, on_two_registers(function, name, which), [x, y], name), op, rounding))
         rows.append((Case("fma", on_two_registers(floats.fma, name, which), [x, y, z], name), "fma", rounding))
         up = {"rounding_mode": "positive_inf", "flush_to_zero": False}
-        emit = on_two_registers(floats.add, name, which, mode="positive_inf")
+        emit = on_two_registers(floats.add, name, which, "positive_inf")
         rows.append((Case("addf up", emit, [x, y], name), "addf", up))
         for op, function in (("negf", floats.neg), ("absf", floats.abs_)):
             rows.append((Case(op, on_two_registers(function, name, which), [x], name), op, {}))
         for op, function in (("maxf", floats.max_), ("minf", floats.min_)):
             for nan in (False, True):
-                emit = on_two_registers(function, name, which, propagate_nan=nan)
+                emit = on_two_registers(function, name, which, nan)
                 attributes = {"propagate_nan": nan, "flush_to_zero": False}
                 rows.append((Case(op, emit, [x, y], name), op, attributes))
     for (case, op, attributes), got in zip(rows, evaluate(gpu, [row[0] for row in rows])):
         assert_same(case, got, expected(op, case.inputs, name, **attributes))
+
+
+def test_functions_that_take_no_pairs_are_applied_to_each_register():
+    x, y, _ = operands("f16")
+    layout = LinearLayout.of({"register": [128], "lane": [1, 2, 4, 8, 16], "warp": [32, 64]}, {"dim0": 256})
+
+    def emit(b, u, v):
+        tiles = [Tile(layout, "f16", (v, u)), Tile(layout, "f16", (u, v))]
+        less = floats.on_tiles(b, compare.compare_floats, tiles, "less_than", "ordered", element="i1")
+        assert less.element == "i1"
+        return less.registers[1]
+
+    case = Case("u < v", emit, [x, y], "i1")
+    (got,) = evaluate("sm_90", [case])
+    attributes = {"comparison_predicate": "less_than", "comparison_ordering": "ordered"}
+    assert_same(case, got, expected("cmpf", case.inputs, "i1", **attributes))
+    b = KernelBuilder("k", target("sm_90"), 128)
+    other = LinearLayout.of({"register": [1], "lane": [2, 4, 8, 16, 32], "warp": [64, 128]}, {"dim0": 256})
+    pair = (Value("half", "%x"), Value("half", "%y"))
+    with pytest.raises(ValueError, match="layouts differ"):
+        floats.on_tiles(b, floats.add, [Tile(layout, "f16", pair), Tile(other, "f16", pair)])
 
 
 @pytest.mark.parametrize(
@@ -181,7 +202,7 @@ def test_chains_of_pairs_stay_packed(gpu, name, instruction):
     place = [b.add(b.mul(b.thread_id(), integer("i32", 2)), integer("i32", i)) for i in (0, 1)]
     tile = Tile(layout, name, tuple(load(b, data, name, p) for p in place))
     for _ in range(3):
-        tile = floats.on_tiles(b, floats.fma, tile, tile, tile)
+        tile = floats.on_tiles(b, floats.fma, [tile, tile, tile], "nearest_even", False)
     for p, register in zip(place, tile.registers):
         store(b, data, name, p, register)
     text = finished_ptx(b, gpu)

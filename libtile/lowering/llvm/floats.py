@@ -15,6 +15,7 @@ Sources: PTX ISA (add, mul, fma, div, sqrt, min, max), IEEE 754-2019.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -139,23 +140,40 @@ def rem(b: KernelBuilder, lhs: Value, rhs: Value) -> Value:
 # -- tiles ----------------------------------------------------------------------------------------------------------
 
 
-def on_tiles(b: KernelBuilder, function: Callable[..., Value], *tiles: Tile, **attributes: Any) -> Tile:
-    """One of this module's functions on tiles of one layout, two registers at a time where the target does that.
+def on_tiles(
+    b: KernelBuilder,
+    function: Callable[..., Value],
+    tiles: Sequence[Tile],
+    *arguments: Any,
+    element: str | None = None,
+) -> Tile:
+    """A function of single values on tiles of one layout, two registers at a time where the target can do that.
 
-    `attributes` are the function's own (`mode`, `ftz`, `propagate_nan`). ValueError when the layouts differ.
+    `arguments` are those that follow the function's operands; `element` is the result's element type, the first
+    operand's when not given. Functions that are not in `PAIRED` are applied to each register. ValueError when the
+    layouts differ.
     """
     count = len(tiles[0].registers)
-    plain = attributes.get("mode", "nearest_even") == "nearest_even" and not attributes.get("ftz", False)
-    if count < 2 or not plain or not _takes_pairs(b, function.__name__, tiles[0].llvm_type):
-        return map_tiles(lambda *values: function(b, *values, **attributes), *tiles)
+    if (
+        count < 2
+        or not _takes_pairs(b, function.__name__, tiles[0].llvm_type)
+        or not _is_plain(function, len(tiles), arguments)
+    ):
+        return map_tiles(lambda *values: function(b, *values, *arguments), *tiles, element=element)
     type_ = tiles[0].llvm_type
     if any(tile.layout != tiles[0].layout for tile in tiles):
         raise ValueError("layouts differ")
     registers = []
     for i in range(0, count, 2):
-        pair = function(b, *(b.vector(tile.registers[i : i + 2]) for tile in tiles), **attributes)
+        pair = function(b, *(b.vector(tile.registers[i : i + 2]) for tile in tiles), *arguments)
         registers += [b.extract(pair, k, type_) for k in (0, 1)]
     return tiles[0].with_registers(registers)
+
+
+def _is_plain(function: Callable[..., Value], operands: int, arguments: Sequence[Any]) -> bool:
+    """Whether the arguments after a function's operands ask for rounding to nearest even and no flushing."""
+    given = dict(zip(list(inspect.signature(function).parameters)[1 + operands :], arguments))
+    return given.get("mode", "nearest_even") == "nearest_even" and not given.get("ftz", False)
 
 
 def _takes_pairs(b: KernelBuilder, name: str, type_: str) -> bool:
