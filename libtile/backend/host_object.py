@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The host object of a cubin: an ELF object for the machine that launches, carried in the section `.nv.host`.
+
+The driver reads `__CUDA_TILEIR_CALLBACKS` out of it, a record that leads to one record for each kernel, and may call
+`__CUDA_TILEIR_ON_PRE_LOAD` for a private copy of it. The layout, as observed in what the reference assembler 13.5
+puts there (offsets in bytes; what is not named is zero):
+
+    callbacks (72):  0 i32 version 2 | 32 i64 size of a kernel's record, 64 | 40 pointer to the kernels' records
+                     48 i32 number of kernels | 56 i32 2 | 64 pointer to __CUDA_TILEIR_ON_PRE_LOAD
+    kernel (64):     0 pointer to the kernel's name | 40 pointer to the function that is called when arguments change
+
+`int ON_PRE_LOAD(table, context, version, callbacks **out)` gives 1 for version 0. Otherwise it copies the record, with
+the word at 16 cleared, to a static place, stores that place in `out`, and gives 0; for version 1 it calls the table's
+seventh function first, as `table[6](context, 16, &word)`.
+
+The function for changed arguments fills a kernel's hidden parameters, tensor maps; without them it does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from libtile.errors import LibtileError
+
+ARCHITECTURES = ("x86_64", "aarch64")
+SYSTEMS = ("linux", "windows")
+
+CALLBACKS = "__CUDA_TILEIR_CALLBACKS"
+ON_PRE_LOAD = "__CUDA_TILEIR_ON_PRE_LOAD"
+
+_VERSION = 2
+_KERNEL_SIZE = 64
+_KERNEL = "{ ptr, [32 x i8], ptr, [16 x i8] }"
+_CALLBACKS = "{ i32, [28 x i8], i64, ptr, i32, [4 x i8], i32, [4 x i8], ptr }"
+
+_PRE_LOAD_BODY = """
+  %word = alloca i32
+  switch i32 %version, label %copy [ i32 0, label %refuse i32 1, label %ask ]
+refuse:
+  ret i32 1
+ask:
+  %slot = getelementptr ptr, ptr %table, i64 6
+  %function = load ptr, ptr %slot
+  %ignored = call CONV i32 %function(ptr %context, i32 16, ptr %word)
+  br label %copy
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr COPY, ptr @__CUDA_TILEIR_CALLBACKS, i64 72, i1 false)
+  store i64 0, ptr getelementptr (i8, ptr COPY, i64 16)
+  store ptr COPY, ptr %out
+  ret i32 0
+"""
+
+
+class HostTargetError(LibtileError):
+    """A host architecture or system for which no object can be made."""
+
+
+def _string(name: str) -> tuple[int, str]:
+    raw = name.encode() + b"\0"
+    return len(raw), "".join(f"\\{b:02X}" for b in raw)
+
+
+def host_ir(kernels: Sequence[str], arch: str = "x86_64", system: str = "linux") -> str:
+    """The object's contents as LLVM IR."""
+    convention = "win64cc " if (arch, system) == ("x86_64", "windows") else ""
+    lines = [f'target triple = "{arch}-unknown-linux-gnu"']
+    records = []
+    for number, kernel in enumerate(kernels):
+        size, text = _string(kernel)
+        name, changed = f"@__CUDA_TILEIR_FUNC_NAME_{number}", f"@__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_{number}"
+        lines.append(f'{name} = internal constant [{size} x i8] c"{text}"')
+        lines.append(f"define internal {convention}i32 {changed}(ptr %0, ptr %1, ptr %2, ptr %3) {{\n  ret i32 0\n}}")
+        records.append(
+            f"{_KERNEL} {{ ptr {name}, [32 x i8] zeroinitializer, ptr {changed}, [16 x i8] zeroinitializer }}"
+        )
+    table = "@__CUDA_TILEIR_FUNC_CALLBACKS"
+    count = len(kernels)
+    lines += [
+        f"{table} = internal constant [{count} x {_KERNEL}] [{', '.join(records)}]",
+        f"@{CALLBACKS}_ON_PRE_LOAD = internal global [72 x i8] zeroinitializer, align 16",
+        f"@{CALLBACKS} = constant {_CALLBACKS} {{ i32 {_VERSION}, [28 x i8] zeroinitializer, i64 {_KERNEL_SIZE}, "
+        f"ptr {table}, i32 {count}, [4 x i8] zeroinitializer, i32 2, [4 x i8] zeroinitializer, "
+        f"ptr @{ON_PRE_LOAD} }}, align 16",
+        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+        f"define {convention}i32 @{ON_PRE_LOAD}(ptr %table, ptr %context, i32 %version, ptr %out) {{"
+        + _PRE_LOAD_BODY.replace("CONV ", convention).replace("COPY", f"@{CALLBACKS}_ON_PRE_LOAD")
+        + "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@lru_cache(maxsize=1)
+def _llvm() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm
+
+
+def host_object(kernels: Sequence[str], arch: str = "x86_64", system: str = "linux") -> bytes:
+    """The ELF object for kernels of these names; empty for no kernels, which need none.
+
+    It is position-independent and reaches nothing outside itself. HostTargetError for an unknown host.
+    """
+    if arch not in ARCHITECTURES or system not in SYSTEMS:
+        raise HostTargetError(f"no host object for {arch} and {system}")
+    if not kernels:
+        return b""
+    llvm = _llvm()
+    module = llvm.parse_assembly(host_ir(kernels, arch, system))
+    module.verify()
+    # The large code model is x86's; AArch64's position-independent code has none and needs none at this size.
+    model = "large" if arch == "x86_64" else "small"
+    triple = f"{arch}-unknown-linux-gnu"
+    machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic", codemodel=model)
+    data: bytes = machine.emit_object(module)
+    return data
