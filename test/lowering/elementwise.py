@@ -12,6 +12,7 @@ import numpy as np
 from libtile.backend import nvptx, ptx
 from libtile.interpreter.formats import ELEMENTS, from_bits, to_bits
 from libtile.interpreter.rules import load_rules
+from libtile.lowering.llvm import constants
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.tile import LLVM_TYPES, REGISTER_BYTES
 from libtile.simulator import run_ptx
@@ -83,6 +84,28 @@ def evaluate(target_name: str, cases: Sequence[Case]) -> list[np.ndarray]:
     text = finished_ptx(b, target_name)
     run_ptx(text, "k", grid=(size // THREADS, 1, 1), block=(THREADS, 1, 1), args=arrays)
     return results
+
+
+def evaluate_constants(target_name: str, cases: Sequence[Case]) -> list[np.ndarray]:
+    """The result of each case where all its operands are constants, so that LLVM computes it, on each element."""
+    b = KernelBuilder("k", target(target_name), THREADS)
+    results = []
+    for case in cases:
+        out = np.zeros(case.inputs[0][1].size, f"u{REGISTER_BYTES[LLVM_TYPES[case.result]]}")
+        results.append(out)
+        base = b.add_parameter(POINTER, "noalias")
+        for i in range(out.size):
+            operands = [constants.from_bits(element, int(bits[i])) for element, bits in case.inputs]
+            store(b, base, case.result, integer("i32", i), case.emit(b, *operands))
+    run_ptx(finished_ptx(b, target_name), "k", block=(THREADS, 1, 1), args=results, checks="off")
+    return results
+
+
+def some(case: Case, count: int = 20) -> Case:
+    """A case with few of its elements: random ones and the last special ones."""
+    size = case.inputs[0][1].size
+    picks = np.r_[np.random.default_rng(1).integers(0, size, count // 2), size - count // 2 : size]
+    return Case(case.name, case.emit, [(element, bits[picks]) for element, bits in case.inputs], case.result)
 
 
 # -- inputs ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,17 @@
 
 import numpy as np
 import pytest
-from lowering.elementwise import TARGETS, Case, assert_same, evaluate, expected, patterns, values
+from lowering.elementwise import (
+    TARGETS,
+    Case,
+    assert_same,
+    evaluate,
+    evaluate_constants,
+    expected,
+    patterns,
+    some,
+    values,
+)
 
 from libtile.interpreter.formats import ELEMENTS
 from libtile.lowering.llvm import conversions
@@ -69,6 +79,15 @@ def test_floats_become_other_floats_rounded_once(gpu, source):
     for (case, attributes), got in zip(rows, evaluate(gpu, [row[0] for row in rows])):
         if case.result == "f4E2M1FN":
             got = got & 15  # the high half of the byte has no meaning
+        assert_same(case, got, expected("ftof", case.inputs, case.result, **attributes))
+
+
+@pytest.mark.parametrize("source", FLOATS)
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_100"])
+def test_constant_floats_are_converted_alike(gpu, source):
+    rows = [(some(case), attributes) for case, attributes in float_cases(source)]
+    for (case, attributes), got in zip(rows, evaluate_constants(gpu, [row[0] for row in rows])):
+        got = got & 15 if case.result == "f4E2M1FN" else got
         assert_same(case, got, expected("ftof", case.inputs, case.result, **attributes))
 
 

@@ -11,10 +11,12 @@ from lowering.elementwise import (
     Case,
     assert_same,
     evaluate,
+    evaluate_constants,
     expected,
     finished_ptx,
     load,
     patterns,
+    some,
     store,
     ulps,
     values,
@@ -121,6 +123,14 @@ def plain_cases(name):
 def test_signs_order_and_whole_numbers_agree_with_the_interpreter(gpu, name):
     rows = list(plain_cases(name))
     for (case, op, attributes), got in zip(rows, evaluate(gpu, [row[0] for row in rows])):
+        assert_same(case, got, expected(op, case.inputs, case.result, **attributes))
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_constant_operands_give_the_same_results(name):
+    rows = [*rounded_cases(name, 256), *plain_cases(name)]
+    rows = [(some(case), op, attributes) for case, op, attributes in rows]
+    for (case, op, attributes), got in zip(rows, evaluate_constants("sm_90", [row[0] for row in rows])):
         assert_same(case, got, expected(op, case.inputs, case.result, **attributes))
 
 
