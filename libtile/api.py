@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from libtile.collector import collector_paused
 from libtile.errors import LibtileError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from libtile.diagnostics import Diagnostic
+    from libtile.lowering.compile import Compiled
     from libtile.spec import Version
 
 Bytes = bytes | bytearray | memoryview
@@ -146,6 +147,15 @@ def verify(module: Module) -> list[Diagnostic]:
     return diagnostics
 
 
-def compile(module: Module | Path | Bytes, gpu_name: str = "", opt_level: int = 3, **options: Any) -> NoReturn:
-    """Compile a module to a cubin. Not a part of this version of the package: always raises LibtileError."""
-    raise LibtileError("this version of libtile does not compile: use the interpreter (libtile.run)")
+def compile(
+    module: Module | Path | Bytes, gpu_name: str = "sm_90", opt_level: int = 3, **options: Any
+) -> Compiled:
+    """Compile a Module, a path, or the bytes of a file for a target such as "sm_90".
+
+    `opt_level` is 0 to 3; for the other options and what is raised see `libtile.lowering.compile.compile_module`. The
+    result has `cubin`, `ptx`, `llvm_ir`, `remarks`, and `kernels["name"]`: params, block_dim, cluster, smem, registers.
+    """
+    from libtile.lowering.compile import compile_module
+
+    with collector_paused():
+        return compile_module(module, gpu_name, opt_level, **options)

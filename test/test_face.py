@@ -162,6 +162,16 @@ def test_errors_have_one_base() -> None:
     assert issubclass(libtile.DiagnosticError, libtile.LibtileError)
 
 
-def test_compile_says_that_it_is_not_there() -> None:
-    with pytest.raises(libtile.LibtileError, match="does not compile"):
-        libtile.compile(KERNEL, gpu_name="sm_90")
+def test_compile_gives_every_stage_of_a_kernel() -> None:
+    made = libtile.compile(KERNEL, gpu_name="sm_90")
+    assert made.cubin.startswith(b"\x7fELF")
+    assert ".target sm_90" in made.ptx
+    assert "define ptx_kernel void" in made.llvm_ir
+    (kernel,) = made.kernels.values()
+    assert kernel.block_dim[0] % 32 == 0
+    assert kernel.registers > 0
+
+
+def test_compile_names_the_targets_that_there_are() -> None:
+    with pytest.raises(libtile.LibtileError, match="unknown GPU name 'sm_42'"):
+        libtile.compile(KERNEL, gpu_name="sm_42")

@@ -3,19 +3,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
+from xdsl.context import Context as XdslContext
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
+from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
 
 from libtile.lowering.tileas_to_llvm.conversion import LlvmModule, Parameter
 from libtile.targets import Target, target
 
+if TYPE_CHECKING:
+    from libtile.remarks import Remark
+
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
 
-Observer = Callable[[str, ModuleOp], None]
-"""Called with a pass's name and the module behind it."""
+TILEAS_PASSES: tuple[type[ModulePass], ...] = (RemoveLayoutConversionsPass, InsertBarriersPass)
+"""The passes between the conversion to nv_tileas and that to LLVM IR, in order."""
+
+
+class Observer(Protocol):
+    """Sees what happens: the module after each pass, and how long each stage took."""
+
+    def after_pass(self, name: str, op: Operation) -> None:
+        """Called with a pass's name and the module behind it."""
+
+    def stage(self, name: str, seconds: float) -> None:
+        """Called with a stage's name and the time that it took."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +60,7 @@ class Lowered:
     ptx: str = ""
     cubin: bytes = b""
     kernels: dict[str, Kernel] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
     log: str = ""
 
 
@@ -50,7 +69,7 @@ def lower(
     gpu_name: str = "sm_90",
     opt_level: int = 3,
     *,
-    stop_after: str = "cubin",
+    emit: str = "cubin",
     keep_text: bool = False,
     observer: Observer | None = None,
     launch_abi: str = "tileir",
@@ -59,14 +78,14 @@ def lower(
 ) -> Lowered:
     """Lower a verified `cuda_tile.module` for a target.
 
-    `stop_after` is one of STAGES. `keep_text` keeps the text of the inner dialects; `observer` sees the module after
+    `emit` is one of STAGES. `keep_text` keeps the text of the inner dialects; `observer` sees the module after
     each pass. `launch_abi` is `tileir` (launched with block (1,1,1)) or `simt`. Raises LoweringError for what cannot
     be compiled, LlvmError and PtxasError for what a later tool refuses.
     """
     gpu = target(gpu_name)
     result = Lowered(gpu)
-    inner = _lower_dialects(module, gpu, opt_level, result, stop_after, keep_text, observer)
-    if stop_after in ("tileaa", "tileas"):
+    inner = _lower_dialects(module, gpu, opt_level, result, emit, keep_text, observer)
+    if emit in ("tileaa", "tileas"):
         return result
     from libtile.lowering.tileas_to_llvm.conversion import convert_module
 
@@ -76,10 +95,10 @@ def lower(
         k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.builder.shared_size)
         for k in llvm.kernels
     }
-    if stop_after == "llvm":
+    if emit == "llvm":
         return result
     _to_ptx(llvm, result, opt_level, launch_abi)
-    if stop_after == "cubin":
+    if emit == "cubin":
         _assemble(result, opt_level, line_info, debug)
     return result
 
@@ -89,7 +108,7 @@ def _lower_dialects(
     gpu: Target,
     opt_level: int,
     result: Lowered,
-    stop_after: str,
+    emit: str,
     keep_text: bool,
     observer: Observer | None,
 ) -> ModuleOp:
@@ -97,18 +116,24 @@ def _lower_dialects(
     from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
 
     inner = to_tileaa(module, gpu)
-    if observer is not None:
-        observer("convert-cuda-tile-to-tileaa", inner)
-    if keep_text or stop_after == "tileaa":
+    _observe(observer, "convert-cuda-tile-to-tileaa", inner)
+    if keep_text or emit == "tileaa":
         result.tileaa = f"{inner}\n"
-    if stop_after == "tileaa":
+    if emit == "tileaa":
         return inner
     to_tileas(inner)
-    if observer is not None:
-        observer("convert-tileaa-to-tileas", inner)
-    if keep_text or stop_after == "tileas":
+    _observe(observer, "convert-tileaa-to-tileas", inner)
+    for pass_ in TILEAS_PASSES:
+        pass_().apply(XdslContext(), inner)
+        _observe(observer, pass_.name, inner)
+    if keep_text or emit == "tileas":
         result.tileas = f"{inner}\n"
     return inner
+
+
+def _observe(observer: Observer | None, name: str, module: ModuleOp) -> None:
+    if observer is not None:
+        observer.after_pass(name, module)
 
 
 def _to_ptx(llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str) -> None:

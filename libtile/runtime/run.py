@@ -79,9 +79,9 @@ def run(
     pointer (it is the memory: C-contiguous, of any dtype, modified in place), an int or float for a scalar. The module
     is verified first unless `verify` is False.
 
-    The interpreter takes `check` ("off", "basic" or "full"), `block_order` (None, "reverse" or a seed), `trace`,
-    `progress` and `out`, the stream that the kernel prints to; see `libtile.interpreter.launch.run`. The other
-    backends compile for `gpu_name` first.
+    `check` is "off", "basic" or "full", `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
+    that the kernel prints to; the interpreter also takes `trace` and `progress`, see `libtile.interpreter.launch.run`.
+    The other backends compile for `gpu_name` (default "sm_90") first.
 
     Returns what the run did. Raises DiagnosticError for a module that breaks a rule of the dialect, LaunchError for
     arguments that do not fit, InterpreterFault for a fault of the program, LibtileError for a module that cannot be
@@ -89,14 +89,22 @@ def run(
     """
     if backend not in BACKENDS:
         raise LibtileError(f"there is no backend {backend!r}: use one of {', '.join(BACKENDS)}")
-    if backend != "interpreter":
-        raise LibtileError(f"this version of libtile does not compile, which the {backend} needs: use the interpreter")
-    del gpu_name  # the semantics are the same for every target
-    from libtile.interpreter.launch import run as interpret
-
+    if backend == "gpu":
+        raise LibtileError("this version of libtile does not launch on a GPU: use the simulator or the interpreter")
     op = load_module(module)
     if verify:
         check_module(op)
+    if backend == "simulator":
+        if trace is not None or progress is not None:
+            raise LibtileError("trace and progress are the interpreter's: the simulator takes neither")
+        from libtile.lowering.compile import simulate
+
+        return simulate(
+            op, kernel, grid, args,
+            gpu_name=gpu_name or "sm_90", check=check, block_order=block_order, out=out,
+        )  # fmt: skip
+    from libtile.interpreter.launch import run as interpret
+
     return interpret(
         op, kernel, grid, args,
         check=check, block_order=block_order, trace=trace, progress=progress, out=out,

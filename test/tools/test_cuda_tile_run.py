@@ -77,7 +77,7 @@ def test_single_dash_options_are_understood(kernel):
     (["--arg", "i32:20", "--arg", "1", "--out", "y.npy"], "'y.npy' is not an output"),
     (["--arg", "i32:20", "--arg", "1", "--kernel", "other"], "no kernel named 'other' (its kernels: scale)"),
     (["--arg", "i32:20", "--arg", "1", "--block-order", "up"], "'up' is not a block order"),
-    (["--arg", "i32:20", "--arg", "1", "--backend", "gpu"], "does not compile"),
+    (["--arg", "i32:20", "--arg", "1", "--backend", "gpu"], "does not launch on a GPU"),
     (["--arg", "i32:20", "--arg", "1", "--grid", "a,b"], "'a,b' is not a grid"),
     (["--arg", "zeros:f99:3"], "give zeros:TYPE:SHAPE"),
 ])  # fmt: skip

@@ -143,6 +143,9 @@ class Emitter:
             if problem.location is not None:
                 raise
             raise unsupported(op, str(problem)) from None
+        for result in op.results:
+            if self.is_token(result):
+                self.held[result] = None
 
     def emit_block(self, block: Block) -> Sequence[SSAValue]:
         """Emit the ops of a block of scf; returns the operands of its terminator."""

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.lowering.llvm import constants, conversions, packing
+from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.tile import Tile, scalar
 from libtile.lowering.tileas_to_llvm.elementwise import apply
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
@@ -52,19 +55,33 @@ def _bitcast(e: Emitter, op: Operation) -> None:
 
 
 def _packing(e: Emitter, op: Operation, source: str, result: str) -> None:
+    """In the layout that the result's has before, so that every thread holds whole groups."""
     tile = e.tile(op.operands[0])
+    regroup = packing.unpacked_layout if result == "i8" else packing.packed_layout
+    before = regroup(e.layout(op.results[0]), source if result == "i8" else result)
+    if before is not None and before != tile.layout:
+        from libtile.lowering.llvm.convert_layout import convert_layout
+
+        tile = convert_layout(e.b, tile, before)
     made = packing.pack(e.b, tile) if result == "i8" else packing.unpack(e.b, tile, result)
     e.bind(op.results[0], convert(e, made, op))
 
 
-def convert(e: Emitter, tile: Tile, op: Operation) -> Tile:
-    """The tile in the layout of the op's result."""
-    wanted = e.layout(op.results[0])
+def converted(e: Emitter, tile: Tile, value: SSAValue) -> Tile:
+    """The tile in the layout of a value."""
+    wanted = e.layout(value)
     if tile.layout == wanted:
         return tile
+    if not tile.layout.outs:
+        return scalar(tile.registers[0], tile.element, wanted)
     from libtile.lowering.llvm.convert_layout import convert_layout
 
     return convert_layout(e.b, tile, wanted)
+
+
+def convert(e: Emitter, tile: Tile, op: Operation) -> Tile:
+    """The tile in the layout of an op's result."""
+    return converted(e, tile, op.results[0])
 
 
 @rule("nv_tileas.convert_layout")
@@ -95,3 +112,102 @@ def _repeat(source: Tile, layout: LinearLayout) -> Tile:
         at = tuple(i if size > 1 else 0 for i, size in zip(layout(register=r).values(), source.shape))
         registers.append(source.registers[places[at]])
     return Tile(layout, source.element, tuple(registers))
+
+
+# -- movement and collectives -----------------------------------------------------------------------------------------
+
+
+@rule("nv_tileaa.cat")
+def _cat(e: Emitter, op: Operation) -> None:
+    lhs, rhs = (e.tile(v) for v in op.operands)
+    from libtile.lowering.llvm import shapes as movement
+
+    made = movement.cat(e.b, lhs, rhs, e.attribute(op, "dim"), e.layout(op.results[0]))
+    e.bind(op.results[0], convert(e, made, op))
+
+
+def _indices(e: Emitter, op: Operation, first: int) -> list[Value]:
+    return [e.b.cast("trunc", e.scalar(v), "i32") for v in op.operands[first:]]
+
+
+@rule("nv_tileaa.extract")
+def _extract(e: Emitter, op: Operation) -> None:
+    type_ = op.results[0].type
+    assert isinstance(type_, TensorType)
+    tile = e.tile(op.operands[0])
+    shape = tuple(type_.get_shape())
+    from libtile.lowering.llvm import shapes as movement
+
+    made = movement.extract(e.b, tile, _indices(e, op, 1), shape, e.layout(op.results[0]))
+    e.bind(op.results[0], convert(e, made, op))
+
+
+@rule("nv_tileaa.insert_slice")
+def _insert(e: Emitter, op: Operation) -> None:
+    part, tile = (e.tile(v) for v in op.operands[:2])
+    from libtile.lowering.llvm import shapes as movement
+
+    e.bind(op.results[0], convert(e, movement.insert(e.b, tile, part, _indices(e, op, 2)), op))
+
+
+def _body(e: Emitter, op: Operation) -> Callable[[list[Value], list[Value]], list[Value]]:
+    """The function in an op's region, on single values."""
+    block = op.regions[0].block
+
+    def run(accumulated: list[Value], following: list[Value]) -> list[Value]:
+        for argument, value in zip(block.args, [*accumulated, *following], strict=True):
+            assert isinstance(argument.type, TensorType)
+            e.bind(argument, e.as_tile(value, argument.type.element_type))
+        return [e.scalar(v) for v in e.emit_block(block)]
+
+    return run
+
+
+_COMMUTATIVE = frozenset(
+    ["arith.addi", "arith.muli", "arith.andi", "arith.ori", "arith.xori", "arith.maxsi", "arith.maxui", "arith.minsi",
+     "arith.minui", "nv_tileaa.addf", "nv_tileaa.mulf", "nv_tileaa.maxf", "nv_tileaa.minf"]
+)  # fmt: skip
+
+
+def _is_commutative(op: Operation) -> bool:
+    """Whether a region is one op that does not care about the order of the arguments."""
+    block = op.regions[0].block
+    first, last = block.first_op, block.last_op
+    return (
+        first is not None
+        and first.name in _COMMUTATIVE
+        and first.next_op is last
+        and set(first.operands) == set(block.args)
+        and last is not None
+        and last.operands[0] is first.results[0]
+    )
+
+
+@rule("nv_tileas.reduce")
+def _reduce(e: Emitter, op: Operation) -> None:
+    tiles = [e.tile(v) for v in op.operands]
+    from libtile.lowering.llvm import reduce
+
+    made = reduce.reduce(e.b, tiles, e.attribute(op, "dim"), _body(e, op), commutative=_is_commutative(op))
+    for result, tile in zip(op.results, made, strict=True):
+        e.bind(result, converted(e, tile, result))
+
+
+@rule("nv_tileas.scan")
+def _scan(e: Emitter, op: Operation) -> None:
+    tiles = [e.tile(v) for v in op.operands]
+    reverse = bool(e.attribute(op, "reverse", False))
+    from libtile.lowering.llvm import scan
+
+    made = scan.scan(e.b, tiles, e.attribute(op, "dim"), _body(e, op), reverse=reverse)
+    for result, tile in zip(op.results, made, strict=True):
+        e.bind(result, converted(e, tile, result))
+
+
+@rule("nv_tileas.dot")
+def _dot(e: Emitter, op: Operation) -> None:
+    a, b, c = (e.tile(v) for v in op.operands)
+    signs = {name: e.attribute(op, f"signedness_{name[-1]}", "signed") == "signed" for name in ("signed_a", "signed_b")}
+    from libtile.lowering.llvm import mma
+
+    e.bind(op.results[0], converted(e, mma.dot(e.b, a, b, c, **signs), op.results[0]))
