@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-insert-barriers`: a token edge becomes a barrier where it has to be one.
+
+A token orders two accesses of the tile block. A thread's own accesses are in order anyhow, so that a barrier is needed
+only when the accesses may touch the same bytes from different threads, and one of them writes. They do not when both
+go through touching tiles of one memref in one layout, or through one tile of pointers, and no thread holds a copy.
+
+The analysis walks the function forwards with the set of accesses that no barrier has followed yet. A branch may end
+without the barriers of the other one, and the end of a loop's body is followed by its begin; sets only grow at both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.tile_form import build
+from libtile.layouts import LANE, WARP, LinearLayout
+
+ACCESSES = frozenset(
+    f"{dialect}.{name}"
+    for dialect in ("nv_tileaa", "nv_tileas")
+    for name in ("load", "store", "tiled_load", "tiled_store", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw",
+                 "multimem_load_reduce", "multimem_store", "multimem_reduce", "gdc_wait", "gdc_launch_dependents",
+                 "memory_fence_alias", "print")
+)  # fmt: skip
+READS = frozenset(f"{d}.{n}" for d in ("nv_tileaa", "nv_tileas") for n in ("load", "tiled_load"))
+LOOPS = ("scf.for", "scf.while")
+
+Accesses = frozenset[Operation]
+_NONE: Accesses = frozenset()
+
+
+def _is_token(value: SSAValue) -> bool:
+    return isinstance(value.type, MemTokenType)
+
+
+@dataclass(frozen=True)
+class InsertBarriersPass(ModulePass):
+    """Put barriers between accesses that tokens order and different threads do."""
+
+    name = "tileas-insert-barriers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if inner.name == "nv_tileaa.func":
+                insert_barriers(inner)
+
+
+def insert_barriers(function: Operation) -> int:
+    """Insert the barriers of a function; returns how many."""
+    analysis = _Analysis()
+    block = function.regions[0].block
+    analysis.block(block, _NONE)
+    places = analysis.places
+    for op in places:
+        assert op.parent is not None
+        barrier = build("nv_tileas.barrier", location=op.location)
+        op.parent.insert_op_before(barrier, op)
+    return len(places)
+
+
+class _Analysis:
+    """Which accesses each token stands for, and where barriers go (`places`: before these ops)."""
+
+    def __init__(self) -> None:
+        self.behind: dict[SSAValue, Accesses] = {}
+        self.places: dict[Operation, None] = {}
+
+    def tokens(self, values: object) -> Accesses:
+        found: set[Operation] = set()
+        for value in values:  # type: ignore[attr-defined]
+            found |= self.behind.get(value, _NONE)
+        return frozenset(found)
+
+    def block(self, block: Block, live: Accesses) -> Accesses:
+        """The accesses without a barrier behind them at the end of a block, from those at its begin."""
+        for op in block.ops:
+            live = self.op(op, live)
+        return live
+
+    def op(self, op: Operation, live: Accesses) -> Accesses:
+        if op.name == "nv_tileas.barrier":
+            return _NONE
+        if op.name in LOOPS:
+            return self.loop(op, live)
+        if op.name == "scf.if":
+            return self.branch(op, live)
+        tokens = [v for v in op.operands if _is_token(v)]
+        before = self.tokens(tokens)
+        is_access = op.name in ACCESSES
+        if is_access and any(needs_barrier(other, op) for other in before & live):
+            self.places[op] = None
+            live = _NONE
+        for result in op.results:
+            if _is_token(result):
+                self.behind[result] = before | {op} if is_access else before
+        return live | {op} if is_access else live
+
+    def branch(self, op: Operation, live: Accesses) -> Accesses:
+        ends = []
+        for region in op.regions:
+            ends.append(self.block(region.block, live) if region.blocks else live)
+            last = region.block.last_op if region.blocks else None
+            if last is not None:
+                self.join(op.results, last.operands)
+        return frozenset().union(*ends)
+
+    def join(self, targets: object, sources: object) -> bool:
+        """Tokens flow from sources to targets; returns whether a target stands for more than before."""
+        grown = False
+        for target, source in zip(targets, sources):  # type: ignore[call-overload]
+            if _is_token(target):
+                both = self.behind.get(target, _NONE) | self.behind.get(source, _NONE)
+                grown |= both != self.behind.get(target, _NONE)
+                self.behind[target] = both
+        return grown
+
+    def loop(self, op: Operation, live: Accesses) -> Accesses:
+        """Once more as long as the second time round sees more than the first."""
+        is_for = op.name == "scf.for"
+        first = op.regions[0].block
+        last = op.regions[-1].block
+        starts = op.operands[3:] if is_for else op.operands
+        inside = first.args[1:] if is_for else first.args
+        self.join(inside, starts)
+        while True:
+            end = self.block(first, live)
+            leave = first.last_op
+            assert leave is not None
+            if not is_for:
+                self.join(last.args, leave.operands[1:])
+                self.join(op.results, leave.operands[1:])
+                out = end
+                end = self.block(last, end)
+                leave = last.last_op
+                assert leave is not None
+            else:
+                self.join(op.results, [*starts])
+                self.join(op.results, leave.operands)
+                out = live | end
+            grown = self.join(inside, leave.operands)
+            if not grown and end <= live:
+                return out
+            live |= end
+
+
+# -- what touches what ------------------------------------------------------------------------------------------------
+
+
+def needs_barrier(earlier: Operation, later: Operation) -> bool:
+    """Whether different threads may touch the same bytes in two accesses, of which one writes."""
+    if earlier.name in READS and later.name in READS:
+        return False
+    layout, other = _layout(earlier), _layout(later)
+    if layout is None or layout != other or has_copies(layout):
+        return True
+    return not (_same_tiles(earlier, later) or _same_pointers(earlier, later))
+
+
+def _layout(op: Operation) -> LinearLayout | None:
+    """The layout of the tile that an access moves."""
+    for value in (*op.results, *op.operands[1:2]):
+        if isinstance(value.type, TensorType) and isinstance(value.type.encoding, LayoutAttr):
+            return value.type.encoding.layout
+    return None
+
+
+def has_copies(layout: LinearLayout) -> bool:
+    """Whether several threads hold an element."""
+    free = layout.free_bits()
+    return bool(free.get(LANE, 0) or free.get(WARP, 0)) or not layout.outs
+
+
+def _same_tiles(earlier: Operation, later: Operation) -> bool:
+    """Both access tiles of one memref that never overlap: two tiles are the same or have nothing in common."""
+    a, b = earlier.operands[0], later.operands[0]
+    if a.type != b.type or not isinstance(a.type, TiledViewType) or a.type.layout.sparse_dim is not None:
+        return False
+    if any(step < size for step, size in zip(a.type.traversal_strides, a.type.shape)):
+        return False
+    return _viewed(a) is _viewed(b)
+
+
+def _viewed(value: SSAValue) -> SSAValue:
+    owner = value.owner
+    return owner.operands[0] if isinstance(owner, Operation) and owner.name == "nv_tileaa.block_tile" else value
+
+
+def _same_pointers(earlier: Operation, later: Operation) -> bool:
+    """Both access through one tile of pointers, which no loop changes between them."""
+    a, b = earlier.operands[0], later.operands[0]
+    if a is not b or not isinstance(a.type, TensorType):
+        return False
+    block = a.owner.parent if isinstance(a.owner, Operation) else a.owner
+    parent = block.parent_op() if block is not None else None
+    while parent is not None:
+        if parent.name in LOOPS:
+            return False
+        parent = parent.parent_op()
+    return True
