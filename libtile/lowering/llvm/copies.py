@@ -107,9 +107,14 @@ def _through_shared(b: KernelBuilder, tile: Tile) -> Tile:
     return _per_unique(tile, read)
 
 
+def flat_index(b: KernelBuilder, layout: LinearLayout, register: int) -> Value:
+    """The row-major position of a register's element in its tile, an i32."""
+    position = integer("i32", 0)
+    for dim, extent in enumerate(layout.shape):
+        position = b.add(b.mul(position, integer("i32", extent)), index(b, layout, register, dim))
+    return position
+
+
 def _place(b: KernelBuilder, layout: LinearLayout, register: int, size: int, buffer: SharedBuffer) -> Value:
     """Where an element lies in a row-major buffer of the tile."""
-    offset = integer("i32", 0)
-    for dim, extent in enumerate(layout.shape):
-        offset = b.add(b.mul(offset, integer("i32", extent)), index(b, layout, register, dim))
-    return b.shared_pointer(buffer, b.mul(offset, integer("i32", size)))
+    return b.shared_pointer(buffer, b.mul(flat_index(b, layout, register), integer("i32", size)))

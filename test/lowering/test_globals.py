@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Global variables, allocations, and the instructions that order grids and aliases."""
+
+from __future__ import annotations
+
+import memory_kernels as mk
+import numpy as np
+import pytest
+
+from libtile.backend import ptxas
+from libtile.lowering.llvm.builder import integer
+from libtile.lowering.llvm.control import for_loop
+from libtile.lowering.llvm.globals import (
+    alloca,
+    define_global,
+    fence_alias,
+    free,
+    gdc_launch_dependents,
+    gdc_wait,
+    get_global,
+)
+from libtile.lowering.llvm.memory import load, store
+from libtile.lowering.llvm.tile import Tile
+from libtile.simulator import SimulationFault
+
+LAYOUT = mk.LAYOUTS["rows of 8"]
+GPUS = ["sm_80", "sm_90"]
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("name", ["table", "m::odd name"])
+def test_a_global_has_its_initial_value_and_can_be_changed(gpu, name):
+    b, (first, second) = mk.kernel(gpu)
+    data = mk.random_array("f16", LAYOUT.shape)
+    define_global(b, name, "f16", data.tobytes(), alignment=64)
+    pointers = mk.pointers(b, get_global(b, name), LAYOUT, "f16")
+    old = load(b, pointers, "f16")
+    mk.put(b, first, old)
+    store(b, pointers, old.map(lambda x: b.binary("fadd", x, x)))
+    mk.put(b, second, load(b, pointers, "f16"))
+    out = [np.zeros(LAYOUT.shape, np.float16) for _ in range(2)]
+    mk.run(b, *out)
+    assert np.array_equal(out[0], data) and np.array_equal(out[1], data + data)
+    assert ".align 64" in mk.ptx_of(b)
+
+
+def test_visibility_decides_what_the_host_sees():
+    b, (out, _) = mk.kernel()
+    data = np.arange(4, dtype=np.int32).tobytes()
+    for name, options in (("open", {}), ("hidden", {"private": True}), ("unused", {"private": True})):
+        define_global(b, name, "i32", data, **options)
+    for name in ("open", "hidden"):
+        base = get_global(b, name)
+        layout = mk.builders.blocked((4,), (1,), (32,), (4,), (0,))
+        store(b, mk.pointers(b, base, layout, "i32"), mk.positions(b, layout))
+        mk.put(b, out, load(b, mk.pointers(b, base, layout, "i32"), "i32"))
+    text = mk.ptx_of(b)
+    assert ".visible .global .align 4 .b8 open[16]" in text
+    assert "unused" not in text and ".visible .global .align 4 .b8 hidden" not in text
+
+
+def test_a_constant_global_keeps_its_place_and_its_zeros():
+    b, (out,) = mk.kernel(parameters=1)
+    data = np.zeros(LAYOUT.shape, np.int64)
+    define_global(b, "zeros", "i64", data.tobytes(), constant=True)
+    mk.put(b, out, load(b, mk.pointers(b, get_global(b, "zeros"), LAYOUT, "i64"), "i64"))
+    result = np.ones(LAYOUT.shape, np.int64)
+    mk.run(b, result)
+    assert not result.any()
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("alignment", [4, 256])
+def test_threads_of_a_block_share_an_allocation_of_their_own(gpu, alignment):
+    layout = mk.builders.blocked((128,), (1,), (32,), (4,), (0,))
+    b, (out,) = mk.kernel(gpu, parameters=1)
+    allocation = alloca(b, "i32", 128, alignment)
+    place = b.cast("ptrtoint", allocation.pointer, "i64")
+    rest = b.cast("trunc", b.and_(place, integer("i64", alignment - 1)), "i32")
+    number = b.mul(b.block_id("x"), integer("i32", 1000))
+    values = mk.positions(b, layout).map(lambda x: b.add(x, number))
+    store(b, mk.pointers(b, allocation.pointer, layout, "i32"), values)
+    b.barrier()
+    # Read what another warp wrote.
+    turned = mk.positions(b, layout).map(lambda x: b.xor(x, integer("i32", 96)))
+    read = load(b, mk.offset_pointers(b, mk.scalar(allocation.pointer, "ptr", layout), turned, "i32"), "i32")
+    slice_ = b.emit(out.type, f"getelementptr [128 x i32], {out.typed}, {b.block_id('x').typed}")
+    mk.put(b, slice_, read.map(lambda x: b.add(x, rest)))
+    free(b, allocation)
+    result = np.zeros((3, 128), np.int32)
+    mk.run(b, result, grid=3)
+    assert np.array_equal(result, np.arange(3)[:, None] * 1000 + (np.arange(128) ^ 96))
+
+
+def test_an_allocation_in_a_loop_is_given_back_in_each_turn():
+    b, _ = mk.kernel(parameters=1)
+
+    def body(i, carried):
+        allocation = alloca(b, "i8", 1 << 20)
+        store(b, Tile(mk.SCALAR, "ptr", (allocation.pointer,)), Tile(mk.SCALAR, "i32", (i,)))
+        free(b, allocation)
+        return []
+
+    for_loop(b, integer("i32", 0), integer("i32", 3), integer("i32", 1), [], body)
+    text = mk.ptx_of(b)
+    mk.run_text(text, b, np.zeros(1, np.int32))
+    assert ptxas.assemble(text, "sm_90a").cubin
+
+
+def test_an_allocation_that_cannot_be_had_traps():
+    b, _ = mk.kernel(parameters=0)
+    store(b, Tile(mk.SCALAR, "ptr", (alloca(b, "i64", 1 << 50).pointer,)), Tile(mk.SCALAR, "i64", (integer("i64", 1),)))
+    with pytest.raises(SimulationFault, match="trap"):
+        mk.run(b)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_grid_dependencies_are_instructions_where_the_target_has_them(gpu):
+    b, _ = mk.kernel(gpu, parameters=0)
+    gdc_wait(b)
+    fence_alias(b)
+    gdc_launch_dependents(b)
+    text = mk.ptx_of(b)
+    assert ("griddepcontrol.wait;" in text) == ("griddepcontrol.launch_dependents;" in text) == (gpu != "sm_80")
+    assert text.index("fence.proxy.alias;") < text.index("bar")
+    assert ptxas.assemble(text, b.target.ptx_target).cubin
+    mk.run(b)
