@@ -245,6 +245,25 @@ def test_ptxas_may_not_fuse_either(gpu):
 
 
 @pytest.mark.parametrize(
+    ("mode", "division", "root"),
+    [
+        ("nearest_even", "div.rn.f32", "sqrt.rn.f32"),
+        ("positive_inf", "div.rp.f32", "sqrt.rp.f32"),
+        ("approx", "div.approx.f32", "sqrt.approx.f32"),
+    ],
+)
+@pytest.mark.parametrize("gpu", TARGETS)
+def test_divisions_and_roots_are_as_exact_as_asked_for(gpu, mode, division, root):
+    """The simulator computes approximations exactly, so that results do not tell them apart."""
+    b = KernelBuilder("k", target(gpu), 128)
+    data = b.add_parameter(POINTER)
+    x, y = (load(b, data, "f32", b.add(b.thread_id(), integer("i32", i))) for i in (0, 1))
+    store(b, data, "f32", b.thread_id(), floats.div(b, x, floats.sqrt(b, y, mode), mode))
+    text = finished_ptx(b, gpu)
+    assert re.findall(r"\b(?:div|sqrt|rcp)\.[\w.]+", text) == [root, division]
+
+
+@pytest.mark.parametrize(
     "call",
     [
         lambda b, h: floats.add(b, h, h, "approx"),
