@@ -87,7 +87,7 @@ def annotate(data: bytes, *, allow_testing: bool = False, preview: tuple[str, ..
 
 
 def _table(dump: Dump, start: int, width: int, what: str, text: str = "") -> list[int]:
-    count = dump.varint(f"{{}} {what}")
+    count = dump.varint(f"number of {what}: {{}}")
     dump.until(dump.p + (start - dump.p) % width, "padding")
     offsets = []
     for index in range(count):
@@ -176,7 +176,7 @@ def _producer(dump: Dump, module: Module, start: int) -> None:
 
 
 def _globals(dump: Dump, module: Module, start: int) -> None:
-    dump.varint("{} globals")
+    dump.varint("number of globals: {}")
     extended = _version(module) >= module.spec.change("GLOBAL_VISIBILITY")
     for variable in module.globals:
         dump.varint(f"name: string {{}} {variable.name!r}", 1)
@@ -192,7 +192,7 @@ def _globals(dump: Dump, module: Module, start: int) -> None:
 
 
 def _functions(dump: Dump, module: Module, start: int) -> None:
-    dump.varint("{} functions")
+    dump.varint("number of functions: {}")
     for function in module.functions:
         encoded = function.encoded
         if encoded is None:

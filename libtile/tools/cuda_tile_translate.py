@@ -267,7 +267,10 @@ def _render(error: LibtileError, options: Options, source: list[str] | None) -> 
     from libtile.bytecode import BytecodeError, MigrationError
 
     if isinstance(error, MigrationError):
-        return _migration_diagnostic(error).render(source)
+        diagnostic = _migration_diagnostic(error)
+        if error.required is not None and str(error.required) not in error.message:
+            diagnostic.note(None, f"it needs bytecode version {error.required}")
+        return diagnostic.render(source)
     if isinstance(error, BytecodeError) and error.offset is not None:
         return f"{options.filename}: {error}"
     return cli.render_error(error, source)
