@@ -52,12 +52,15 @@ def compile_module(
     keep_text: bool = False,
     line_info: bool = False,
     debug: bool = False,
+    sanitize: str = "",
+    host: tuple[str, str] | None = None,
     observer: Observer | None = None,
 ) -> Compiled:
     """Compile a Module, a path, or the bytes of a file (bytecode or text) for a target such as "sm_90".
 
     `opt_level` is 0 to 3. `launch_abi` is "tileir" (the kernel is launched with block (1,1,1), as the driver does for
-    Tile IR) or "simt" (the launcher gives `block_dim`). `emit` is "tileaa", "tileas", "llvm", "ptx" or "cubin".
+    Tile IR) or "simt" (the launcher gives `block_dim`). `emit`, "tileaa", "tileas", "llvm", "ptx" or "cubin", is where
+    to stop. For `sanitize`, `host` and `observer` see `libtile.lowering.pipeline.lower`.
     Raises DiagnosticError for a module that breaks a rule of the dialect, UnknownTargetError, LoweringError for what
     the target cannot do, and PtxasError when ptxas fails.
     """
@@ -77,6 +80,8 @@ def compile_module(
         launch_abi=launch_abi,
         line_info=line_info,
         debug=debug,
+        sanitize=sanitize,
+        host=host,
     )
     return Compiled(
         gpu_name, made.cubin, made.ptx, made.llvm_ir, made.tileaa, made.tileas, made.kernels, made.remarks, made.log

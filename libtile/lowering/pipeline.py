@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from xdsl.context import Context as XdslContext
@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from libtile import timing
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
-
 from libtile.lowering.tileas_to_llvm.conversion import LlvmModule, Parameter
 from libtile.targets import Target, target
 
@@ -75,12 +75,15 @@ def lower(
     launch_abi: str = "tileir",
     line_info: bool = False,
     debug: bool = False,
+    sanitize: str = "",
+    host: tuple[str, str] | None = None,
 ) -> Lowered:
     """Lower a verified `cuda_tile.module` for a target.
 
     `emit` is one of STAGES. `keep_text` keeps the text of the inner dialects; `observer` sees the module after
     each pass. `launch_abi` is `tileir` (launched with block (1,1,1)) or `simt`. Raises LoweringError for what cannot
-    be compiled, LlvmError and PtxasError for what a later tool refuses.
+    be compiled, LlvmError and PtxasError for what a later tool refuses. `sanitize` is a tool that ptxas instruments
+    for (`memcheck`); `host` the architecture and system of the host object, none without it.
     """
     gpu = target(gpu_name)
     result = Lowered(gpu)
@@ -89,17 +92,20 @@ def lower(
         return result
     from libtile.lowering.tileas_to_llvm.conversion import convert_module
 
-    llvm = convert_module(inner, gpu)
-    result.llvm_ir = llvm.text()
+    with timing.stage("convert-tileas-to-llvm"):
+        llvm = convert_module(inner, gpu)
+    with timing.stage("print LLVM IR"):
+        result.llvm_ir = llvm.text()
     result.kernels = {
-        k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.builder.shared_size)
+        k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.shared)
         for k in llvm.kernels
     }
     if emit == "llvm":
         return result
     _to_ptx(llvm, result, opt_level, launch_abi)
     if emit == "cubin":
-        _assemble(result, opt_level, line_info, debug)
+        options = [f"--sanitize={sanitize}"] if sanitize else []
+        _assemble(result, opt_level, line_info, debug, options, host if launch_abi == "tileir" else None)
     return result
 
 
@@ -144,20 +150,31 @@ def _to_ptx(llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str) 
         k.name: ptx.EntryDirectives(k.builder.threads, min_ctas_per_sm=k.occupancy or 1, language=language)
         for k in llvm.kernels
     }
-    text = nvptx.to_ptx(result.llvm_ir, llvm.target, opt_level)
+    with timing.stage("LLVM"):
+        text = nvptx.to_ptx(result.llvm_ir, llvm.target, opt_level)
     result.ptx = ptx.finish(text, llvm.target.ptx_target, entries, launch_meta_data=language is not None)
 
 
-def _assemble(result: Lowered, opt_level: int, line_info: bool, debug: bool) -> None:
+def _assemble(
+    result: Lowered, opt_level: int, line_info: bool, debug: bool, options: list[str], host: tuple[str, str] | None
+) -> None:
     from dataclasses import replace
 
+    from libtile.backend.host_object import host_object
     from libtile.backend.ptxas import assemble
 
     gpu = result.target
     needed = max((k.smem for k in result.kernels.values()), default=0)
-    options = ["--enable-extended-smem=true"] if needed > STATIC_SHARED else []
+    if needed > STATIC_SHARED:
+        options = [*options, "--enable-extended-smem=true"]
     made = assemble(
-        result.ptx, gpu.ptx_target, opt_level=opt_level, line_info=line_info, debug=debug, options=options
+        result.ptx,
+        gpu.ptx_target,
+        opt_level=opt_level,
+        line_info=line_info,
+        debug=debug,
+        host_object=host_object(list(result.kernels), *host) if host is not None and result.kernels else None,
+        options=options,
     )
     result.cubin, result.log = made.cubin, made.log
     for name, report in made.kernels.items():
