@@ -192,7 +192,8 @@ class TilingAttr(ParsedData):
 
     `dim_map` gives for each dimension of a tile the dimension of the source (None: the same), `traversal_strides` the
     distance of adjacent tiles in elements (None: the tile's shape), `sparse_dim` the dimension that an index tile
-    selects (None: none), `padding` what is read out of bounds (None: such a read is undefined).
+    selects (None: none), `padding` what is read out of bounds (None: such a read is undefined). `leading` counts the
+    coordinates that come in front of those of the source's dimensions: the im2col offset of a convolution has one.
     """
 
     name = "nv_tileaa.tiling"
@@ -203,6 +204,7 @@ class TilingAttr(ParsedData):
         traversal_strides: Sequence[int] | None = None,
         sparse_dim: int | None = None,
         padding: str | None = None,
+        leading: int = 0,
     ):
         super().__init__(
             (
@@ -210,6 +212,7 @@ class TilingAttr(ParsedData):
                 None if traversal_strides is None else tuple(traversal_strides),
                 sparse_dim,
                 padding,
+                leading,
             )
         )
 
@@ -229,6 +232,10 @@ class TilingAttr(ParsedData):
     def padding(self) -> str | None:
         return self.data[3]
 
+    @property
+    def leading(self) -> int:
+        return self.data[4]
+
     def body(self) -> str:
         parts = []
         if self.dim_map is not None:
@@ -239,6 +246,8 @@ class TilingAttr(ParsedData):
             parts.append(f"sparse_dim={self.sparse_dim}")
         if self.padding is not None:
             parts.append(f"padding={self.padding}")
+        if self.leading:
+            parts.append(f"leading={self.leading}")
         return ", ".join(parts)
 
     @classmethod
@@ -251,7 +260,7 @@ class TilingAttr(ParsedData):
         while True:
             key = parser.parse_identifier()
             parser.parse_punctuation("=")
-            dim_map, strides, sparse_dim, padding = found.data
+            dim_map, strides, sparse_dim, padding, leading = found.data
             if key == "dim_map":
                 dim_map = parse_integers(parser)
             elif key == "traversal_strides":
@@ -260,9 +269,11 @@ class TilingAttr(ParsedData):
                 sparse_dim = parser.parse_integer(allow_boolean=False)
             elif key == "padding":
                 padding = PaddingValueAttr.parse_body(parser).keyword
+            elif key == "leading":
+                leading = parser.parse_integer(allow_boolean=False, allow_negative=False)
             else:
                 parser.raise_error(f"unknown parameter '{key}' of a tiling")
-            found = cls(dim_map, strides, sparse_dim, padding)
+            found = cls(dim_map, strides, sparse_dim, padding, leading)
             if parser.parse_optional_punctuation(",") is None:
                 return found
 

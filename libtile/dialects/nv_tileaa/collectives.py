@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import ActivationLayoutAttr, ConvParamsAttr, SignednessAttr
 from libtile.dialects.nv_tileaa.dot_rules import check_dot
-from libtile.dialects.nv_tileaa.terminators import check_region_ends
+from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
 
@@ -106,9 +106,10 @@ class Collective(TileOp):
         for source, result in zip(self.inputs, self.outputs):
             if shape_of(result.type) != expected or element_of(result.type) != element_of(source.type):
                 raise VerifyException(f"expects a result of shape {list(expected)}, but got {type_text(result.type)}")
-        if len(self.body.block.args) != 2 * count:
-            raise VerifyException(f"expects a region with {2 * count} arguments, but got {len(self.body.block.args)}")
-        last = self.body.block.last_op
+        block = only_block(self)
+        if len(block.args) != 2 * count:
+            raise VerifyException(f"expects a region with {2 * count} arguments, but got {len(block.args)}")
+        last = block.last_op
         if last is not None and len(last.operands) != count:
             raise VerifyException(f"expects a region that yields {count} values, but got {len(last.operands)}")
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import Float4E2M1FNType, Float16Type, Float32Type, Float64Type
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
-from libtile.dialects.nv_tileaa.target import target_of
+from libtile.dialects.nv_tileaa.element_types import SCALES, bit_width, is_float, is_integer
+from libtile.dialects.nv_tileaa.target import lacks_block_scaling
 from libtile.dialects.tile_form import TileOp, element_of, shape_of
 
 
@@ -72,7 +72,11 @@ def _check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d:
         raise VerifyException("expects the shape of operand #C is compatible with operands #A and #B")
 
 
-def _check_scales(op: Operation) -> None:
-    found = target_of(op)
-    if found is not None and not found.has("block_scaled_mma"):
-        raise VerifyException(f"block-scaled MMA requires a target that supports it, but got {found.name}")
+def _check_scales(op: TileOp) -> None:
+    for name in ("sfa", "sfb"):
+        element = element_of(op.group(name)[0].type)
+        if not isinstance(element, SCALES):
+            raise VerifyException(f"expects {name.upper()} of a scale type, but got {element}")
+    lacking = lacks_block_scaling(op)
+    if lacking is not None:
+        raise VerifyException(f"block-scaled MMA requires a target that supports block-scaled MMA, but got {lacking}")

@@ -112,11 +112,14 @@ class FuncOp(TileOp):
         inputs = self.function_type.inputs.data
         if self.arg_attrs is not None and len(self.arg_attrs.data) != len(inputs):
             raise VerifyException(f"expects {len(inputs)} argument attributes, but got {len(self.arg_attrs.data)}")
-        if self.body.first_block is None:
+        entry = self.body.first_block
+        if entry is None:
             return
-        if tuple(a.type for a in self.body.block.args) != tuple(inputs):
+        if tuple(a.type for a in entry.args) != tuple(inputs):
             raise VerifyException("expects the body's arguments to have the function's input types")
-        check_region_ends(self, RETURN)
+        last = self.body.last_block
+        if last is None or last.last_op is None or last.last_op.name != RETURN:
+            raise VerifyException(f"expects regions to end with '{RETURN}'")
         for op in self.body.walk():
             if op.name.startswith("cuda_tile."):
                 raise VerifyException(f"expects no cuda_tile operations, but got '{op.name}'")

@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.shapes import integers_of
-from libtile.dialects.nv_tileaa.target import target_of
+from libtile.dialects.nv_tileaa.target import lacks_block_scaling
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
 from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
@@ -142,12 +142,9 @@ class FpToFpOp(TileOp):
             raise VerifyException("fp_to_fp source element type is not supported")
         if not is_float(result):
             raise VerifyException("fp_to_fp result element type is not supported")
-        if isinstance(source, BLOCK_SCALED) or isinstance(result, BLOCK_SCALED):
-            found = target_of(self)
-            if found is not None and not found.has("block_scaled_mma"):
-                raise VerifyException(
-                    "fp_to_fp block-scaled format requires a target that supports block-scaled MMA"
-                )
+        scaled = isinstance(source, BLOCK_SCALED) or isinstance(result, BLOCK_SCALED)
+        if scaled and lacks_block_scaling(self) is not None:
+            raise VerifyException("fp_to_fp block-scaled format requires a target that supports block-scaled MMA")
         _require_same_shape(self)
 
 

@@ -8,7 +8,7 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_de
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.nv_tileaa.terminators import check_region_ends, require_parent_function
+from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
 from libtile.dialects.nv_tileaa.types import QueueType
 from libtile.dialects.tile_form import TileOp, tile_op, type_text
 
@@ -60,7 +60,7 @@ class QueuePutOp(TileOp):
     def check(self) -> None:
         expected = queue_of(self.queue.type).result_types
         check_region_ends(self, QUEUE_YIELD)
-        last = self.body.block.last_op
+        last = only_block(self).last_op
         if last is not None and tuple(v.type for v in last.operands) != expected:
             raise VerifyException("expects the region to yield values of the queue's types")
 
@@ -78,7 +78,7 @@ class QueueGetOp(TileOp):
     def check(self) -> None:
         expected = queue_of(self.queue.type).result_types
         check_region_ends(self, QUEUE_YIELD)
-        block = self.body.block
+        block = only_block(self)
         if tuple(a.type for a in block.args) != expected:
             raise VerifyException("expects region arguments of the queue's types")
         if block.last_op is not None and [v.type for v in block.last_op.operands] != [r.type for r in self.results]:

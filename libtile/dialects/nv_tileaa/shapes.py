@@ -11,7 +11,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.nv_tileaa.terminators import check_region_ends
+from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.dialects.tile_form import TileOp, element_of, rank_of, shape_of, tile_op, type_text
 
 
@@ -263,5 +263,6 @@ class GenerateOp(TileOp):
     def check(self) -> None:
         check_region_ends(self)
         expected = rank_of(self.result.type) + len(self.captured)
-        if len(self.body.block.args) != expected:
-            raise VerifyException(f"expects a region with {expected} arguments, but got {len(self.body.block.args)}")
+        arguments = len(only_block(self).args)
+        if arguments != expected:
+            raise VerifyException(f"expects a region with {expected} arguments, but got {arguments}")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from libtile.targets import Target
 
 
+BLOCK_SCALED_MMA = "cvt_fp4"
+"""The feature of a target that goes with block-scaled MMA: all targets that convert FP4 multiply it, and no others."""
+
+
 def gpu_name_of(op: Operation) -> str | None:
     """The name of the GPU target that the op's function or module states; None when neither does."""
     at: Operation | None = op
@@ -44,3 +48,9 @@ def target_of(op: Operation) -> Target | None:
 
     name = gpu_name_of(op)
     return None if name is None else targets().get(name)
+
+
+def lacks_block_scaling(op: Operation) -> str | None:
+    """The name of the op's target when that is known to have no block-scaled MMA; else None."""
+    found = target_of(op)
+    return found.name if found is not None and not found.has(BLOCK_SCALED_MMA) else None

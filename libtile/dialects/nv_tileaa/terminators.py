@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Block
 from xdsl.irdl import traits_def, var_operand_def
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -21,6 +22,15 @@ def check_region_ends(op: TileOp, terminator: str = YIELD) -> None:
             last = block.last_op
             if last is None or last.name != terminator:
                 raise VerifyException(f"expects regions to end with '{terminator}'")
+
+
+def only_block(op: TileOp, index: int = 0) -> Block:
+    """The one block of a region; VerifyException when there is none, or more than one."""
+    region = op.regions[index]
+    block = region.first_block
+    if block is None or block is not region.last_block:
+        raise VerifyException(f"expects region #{index} to have 1 block")
+    return block
 
 
 def require_parent_function(op: TileOp) -> None:

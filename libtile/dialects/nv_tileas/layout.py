@@ -4,7 +4,7 @@
     #nv_tileas.layout<register=[[0,1],[0,2]], lane=[[0,4],[1,0]], warp=[] : 2x8>
 
 Each list holds the index of the element at one bit of the hardware's number (see `libtile.layouts.linear`), the sizes
-of the tile follow.
+of the tile follow (`scalar` for rank 0).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LayoutAttr(ParsedData):
 
     def body(self) -> str:
         parts = [f"{name}={_vectors(vectors)}" for name, vectors in self.layout.bases]
-        sizes = "x".join(map(str, self.shape)) or "1"
+        sizes = "x".join(map(str, self.shape)) or "scalar"
         return f"{', '.join(parts)} : {sizes}" if parts else f": {sizes}"
 
     @classmethod
@@ -53,12 +53,7 @@ class LayoutAttr(ParsedData):
                 if parser.parse_optional_punctuation(",") is None:
                     break
             parser.parse_punctuation(":")
-        sizes = [parser.parse_shape_dimension(allow_dynamic=False)]
-        while parser._parse_optional_shape_delimiter() is not None:
-            sizes.append(parser.parse_shape_dimension(allow_dynamic=False))
-        rank = next((len(v) for vectors in bases.values() for v in vectors), None)
-        if sizes == [1] and not rank:
-            sizes = []
+        sizes = [] if parser.parse_optional_keyword("scalar") else _sizes(parser)
         try:
             return cls(LinearLayout.of(bases, {f"dim{i}": size for i, size in enumerate(sizes)}))
         except ValueError as error:
@@ -68,6 +63,13 @@ class LayoutAttr(ParsedData):
 def _vectors(vectors: tuple[tuple[int, ...], ...]) -> str:
     lists = (f"[{','.join(map(str, vector))}]" for vector in vectors)
     return f"[{','.join(lists)}]"
+
+
+def _sizes(parser: AttrParser) -> list[int]:
+    sizes = [parser.parse_shape_dimension(allow_dynamic=False)]
+    while parser._parse_optional_shape_delimiter() is not None:
+        sizes.append(parser.parse_shape_dimension(allow_dynamic=False))
+    return sizes
 
 
 def _vector(parser: AttrParser) -> list[int]:

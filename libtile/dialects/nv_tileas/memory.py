@@ -1,14 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Memory ops of nv_tileas: those of nv_tileaa with layouts in their types and an atom that says how they are done."""
+"""Memory ops of nv_tileas: those of nv_tileaa with layouts in their types and an atom that says how they are done.
+
+The tiled ones have segments of their own (view, coordinates, offsets, token) and the rules of the operational dialect,
+in its words; `offsets` are counted in elements and added to where the coordinates (counted in tiles) point. A load may
+have `other`, a tile that stands where the view is out of bounds.
+"""
 
 from __future__ import annotations
 
-from xdsl.irdl import opt_prop_def
+from math import prod
+from typing import ClassVar
 
-from libtile.dialects.nv_tileaa.attributes import PaddingValueAttr
-from libtile.dialects.nv_tileaa.memory import AtomicRmw, Load, Store
-from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
-from libtile.dialects.tile_form import tile_op
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
+from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
+from libtile.dialects.nv_tileaa.memory import Load, MemoryOp, Store, base_rank, check_special_padding, pointee_of
+from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.dialects.nv_tileas.attributes import LOAD_KINDS, STORE_KINDS, CopyAtomAttr
+from libtile.dialects.nv_tileas.tiles import check_layout
+from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+
+MAX_TILE_ELEMENTS = 0x1000000
+"""The largest number of elements of a tile."""
 
 
 @tile_op
@@ -27,26 +51,183 @@ class StoreOp(Store):
     atom = opt_prop_def(CopyAtomAttr)
 
 
+def check_tile_dimensions(shape: tuple[int, ...]) -> None:
+    """Sizes are positive powers of two, and not too many elements; VerifyException."""
+    got = f"[{', '.join(map(str, shape))}]"
+    if any(size <= 0 for size in shape):
+        raise VerifyException(f"all dimensions must be positive constants, got {got}")
+    if any(size & (size - 1) for size in shape):
+        raise VerifyException(f"all dimensions must be powers of two, got {got}")
+    if prod(shape) > MAX_TILE_ELEMENTS:
+        raise VerifyException(f"tile would exceed the maximum of {MAX_TILE_ELEMENTS} elements")
+
+
+class TiledMemOp(MemoryOp):
+    """Base of the three token-ordered tiled ops; checks run in the order of the dialect's verifier."""
+
+    SCOPE_WORDS: ClassVar[tuple[str, str]] = ("mem_scope", "mem_semantic")
+    """How the diagnostics of the op spell the two attributes."""
+    atom = opt_prop_def(CopyAtomAttr)
+
+    def check(self) -> None:
+        view = self.operands[0].type
+        pointee = pointee_of(view)
+        if pointee is None or not base_rank(view):
+            raise VerifyException(f"expects a memref or a tiled view, but got {type_text(view)}")
+        self._check_tile_size(view)
+        self._check_coordinates(view)
+        element = element_of(self.value_type)
+        if pointee != element:
+            raise VerifyException(
+                f"view elementType not equal with tensor element type: {type_text(pointee)} != {type_text(element)}"
+            )
+        check_tile_dimensions(shape_of(self.value_type))
+        check_layout(self.value_type)
+        self.check_order()
+        self._check_in_bounds()
+        self.check_token()
+        self.check_extras()
+
+    def check_extras(self) -> None:
+        """Rules of the single op."""
+
+    def _check_tile_size(self, view: Attribute) -> None:
+        if not isinstance(view, TiledViewType):
+            return
+        shape = shape_of(self.value_type)
+        if prod(view.shape) != prod(shape):
+            raise VerifyException("requires the same size for tileSize and tensor")
+        if view.shape != shape:
+            raise VerifyException("requires the same shape for tileSize and tensor value")
+
+    def _check_coordinates(self, view: Attribute) -> None:
+        coordinates = self.group("indices")
+        expected = base_rank(view) + (view.layout.leading if isinstance(view, TiledViewType) else 0)
+        if len(coordinates) != expected:
+            raise VerifyException(f"expects {expected} coordinates, but got {len(coordinates)}")
+        sparse = view.layout.sparse_dim if isinstance(view, TiledViewType) else None
+        for number, value in enumerate(coordinates):
+            element, single = element_of(value.type), number == sparse or not shape_of(value.type)
+            if not is_integer(element) or not single or element != element_of(coordinates[0].type):
+                raise VerifyException(f"expects CoordType is same as memref index type, but got {type_text(value.type)}")
+
+    def check_order(self) -> None:
+        scope, semantic = self.SCOPE_WORDS
+        if self.semantic == "weak" and self.mem_scope is not None:
+            raise VerifyException(f"{scope} not supported when {semantic} is weak")
+        if self.semantic != "weak" and self.mem_scope is None:
+            raise VerifyException(f"{scope} required when {semantic} is not weak")
+        if self.semantic not in self.SEMANTICS:
+            raise VerifyException(f"unsupported mem_semantic: {self.semantic}")
+
+    def _check_in_bounds(self) -> None:
+        if self.in_bounds is None:
+            return
+        expected, found = len(shape_of(self.value_type)), len(self.in_bounds.get_values())
+        if found != expected:
+            raise VerifyException(f"incorrect number of in_bounds elements: expected {expected}, but found {found}")
+
+
 @tile_op
-class TiledLoadOp(Load):
+class TiledLoadOp(TiledMemOp):
     """Reads a tile of a view, by an atom."""
 
     name = "nv_tileas.tiled_load"
-    atom = opt_prop_def(CopyAtomAttr)
-
-
-@tile_op
-class TiledStoreOp(Store):
-    """Writes a tile of a view, by an atom."""
-
-    name = "nv_tileas.tiled_store"
-    atom = opt_prop_def(CopyAtomAttr)
+    SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed")
+    view = operand_def()
+    indices = var_operand_def()
+    offsets = var_operand_def()
+    other = opt_operand_def()
+    token = opt_operand_def()
+    value = result_def()
+    result_token = opt_result_def()
     padding_value = opt_prop_def(PaddingValueAttr)
 
+    def check_extras(self) -> None:
+        check_special_padding(self.padding_value, element_of(self.value_type))
+        if self.atom is not None and self.atom.kind not in LOAD_KINDS:
+            raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
+
 
 @tile_op
-class TiledAtomicRmwOp(AtomicRmw):
-    """Combines a tile of a view with a tile, by an atom."""
+class TiledStoreOp(TiledMemOp):
+    """Writes a tile of a view, by an atom. What is out of bounds is not written."""
+
+    name = "nv_tileas.tiled_store"
+    SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed")
+    view = operand_def()
+    value = operand_def()
+    indices = var_operand_def()
+    offsets = var_operand_def()
+    token = opt_operand_def()
+    result_token = opt_result_def()
+    padding_value = opt_prop_def(PaddingValueAttr)
+
+    @property
+    def value_type(self) -> Attribute:
+        return self.operands[1].type
+
+    def check_extras(self) -> None:
+        if self.in_bounds is not None:
+            inside = all(self.in_bounds.get_values())
+            if self.padding_value is None and not inside:
+                raise VerifyException("inbounds must be true when paddingValue is not set")
+            if self.padding_value is not None and inside:
+                raise VerifyException("inbounds must be false when paddingValue is set")
+        check_special_padding(self.padding_value, element_of(self.value_type))
+        if self.atom is not None and self.atom.kind not in STORE_KINDS:
+            raise VerifyException("expect a stg, tma_store or unknown_copy atom type")
+
+
+@tile_op
+class TiledAtomicRmwOp(TiledMemOp):
+    """Combines a tile of a view with a tile, by an atom; gives what was there before."""
 
     name = "nv_tileas.tiled_atomic_rmw"
-    atom = opt_prop_def(CopyAtomAttr)
+    SCOPE_WORDS: ClassVar[tuple[str, str]] = ("memScope", "memSemantic")
+    view = operand_def()
+    value = operand_def()
+    indices = var_operand_def()
+    offsets = var_operand_def()
+    token = opt_operand_def()
+    result = result_def()
+    result_token = opt_result_def()
+    rmw_mode = prop_def(RmwModeAttr)
+
+    def check_extras(self) -> None:
+        if self.operands[1].type != self.result.type:
+            raise VerifyException("expects value and result to have the same type")
+        element, mode = element_of(self.value_type), self.rmw_mode.keyword
+        bits = bit_width(element)
+        if bits == 8:
+            raise VerifyException("tiled_atomic_rmw not supported for 8-bit types")
+        if bits == 16 and is_integer(element):
+            raise VerifyException("tiled_atomic_rmw not supported for 16-bit integer")
+        if bits == 16 and is_float(element) and mode not in ("add", "max", "min"):
+            raise VerifyException("tiled_atomic_rmw for 16-bit float only supports add, max, min operations")
+        if mode == "addf":
+            raise VerifyException(
+                "tiled_atomic_rmw op cannot use fadd operation, please use add instead for both int and float types"
+            )
+        if mode == "xchg":
+            raise VerifyException("tiled_atomic_rmw op cannot use xchg operation")
+        if self.atom is not None and self.atom.kind not in ("tma_redg", "unknown_copy"):
+            raise VerifyException("expect a tma_redg atom type")
+
+
+@tile_op
+class FenceOp(TileOp):
+    """Orders the accesses of the tile block before it with those behind it, as seen in a scope.
+
+    What an acquire or release of a tiled access becomes: these are relaxed accesses with a fence.
+    """
+
+    name = "nv_tileas.fence"
+    token = opt_operand_def()
+    result_token = opt_result_def()
+    mem_semantic = prop_def(MemSemanticAttr)
+    mem_scope = prop_def(MemScopeAttr)
+
+    def check(self) -> None:
+        if self.mem_semantic.keyword in ("weak", "relaxed"):
+            raise VerifyException(f"unsupported mem_semantic: {self.mem_semantic.keyword}")

@@ -15,7 +15,7 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_de
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.nv_tileaa.terminators import check_region_ends, require_parent_function
+from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
     ConsumerTokenType,
@@ -135,7 +135,7 @@ class RegionOp(TileOp):
         """Ends, arguments and yielded types of the region; VerifyException."""
         check_region_ends(self, PIPELINE_YIELD)
         expect_type("a token", token, self.TOKEN_TYPE)
-        block = self.regions[0].block
+        block = only_block(self)
         if tuple(a.type for a in block.args) != token.element_types:  # type: ignore[attr-defined]
             raise VerifyException(
                 f"expects {self.ROLE} region arguments to have the element types carried by the {self.ROLE} token"
@@ -244,7 +244,7 @@ class TurnOp(TileOp):
         expect_type("a pipeline", self.pipeline.type, PipelineType)
         check_iterator(self.iterator.type, self.pipeline.type)
         check_region_ends(self, PIPELINE_YIELD)
-        last = self.body.block.last_op
+        last = only_block(self).last_op
         if last is not None and [v.type for v in last.operands] != [r.type for r in self.results]:
             raise VerifyException("expects region result types to match the operation result types")
 

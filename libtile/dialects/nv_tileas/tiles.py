@@ -10,8 +10,19 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr
-from xdsl.irdl import operand_def, opt_prop_def, opt_region_def, prop_def, region_def, result_def, traits_def, var_operand_def
 from xdsl.ir import Attribute
+from xdsl.irdl import (
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_region_def,
+    opt_result_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -87,19 +98,23 @@ def check_layout(type_: Attribute) -> None:
 
 @tile_op
 class CopyOp(TileOp):
-    """Copies a tile or a buffer into a buffer (or, with a result, out of one into registers)."""
+    """Copies a tile or a buffer into a buffer; or, without a destination, a buffer into registers, its result."""
 
     name = "nv_tileas.copy"
     source = operand_def()
-    destination = operand_def()
+    destination = opt_operand_def()
+    result = opt_result_def()
     atom = opt_prop_def(CopyAtomAttr)
 
     def check(self) -> None:
-        source, destination = self.source.type, self.destination.type
-        if stored_element(source) != stored_element(destination) or stored_shape(source) != stored_shape(destination):
+        if (self.destination is None) == (self.result is None):
+            raise VerifyException("expects either a destination or a result")
+        source = self.source.type
+        target = self.destination.type if self.destination is not None else self.results[0].type
+        if stored_element(source) != stored_element(target) or stored_shape(source) != stored_shape(target):
             raise VerifyException(
                 f"expects source and destination of one shape and element type, but got {type_text(source)} vs "
-                f"{type_text(destination)}"
+                f"{type_text(target)}"
             )
 
 

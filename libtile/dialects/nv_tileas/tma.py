@@ -1,8 +1,297 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Asynchronous copies and TMA of nv_tileas."""
+"""TMA and other asynchronous copies of nv_tileas: descriptors, bulk tensor copies, barrier objects.
+
+A descriptor is a value of its own, made by `make_tiled_tma_desc`; its index (`tmaIdx`) ties it to the descriptor that
+the host passes to the kernel. Box dimensions count elements, innermost first.
+"""
 
 from __future__ import annotations
 
-from libtile.dialects.tile_form import TileOp
+from typing import ClassVar
 
-__all__ = ["TileOp"]
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.attributes import PaddingValueAttr, RmwModeAttr
+from libtile.dialects.nv_tileaa.memory import base_rank, pointee_of
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.pipeline import expect_type
+from libtile.dialects.nv_tileas.tma_rules import (
+    check_box,
+    check_descriptor,
+    check_multicast,
+    check_shared_layout,
+)
+from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
+from libtile.dialects.tile_form import TileOp, tile_op, type_text
+
+
+@tile_op
+class MakeTiledTmaDescOp(TileOp):
+    """A TMA descriptor of a memref (or the memref of a view).
+
+    `descriptor` is where a descriptor made on the device is kept, with its alignment; `tma_internal_type` the element
+    type inside of the descriptor where it is not the memref's; `layout` that of the shared-memory side.
+    """
+
+    name = "nv_tileas.make_tiled_tma_desc"
+    tensor = operand_def()
+    descriptor = opt_operand_def()
+    result = result_def()
+    atom = prop_def(CopyAtomAttr)
+    tma_index = opt_prop_def(IntegerAttr, prop_name="tmaIdx")
+    on_device = opt_prop_def(UnitAttr)
+    descriptor_alignment = opt_prop_def(IntegerAttr)
+    element_strides = opt_prop_def(DenseArrayBase)
+    padding_value = opt_prop_def(PaddingValueAttr)
+    tma_internal_type = opt_prop_def(Attribute)
+    layout = opt_prop_def(LayoutAttr)
+
+    def check(self) -> None:
+        check_descriptor(self)
+
+
+@tile_op
+class GetTmaDescOp(TileOp):
+    """The descriptor number `tmaIdx` of those that the host makes for the kernel."""
+
+    name = "nv_tileas.get_tma_desc"
+    result = result_def()
+    tma_index = opt_prop_def(IntegerAttr, prop_name="tmaIdx")
+
+    def check(self) -> None:
+        expect_type("a descriptor", self.result.type, TmaDescType)
+
+
+class TmaOp(TileOp):
+    """Base of copies through a descriptor; `coordinates` are in elements, outermost dimension first."""
+
+    KIND: ClassVar[str] = "tma_load"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    atom = prop_def(CopyAtomAttr)
+    tma_index = opt_prop_def(IntegerAttr, prop_name="tmaIdx")
+    tx_count = opt_prop_def(IntegerAttr)
+    """Bytes that the copy reports to its barrier object."""
+
+    def check(self) -> None:
+        descriptor = self.operands[0].type
+        expect_type("a descriptor", descriptor, TmaDescType)
+        if self.atom.kind != self.KIND:
+            raise VerifyException(f"expect a {self.KIND} atom type")
+        if isinstance(descriptor, TmaDescType):
+            check_box(descriptor, self.atom)
+            coordinates, rank = len(self.group("indices")), base_rank(descriptor.memref)
+            if coordinates != rank:
+                raise VerifyException(f"expects {rank} coordinates, but got {coordinates}")
+        buffer = self.group("buffer")[0].type
+        if not isinstance(buffer, BufferType) or buffer.space not in ("shared", "tmem"):
+            raise VerifyException(f"expects a buffer in shared or tensor memory, but got {type_text(buffer)}")
+        check_shared_layout(buffer)
+        expect_type("a token", self.results[0].type, AsyncTokenType)
+
+
+class TmaLoad(TmaOp):
+    """Base of copies from global memory; `mbarrier` counts their bytes."""
+
+    PADDING: ClassVar[str] = "TmaLoad"
+    descriptor = operand_def()
+    indices = var_operand_def()
+    buffer = operand_def()
+    mbarrier = opt_operand_def()
+    result = result_def()
+    padding_value = opt_prop_def(PaddingValueAttr)
+    multicast = opt_prop_def(UnitAttr)
+    num_multicast = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        super().check()
+        for barrier in self.group("mbarrier"):
+            expect_type("an mbarrier", barrier.type, MBarrierType)
+        if self.padding_value is not None and self.padding_value.keyword != "zero":
+            raise VerifyException(f"{self.PADDING} only support zero padding now")
+        check_multicast(self.atom, self.multicast is not None, self.num_multicast)
+
+
+@tile_op
+class TiledTmaLoadOp(TmaLoad):
+    """Copies a box of global memory to a buffer, by TMA."""
+
+    name = "nv_tileas.async.tiled_tma_load"
+
+
+@tile_op
+class GatherTmaLoadOp(TmaLoad):
+    """Copies rows of global memory, which a tile of indices selects, to a buffer, by TMA."""
+
+    name = "nv_tileas.async.gather_tma_load"
+    PADDING: ClassVar[str] = "GatherTmaLoad"
+
+
+class TmaStore(TmaOp):
+    """Base of copies to global memory; they complete in groups."""
+
+    KIND: ClassVar[str] = "tma_store"
+    descriptor = operand_def()
+    indices = var_operand_def()
+    buffer = operand_def()
+    token = opt_operand_def()
+    result = result_def()
+    delay_wait = opt_prop_def(UnitAttr)
+    """The wait for the copy may move behind the next barrier."""
+
+
+@tile_op
+class TiledTmaStoreOp(TmaStore):
+    """Copies a buffer to a box of global memory, by TMA."""
+
+    name = "nv_tileas.async.tiled_tma_store"
+
+
+@tile_op
+class ScatterTmaStoreOp(TmaStore):
+    """Copies a buffer to rows of global memory that a tile of indices selects, by TMA."""
+
+    name = "nv_tileas.async.scatter_tma_store"
+
+
+@tile_op
+class TiledAtomicRmwOp(TmaStore):
+    """Combines a buffer into a box of global memory, by TMA's reductions."""
+
+    name = "nv_tileas.async.tiled_atomic_rmw"
+    KIND: ClassVar[str] = "tma_redg"
+    rmw_mode = prop_def(RmwModeAttr)
+
+    def check(self) -> None:
+        super().check()
+        if self.atom.mode == "scatter4":
+            raise VerifyException("TmaReduceOp do not support SCATTER4 mode")
+
+
+@tile_op
+class TiledLoadOp(TileOp):
+    """Copies a tile of a view to a buffer by asynchronous copies of threads (cp.async)."""
+
+    name = "nv_tileas.async.tiled_load"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    view = operand_def()
+    buffer = operand_def()
+    indices = var_operand_def()
+    token = opt_operand_def()
+    result = result_def()
+    result_token = opt_result_def()
+    atom = opt_prop_def(CopyAtomAttr)
+    in_bounds = opt_prop_def(DenseArrayBase)
+
+    def check(self) -> None:
+        pointee, buffer = pointee_of(self.view.type), self.buffer.type
+        if not isinstance(buffer, BufferType) or buffer.element_type != pointee:
+            raise VerifyException(f"expects a buffer of the view's element type, but got {type_text(buffer)}")
+        if len(self.indices) != base_rank(self.view.type):
+            raise VerifyException(f"expects {base_rank(self.view.type)} coordinates, but got {len(self.indices)}")
+        if self.atom is not None and self.atom.kind not in ("ldgsts", "unknown_copy"):
+            raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
+        expect_type("a token", self.result.type, AsyncTokenType)
+
+
+@tile_op
+class CommitGroupOp(TileOp):
+    """Closes a group of asynchronous copies; later waits count groups."""
+
+    name = "nv_tileas.async.commit_group"
+    tokens = var_operand_def()
+    result = result_def()
+
+    def check(self) -> None:
+        for value in [*self.tokens, self.result]:
+            expect_type("a token", value.type, AsyncTokenType)
+
+
+@tile_op
+class CreateMBarrierOp(TileOp):
+    """A barrier object in shared memory, for `arrivals` arrivals a phase."""
+
+    name = "nv_tileas.create_mbarrier"
+    result = result_def()
+    arrivals = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        expect_type("an mbarrier", self.result.type, MBarrierType)
+
+
+@tile_op
+class MBarrierArriveOp(TileOp):
+    """Arrives at a barrier object, which is to expect `tx_count` more bytes."""
+
+    name = "nv_tileas.mbarrier_arrive"
+    mbarrier = operand_def()
+    tx_count = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        expect_type("an mbarrier", self.mbarrier.type, MBarrierType)
+
+
+@tile_op
+class MBarrierWaitOp(TileOp):
+    """Waits for the phase of a barrier object to complete: `parity` is that of the phase."""
+
+    name = "nv_tileas.mbarrier_wait"
+    mbarrier = operand_def()
+    parity = opt_operand_def()
+
+    def check(self) -> None:
+        expect_type("an mbarrier", self.mbarrier.type, MBarrierType)
+
+
+@tile_op
+class FenceProxyOp(TileOp):
+    """Orders accesses of one proxy with those of another: `async` (TMA, tensor cores) or `tensormap`."""
+
+    name = "nv_tileas.fence_proxy"
+    proxy = prop_def(StringAttr)
+
+    def check(self) -> None:
+        if self.proxy.data not in ("async", "async.shared", "async.global", "tensormap"):
+            raise VerifyException(f"expects a proxy, but got '{self.proxy.data}'")
+
+
+REPLACEABLE = ("global_address", "dim_size", "stride_size")
+"""The fields of a descriptor that the device can replace, in the order in which they are replaced."""
+
+
+@tile_op
+class TensormapReplaceOp(TileOp):
+    """Replaces a field of a descriptor in memory. Only the address, the sizes and the strides can be replaced."""
+
+    name = "nv_tileas.tensormap_replace"
+    descriptor = operand_def()
+    value = operand_def()
+    field = prop_def(StringAttr)
+    ordinal = opt_prop_def(IntegerAttr)
+    descriptor_alignment = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        from libtile.dialects.nv_tileas.tma_rules import check_descriptor_alignment
+
+        check_descriptor_alignment(self.descriptor_alignment)
+        if self.field.data not in REPLACEABLE:
+            raise VerifyException(
+                f"expects a field that can be replaced on the device ({', '.join(REPLACEABLE)}), but got "
+                f"'{self.field.data}'"
+            )
+        if (self.ordinal is None) != (self.field.data == "global_address"):
+            raise VerifyException(f"expects an ordinal with the sizes and strides only, but got '{self.field.data}'")
+
+
