@@ -37,6 +37,9 @@ LAYOUTS = {
 }
 """Layouts for tiles: with vectors along rows or columns, scattered ones, and one with copies at every level."""
 
+SMALL = builders.blocked((128,), (1,), (32,), (4,), (0,))
+"""One element for each thread."""
+
 SCALAR = LinearLayout.of({"register": [], "lane": [()] * 5, "warp": [()] * 2}, {})
 """A rank-0 tile: every thread holds it."""
 

@@ -13,7 +13,8 @@ from libtile.layouts import builders
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.atomics import atomic_cas, atomic_rmw, reduce_tile
 from libtile.lowering.llvm.builder import integer
-from libtile.lowering.llvm.memory import Ordering, load, offset_pointers
+from libtile.lowering.llvm.control import breaking_loop, if_else
+from libtile.lowering.llvm.memory import Ordering, load, offset_pointers, store
 from libtile.lowering.llvm.multimem import multimem_load_reduce, multimem_reduce, multimem_store
 from libtile.lowering.llvm.tile import Tile, scalar
 from libtile.lowering.llvm.views import TensorView, TiledView, ViewFacts
@@ -231,3 +232,50 @@ def test_multimem_needs_a_target_that_has_it_and_pairs_of_narrow_floats():
         multimem_kernel("sm_90", "f16", "add", ViewFacts())
     with pytest.raises(LoweringError, match="min of f64"):
         multimem_kernel("sm_90", "f64", "min", ViewFacts(alignment=16))
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_lock_of_scalar_atomics_guards_plain_accesses_of_tile_blocks(gpu):
+    b, (lock, counter) = mk.kernel(gpu)
+    zero, one = (scalar(integer("i32", n), "i32", mk.SCALAR) for n in (0, 1))
+    place = Tile(mk.SCALAR, "ptr", (lock,))
+
+    def spin(carried, way_out):
+        old = atomic_cas(b, place, zero, one, ordering=Ordering("acquire", "device"))
+        assert old is not None
+        taken = b.compare("eq", old.registers[0], integer("i32", 0))
+
+        def leave():
+            way_out.break_([])
+            return []
+
+        def again():
+            way_out.continue_([])
+            return []
+
+        if_else(b, taken, leave, again)
+
+    breaking_loop(b, [], [], spin)
+    pointers = mk.pointers(b, counter, LAYOUT, "i32")
+    store(b, pointers, load(b, pointers, "i32").map(lambda x: b.add(x, integer("i32", 1))))
+    atomic_rmw(b, "xchg", place, zero, ordering=Ordering("release", "device"), result_used=False)
+    counts = np.zeros(LAYOUT.shape, np.int32)
+    mk.run(b, np.zeros(1, np.int32), counts, grid=4)
+    assert (counts == 4).all()
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_the_assembler_takes_every_atomic(gpu):
+    b, (memory, args) = mk.kernel(gpu)
+    for mode, element in CASES:
+        arg = load(b, mk.pointers(b, args, mk.SMALL, element), element)
+        pointers = mk.pointers(b, memory, mk.SMALL, element)
+        for semantics in ("relaxed", "acq_rel"):
+            ordering = Ordering(semantics, "sys")
+            atomic_rmw(b, mode, pointers, arg, ordering=ordering, result_used=False)
+            old = atomic_rmw(b, mode, pointers, arg, ordering=ordering)
+            assert old is not None
+            mk.put(b, args, old)
+        if element == "i64":
+            mk.put(b, args, atomic_cas(b, pointers, arg, arg) or arg)
+    assert ptxas.assemble(mk.ptx_of(b), b.target.ptx_target).cubin

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from libtile.analysis.facts import Fact
+from libtile.backend import ptxas
 from libtile.lowering.llvm.memory import (
     NO_HINT,
     SINGLE,
@@ -160,6 +161,36 @@ def test_tf32_is_stored_with_its_low_bits_clear():
     data, out = mk.random_array("f32", layout.shape), np.zeros(layout.shape, np.float32)
     mk.run(b, data, out, data, data)
     assert np.array_equal(out.view(np.uint32), data.view(np.uint32) & np.uint32(0xFFFFE000))
+
+
+def test_pointers_themselves_can_be_loaded_and_stored():
+    layout = mk.LAYOUTS["rows of 2"]
+    b = copy_kernel(layout, "ptr", vector=Vector(1, 2))
+    data, out = mk.random_array("i64", layout.shape), np.zeros(layout.shape, np.int64)
+    mk.run(b, data, out, data, data)
+    assert np.array_equal(out, data)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_the_assembler_takes_every_kind_of_access(gpu):
+    caches = [(CacheHint(modifier=m), NO_HINT) for m in ("ca", "cg", "cs", "lu", "cv")]
+    caches += [(NO_HINT, CacheHint(modifier=m)) for m in ("wb", "cg", "cs", "wt")]
+    evictions = [CacheHint(eviction=e) for e in ("first", "last", "normal", "no_allocate")]
+    caches += zip(evictions, evictions)
+    orderings = [(Ordering(s, scope), Ordering(t, scope)) for s, t in (("relaxed", "relaxed"), ("acquire", "release"))
+                 for scope in ("tl_blk", "device", "sys")]  # fmt: skip
+    b, (source, target) = mk.kernel(gpu)
+    layout = mk.LAYOUTS["rows of 8"]
+    mask = load(b, mk.pointers(b, source, layout, "i1"), "i1")
+    for element, vector in (("f16", Vector(1, 8)), ("i8", SINGLE), ("f64", Vector(1, 2))):
+        places = (mk.pointers(b, base, layout, element) for base in (source, target))
+        from_, to = places
+        for first, second in caches:
+            store(b, to, load(b, from_, element, mask=mask, vector=vector, cache=first), vector=vector, cache=second)
+        for first, second in orderings:
+            tile = load(b, from_, element, mask=mask, vector=vector, ordering=first)
+            store(b, to, tile, mask=mask, vector=vector, ordering=second)
+    assert ptxas.assemble(mk.ptx_of(b), b.target.ptx_target).cubin
 
 
 def test_a_strided_pointer_tile_gathers_and_scatters():
