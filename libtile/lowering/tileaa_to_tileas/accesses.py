@@ -124,8 +124,9 @@ class AccessLayouts:
             return spread((), self.warps, 1, ())
         if fastest is None:
             fastest = self._orders.get(shape, len(shape) - 1)
-        vector = self._vectors.get((shape, fastest), 4)
         threads = 32 * self.warps
-        vector = max(1, min(vector, prod(shape) // threads))
+        # Wide accesses are worth it when half of the threads have none.
+        busy = threads // 2 if (shape, fastest) in self._vectors else threads
+        vector = max(1, min(self._vectors.get((shape, fastest), 4), prod(shape) // busy))
         order = [fastest, *(d for d in reversed(range(len(shape))) if d != fastest)]
         return spread(shape, self.warps, vector, order)

@@ -12,10 +12,12 @@ from libtile.analysis.facts import Fact
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.lowering.llvm import atomics, memory, views
 from libtile.lowering.llvm.builder import Value, integer
+from libtile.lowering.llvm.control import Carried, if_else
 from libtile.lowering.llvm.memory import CacheHint, Ordering
 from libtile.lowering.llvm.tile import Tile
 from libtile.lowering.tileaa_to_tileas.accesses import numbers
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, View, element_name, rule
+from libtile.lowering.tileas_to_llvm.fast_path import wide_facts
 
 _SCOPES = {None: None, "tl_blk": "tl_blk", "cluster": "cluster", "gpu": "device", "sys": "sys"}
 
@@ -186,18 +188,37 @@ def _tiled(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Value | Til
 def _tiled_load(e: Emitter, op: Operation) -> None:
     tiled, index, facts = _tiled(e, op)
     layout = e.layout(op.results[0])
-    tile = views.load_tile(
-        e.b, tiled, index, layout, facts=facts, ordering=ordering(op), cache=cache_hint(op)
-    )
+
+    def load(known: views.ViewFacts) -> Tile:
+        return views.load_tile(
+            e.b, tiled, index, layout, facts=known, ordering=ordering(op), cache=cache_hint(op)
+        )
+
+    wide = wide_facts(e.b, tiled, index, layout, facts) if ordering(op).weak else None
+    if wide is None:
+        e.bind(op.results[0], load(facts))
+        return
+    condition, known = wide
+    (tile,) = if_else(e.b, condition, lambda: [load(known)], lambda: [load(facts)])
+    assert isinstance(tile, Tile)
     e.bind(op.results[0], tile)
 
 
 @rule("nv_tileas.tiled_store")
 def _tiled_store(e: Emitter, op: Operation) -> None:
     tiled, index, facts = _tiled(e, op)
-    views.store_tile(
-        e.b, tiled, index, e.tile(op.operands[1]), facts=facts, ordering=ordering(op), cache=cache_hint(op)
-    )
+    tile = e.tile(op.operands[1])
+
+    def store(known: views.ViewFacts) -> list[Carried]:
+        views.store_tile(e.b, tiled, index, tile, facts=known, ordering=ordering(op), cache=cache_hint(op))
+        return []
+
+    wide = wide_facts(e.b, tiled, index, tile.layout, facts) if ordering(op).weak else None
+    if wide is None:
+        store(facts)
+        return
+    condition, known = wide
+    if_else(e.b, condition, lambda: store(known), lambda: store(facts))
 
 
 @rule("nv_tileas.tiled_atomic_rmw")
