@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from libtile import timing
 from libtile.backend.tools import find_libdevice
 from libtile.errors import LibtileError
 from libtile.targets import Target
@@ -75,5 +76,7 @@ def to_ptx(ir: str, target: Target, opt_level: int = 3) -> str:
     `opt_level` is 0 to 3. LlvmError when LLVM refuses the IR. An intrinsic that the target lacks ends the process
     inside LLVM, so the lowering asks `target.has(...)` before it uses one.
     """
-    module, machine = optimize(ir, target, opt_level)
-    return str(machine.emit_assembly(module))
+    with timing.stage("optimize LLVM IR"):
+        module, machine = optimize(ir, target, opt_level)
+    with timing.stage("print PTX"):
+        return str(machine.emit_assembly(module))

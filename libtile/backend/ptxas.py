@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from libtile import timing
 from libtile.backend.tools import find_tool
 from libtile.errors import LibtileError
 
@@ -97,13 +98,14 @@ def assemble(
             path.write_bytes(host_object)
             command.append(f"--nv-host={path}")
         try:
-            done = subprocess.run(
-                [*command, *options, str(source), "-o", str(result)],
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_SECONDS,
-                check=False,
-            )
+            with timing.stage("ptxas"):
+                done = subprocess.run(
+                    [*command, *options, str(source), "-o", str(result)],
+                    capture_output=True,
+                    text=True,
+                    timeout=TIMEOUT_SECONDS,
+                    check=False,
+                )
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise PtxasError(f"ptxas could not be run: {problem}", "") from None
         log = (done.stdout + done.stderr).replace(str(source), "kernel.ptx")

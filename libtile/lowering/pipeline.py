@@ -124,7 +124,7 @@ def _lower_dialects(
     inner = to_tileaa(module, gpu)
     _observe(observer, "convert-cuda-tile-to-tileaa", inner)
     if keep_text or emit == "tileaa":
-        result.tileaa = f"{inner}\n"
+        result.tileaa = _text(inner)
     if emit == "tileaa":
         return inner
     to_tileas(inner)
@@ -133,8 +133,14 @@ def _lower_dialects(
         pass_().apply(XdslContext(), inner)
         _observe(observer, pass_.name, inner)
     if keep_text or emit == "tileas":
-        result.tileas = f"{inner}\n"
+        result.tileas = _text(inner)
     return inner
+
+
+def _text(module: ModuleOp) -> str:
+    from libtile.asm import print_op
+
+    return print_op(module).rstrip("\n") + "\n"
 
 
 def _observe(observer: Observer | None, name: str, module: ModuleOp) -> None:
@@ -158,7 +164,6 @@ def _to_ptx(llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str) 
 def _assemble(
     result: Lowered, opt_level: int, line_info: bool, debug: bool, options: list[str], host: tuple[str, str] | None
 ) -> None:
-    from dataclasses import replace
 
     from libtile.backend.host_object import host_object
     from libtile.backend.ptxas import assemble

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The compiler driver: bytecode in, artifacts out, with the cache between.
+
+`compile_bytecode` is what `tileiras` calls. It tells apart what a command line's exit status tells apart: input that is
+no valid bytecode (`InputError`), options that do not go together (`OptionsError`), and a program that cannot be
+compiled (`CompilationError`). Each carries lines that are ready to print, in the shape that frontends parse:
+`loc("file":line:column): error: message` for what has a place, `error: message` for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from libtile import timing
+from libtile.cache import Cache, digest
+from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
+from libtile.errors import LibtileError
+from libtile.remarks import Category, Kind, Remark
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.api import Module
+
+STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
+
+NOT_BYTECODE = "error: input does not correspond to Tile IR bytecode"
+NOT_COMPILED = "error: failed to compile Tile IR program"
+
+
+class DriverError(LibtileError):
+    """Base of the driver's errors; the message is the lines to print."""
+
+
+class InputError(DriverError):
+    """The input is not valid Tile IR bytecode."""
+
+
+class OptionsError(DriverError):
+    """An option's value is out of range, or options do not go together."""
+
+
+class CompilationError(DriverError):
+    """The program is valid and cannot be compiled for this target."""
+
+
+def _machine() -> str:
+    machine = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to compile for.
+
+    `emit`, one of STAGES, is where to stop; `launch_abi` is `tileir` or `simt`; `sanitize` a tool's name, or empty.
+    """
+
+    gpu_name: str
+    opt_level: int = 3
+    line_info: bool = False
+    debug: bool = False
+    sanitize: str = ""
+    host_arch: str = field(default_factory=_machine)
+    host_os: str = "linux"
+    launch_abi: str = "tileir"
+    emit: str = "cubin"
+    keep_text: bool = False
+
+    def check(self) -> None:
+        """OptionsError for what no compilation can do."""
+        if not 0 <= self.opt_level <= 3:
+            raise OptionsError(f"error: invalid optimization level: {self.opt_level}")
+        if self.debug and self.opt_level:
+            raise OptionsError(
+                "error: optimized debugging is currently not supported, change the optimization level to 0 or disable "
+                "full debug info"
+            )
+
+
+@dataclass
+class Artifacts:
+    """What a compilation made; stages that were not reached, and text that was not kept, are empty."""
+
+    cubin: bytes = b""
+    ptx: str = ""
+    llvm: str = ""
+    tileaa: str = ""
+    tileas: str = ""
+    remarks: list[Remark] = field(default_factory=list)
+    cached: bool = False
+
+    def stage(self, name: str) -> bytes | str:
+        """The output of one of STAGES."""
+        value: bytes | str = getattr(self, name)
+        return value
+
+
+Observer = Callable[[str, "Operation"], None]
+
+
+def compile_bytecode(
+    data: bytes,
+    options: Options,
+    *,
+    preview: Collection[str] = (),
+    cache: Cache | None = None,
+    observer: Observer | None = None,
+) -> Artifacts:
+    """Compile a file's bytes. With an observer, which sees the module behind each pass, the cache is not asked.
+
+    Raises InputError, OptionsError or CompilationError.
+    """
+    from libtile import bytecode
+
+    if not bytecode.is_bytecode(data):
+        raise InputError(NOT_BYTECODE)
+    options.check()
+    key = _key(data, options, preview) if cache is not None and observer is None else ""
+    if cache is not None and key:
+        with timing.stage("cache"):
+            parts = cache.load(key)
+        if parts is not None:
+            return _unpacked(parts)
+    module = _load(data, preview)
+    made = _compile(module, options, observer)
+    if cache is not None and key:
+        with timing.stage("cache"):
+            cache.store(key, _packed(made))
+    return made
+
+
+def _load(data: bytes, preview: Collection[str]) -> Module:
+    from libtile.api import read
+    from libtile.bytecode import BytecodeError
+    from libtile.dialects.cuda_tile.verify import verify
+
+    try:
+        with timing.stage("read bytecode"):
+            module = read(data, preview)
+        with timing.stage("verify"):
+            problems = verify(module.op)
+    except BytecodeError as error:
+        raise InputError(_lines(str(error), NOT_BYTECODE)) from None
+    except DiagnosticError as error:
+        raise InputError(_lines(*map(located, error.diagnostics), NOT_BYTECODE)) from None
+    errors = [d for d in problems if d.severity is Severity.ERROR]
+    if errors:
+        raise InputError(_lines(*map(located, errors), NOT_BYTECODE))
+    return module
+
+
+class _PassObserver:
+    """Books the time of each pass, and hands the module on to who asked for it."""
+
+    def __init__(self, observer: Observer | None):
+        self.observer = observer
+        self.since = time.perf_counter()
+
+    def after_pass(self, name: str, op: Operation) -> None:
+        timing.mark(name, self.since)
+        if self.observer is not None:
+            self.observer(name, op)
+        self.since = time.perf_counter()
+
+    def stage(self, name: str, seconds: float) -> None:
+        """Stages measure themselves (see `libtile.timing`)."""
+
+
+def _compile(module: Module, options: Options, observer: Observer | None) -> Artifacts:
+    with timing.stage("load the compiler"):
+        from libtile.lowering.compile import compile_module
+
+    try:
+        made = compile_module(
+            module,
+            options.gpu_name,
+            options.opt_level,
+            verify=False,
+            launch_abi=options.launch_abi,
+            emit=options.emit,
+            keep_text=options.keep_text,
+            line_info=options.line_info,
+            debug=options.debug,
+            sanitize=options.sanitize,
+            host=(options.host_arch, options.host_os),
+            observer=_PassObserver(observer),
+        )
+    except DiagnosticError as error:
+        raise CompilationError(_lines(*map(located, error.diagnostics), NOT_COMPILED)) from None
+    except LibtileError as error:
+        raise CompilationError(_lines(_located_error(error), NOT_COMPILED)) from None
+    except Exception as error:
+        # A fault of the compiler itself: its user gets a line like any other, with the place in the compiler.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        text = f"error: internal error of the compiler at {place}: {type(error).__name__}: {error}"
+        raise CompilationError(_lines(text, NOT_COMPILED)) from error
+    return Artifacts(made.cubin, made.ptx, made.llvm_ir, made.tileaa, made.tileas, list(made.remarks))
+
+
+# -- the lines of an error --------------------------------------------------------------------------------------------
+
+
+def _lines(*texts: str) -> str:
+    lines = [line for text in texts for line in text.split("\n")]
+    return "\n".join(x if "error:" in x or "note:" in x or "warning:" in x else f"error: {x}" for x in lines)
+
+
+def location_text(place: SourceLocation | None) -> str:
+    """`loc("file":line:column): `, or nothing for an unknown place."""
+    if place is None:
+        return ""
+    position = f":{place.line}:{place.column}" if place.line else ""
+    return f'loc("{place.filename}"{position}): '
+
+
+def located(diagnostic: Diagnostic) -> str:
+    """A diagnostic and its notes, each on a line that begins with its place."""
+    line = f"{location_text(diagnostic.location)}{diagnostic.severity.value}: {diagnostic.message}"
+    return "\n".join([line, *map(located, diagnostic.notes)])
+
+
+def _located_error(error: LibtileError) -> str:
+    place = getattr(error, "location", None)
+    message = str(error)
+    if isinstance(place, SourceLocation):
+        return f"{location_text(place)}error: {message.removeprefix(f'{place}: ')}"
+    return f"error: {message}"
+
+
+# -- the cache's view of a compilation --------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def compiler_identity() -> str:
+    """What the output depends on besides input and options: this package's files, LLVM's bindings, ptxas."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from libtile.backend.tools import find_libdevice, find_tool
+
+    root = Path(__file__).parent
+    parts = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            path = os.path.join(folder, name)
+            status = os.stat(path)
+            parts.append(f"{os.path.relpath(path, root)} {status.st_size} {status.st_mtime_ns}")
+    for tool in (find_tool("ptxas"), find_libdevice()):
+        status = os.stat(tool)
+        parts.append(f"{tool} {status.st_size} {status.st_mtime_ns}")
+    for package in ("llvmlite", "xdsl"):
+        try:
+            parts.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            parts.append(f"{package} of unknown version")
+    return digest(sorted(parts))
+
+
+def _key(data: bytes, options: Options, preview: Iterable[str]) -> str:
+    described = json.dumps([asdict(options), sorted(preview)], sort_keys=True)
+    return digest([compiler_identity(), described, data])
+
+
+def _packed(made: Artifacts) -> dict[str, bytes]:
+    remarks = [
+        {
+            **{f.name: getattr(r, f.name) for f in fields(r)},
+            "category": r.category.value,
+            "kind": r.kind.value,
+            "location": None if r.location is None else asdict(r.location),
+        }
+        for r in made.remarks
+    ]
+    texts = {name: getattr(made, name).encode() for name in ("ptx", "llvm", "tileaa", "tileas")}
+    return {"cubin": made.cubin, **texts, "remarks": json.dumps(remarks).encode()}
+
+
+def _unpacked(parts: dict[str, bytes]) -> Artifacts:
+    remarks = [
+        Remark(
+            Category(r["category"]),
+            Kind(r["kind"]),
+            r["name"],
+            r["message"],
+            r["function"],
+            None if r["location"] is None else SourceLocation(**r["location"]),
+            tuple((name, text) for name, text in r["arguments"]),
+        )
+        for r in json.loads(parts["remarks"])
+    ]
+    texts = {name: parts[name].decode() for name in ("ptx", "llvm", "tileaa", "tileas")}
+    return Artifacts(cubin=parts["cubin"], **texts, remarks=remarks, cached=True)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where the time of a compilation goes: stages that measure themselves when somebody asks.
+
+    with timing.collect() as report:
+        libtile.compile(...)
+    print(report.table())
+
+`stage` marks a stage; it costs nothing to speak of while no report is collected.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+_active: ContextVar[Report | None] = ContextVar("libtile-timing", default=None)
+
+
+@dataclass
+class Report:
+    """Seconds by stage, in the order in which the stages were first entered; a stage inside another counts for both."""
+
+    stages: dict[str, float] = field(default_factory=dict)
+    total: float = 0.0
+
+    def add(self, name: str, seconds: float) -> None:
+        self.stages[name] = self.stages.get(name, 0.0) + seconds
+
+    def table(self) -> str:
+        """The report as a table: seconds, share of the total, stage; what no stage covers is `other`."""
+        total = max(self.total, 1e-9)
+        rows = [
+            *self.stages.items(),
+            ("other", max(self.total - sum(self.stages.values()), 0.0)),
+            ("total", self.total),
+        ]
+        lines = [f"{seconds:10.4f} {100 * seconds / total:7.1f}%  {name}" for name, seconds in rows]
+        return "\n".join([f"{'seconds':>10} {'share':>8}  stage", *lines]) + "\n"
+
+
+@contextmanager
+def collect() -> Iterator[Report]:
+    """Collect the times of the stages entered in the body."""
+    report = Report()
+    token = _active.set(report)
+    start = time.perf_counter()
+    try:
+        yield report
+    finally:
+        report.total = time.perf_counter() - start
+        _active.reset(token)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """The body is (a part of) the stage of this name."""
+    report = _active.get()
+    if report is None:
+        yield
+        return
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        report.add(name, time.perf_counter() - start)
+
+
+def mark(name: str, since: float) -> float:
+    """Book the time from `since` (a `time.perf_counter()`) to now under `name`; returns now."""
+    now = time.perf_counter()
+    report = _active.get()
+    if report is not None:
+        report.add(name, now - since)
+    return now

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The driver in-process: which error says what, and that the cache gives back what it was given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import libtile
+from libtile import driver, remarks, timing
+from libtile.backend.ptxas import PtxasError
+from libtile.cache import Cache
+from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
+from libtile.driver import CompilationError, InputError, Options
+from libtile.lowering.errors import LoweringError
+
+VECTOR_ADD = (Path(__file__).resolve().parents[2] / "examples" / "vector_add.bc").read_bytes()
+SM_90 = Options("sm_90")
+PLACE = SourceLocation("a.py", 3, 7)
+
+
+def _failing(monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("libtile.lowering.compile.compile_module", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (LoweringError("a.py:3:7: 'x' op cannot be compiled", PLACE),
+         "loc(\"a.py\":3:7): error: 'x' op cannot be compiled"),
+        (LoweringError("cannot be compiled"), "error: cannot be compiled"),
+        (PtxasError("ptxas failed", "log"), "error: ptxas failed"),
+        (DiagnosticError([Diagnostic(Severity.ERROR, PLACE, "bad").note(SourceLocation("b.py"), "because")]),
+         'loc("a.py":3:7): error: bad\nloc("b.py"): note: because'),
+    ],
+    ids=["located", "unlocated", "ptxas", "diagnostics"],
+)  # fmt: skip
+def test_errors_have_the_shape_that_frontends_parse(monkeypatch, error, line):
+    _failing(monkeypatch, error)
+    with pytest.raises(CompilationError) as caught:
+        driver.compile_bytecode(VECTOR_ADD, SM_90)
+    assert str(caught.value) == f"{line}\nerror: failed to compile Tile IR program"
+
+
+def test_a_fault_of_the_compiler_is_one_line_that_says_where(monkeypatch):
+    _failing(monkeypatch, ZeroDivisionError("division by zero"))
+    with pytest.raises(
+        CompilationError, match=r"^error: internal error of the compiler at test_driver.py:\d+: ZeroDiv"
+    ):
+        driver.compile_bytecode(VECTOR_ADD, SM_90)
+
+
+def test_a_module_that_breaks_a_rule_is_bad_input():
+    text = "cuda_tile.module @m {\n entry @k() {\n %a = constant <i32: 1> : tile<i32>\n"
+    text += " %b = divi %a, %a unsigned rounding<negative_inf> : tile<i32>\n return\n }\n}\n"
+    data = libtile.write(libtile.parse(text), "13.4")
+    with pytest.raises(InputError) as caught:
+        driver.compile_bytecode(data, SM_90)
+    *lines, last = str(caught.value).split("\n")
+    assert last == driver.NOT_BYTECODE
+    assert any("rounding mode 'negative_inf' is not allowed with 'unsigned' flag" in line for line in lines)
+
+
+def test_the_cache_gives_back_everything(tmp_path, monkeypatch):
+    cache = Cache(tmp_path)
+    made = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", keep_text=True), cache=cache)
+    assert not made.cached
+    _failing(monkeypatch, AssertionError("the cache was not asked"))
+    again = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", keep_text=True), cache=cache)
+    assert again.cached
+    assert [again.stage(s) for s in driver.STAGES] == [made.stage(s) for s in driver.STAGES]
+    assert again.remarks == made.remarks
+
+
+def test_remarks_survive_the_cache(tmp_path):
+    given = [remarks.mma_fma("f", None), remarks.load_selected("g", PLACE, remarks.TMA_LOAD, (4, 8))]
+    made = driver.Artifacts(b"cubin", "ptx", "llvm", "aa", "as", given)
+    cache = Cache(tmp_path)
+    cache.store("k", driver._packed(made))
+    found = cache.load("k")
+    assert found is not None
+    assert driver._unpacked(found).remarks == given
+
+
+def test_every_option_and_the_input_are_in_the_key():
+    def key(data=b"x", preview=(), **changes):
+        return driver._key(data, Options(**{"gpu_name": "sm_90", **changes}), preview)
+
+    other = [
+        key(b"y"), key(preview=["simt"]), key(gpu_name="sm_80"), key(opt_level=0), key(line_info=True), key(debug=True),
+        key(sanitize="memcheck"), key(host_arch="riscv"), key(host_os="windows"), key(launch_abi="simt"),
+        key(emit="ptx"), key(keep_text=True),
+    ]  # fmt: skip
+    assert len({key(), *other}) == len(other) + 1
+    assert key() == key()
+
+
+def test_nothing_is_timed_unless_asked_for():
+    with timing.stage("a"):
+        pass
+    with timing.collect() as report, timing.stage("b"), timing.stage("c"):
+        pass
+    assert list(report.stages) == ["c", "b"]
+    assert report.total >= report.stages["b"] >= report.stages["c"] > 0
+    assert report.table().splitlines()[-1].endswith("100.0%  total")
