@@ -16,8 +16,9 @@ import construct as c
 from libtile.bytecode.cursor import pack_unsigned, put, unpack_unsigned
 from libtile.bytecode.errors import BytecodeError, MalformedError
 from libtile.bytecode.limits import VARINT_BYTES
+from libtile.spec.model import BYTECODE_MAGIC
 
-MAGIC = b"\x7fTileIR\x00"
+MAGIC = BYTECODE_MAGIC
 PADDING = 0xCB
 """Fills the gaps that alignment leaves."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from libtile.errors import LibtileError
+from libtile.spec.model import BYTECODE_MAGIC
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from libtile.interpreter import RunResult
 
 BACKENDS = ("interpreter", "simulator", "gpu")
-BYTECODE_MAGIC = b"\x7fTileIR\x00"
 
 
 def load_module(source: Module | Operation | str | os.PathLike[str] | bytes) -> Operation:

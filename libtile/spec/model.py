@@ -6,6 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+BYTECODE_MAGIC = b"\x7fTileIR\x00"
+"""What every bytecode file starts with (Tile IR specification, "Bytecode": header)."""
+
 Default = int | str | None
 """A default value: an enum's or a type's keyword, a number, or `all_false(operand)`."""
 

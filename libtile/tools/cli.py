@@ -200,7 +200,16 @@ def read_input(path: str) -> bytes:
 
 
 def decode_text(data: bytes) -> str:
-    """Source text of any bytes: what is not UTF-8 is kept as surrogate escapes, and refused where it matters."""
+    """Source text of any bytes: what is not UTF-8 is kept as surrogate escapes, and refused where it matters.
+
+    ToolError for bytecode, which somebody gave in place of its text.
+    """
+    from libtile.spec.model import BYTECODE_MAGIC
+
+    if data.startswith(BYTECODE_MAGIC):
+        raise ToolError(
+            "error: the input is Tile IR bytecode, not text: 'cuda-tile-translate -cudatilebc-to-mlir' makes text of it"
+        )
     return data.decode("utf-8", errors="surrogateescape")
 
 

@@ -56,7 +56,7 @@ def parse_argument(text: str) -> Any:
     if head == "zeros":
         type_, _, shape = tail.partition(":")
         if type_ not in ELEMENTS or not all(n.isdigit() for n in shape.split("x")):
-            raise cli.ToolError(f"'{text}': give zeros:TYPE:SHAPE, such as zeros:f32:64x128")
+            raise cli.ToolError(f"error: '{text}': give zeros:TYPE:SHAPE, such as zeros:f32:64x128")
         elem = ELEMENTS[type_]
         return np.zeros([int(n) for n in shape.split("x")], elem.unsigned_dtype).view(
             elem.dtype if elem.dtype.itemsize == elem.storage_bytes else elem.unsigned_dtype
@@ -74,7 +74,9 @@ def _number(text: str, argument: str) -> int | float:
             return convert(text)
         except ValueError:
             continue
-    raise cli.ToolError(f"'{argument}' is not an argument: give FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or a number")
+    raise cli.ToolError(
+        f"error: '{argument}' is not an argument: give FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or a number"
+    )
 
 
 def _load(path: str) -> Any:
@@ -83,9 +85,9 @@ def _load(path: str) -> Any:
     try:
         return np.ascontiguousarray(np.load(path, allow_pickle=False))
     except OSError as error:
-        raise cli.ToolError(f"cannot open '{path}': {error.strerror}") from None
+        raise cli.ToolError(f"error: cannot open '{path}': {error.strerror}") from None
     except (ValueError, EOFError) as error:
-        raise cli.ToolError(f"'{path}' is not a .npy file: {error}") from None
+        raise cli.ToolError(f"error: '{path}' is not a .npy file: {error}") from None
 
 
 def typed_arguments(entry: Any, given: list[Any]) -> list[Any]:
@@ -127,9 +129,9 @@ def parse_outputs(texts: tuple[str, ...], args: list[Any]) -> list[tuple[int, st
     for text in texts:
         head, _, path = text.partition(":")
         if not head.isdigit() or not path:
-            raise cli.ToolError(f"'{text}' is not an output: give N:FILE.npy, N being the number of an argument")
+            raise cli.ToolError(f"error: '{text}' is not an output: give N:FILE.npy, N being the number of an argument")
         if int(head) >= len(args) or not hasattr(args[int(head)], "dtype"):
-            raise cli.ToolError(f"'{text}': argument {head} is not an array")
+            raise cli.ToolError(f"error: '{text}': argument {head} is not an array")
         outputs.append((int(head), path))
     return outputs
 

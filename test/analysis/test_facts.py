@@ -244,7 +244,9 @@ def test_an_assumption_is_taken_over(predicate, expected):
 
 
 def test_facts_of_every_corpus_value_are_computed():
-    corpus = pytest.importorskip("kernels.corpus")
+    corpus = pytest.importorskip(
+        "kernels.corpus", reason="the kernels are exported by cuTile Python (pip install cuda-tile)"
+    )
     for kernel in corpus.select("real"):
         module = libtile.read(corpus.export(kernel, version="13.3"))
         for entry in (op for op in module.tile_module.walk() if op.name == "cuda_tile.entry"):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mutated texts give a module or a diagnostic, and what is read prints: never another exception.
 
-`LIBTILE_FUZZ=5000` sets the number of texts.
+None takes longer than two seconds, or more memory than a small multiple of its size. `LIBTILE_FUZZ=50000` sets the number
+of texts.
 """
 
 # ruff: noqa: E501
@@ -9,6 +10,8 @@ from __future__ import annotations
 
 import os
 import random
+import time
+import tracemalloc
 
 import pytest
 
@@ -16,8 +19,9 @@ from asm.test_every_op import NAMED, module
 from libtile.asm import parse, print_op
 from libtile.diagnostics import DiagnosticError
 
-COUNT = int(os.environ.get("LIBTILE_FUZZ", "600"))
+COUNT = int(os.environ.get("LIBTILE_FUZZ", "5000"))
 BATCHES = 6
+SLOWEST = 2.0
 
 DEBUG = """\
 #di_file = #cuda_tile.di_file<"a.py" in "/d">
@@ -63,18 +67,40 @@ def mutated(rng: random.Random) -> str:
     return text
 
 
+def read_and_print(text: str, allow_unregistered: bool) -> None:
+    """Read a text and, if it can be read, print it in every form."""
+    try:
+        found = parse(text, "f", allow_unregistered=allow_unregistered)
+    except DiagnosticError as refused:
+        assert refused.diagnostics
+        return
+    for options in ({}, {"generic": True}, {"debuginfo": True}):
+        assert print_op(found, **options)
+
+
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_mutated_texts_are_read_or_refused(batch: int) -> None:
     rng = random.Random(batch)
     for number in range(COUNT // BATCHES):
         text = mutated(rng)
+        start = time.process_time()
         try:
-            try:
-                found = parse(text, "f", allow_unregistered=number % 2 == 0)
-            except DiagnosticError as refused:
-                assert refused.diagnostics
-                continue
-            for options in ({}, {"generic": True}, {"debuginfo": True}):
-                assert print_op(found, **options)
+            read_and_print(text, allow_unregistered=number % 2 == 0)
         except Exception as error:
             raise AssertionError(f"{type(error).__name__}: {error}, for the text\n{text}") from error
+        assert time.process_time() - start < SLOWEST, text
+
+
+def test_memory_stays_a_small_multiple_of_the_text() -> None:
+    rng = random.Random(BATCHES)
+    tracemalloc.start()
+    try:
+        for _ in range(200):
+            text = mutated(rng)
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            read_and_print(text, allow_unregistered=True)
+            used = tracemalloc.get_traced_memory()[1] - before
+            assert used < (64 << 20) + 20 * len(text), text
+    finally:
+        tracemalloc.stop()

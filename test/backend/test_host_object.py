@@ -13,7 +13,7 @@ import pytest
 from libtile.backend import host_object
 from libtile.backend.host_object import CALLBACKS, ON_PRE_LOAD, HostTargetError
 
-elffile = pytest.importorskip("elftools.elf.elffile")
+elffile = pytest.importorskip("elftools.elf.elffile", reason="reads objects with pyelftools (pip install pyelftools)")
 SECTION_HEADER_ABSOLUTE = {"x86_64": 1, "aarch64": 257}  # R_X86_64_64, R_AARCH64_ABS64
 
 

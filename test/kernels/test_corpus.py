@@ -14,7 +14,6 @@ pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip inst
 import oracle
 from cuda.tile import TileUnsupportedFeatureError
 
-import libtile
 from examples import export as examples
 from kernels import corpus, coverage, emulation
 from kernels.model import Kernel, Tolerance, as_mapping, flatten, mismatch
@@ -157,8 +156,6 @@ def test_the_readme_of_the_examples_gives_their_grids() -> None:
 
 
 def test_the_code_in_the_readme_of_the_examples_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not hasattr(libtile, "run"):
-        pytest.skip("this libtile has no interpreter")
     text = (examples.ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     monkeypatch.chdir(examples.ROOT)
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.process import run
+from tools.process import ROOT, run
 
 GOOD = "cuda_tile.module @m {\n  entry @k() {\n    %c = constant <i32: 7> : tile<i32>\n    return\n  }\n}\n"
 PRINTED = (
@@ -136,3 +136,11 @@ def test_a_wrong_command_line_is_one_line(arguments: list[str], message: str) ->
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"", b"\x00" * 100, "é".encode()])
 def test_any_bytes_are_taken(data: bytes) -> None:
     assert run("cuda_tile_opt", stdin=data).status in (0, 1)
+
+
+def test_bytecode_in_place_of_text_is_refused_with_a_hint() -> None:
+    done = run("cuda_tile_opt", ROOT / "examples" / "vector_add.bc")
+    assert done.status == 1
+    assert done.err.startswith(
+        "error: the input is Tile IR bytecode, not text: 'cuda-tile-translate -cudatilebc-to-mlir'"
+    )
