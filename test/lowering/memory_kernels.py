@@ -79,9 +79,13 @@ def ptx_of(b: KernelBuilder) -> str:
     return ptx.finish(text, b.target.ptx_target, {b.name: ptx.EntryDirectives(b.threads, language=None)})
 
 
-def run_text(text: Any, b: KernelBuilder, *args: Any, grid: int = 1) -> RunResult:
-    """Run a kernel's PTX (text, or parsed) on the block size it was built for, with all of the simulator's checks."""
-    return run_ptx(text, b.name, grid=(grid, 1, 1), block=(b.threads, 1, 1), args=list(args), checks="full")
+def run_text(text: Any, b: KernelBuilder, *args: Any, grid: int = 1, order: int | None = None) -> RunResult:
+    """Run a kernel's PTX (text, or parsed) on the block size it was built for, with all of the simulator's checks.
+
+    `order` is the seed of a random schedule of the threads.
+    """
+    block = (b.threads, 1, 1)
+    return run_ptx(text, b.name, grid=(grid, 1, 1), block=block, args=list(args), checks="full", order=order)
 
 
 def run(b: KernelBuilder, *args: Any, grid: int = 1) -> RunResult:

@@ -97,7 +97,8 @@ def test_elements_that_share_a_location_are_all_counted(gpu, element):
 
 
 @pytest.mark.parametrize("gpu", GPUS)
-def test_a_scalar_atomic_happens_once_and_all_threads_see_its_value(gpu):
+@pytest.mark.parametrize("order", [None, 1, 2])
+def test_a_scalar_atomic_happens_once_and_all_threads_see_its_value(gpu, order):
     b, (memory, out) = mk.kernel(gpu)
     old = atomic_rmw(
         b, "add", Tile(mk.SCALAR, "ptr", (memory,)), scalar(integer("i32", 5), "i32", mk.SCALAR),
@@ -108,7 +109,7 @@ def test_a_scalar_atomic_happens_once_and_all_threads_see_its_value(gpu):
     mk.put(b, place, Tile(builders.blocked((128,), (1,), (32,), (4,), (0,)), "i32", old.registers))
     text = mk.ptx_of(b)
     counter, seen = np.array([100], np.int32), np.zeros((3, 128), np.int32)
-    mk.run_text(text, b, counter, seen, grid=3)
+    mk.run_text(text, b, counter, seen, grid=3, order=order)
     assert counter[0] == 115
     assert (seen == seen[:, :1]).all() and sorted(seen[:, 0]) == [100, 105, 110]
     atom = text.index("atom.acq_rel.gpu.global.add.u32")
@@ -235,7 +236,8 @@ def test_multimem_needs_a_target_that_has_it_and_pairs_of_narrow_floats():
 
 
 @pytest.mark.parametrize("gpu", GPUS)
-def test_a_lock_of_scalar_atomics_guards_plain_accesses_of_tile_blocks(gpu):
+@pytest.mark.parametrize("order", [None, 1, 2])
+def test_a_lock_of_scalar_atomics_guards_plain_accesses_of_tile_blocks(gpu, order):
     b, (lock, counter) = mk.kernel(gpu)
     zero, one = (scalar(integer("i32", n), "i32", mk.SCALAR) for n in (0, 1))
     place = Tile(mk.SCALAR, "ptr", (lock,))
@@ -260,7 +262,7 @@ def test_a_lock_of_scalar_atomics_guards_plain_accesses_of_tile_blocks(gpu):
     store(b, pointers, load(b, pointers, "i32").map(lambda x: b.add(x, integer("i32", 1))))
     atomic_rmw(b, "xchg", place, zero, ordering=Ordering("release", "device"), result_used=False)
     counts = np.zeros(LAYOUT.shape, np.int32)
-    mk.run(b, np.zeros(1, np.int32), counts, grid=4)
+    mk.run_text(mk.ptx_of(b), b, np.zeros(1, np.int32), counts, grid=4, order=order)
     assert (counts == 4).all()
 
 

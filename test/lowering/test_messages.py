@@ -81,11 +81,12 @@ def test_a_tile_prints_as_nested_lists(gpu, layout, element, conversion):
     assert mk.run(b, data).output == f"t=[{', '.join(rows)}] n=9\n"
 
 
-def test_messages_of_different_tile_blocks_do_not_mix():
+@pytest.mark.parametrize("order", [None, 1, 2])
+def test_messages_of_different_tile_blocks_do_not_mix(order):
     layout = mk.builders.blocked((4,), (1,), (32,), (4,), (0,))
     b, _ = mk.kernel(parameters=0)
     print_tile(b, "%d\n", [scalar(b.block_id("x"), "i32", layout)])
-    lines = mk.run(b, grid=4).output.splitlines()
+    lines = mk.run_text(mk.ptx_of(b), b, grid=4, order=order).output.splitlines()
     assert sorted(lines) == [f"[{i}, {i}, {i}, {i}]" for i in range(4)]
 
 
@@ -133,3 +134,17 @@ def test_a_failed_assertion_ends_the_kernel(layout):
     data[3, 7] = False
     with pytest.raises(SimulationFault, match="trap"):
         mk.run(b, data)
+
+
+@pytest.mark.parametrize(("conversion", "text"), [("%d", "-4"), ("%u", "12")])
+def test_a_four_bit_integer_prints_its_four_bits(conversion, text):
+    b, _ = mk.kernel(parameters=0)
+    print_tile(b, conversion, [scalar(integer("i8", 0x5C), "i4", mk.SCALAR)])
+    assert mk.run(b).output == text
+
+
+def test_brackets_nest_as_deep_as_the_tile_has_dimensions():
+    layout = mk.builders.blocked((2, 1, 4), (1, 1, 2), (2, 1, 16), (4, 1, 1), (2, 1, 0))
+    b, _ = mk.kernel(parameters=0)
+    print_tile(b, "%d", [mk.positions(b, layout)])
+    assert mk.run(b).output == str(np.arange(8).reshape(2, 1, 4).tolist())
