@@ -9,7 +9,8 @@ from xdsl.ir import Operation
 from libtile.asm.cursor import ParseError
 from libtile.asm.lexer import Source
 from libtile.asm.parser import Parser
-from libtile.asm.recursion import collection_paused, room_for_nesting
+from libtile.asm.recursion import room_for_nesting
+from libtile.collector import collector_paused
 from libtile.diagnostics import DiagnosticError
 from libtile.dialects.cuda_tile.attribute_text import file_line_col_of
 from libtile.spec import Spec
@@ -30,7 +31,7 @@ def parse(
     text must hold a single top-level op, which is the result. `first_line` is the number of the text's first line.
     The result is not verified. Raises DiagnosticError with every diagnostic when the text is malformed.
     """
-    with room_for_nesting(), collection_paused():
+    with room_for_nesting(), collector_paused():
         return _parse(text, filename, implicit_module, allow_unregistered, spec, first_line)
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the interpreter is asked for while a text is read: room for nesting, and no collection of garbage."""
+"""Room for nesting in Python's stack while a text is read or printed, and the limit of it."""
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,17 +37,3 @@ def room_for_nesting() -> Iterator[None]:
     finally:
         if needed > before and sys.getrecursionlimit() == needed:
             sys.setrecursionlimit(before)
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Keep the cyclic garbage collector from running: a module being built is all live, and it would be scanned again
-    and again as it grows.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import gc
 from array import array
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -39,6 +37,7 @@ from libtile.bytecode.types_codec import (
     parse_type,
     unsupported_parameter,
 )
+from libtile.collector import collector_paused
 from libtile.spec import Spec, Version, default_spec
 
 
@@ -489,18 +488,6 @@ def _function_attributes(ctx: ReadContext, function: Function, flags: int, data:
     return p
 
 
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """No cyclic garbage collection inside: decoding makes many objects and no cycles, and a search doubles its time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _body_decoder(
     ctx: ReadContext, function: Function, body: bytes, base: int, locations: memoryview | None
 ) -> Callable[..., Block]:
@@ -509,7 +496,7 @@ def _body_decoder(
     def decode(make: Callable[..., BodyDecoder] = BodyDecoder) -> Block:
         where = f"{SectionId.FUNC.label} > function '{function.name}'"
         try:
-            with located(base, where, base + len(body)), _collection_paused():
+            with located(base, where, base + len(body)), collector_paused():
                 return make(ctx, body, locations).decode(function.type["inputs"])
         except RecursionError:
             raise MalformedError(
