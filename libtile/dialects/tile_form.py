@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     i1,
-    i32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -39,11 +38,9 @@ from xdsl.irdl import (
     IRDLOperation,
     OpDef,
     OptionalDef,
-    OptPropertyDef,
     VariadicDef,
     irdl_op_definition,
 )
-from xdsl.utils.exceptions import VerifyException
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser, Parser
@@ -92,7 +89,7 @@ class TileOp(IRDLOperation):
                 (properties if declared else discardable)[name] = attr
         op = cls.build(
             operands=[_group(d, g) for (_, d), g in zip(cls.get_irdl_definition().operands, groups, strict=True)],
-            result_types=[_group(d, t) for (_, d), t in zip(cls.get_irdl_definition().results, types, strict=True)],  # type: ignore[arg-type]
+            result_types=[_group(d, t) for (_, d), t in zip(cls.get_irdl_definition().results, types, strict=True)],
             properties=properties,
             attributes=discardable,
             regions=_region_groups(cls.get_irdl_definition(), regions),
@@ -194,7 +191,7 @@ def tile_op(cls: C) -> C:
             trait.verify(self)
         self.check()
 
-    defined.verify_ = verify_  # type: ignore[method-assign]
+    defined.verify_ = verify_  # type: ignore[method-assign, assignment]
     OP_CLASSES[cls.name] = cls
     return cls
 
@@ -319,6 +316,6 @@ def parse_type(parser: AttrParser) -> Attribute:
 
 
 __all__ = [
-    "OP_CLASSES", "OptPropertyDef", "TileOp", "VerifyException", "attribute_of", "build", "element_of", "i32", "is_token",
-    "layout_of", "parse_type", "rank_of", "shape_of", "tile", "tile_op", "type_text",
+    "OP_CLASSES", "TileOp", "attribute_of", "build", "element_of", "is_token", "layout_of", "parse_type", "rank_of",
+    "shape_of", "tile", "tile_op", "type_text",
 ]  # fmt: skip

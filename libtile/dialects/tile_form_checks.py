@@ -63,7 +63,9 @@ def _check_groups(what: str, definitions: Sequence[Any], count: int) -> None:
     if count < fixed:
         raise VerifyException(f"expected {fixed} or more {what}s, but found {count}")
     if isinstance(definitions[flexible[0]], OptionalDef) and count - fixed > 1:
-        raise VerifyException(f"{what} group starting at #{flexible[0]} requires 0 or 1 element, but found {count - fixed}")
+        raise VerifyException(
+            f"{what} group starting at #{flexible[0]} requires 0 or 1 element, but found {count - fixed}"
+        )
 
 
 def _check_segments(op: TileOp) -> None:

@@ -55,9 +55,12 @@ def _operands(parser: Parser) -> tuple[list[UnresolvedOperand], list[UnresolvedO
     if first is None:
         return [], indices
     if parser.parse_optional_punctuation("["):
-        indices = parser.parse_optional_undelimited_comma_separated_list(
-            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
-        ) or []
+        indices = (
+            parser.parse_optional_undelimited_comma_separated_list(
+                parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+            )
+            or []
+        )
         parser.parse_punctuation("]")
     written = [first]
     while parser.parse_optional_punctuation(","):

@@ -51,10 +51,14 @@ def _rewrite(op: TileOp) -> bool:
             continue
         for result, value in zip(op.results, found, strict=True):
             result.replace_all_uses_with(value)
-        op.detach()
-        op.erase()
+        _erase(op)
         return True
     return False
+
+
+def _erase(op: Operation) -> None:
+    op.detach()
+    op.erase()
 
 
 def _erase_dead(root: Operation) -> bool:
@@ -64,8 +68,7 @@ def _erase_dead(root: Operation) -> bool:
         if op is root or op.parent is None or used or not op.results:
             continue
         if not op.has_trait(IsTerminator) and would_be_trivially_dead(op):
-            op.detach()
-            op.erase()
+            _erase(op)
             changed = True
     return changed
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Modules of the inner dialects for tests: one function whose arguments have a value of every kind that a case needs."""
+"""Modules of the inner dialects for tests: one function, whose arguments are values of every kind that a case needs."""
 
 from __future__ import annotations
 

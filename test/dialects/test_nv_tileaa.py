@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from libtile.dialects.nv_tileaa import OP_CLASSES
 from dialects.inner import MEMREF, VIEW, messages, module, round_trip
+from libtile.dialects.nv_tileaa import OP_CLASSES
 
 SGN = "signedness_a = #nv_tileaa.signedness<signed>"
 BOTH = f"{SGN}, signedness_b = #nv_tileaa.signedness<signed>"
@@ -184,7 +184,8 @@ CASES: dict[str, tuple[str, str]] = {
         LOAD.format(f"mem_semantic = #nv_tileaa.mem_semantic<acquire>, {GPU}"),
     ),
     "incorrect number of in_bounds elements: expected 2, but found 1": (
-        f"%v = nv_tileaa.tiled_load %tv[%i, %j] {{in_bounds = array<i1: true>}} : {VIEW}, index, index -> tile<4x8xf32>",
+        f"%v = nv_tileaa.tiled_load %tv[%i, %j] {{in_bounds = array<i1: true>}} : {VIEW}, index, index "
+        "-> tile<4x8xf32>",
         f"%v = nv_tileaa.tiled_load %tv[%i, %j] {{in_bounds = array<i1: true, false>}} : {VIEW}, index, index "
         "-> tile<4x8xf32>",
     ),
@@ -223,7 +224,9 @@ OUTSIDE: dict[str, tuple[str, str]] = {
     ),
     "'nv_tileaa.queue.yield' op expects parent op 'nv_tileaa.func'": (
         "module { nv_tileaa.queue.yield }",
-        module("nv_tileaa.queue.put %q ({ nv_tileaa.queue.yield %v4 : tile<4xf32> }) : !nv_tileaa.queue<(tile<4xf32>)>"),
+        module(
+            "nv_tileaa.queue.put %q ({ nv_tileaa.queue.yield %v4 : tile<4xf32> }) : !nv_tileaa.queue<(tile<4xf32>)>"
+        ),
     ),
     "'nv_tileaa.return' op expects parent op 'nv_tileaa.func'": (
         "module { nv_tileaa.return }",
@@ -326,13 +329,79 @@ def test_segments_are_written_where_the_types_do_not_tell_them() -> None:
 
 
 def test_the_whole_roster_is_there() -> None:
-    roster = """
-        addf subf mulf divf fma sqrt rsqrt exp2 clampf mulhiui dot conv_dot reduce scan histogram splat broadcast
-        expand_dims extract extract_slice view cat permute make_range generate block_tile conv_tile get_dim_size addptr
-        int_to_ptr ptr_to_int make_memref bitcast fp_to_fp extern_elementwise elementwise_inline_asm
-        call_elementwise_intrinsic get_global load store tiled_load tiled_store gather_load scatter_store atomic_cas
-        atomic_rmw tiled_atomic_rmw create_mem_token join_mem_token mark_for_reuse assert assume optimization_barrier
-        pragma message print func call return yield global launch_func execute plugin inject_ir get_program_id
-        get_num_programs is_valid_program_id cancel_next_program_id create_queue queue.get queue.put queue.yield
-    """.split()
+    roster = [
+        "addf",
+        "subf",
+        "mulf",
+        "divf",
+        "fma",
+        "sqrt",
+        "rsqrt",
+        "exp2",
+        "clampf",
+        "mulhiui",
+        "dot",
+        "conv_dot",
+        "reduce",
+        "scan",
+        "histogram",
+        "splat",
+        "broadcast",
+        "expand_dims",
+        "extract",
+        "extract_slice",
+        "view",
+        "cat",
+        "permute",
+        "make_range",
+        "generate",
+        "block_tile",
+        "conv_tile",
+        "get_dim_size",
+        "addptr",
+        "int_to_ptr",
+        "ptr_to_int",
+        "make_memref",
+        "bitcast",
+        "fp_to_fp",
+        "extern_elementwise",
+        "elementwise_inline_asm",
+        "call_elementwise_intrinsic",
+        "get_global",
+        "load",
+        "store",
+        "tiled_load",
+        "tiled_store",
+        "gather_load",
+        "scatter_store",
+        "atomic_cas",
+        "atomic_rmw",
+        "tiled_atomic_rmw",
+        "create_mem_token",
+        "join_mem_token",
+        "mark_for_reuse",
+        "assert",
+        "assume",
+        "optimization_barrier",
+        "pragma",
+        "message",
+        "print",
+        "func",
+        "call",
+        "return",
+        "yield",
+        "global",
+        "launch_func",
+        "execute",
+        "plugin",
+        "inject_ir",
+        "get_program_id",
+        "get_num_programs",
+        "is_valid_program_id",
+        "cancel_next_program_id",
+        "create_queue",
+        "queue.get",
+        "queue.put",
+        "queue.yield",
+    ]
     assert [name for name in roster if f"nv_tileaa.{name}" not in OP_CLASSES] == []

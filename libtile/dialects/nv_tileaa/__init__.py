@@ -34,6 +34,16 @@ NvTileAA = Dialect(
 """The dialect, for `xdsl.context.Context.load_dialect`."""
 
 __all__ = [
-    "NvTileAA", "OP_CLASSES", "arithmetic", "build", "collectives", "functions", "memory", "pointers", "queues",
-    "shapes", "terminators", "tokens",
+    "OP_CLASSES",
+    "NvTileAA",
+    "arithmetic",
+    "build",
+    "collectives",
+    "functions",
+    "memory",
+    "pointers",
+    "queues",
+    "shapes",
+    "terminators",
+    "tokens",
 ]  # fmt: skip

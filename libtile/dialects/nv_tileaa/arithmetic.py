@@ -71,7 +71,7 @@ ROWS: dict[str, Row] = {
     "mulhiui": Row("lhs rhs", "high half of the unsigned product of double width", "int"),
     "mulhisi": Row("lhs rhs", "high half of the signed product of double width", "int"),
 }
-"""All elementwise ops of the dialect. Order of clampf: as `min(max(...))`, so that a NaN source follows propagate_nan."""
+"""All elementwise ops of the dialect."""
 
 
 class ElementwiseOp(TileOp):

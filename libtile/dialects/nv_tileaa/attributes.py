@@ -156,7 +156,7 @@ class ActivationLayoutAttr(KeywordAttr):
 
 @irdl_attr_definition
 class ConvParamsAttr(ParsedData):
-    """`#nv_tileaa.conv_params<pad_lower=[1,1], pad_upper=[1,1], stride=[1,1], dilation=[1,1]>`: per spatial dimension."""
+    """Per spatial dimension: `#nv_tileaa.conv_params<pad_lower=[1], pad_upper=[1], stride=[1], dilation=[1]>`."""
 
     name = "nv_tileaa.conv_params"
     fields: ClassVar[tuple[str, ...]] = ("pad_lower", "pad_upper", "stride", "dilation")

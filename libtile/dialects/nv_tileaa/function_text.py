@@ -41,7 +41,7 @@ def parse_function(cls: type[F], parser: Parser) -> F:
         attributes.append(DictionaryAttr(dict(parser.parse_optional_dictionary_attr_dict())))
         location = parser.parse_optional_location()
         if named is not None:
-            arguments.append(parser.Argument(_span(named), types[-1], location))
+            arguments.append(parser.Argument(named.span, types[-1], location))
 
     parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
     if arguments and len(arguments) != len(types):
@@ -60,11 +60,6 @@ def parse_function(cls: type[F], parser: Parser) -> F:
     else:
         body = parser.parse_optional_region(arguments) or Region()
     return cls.create(properties=properties, attributes=given, regions=[body])
-
-
-def _span(operand: object) -> object:
-    """The name of an argument as xDSL's region parser wants it: the span of its text."""
-    return operand.span  # type: ignore[attr-defined]
 
 
 def print_function(op: TileOp, printer: Printer) -> None:
@@ -86,7 +81,7 @@ def print_function(op: TileOp, printer: Printer) -> None:
             printer.print_string(": ")
         printer.print_string(type_text(input_))
         if isinstance(arg_attrs, ArrayAttr):
-            print_attributes(printer, arg_attrs.data[index].data)  # type: ignore[attr-defined]
+            print_attributes(printer, arg_attrs.data[index].data)
     printer.print_string(")")
     if outputs:
         printer.print_string(f" -> ({', '.join(map(type_text, outputs))})")

@@ -67,6 +67,15 @@ def require_symbol(op: Operation, reference: SymbolRefAttr, kind: str) -> Operat
     return found
 
 
+def _check_branch(op: Operation) -> None:
+    """Both arms yield values of the result types; that of a pipeline iterator gives its stage one meaning."""
+    expected = [r.type for r in op.results]
+    for region in op.regions:
+        last = region.last_block.last_op if region.last_block is not None else None
+        if last is not None and last.name == "scf.yield" and [v.type for v in last.operands] != expected:
+            raise VerifyException("expects values yielded from both arms of a branch to have the types of its results")
+
+
 @tile_op
 class FuncOp(TileOp):
     """A function, or (with `entry` in its kernel_spec) a kernel. `arg_attrs` holds a dictionary per argument."""
@@ -123,6 +132,8 @@ class FuncOp(TileOp):
         for op in self.body.walk():
             if op.name.startswith("cuda_tile."):
                 raise VerifyException(f"expects no cuda_tile operations, but got '{op.name}'")
+            if op.name == "scf.if":
+                _check_branch(op)
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:

@@ -159,7 +159,9 @@ class Load(MemoryOp):
         super().check()
         for other in self.group("other"):
             if element_of(other.type) != element_of(self.value_type):
-                raise VerifyException(f"expects other to be of the value's element type, but got {type_text(other.type)}")
+                raise VerifyException(
+                    f"expects other to be of the value's element type, but got {type_text(other.type)}"
+                )
 
 
 @tile_op
@@ -225,7 +227,9 @@ class TiledStoreOp(Store):
 def check_special_padding(padding: PaddingValueAttr | None, element: Attribute) -> None:
     """Only floats have special values."""
     if padding is not None and padding.keyword != "zero" and not is_float(element):
-        raise VerifyException("special padding values (nan, pos_inf, neg_inf, neg_zero) only for float-like element types")
+        raise VerifyException(
+            "special padding values (nan, pos_inf, neg_inf, neg_zero) only for float-like element types"
+        )
 
 
 class AtomicRmw(MemoryOp):

@@ -52,8 +52,7 @@ class AddPtrOp(TileOp):
         pointer = element_of(base)
         if not isinstance(pointer, PtrType) or element_of(result) != pointer:
             raise VerifyException(
-                "expects base and result to be pointers of one type, but got "
-                f"{type_text(base)} vs {type_text(result)}"
+                f"expects base and result to be pointers of one type, but got {type_text(base)} vs {type_text(result)}"
             )
         if not is_integer(element_of(offset)):
             raise VerifyException(f"expects an integer offset, but got {type_text(offset)}")
@@ -116,7 +115,9 @@ class BitcastOp(TileOp):
         if self.packed is None:
             _require_same_shape(self)
         if widths[0] != widths[1]:
-            raise VerifyException(f"expects source and result of the same width, but got {widths[0]} vs {widths[1]} bits")
+            raise VerifyException(
+                f"expects source and result of the same width, but got {widths[0]} vs {widths[1]} bits"
+            )
 
 
 def _count(type_: Attribute) -> int:
@@ -266,7 +267,7 @@ class MakeMemRefOp(TileOp):
 
 
 class TileBlocking(TileOp):
-    """Base: cuts `source` into tiles. Group i of `dim_groups` lists the axes of the source that tile axis i runs over."""
+    """Base: cuts `source` into tiles. Group i of `dim_groups` has the axes of the source that tile axis i runs over."""
 
     source = operand_def()
     result = result_def()

@@ -4,7 +4,16 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def, var_operand_def, var_result_def
+from xdsl.irdl import (
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 

@@ -15,7 +15,6 @@ from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.dialects.tile_form import TileOp, element_of, rank_of, shape_of, tile_op, type_text
 
 
-
 def require_same_element(op: TileOp) -> None:
     """All operands but indices, and the results, have one element type."""
     source, result = op.operands[0].type, op.results[0].type

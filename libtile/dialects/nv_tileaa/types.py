@@ -8,7 +8,6 @@ known at run time (`?` in text). All types are immutable values, compared by val
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -239,11 +238,11 @@ class TiledViewType(TileAAType):
         source = parse_type(parser)
         parser.parse_punctuation(",")
         shape = _sizes(parser)
-        layout: Attribute = TilingAttr()
-        if parser.parse_optional_punctuation(","):
-            layout = parser.parse_attribute()
-            if not isinstance(layout, TilingAttr):
-                parser.raise_error("expected a tiling attribute")
+        if parser.parse_optional_punctuation(",") is None:
+            return cls(source, shape)
+        layout = parser.parse_attribute()
+        if not isinstance(layout, TilingAttr):
+            parser.raise_error("expected a tiling attribute")
         return cls(source, shape, layout)
 
 

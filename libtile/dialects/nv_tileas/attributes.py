@@ -97,7 +97,8 @@ class CopyAtomAttr(ParsedData):
         kind = parser.parse_identifier()
         if kind not in cls.kinds:
             parser.raise_error(f"expected {cls.name} to be one of: {', '.join(cls.kinds)}")
-        bits, box, mode, multicast = 0, (), None, None
+        bits, mode, multicast = 0, None, None
+        box: tuple[int, ...] = ()
         while parser.parse_optional_punctuation(","):
             key = parser.parse_identifier()
             parser.parse_punctuation("=")

@@ -47,9 +47,7 @@ class LayoutAttr(ParsedData):
             while True:
                 name = parser.parse_identifier()
                 parser.parse_punctuation("=")
-                bases[name] = parser.parse_comma_separated_list(
-                    parser.Delimiter.SQUARE, lambda: _vector(parser)
-                )
+                bases[name] = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _vector(parser))
                 if parser.parse_optional_punctuation(",") is None:
                     break
             parser.parse_punctuation(":")

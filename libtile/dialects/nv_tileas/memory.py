@@ -109,7 +109,9 @@ class TiledMemOp(MemoryOp):
         for number, value in enumerate(coordinates):
             element, single = element_of(value.type), number == sparse or not shape_of(value.type)
             if not is_integer(element) or not single or element != element_of(coordinates[0].type):
-                raise VerifyException(f"expects CoordType is same as memref index type, but got {type_text(value.type)}")
+                raise VerifyException(
+                    f"expects CoordType is same as memref index type, but got {type_text(value.type)}"
+                )
 
     def check_order(self) -> None:
         scope, semantic = self.SCOPE_WORDS

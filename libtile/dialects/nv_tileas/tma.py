@@ -293,5 +293,3 @@ class TensormapReplaceOp(TileOp):
             )
         if (self.ordinal is None) != (self.field.data == "global_address"):
             raise VerifyException(f"expects an ordinal with the sizes and strides only, but got '{self.field.data}'")
-
-

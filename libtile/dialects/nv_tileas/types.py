@@ -59,11 +59,11 @@ class BufferType(TileASType):
         space = parser.parse_identifier()
         if space not in MEMORY_SPACES:
             parser.raise_error(f"expected a memory space, one of: {', '.join(MEMORY_SPACES)}")
-        layout = None
-        if parser.parse_optional_punctuation(","):
-            layout = parser.parse_attribute()
-            if not isinstance(layout, LayoutAttr):
-                parser.raise_error("expected a layout")
+        if parser.parse_optional_punctuation(",") is None:
+            return cls(shape, element, space)
+        layout = parser.parse_attribute()
+        if not isinstance(layout, LayoutAttr):
+            parser.raise_error("expected a layout")
         return cls(shape, element, space, layout)
 
 

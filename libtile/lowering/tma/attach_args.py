@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp, TmaOp
+from libtile.dialects.nv_tileas.tma import TmaOp
 from libtile.lowering.tma.common import (
     GRID_CONSTANT,
     HIDDEN,
@@ -26,6 +26,7 @@ from libtile.lowering.tma.common import (
     append_argument,
     count_attribute,
     descriptors,
+    erase,
     fail,
     functions,
     index_of,
@@ -84,8 +85,7 @@ def _attach(function: FuncOp, recount: bool) -> None:
         if named:
             arguments[index] = append_argument(function, named[0].results[0].type, GRID_CONSTANT, HIDDEN)
     for op in found:
-        index = index_of(op)
-        if isinstance(op, GetTmaDescOp | MakeTiledTmaDescOp) and not is_on_device(op) and index is not None:
-            op.results[0].replace_all_uses_with(arguments[index])
-            op.detach()
-            op.erase()
+        number = index_of(op)
+        if number is not None and not is_on_device(op):
+            op.results[0].replace_all_uses_with(arguments[number])
+            erase(op)

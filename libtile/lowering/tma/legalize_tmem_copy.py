@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileas.tiles import CopyOp, stored_element, stored_shap
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.dialects.tile_form import build, layout_of, tile
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
-from libtile.lowering.tma.common import fail
+from libtile.lowering.tma.common import erase, fail
 
 ROWS = 128
 COLUMNS = 512
@@ -77,8 +77,7 @@ def _legalize(op: CopyOp) -> None:
         "nv_tileas.copy", [load.results[0], op.destination], [], {"atom": CopyAtomAttr(second)}, location=op.location
     )
     block.insert_ops_before([load, store], op)
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 def register_layout(type_: Attribute) -> LinearLayout | None:

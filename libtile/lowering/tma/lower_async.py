@@ -29,7 +29,7 @@ from libtile.dialects.nv_tileas.memory import TiledAtomicRmwOp, TiledLoadOp, Til
 from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, TmaLoad
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
 from libtile.dialects.tile_form import build, element_of, shape_of
-from libtile.lowering.tma.common import fail, functions
+from libtile.lowering.tma.common import erase, fail, functions
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
@@ -113,8 +113,8 @@ class _Lowering:
     def _load(self, op: TiledLoadOp, sparse: bool) -> None:
         descriptor, index = self._descriptor(op)
         bytes_ = _bytes(op)
-        buffer = _make(op, "alloc_tensor", [], [_buffer(op.value.type)], {"alignment": 128})
-        barrier = _make(op, "create_mbarrier", [], [MBarrierType()], {"arrivals": 1})
+        (buffer,) = _make(op, "alloc_tensor", [], [_buffer(op.value.type)], {"alignment": 128})
+        (barrier,) = _make(op, "create_mbarrier", [], [MBarrierType()], {"arrivals": 1})
         _make(op, "mbarrier_arrive", [barrier], [], {"tx_count": bytes_})
         name = "async.gather_tma_load" if sparse else "async.tiled_tma_load"
         _make(
@@ -125,15 +125,14 @@ class _Lowering:
             {"atom": op.atom, "tmaIdx": index, "tx_count": bytes_, "padding_value": op.padding_value},
         )
         _make(op, "mbarrier_wait", [barrier], [], {})
-        value = _make(op, "copy", [buffer], [op.value.type], {})
-        assert value is not None
+        (value,) = _make(op, "copy", [buffer], [op.value.type], {})
         op.value.replace_all_uses_with(value)
         _finish(op)
 
     def _store(self, op: TiledMemOp, sparse: bool) -> None:
         descriptor, index = self._descriptor(op)
         value = op.operands[1]
-        buffer = _make(op, "alloc_tensor", [], [_buffer(value.type)], {"alignment": 128})
+        (buffer,) = _make(op, "alloc_tensor", [], [_buffer(value.type)], {"alignment": 128})
         _make(op, "copy", [value, buffer], [], {})
         _make(op, "fence_proxy", [], [], {"proxy": "async.shared"})
         _make(op, "barrier", [], [], {})
@@ -145,8 +144,8 @@ class _Lowering:
             attributes["rmw_mode"] = op.rmw_mode
             if list(op.result.uses):
                 fail(op, "a TMA reduction does not give what was there before, but it is used")
-        token = _make(op, name, [descriptor, _coordinates(op), buffer], [AsyncTokenType()], attributes)
-        group = _make(op, "async.commit_group", [token], [AsyncTokenType()], {})
+        (token,) = _make(op, name, [descriptor, _coordinates(op), buffer], [AsyncTokenType()], attributes)
+        (group,) = _make(op, "async.commit_group", [token], [AsyncTokenType()], {})
         wait = build("nv_tileas.async.wait", [[group]], [], {"pending": 0}, location=op.location)
         _insert(wait, _behind_next_barrier(op) if self.delay else op)
         _finish(op)
@@ -160,11 +159,11 @@ def _insert(made: Operation, before: Operation) -> None:
 
 def _make(
     before: Operation, name: str, operands: list[Any], results: list[Attribute], attributes: dict[str, Any]
-) -> SSAValue | None:
-    """Insert an op in front of another; its result, if it has one."""
+) -> list[SSAValue]:
+    """Insert an op in front of another; its results."""
     made = build(f"nv_tileas.{name}", operands, results, attributes, location=before.location)
     _insert(made, before)
-    return made.results[0] if made.results else None
+    return list(made.results)
 
 
 def _behind_next_barrier(op: Operation) -> Operation:
@@ -226,8 +225,7 @@ def _finish(op: TiledMemOp) -> None:
             _insert(made, op)
             after = made.results[0]
         out.replace_all_uses_with(after)
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 def _check_finished(function: FuncOp) -> None:
@@ -245,5 +243,3 @@ def _check_finished(function: FuncOp) -> None:
             fail(op, "failed to find smem buffer address for mbarrier")
         if made.arrivals is None:
             fail(op, "failed to init mbarrier")
-
-

@@ -19,7 +19,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.target import gpu_name_of
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
 from libtile.dialects.tile_form import build
-from libtile.lowering.tma.common import HOST_CODE, descriptors, fail, functions, index_of, is_on_device
+from libtile.lowering.tma.common import HOST_CODE, descriptors, erase, fail, functions, index_of, is_on_device
 
 MAX_DEVICE_DESCRIPTORS = 32
 """How many descriptors a kernel may make itself: each takes 128 bytes of the launch's scratch memory."""
@@ -52,15 +52,12 @@ def _separate(module: ModuleOp, kernel: FuncOp) -> None:
         if index_of(op) is None:
             fail(op, "not find tmaIdx.")
         _copy(op, kernel, block, copies)
-        named = build(
-            "nv_tileas.get_tma_desc", [], [op.result.type], {"tmaIdx": index_of(op)}, location=op.location
-        )
+        named = build("nv_tileas.get_tma_desc", [], [op.result.type], {"tmaIdx": index_of(op)}, location=op.location)
         parent = op.parent
         assert parent is not None  # found by a walk of the kernel
         parent.insert_op_before(named, op)
         op.result.replace_all_uses_with(named.results[0])
-        op.detach()
-        op.erase()
+        erase(op)
     _erase_unused(kernel)
     block.add_op(build("nv_tileaa.return"))
     _add_host_module(module, kernel, block)
@@ -131,5 +128,4 @@ def _erase_unused(kernel: FuncOp) -> None:
     for op in reversed(list(kernel.body.walk())):
         removable = op.name in ("nv_tileaa.make_memref", "nv_tileaa.block_tile")
         if removable and not any(list(r.uses) for r in op.results):
-            op.detach()
-            op.erase()
+            erase(op)
