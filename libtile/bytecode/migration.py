@@ -18,13 +18,11 @@ NO_HINTS = OptimizationHints()
 
 
 def upgrade_hints(hints: OptimizationHints | None, spec: Spec, version: Version) -> OptimizationHints | None:
-    """What a record of `version` holds for hints that may be absent: absent ones mean empty ones."""
+    """What a record of `version` holds for hints that may be absent: absent ones mean empty ones.
+
+    An older version has hints, empty ones too, announced by the flag: the reference writer does so.
+    """
     return NO_HINTS if hints is None and version >= spec.change("ENTRY_HINTS_MANDATORY") else hints
-
-
-def downgrade_hints(hints: OptimizationHints | None, spec: Spec, version: Version) -> OptimizationHints | None:
-    """Empty hints are kept, announced by the flag: the reference writer does so too."""
-    return hints
 
 
 # -- ARGUMENT_ATTRIBUTES: 13.5 records hold attributes per argument. Older ones mean that every argument has none.

@@ -102,10 +102,6 @@ class DecodedMap:
         strides = (size, *numbers[5 : 5 + rank - 1])
         return cls(address, size, swizzle, bool(fill), numbers[:rank], strides, small[:rank], small[5 : 5 + rank])
 
-    @property
-    def box_bytes(self) -> int:
-        return int(np.prod(self.box)) * self.element_size
-
     def elements(self, corner: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """(global addresses uint64, is inside) of the box at `corner`, innermost index fastest."""
         address = np.full((1,) * len(self.box), self.address, dtype=np.int64)

@@ -36,14 +36,6 @@ class Version(NamedTuple):
         return Version(*numbers)
 
 
-class Arity:
-    """How many values an operand or result declaration stands for."""
-
-    ONE: Literal["one"] = "one"
-    OPTIONAL: Literal["optional"] = "optional"
-    VARIADIC: Literal["variadic"] = "variadic"
-
-
 @dataclass(frozen=True, slots=True)
 class ValueSpec:
     """One operand or result declaration of an op."""

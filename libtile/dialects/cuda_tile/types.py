@@ -238,11 +238,6 @@ class TileViewType(CudaTileType):
     def padding_value(self) -> str | None: ...
 
     @property
-    def index_rank(self) -> int:
-        """Number of indices that name a tile: one per dimension of the underlying tensor view."""
-        return self.tensor_view.rank
-
-    @property
     def tile_type(self) -> TileType:
         """The type of a tile that a load through this view yields."""
         return TileType(self.tile_shape, self.tensor_view.element_type)

@@ -96,10 +96,6 @@ def _signed64(cg: Emitter, expr: str, kind: PtxType) -> str:
     return cg.let(f"{expr}.astype({'i8' if kind.kind == 's' else 'u8'})")
 
 
-def _is_integer(kind: PtxType) -> bool:
-    return kind.kind in "usb" and kind.name in ("u16", "s16", "u32", "s32", "u64", "s64", "b16", "b32", "b64")
-
-
 def _arith(symbol: str) -> Callable[[Emitter, Instruction], None]:
     def emit(cg: Emitter, ins: Instruction) -> None:
         kind = _last_type(cg, ins)
