@@ -40,6 +40,9 @@ LAYOUTS = {
 SMALL = builders.blocked((128,), (1,), (32,), (4,), (0,))
 """One element for each thread."""
 
+SMALL_ROWS = builders.blocked((8, 64), (1, 4), (2, 16), (4, 1), (1, 0))
+"""Four neighbours for each thread."""
+
 SCALAR = LinearLayout.of({"register": [], "lane": [()] * 5, "warp": [()] * 2}, {})
 """A rank-0 tile: every thread holds it."""
 

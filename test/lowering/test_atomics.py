@@ -11,7 +11,7 @@ import pytest
 from libtile.backend import ptxas
 from libtile.layouts import builders
 from libtile.lowering.errors import LoweringError
-from libtile.lowering.llvm.atomics import atomic_cas, atomic_rmw, reduce_tile
+from libtile.lowering.llvm.atomics import RELAXED, atomic_cas, atomic_rmw, reduce_tile
 from libtile.lowering.llvm.builder import integer
 from libtile.lowering.llvm.control import breaking_loop, if_else
 from libtile.lowering.llvm.memory import Ordering, load, offset_pointers, store
@@ -137,18 +137,26 @@ def test_copies_in_a_thread_lanes_and_warps_get_the_owners_old_value(gpu):
             assert seen[thread, r] == data[i, j]
 
 
-def test_an_unused_result_is_a_reduction_unless_it_acquires():
-    def text(**options):
-        b, (memory, args) = mk.kernel()
-        arg = load(b, mk.pointers(b, args, LAYOUT, "f32"), "f32")
-        options = {"mode": "addf", **options}
-        atomic_rmw(b, options.pop("mode"), mk.pointers(b, memory, LAYOUT, "f32"), arg, result_used=False, **options)
-        return mk.ptx_of(b)
+def reduction_text(layout, mode="addf", ordering=RELAXED):
+    b, (memory, args) = mk.kernel()
+    arg = load(b, mk.pointers(b, args, layout, "f32"), "f32")
+    atomic_rmw(b, mode, mk.pointers(b, memory, layout, "f32"), arg, result_used=False, ordering=ordering)
+    return mk.ptx_of(b)
 
-    assert "red.relaxed.gpu.global.add.f32" in text() and "atom" not in text()
-    assert "red.release.sys.global.add.f32" in text(ordering=Ordering("release", "sys"))
-    assert "atom.acquire.cta.global.add.f32" in text(ordering=Ordering("acquire", "tl_blk"))
-    assert "atom.relaxed.gpu.global.exch.b32" in text(mode="xchg")
+
+def test_an_unused_result_is_a_reduction_unless_it_acquires():
+    assert "red.relaxed.gpu.global.add.f32" in reduction_text(mk.SMALL)
+    assert "red.release.sys.global.add.f32" in reduction_text(mk.SMALL, ordering=Ordering("release", "sys"))
+    assert "atom.acquire.cta.global.add.f32" in reduction_text(mk.SMALL, ordering=Ordering("acquire", "tl_blk"))
+    assert "atom.relaxed.gpu.global.exch.b32" in reduction_text(mk.SMALL, mode="xchg")
+
+
+def test_several_atomics_share_fences():
+    text = reduction_text(LAYOUT, ordering=Ordering("acq_rel", "sys"))
+    first, last = text.index("atom.relaxed.sys.global.add.f32"), text.rindex("atom.relaxed.sys.global.add.f32")
+    assert text.count("fence.acq_rel.sys") == 2
+    assert text.index("fence.acq_rel.sys") < first < last < text.rindex("fence.acq_rel.sys")
+    assert "atom" not in reduction_text(LAYOUT, ordering=Ordering("release", "sys"))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +206,7 @@ def multimem_kernel(gpu, element, reduction, facts, columns=64):
     tiled = TiledView.partition(TensorView(memory, element, size, (integer("i64", 64), integer("i64", 1))), (16, 64))
     index = [integer("i32", 0)] * 2
     tile = multimem_load_reduce(
-        b, reduction, tiled, index, layout, facts=facts, ordering=Ordering("acquire", "sys")
+        b, reduction, tiled, index, layout, facts=facts, ordering=Ordering("relaxed", "sys")
     )  # fmt: skip
     mk.put(b, out, tile)
     if reduction == "add" or element.startswith("i"):
@@ -222,7 +230,7 @@ def multimem_kernel(gpu, element, reduction, facts, columns=64):
 @pytest.mark.parametrize("columns", [64, 56])
 def test_the_assembler_takes_multimem_accesses(element, reduction, form, columns):
     text = mk.ptx_of(multimem_kernel("sm_90", element, reduction, ViewFacts(alignment=16), columns))
-    assert f"multimem.ld_reduce.acquire.sys.global.{form}" in text
+    assert f"multimem.ld_reduce.relaxed.sys.global.{form}" in text
     assert ptxas.assemble(text, "sm_90a").cubin
 
 

@@ -258,8 +258,9 @@ def test_ordered_view_accesses_meet_around_release_and_acquire(gpu):
         ordering=Ordering("release", "device"),
     )  # fmt: skip
     text = mk.ptx_of(b)
-    assert "ld.acquire.sys.global" in text and "st.release.gpu.global" in text
-    assert text.rindex("bar", 0, text.index("st.release")) > text.index("ld.acquire")
+    last_load, first_store = text.rindex("ld.relaxed.sys.global"), text.index("st.relaxed.gpu.global")
+    acquire, release = text.index("fence.acq_rel.sys"), text.index("fence.acq_rel.gpu")
+    assert last_load < acquire < text.index("bar", acquire) < text.rindex("bar", 0, release) < release < first_store
     data, out = mk.random_array("i32", (8, 8)), np.zeros((8, 8), np.int32)
     mk.run(b, data, out)
     assert np.array_equal(out, data)

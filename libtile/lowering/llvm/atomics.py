@@ -20,14 +20,14 @@ from libtile.lowering.llvm.memory import (
     Registers,
     Words,
     as_integer,
+    begin_access,
     both,
     check_layouts,
+    end_access,
     from_integer,
     from_storage,
     pack_words,
     register_groups,
-    synchronize_after,
-    synchronize_before,
     to_storage,
 )
 from libtile.lowering.llvm.tile import LLVM_TYPES, Tile, owner_predicate, unique_registers
@@ -155,16 +155,17 @@ def _modify(
     ordering: Ordering,
     predicate: Value | None,
     wanted: bool,
+    reads: bool,
 ) -> Value | None:
-    """The operation on one element; its old value as a register when that is wanted."""
+    """The operation on one element; its old value as a register when that is wanted. `reads` makes it an `atom` even
+    if it is not: a `red` is no read, and so cannot acquire."""
     if predicate is not None and predicate.constant is not None:
         predicate = None if predicate.constant else predicate
     if operation.by_loop:
         bits = _add_by_loop(b, address, value, ordering, predicate)
         return from_storage(b, bits, element) if wanted else None
     operand = _operand(b, value, element)
-    # `red` can release but not acquire.
-    old = wanted or ordering.acquires or not operation.reduces
+    old = wanted or reads or not operation.reduces
     result = _atom(b, operation.text, address, [operand], ordering, predicate, operand if old else None)
     if result is None or not wanted:
         return None
@@ -189,17 +190,21 @@ def atomic_rmw(
     """
     check_layouts(pointers, arg, mask)
     operation = _operation(b, mode, arg.element)
-    synchronize_before(b, ordering, synchronize)
     owner = owner_predicate(b, arg.layout)
     result = Registers(arg.layout)
-    for r in unique_registers(arg.layout):
+    registers = unique_registers(arg.layout)
+    each = begin_access(b, ordering, len(registers), synchronize)
+    for r in registers:
         predicate = both(b, mask.registers[r] if mask else None, owner)
         old = _modify(
-            b, operation, arg.element, pointers.registers[r], arg.registers[r], ordering, predicate, result_used
-        )
+            b, operation, arg.element, pointers.registers[r], arg.registers[r], each, predicate, result_used,
+            ordering.acquires,
+        )  # fmt: skip
         if old is not None:
             result.put([r], [old])
-    return _finish(b, arg, result if result_used else None, ordering, synchronize)
+    tile = share_from_owner(b, arg.with_registers(result.all())) if result_used else None
+    end_access(b, ordering, len(registers), synchronize)
+    return tile
 
 
 def atomic_cas(
@@ -219,23 +224,18 @@ def atomic_cas(
     size = STORAGE_BYTES[val.element]
     if size == 1:
         raise LoweringError(f"atomic compare-and-swap of {val.element} does not exist")
-    synchronize_before(b, ordering, synchronize)
     owner = owner_predicate(b, val.layout)
     result = Registers(val.layout)
-    for r in unique_registers(val.layout):
+    registers = unique_registers(val.layout)
+    each = begin_access(b, ordering, len(registers), synchronize)
+    for r in registers:
         predicate = both(b, mask.registers[r] if mask else None, owner)
         expected, new = (to_storage(b, t.registers[r], val.element) for t in (cmp, val))
-        old = _atom(b, f"cas.b{8 * size}", pointers.registers[r], [expected, new], ordering, predicate, expected)
+        old = _atom(b, f"cas.b{8 * size}", pointers.registers[r], [expected, new], each, predicate, expected)
         if old is not None:
             result.put([r], [from_storage(b, old, val.element)])
-    return _finish(b, val, result if result_used else None, ordering, synchronize)
-
-
-def _finish(
-    b: KernelBuilder, like: Tile, result: Registers | None, ordering: Ordering, synchronize: bool
-) -> Tile | None:
-    tile = None if result is None else share_from_owner(b, like.with_registers(result.all()))
-    synchronize_after(b, ordering, synchronize)
+    tile = share_from_owner(b, val.with_registers(result.all())) if result_used else None
+    end_access(b, ordering, len(registers), synchronize)
     return tile
 
 
@@ -291,17 +291,19 @@ def reduce_tile(
     (Tile IR, "atomic_red_view_tko"). LoweringError for a mode that the element type does not have."""
     element = tile.element
     operation = _operation(b, mode, element)
-    synchronize_before(b, ordering, synchronize)
     places = Places(b, tiled, index, tile.layout, facts)
     owner = owner_predicate(b, tile.layout)
     forms = {} if ordering.acquires else _vector_reduction(b, mode, element)
     width = min(access_width(tiled, facts, tile.layout), max(forms, default=1))
-    for group in register_groups(tile.layout, contiguous_dim(tiled) or 0, width):
+    groups = register_groups(tile.layout, contiguous_dim(tiled) or 0, width)
+    each = begin_access(b, ordering, len(groups), synchronize)
+    for group in groups:
         predicate = both(b, places.mask(group[0]), owner)
         address = places.address(group[0])
         if len(group) == 1:
-            _modify(b, operation, element, address, tile.registers[group[0]], ordering, predicate, False)
+            value = tile.registers[group[0]]
+            _modify(b, operation, element, address, value, each, predicate, False, ordering.acquires)
         else:
             bits = [to_storage(b, tile.registers[r], element) for r in group]
-            _reduce_vector(b, forms[len(group)], address, bits, ordering, predicate)
-    synchronize_after(b, ordering, synchronize)
+            _reduce_vector(b, forms[len(group)], address, bits, each, predicate)
+    end_access(b, ordering, len(groups), synchronize)

@@ -56,9 +56,13 @@ class Ordering:
         return self.semantics in ("release", "acq_rel")
 
     @property
+    def ptx_scope(self) -> str:
+        return SCOPES[self.scope or "device"]
+
+    @property
     def ptx(self) -> str:
         """The qualifiers of an instruction, e.g. `.acquire.gpu`; empty for a weak access."""
-        return "" if self.weak else f".{self.semantics}.{SCOPES[self.scope or 'device']}"
+        return "" if self.weak else f".{self.semantics}.{self.ptx_scope}"
 
 
 WEAK = Ordering()
@@ -244,7 +248,6 @@ def load_bits(
     defaults: Sequence[Value] | None = None,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
-    instruction: str = "ld",
 ) -> list[Value]:
     """One load of `count` adjacent elements as integers; `defaults` (zeros if None) where the predicate is false."""
     bits = 8 * element_bytes
@@ -255,7 +258,7 @@ def load_bits(
     if predicate is None and ordering.weak and not cache.ptx():
         return _plain_load(b, address, element_bytes, count)
     words = Words.of(element_bytes, count)
-    text = f"{instruction}{ordering.ptx}.global{cache.ptx()}{words.suffix} {words.operand(0)}, [${words.count}];"
+    text = f"ld{ordering.ptx}.global{cache.ptx()}{words.suffix} {words.operand(0)}, [${words.count}];"
     outputs = ["=" + words.constraint] * words.count
     result = words.type if words.count == 1 else "{ " + ", ".join([words.type] * words.count) + " }"
     if predicate is None:
@@ -287,7 +290,6 @@ def store_bits(
     predicate: Value | None = None,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
-    instruction: str = "st",
 ) -> None:
     """One store of adjacent elements, given as integers of their storage size, where the predicate holds."""
     if predicate is not None and predicate.constant is not None:
@@ -301,7 +303,7 @@ def store_bits(
         return
     words = Words.of(size, count)
     parts = pack_words(b, values, words)
-    text = f"{instruction}{ordering.ptx}.global{cache.ptx()}{words.suffix} [$0], {words.operand(1)};"
+    text = f"st{ordering.ptx}.global{cache.ptx()}{words.suffix} [$0], {words.operand(1)};"
     constraints = ["l", *[words.constraint] * words.count]
     arguments = [address, *parts]
     if predicate is not None:
@@ -328,16 +330,33 @@ def both(b: KernelBuilder, x: Value | None, y: Value | None) -> Value | None:
     return b.and_(x, y)
 
 
-def synchronize_before(b: KernelBuilder, ordering: Ordering, wanted: bool = True) -> None:
-    """Before a releasing access, the block meets: what its threads wrote is then ordered before the access."""
-    if wanted and ordering.releases:
+def begin_access(b: KernelBuilder, ordering: Ordering, accesses: int, synchronize: bool = True) -> Ordering:
+    """What stands before a tile's accesses, of which each thread does so many; gives the ordering of each of them.
+
+    A releasing access orders what all threads of the block did before: they meet first (unless `synchronize` is
+    false). One access then carries the semantics itself; several are relaxed behind one fence, which costs no more
+    than one of them would (PTX ISA, "Release pattern").
+    """
+    if synchronize and ordering.releases:
+        b.barrier()
+    if ordering.weak or accesses <= 1:
+        return ordering
+    if ordering.releases:
+        _fence(b, ordering)
+    return Ordering("relaxed", ordering.scope)
+
+
+def end_access(b: KernelBuilder, ordering: Ordering, accesses: int, synchronize: bool = True) -> None:
+    """What stands behind a tile's accesses: for acquiring ones a fence where there are several in a thread, and the
+    meeting after which all threads of the block see what one of them acquired (PTX ISA, "Acquire pattern")."""
+    if ordering.acquires and accesses > 1:
+        _fence(b, ordering)
+    if synchronize and ordering.acquires:
         b.barrier()
 
 
-def synchronize_after(b: KernelBuilder, ordering: Ordering, wanted: bool = True) -> None:
-    """After an acquiring access, the block meets: what one thread acquired, all of them see."""
-    if wanted and ordering.acquires:
-        b.barrier()
+def _fence(b: KernelBuilder, ordering: Ordering) -> None:
+    b.asm(f"fence.acq_rel.{ordering.ptx_scope};", "", "void", memory=True)
 
 
 @dataclass
@@ -374,18 +393,20 @@ def load(
     size = STORAGE_BYTES[element]
     owner = None if ordering.weak else owner_predicate(b, pointers.layout)
     result = Registers(pointers.layout)
-    for group in register_groups(pointers.layout, vector.dim, min(vector.count, MAX_ACCESS_BYTES // size)):
+    groups = register_groups(pointers.layout, vector.dim, min(vector.count, MAX_ACCESS_BYTES // size))
+    each = begin_access(b, ordering, len(groups), synchronize)
+    for group in groups:
         predicate = both(b, mask.registers[group[0]] if mask else None, owner)
         defaults = [to_storage(b, padding.registers[r], element) for r in group] if padding and predicate else None
         bits = load_bits(
             b, pointers.registers[group[0]], size, len(group),
-            predicate=predicate, defaults=defaults, ordering=ordering, cache=cache,
+            predicate=predicate, defaults=defaults, ordering=each, cache=cache,
         )  # fmt: skip
         result.put(group, [from_storage(b, x, element) for x in bits])
     tile = pointers.with_registers(result.all(), element)
     if owner is not None:
         tile = share_from_owner(b, tile)
-    synchronize_after(b, ordering, synchronize)
+    end_access(b, ordering, len(groups), synchronize)
     return tile
 
 
@@ -405,13 +426,15 @@ def store(
     `synchronize=False` leaves out the barrier before a releasing store.
     """
     check_layouts(pointers, value, mask)
-    synchronize_before(b, ordering, synchronize)
     owner = owner_predicate(b, pointers.layout)
     limit = MAX_ACCESS_BYTES // STORAGE_BYTES[value.element]
-    for group in register_groups(pointers.layout, vector.dim, min(vector.count, limit)):
+    groups = register_groups(pointers.layout, vector.dim, min(vector.count, limit))
+    each = begin_access(b, ordering, len(groups), synchronize)
+    for group in groups:
         predicate = both(b, mask.registers[group[0]] if mask else None, owner)
         bits = [to_storage(b, value.registers[r], value.element) for r in group]
-        store_bits(b, pointers.registers[group[0]], bits, predicate=predicate, ordering=ordering, cache=cache)
+        store_bits(b, pointers.registers[group[0]], bits, predicate=predicate, ordering=each, cache=cache)
+    end_access(b, ordering, len(groups), synchronize)
 
 
 def offset_pointers(b: KernelBuilder, pointers: Tile, offsets: Tile, pointee: str) -> Tile:

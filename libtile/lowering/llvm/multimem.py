@@ -19,12 +19,12 @@ from libtile.lowering.llvm.memory import (
     Ordering,
     Registers,
     Words,
+    begin_access,
     both,
+    end_access,
     from_storage,
     pack_words,
     register_groups,
-    synchronize_after,
-    synchronize_before,
     to_storage,
     unpack_words,
 )
@@ -110,15 +110,17 @@ def multimem_load_reduce(
     owner = None if ordering.weak else owner_predicate(b, places.layout)
     padding = padding_constant(element, tiled.padding)
     result = Registers(places.layout)
-    for group in _groups(tiled, facts, places, list(forms)):
+    groups = _groups(tiled, facts, places, list(forms))
+    each = begin_access(b, ordering, len(groups), synchronize)
+    for group in groups:
         predicate = both(b, places.mask(group[0]), owner)
         address, form = places.address(group[0]), forms[len(group)]
-        bits = _load_reduce(b, form, element, address, ordering, predicate, padding, len(group))
+        bits = _load_reduce(b, form, element, address, each, predicate, padding, len(group))
         result.put(group, [from_storage(b, x, element) for x in bits])
     tile = Tile(places.layout, element, tuple(result.all()))
     if owner is not None:
         tile = share_from_owner(b, tile)
-    synchronize_after(b, ordering, synchronize)
+    end_access(b, ordering, len(groups), synchronize)
     return tile
 
 
@@ -169,14 +171,16 @@ def _send_tile(
     b: KernelBuilder, instruction: str, forms: dict[int, str], tiled: TiledView, index: Sequence[Value | Tile],
     tile: Tile, facts: ViewFacts, ordering: Ordering, synchronize: bool,
 ) -> None:  # fmt: skip
-    synchronize_before(b, ordering, synchronize)
     places = Places(b, tiled, index, tile.layout, facts)
     owner = owner_predicate(b, tile.layout)
-    for group in _groups(tiled, facts, places, list(forms)):
+    groups = _groups(tiled, facts, places, list(forms))
+    each = begin_access(b, ordering, len(groups), synchronize)
+    for group in groups:
         bits = [to_storage(b, tile.registers[r], tile.element) for r in group]
         predicate = both(b, places.mask(group[0]), owner)
         address = places.address(group[0])
-        _send(b, instruction, forms[len(group)], tile.element, address, bits, ordering, predicate)
+        _send(b, instruction, forms[len(group)], tile.element, address, bits, each, predicate)
+    end_access(b, ordering, len(groups), synchronize)
 
 
 def multimem_reduce(

@@ -88,7 +88,7 @@ def store_packed(
         halves = [to_storage(b, tile.registers[r], tile.element) for r in group]
         first = both(b, places.mask(group[0]), owner)
         if len(group) == 1:
-            _store_half(b, places, group[0], halves[0], first)
+            _store_half(b, places, group[0], halves[0], first, ordering)
             continue
         address = _byte_address(b, places, places.offset(group[0]))
         data = [b.or_(low, b.binary("shl", high, _FOUR)) for low, high in zip(halves[::2], halves[1::2])]
@@ -114,7 +114,9 @@ def _store_low_half(
     store_bits(b, address, [merged], predicate=alone, ordering=ordering, cache=cache)
 
 
-def _store_half(b: KernelBuilder, places: Places, register: int, half: Value, predicate: Value | None) -> None:
+def _store_half(
+    b: KernelBuilder, places: Places, register: int, half: Value, predicate: Value | None, ordering: Ordering
+) -> None:
     """Clear and set four bits of the word around them. Nobody else touches these bits, so two steps do."""
     offset = places.offset(register)
     address = b.cast("ptrtoint", _byte_address(b, places, offset), "i64")
@@ -125,11 +127,14 @@ def _store_half(b: KernelBuilder, places: Places, register: int, half: Value, pr
     keep = b.xor(b.binary("shl", integer("i32", 15), shift), integer("i32", -1))
     bits = b.binary("shl", b.cast("zext", half, "i32"), shift)
     for operation, operand in (("and", keep), ("or", bits)):
-        _reduce_word(b, operation, word, operand, predicate)
+        _reduce_word(b, operation, word, operand, predicate, ordering)
 
 
-def _reduce_word(b: KernelBuilder, operation: str, address: Value, operand: Value, predicate: Value | None) -> None:
-    text = f"red.relaxed.gpu.global.{operation}.b32 [$0], $1;"
+def _reduce_word(
+    b: KernelBuilder, operation: str, address: Value, operand: Value, predicate: Value | None, ordering: Ordering
+) -> None:
+    strength = ordering.ptx or ".relaxed.gpu"
+    text = f"red{strength}.global.{operation}.b32 [$0], $1;"
     arguments: Sequence[Value] = [address, operand]
     if predicate is None:
         b.asm(text, "l,r", "void", arguments, memory=True)

@@ -29,13 +29,13 @@ from libtile.lowering.llvm.memory import (
     CacheHint,
     Ordering,
     Registers,
+    begin_access,
     both,
+    end_access,
     from_storage,
     load_bits,
     register_groups,
     store_bits,
-    synchronize_after,
-    synchronize_before,
     to_storage,
 )
 from libtile.lowering.llvm.nibbles import load_packed, store_packed
@@ -397,7 +397,6 @@ def load_tile(
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
     synchronize: bool = True,
-    instruction: str = "ld",
 ) -> Tile:
     """Load the tile that `index` names, in a layout. Indices are unsigned integers of any width, by tile dimension;
     that of a sparse dimension is a tile in `sparse_layout` (Tile IR, "load_view_tko")."""
@@ -406,22 +405,24 @@ def load_tile(
     owner = None if ordering.weak else owner_predicate(b, layout)
     padding = padding_constant(element, tiled.padding)
     result = Registers(layout)
+    groups = _access_groups(places)
+    accesses = len(groups) * _steps(element)
+    each = begin_access(b, ordering, accesses, synchronize)
     if element in PACKED:
-        load_packed(b, places, owner, padding, result, _packed_groups(places), ordering, cache)
+        load_packed(b, places, owner, padding, result, groups, each, cache)
     else:
         size = STORAGE_BYTES[element]
-        dim = contiguous_dim(tiled) or 0
-        for group in register_groups(layout, dim, access_width(tiled, facts)):
+        for group in groups:
             predicate = both(b, places.mask(group[0]), owner)
             bits = load_bits(
-                b, places.address(group[0]), size, len(group), predicate=predicate, defaults=[padding] * len(group),
-                ordering=ordering, cache=cache, instruction=instruction,
+                b, places.address(group[0]), size, len(group),
+                predicate=predicate, defaults=[padding] * len(group), ordering=each, cache=cache,
             )  # fmt: skip
             result.put(group, [from_storage(b, x, element) for x in bits])
     tile = Tile(layout, element, tuple(result.all()))
     if owner is not None:
         tile = share_from_owner(b, tile)
-    synchronize_after(b, ordering, synchronize)
+    end_access(b, ordering, accesses, synchronize)
     return tile
 
 
@@ -435,28 +436,34 @@ def store_tile(
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
     synchronize: bool = True,
-    instruction: str = "st",
 ) -> None:
     """Store a tile where `index` names it; elements beyond the tensor are left out (Tile IR, "store_view_tko")."""
     element = tiled.view.element
-    synchronize_before(b, ordering, synchronize)
     places = Places(b, tiled, index, tile.layout, facts)
     owner = owner_predicate(b, tile.layout)
+    groups = _access_groups(places)
+    accesses = len(groups) * _steps(element)
+    each = begin_access(b, ordering, accesses, synchronize)
     if element in PACKED:
-        store_packed(b, places, owner, tile, _packed_groups(places), ordering, cache)
-        return
-    dim = contiguous_dim(tiled) or 0
-    for group in register_groups(tile.layout, dim, access_width(tiled, facts)):
-        bits = [to_storage(b, tile.registers[r], element) for r in group]
-        predicate = both(b, places.mask(group[0]), owner)
-        store_bits(
-            b, places.address(group[0]), bits, predicate=predicate, ordering=ordering, cache=cache,
-            instruction=instruction,
-        )  # fmt: skip
+        store_packed(b, places, owner, tile, groups, each, cache)
+    else:
+        for group in groups:
+            bits = [to_storage(b, tile.registers[r], element) for r in group]
+            predicate = both(b, places.mask(group[0]), owner)
+            store_bits(b, places.address(group[0]), bits, predicate=predicate, ordering=each, cache=cache)
+    end_access(b, ordering, accesses, synchronize)
 
 
-def _packed_groups(places: Places) -> list[tuple[int, ...]]:
-    """Groups of packed elements: two where pairs share a byte, even if the tensor's end may part them."""
-    aligned = aligned_width(places.tiled, places.facts)
-    width = max(access_width(places.tiled, places.facts), min(aligned, 2))
-    return register_groups(places.layout, contiguous_dim(places.tiled) or 0, width)
+def _steps(element: str) -> int:
+    """Instructions that an access may take: half a byte is stored in several."""
+    return 2 if element in PACKED else 1
+
+
+def _access_groups(places: Places) -> list[tuple[int, ...]]:
+    """Registers by access. Of packed elements, two that share a byte go together even if the tensor's end may part
+    them."""
+    tiled, facts = places.tiled, places.facts
+    width = access_width(tiled, facts)
+    if tiled.view.element in PACKED:
+        width = max(width, min(aligned_width(tiled, facts), 2))
+    return register_groups(places.layout, contiguous_dim(tiled) or 0, width)
