@@ -23,6 +23,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from libtile.asm.attribute_kinds import default_attribute, normalized
 from libtile.asm.dialect import DIALECT, Dialect, OpParser, default_dialect
 from libtile.asm.lexer import Source, unquote
+from libtile.asm.metadata import BEGIN as METADATA
+from libtile.asm.metadata import skip_metadata
 from libtile.asm.op_state import Argument, OpState, Use
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of
@@ -74,6 +76,8 @@ class Parser(ValueParser):
                 self._type_alias()
             elif self.kind == "error":
                 raise self.report("", self.start)
+            elif self.kind == METADATA:
+                skip_metadata(self)
             else:
                 block.add_op(self.operation())
         self.pop_scope()

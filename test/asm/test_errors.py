@@ -96,6 +96,10 @@ TOP = {
     "cuda_tile.module @m {": "expected operation name in quotes",
     "cuda_tile.module @m { testing$func @f(i32) { ^a(%x: i32, %y: i32): } }": "entry block arguments were already "
     "defined",
+    "{-# x: {} #-}": "unknown key 'x' in file metadata dictionary",
+    "{-# dialect_resources: {foo: {}} #-}": "unexpected 'resource' section for dialect 'foo'",
+    "{-# external_resources: {x: {y: 1}} #-}": "expected 'true', 'false' or a string as the value of a resource",
+    "{-# external_resources: {} ": "expected '#-}'",
     "foo.bar": "Dialect `foo' not found for custom op 'foo.bar'",
 }
 

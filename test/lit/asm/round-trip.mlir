@@ -42,3 +42,12 @@ cuda_tile.module @m {
   // CHECK: return
   }
 }
+
+// The metadata of a reproducer, and resources, are read and dropped.
+// CHECK-NOT: {-#
+{-#
+  dialect_resources: { builtin: { blob: "0x04000000" } },
+  external_resources: {
+    mlir_reproducer: { pipeline: "builtin.module()", disable_threading: true, verify_each: true }
+  }
+#-}
