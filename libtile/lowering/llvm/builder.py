@@ -88,6 +88,8 @@ class KernelBuilder:
         self._names = 0
         self._labels = 0
         self._location: str = ""
+        self.subprogram = ""
+        """Debug metadata of the kernel itself (`!N`); empty for none."""
         self.shared_name = "libtile_shared"
         self.shared_size = 0
         self.block = self.new_block("entry")
@@ -112,6 +114,11 @@ class KernelBuilder:
         """Continue in this block."""
         self._blocks.append(block)
         self.block = block
+
+    @property
+    def location(self) -> str:
+        """The debug location in force; empty for none."""
+        return self._location
 
     def set_location(self, metadata: str) -> None:
         """Debug location (`!dbg !N` without the keyword) of what is emitted from now on; empty for none."""
@@ -376,7 +383,8 @@ class KernelBuilder:
             f"{p.type}{' ' + a if a else ''} {p.text}" for p, a in zip(self.parameters, self._parameter_attributes)
         )
         body = "\n".join(f"{b.name}:\n" + "\n".join(line for line in b.lines if line) for b in self._blocks)
-        return f"define ptx_kernel void @{self.name}({parameters}) #{attributes} {{\n{body}\n}}\n"
+        debug = f" !dbg {self.subprogram}" if self.subprogram else ""
+        return f"define ptx_kernel void @{self.name}({parameters}) #{attributes}{debug} {{\n{body}\n}}\n"
 
     def module_text(self, extra: str = "") -> str:
         """An LLVM module that holds the kernel; `extra` is appended (metadata)."""

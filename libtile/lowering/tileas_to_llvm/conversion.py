@@ -16,6 +16,8 @@ from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import SHARED, KernelBuilder
+from libtile.lowering.llvm.debug_info import DebugInfo
+from libtile.lowering.llvm.debug_info import DebugInfo
 from libtile.lowering.tileaa_to_tileas.shape_layouts import scalar_layout
 from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register their rules)
     control,
@@ -57,9 +59,10 @@ class LlvmModule:
 
     target: Target
     kernels: list[LlvmKernel] = field(default_factory=list)
+    metadata: str = ""
 
-    def text(self, extra: str = "") -> str:
-        """The LLVM module; `extra` is appended (metadata)."""
+    def text(self) -> str:
+        """The LLVM module."""
         declarations: dict[str, str] = {}
         variables: dict[str, str] = {}
         functions, attributes = [], []
@@ -75,7 +78,7 @@ class LlvmModule:
             attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{b.threads},1,1" }}')
         head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
         parts = [*head, "", *variables.values(), "", *declarations.values(), "", *functions, *attributes]
-        return "\n".join(parts) + ("\n" + extra if extra else "") + "\n"
+        return "\n".join(parts) + ("\n" + self.metadata if self.metadata else "") + "\n"
 
 
 _ARRAY = re.compile(r"global \[(\d+) x i8\]")
@@ -105,7 +108,9 @@ def _parameter(e: Emitter, type_: Attribute, value: object) -> Parameter:
     return Parameter(element_name(element), _BYTES.get(kind, 8))
 
 
-def convert_function(function: FuncOp, target: Target, siblings: list[Operation]) -> LlvmKernel:
+def convert_function(
+    function: FuncOp, target: Target, siblings: list[Operation], debug: DebugInfo | None = None
+) -> LlvmKernel:
     """Emit one kernel. LoweringError for what the target cannot do."""
     spec = function.kernel_spec
     assert isinstance(spec, KernelSpecAttr)
@@ -115,7 +120,11 @@ def convert_function(function: FuncOp, target: Target, siblings: list[Operation]
     for op in siblings:
         if op.name == "nv_tileaa.global":
             _define_global(b, op)
-    e = Emitter(b, scalar_layout(spec.num_warps))
+    lines = debug.function(name, function.location) if debug is not None else None
+    e = Emitter(b, scalar_layout(spec.num_warps), lines)
+    if lines is not None:
+        b.subprogram = lines.subprogram
+        b.set_location(lines.of(function.location))
     block = function.body.block
     parameters = [_parameter(e, a.type, a) for a in block.args]
     for op in block.ops:
@@ -141,7 +150,7 @@ def _define_global(b: KernelBuilder, op: Operation) -> None:
     )
 
 
-def convert_module(module: ModuleOp, target: Target) -> LlvmModule:
-    """All kernels of a module in nv_tileas."""
+def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = None) -> LlvmModule:
+    """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations."""
     ops = list(module.body.block.ops)
-    return LlvmModule(target, [convert_function(op, target, ops) for op in ops if isinstance(op, FuncOp)])
+    return LlvmModule(target, [convert_function(op, target, ops, debug) for op in ops if isinstance(op, FuncOp)])

@@ -16,11 +16,13 @@ from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import LoweringError, unsupported
 from libtile.lowering.llvm.builder import KernelBuilder, Value
+from libtile.lowering.llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.llvm.tile import LLVM_TYPES, Tile
 from libtile.lowering.llvm.views import TensorView, TiledView
 from libtile.lowering.tileaa_to_tileas.types import layout_of
 
 if TYPE_CHECKING:
+    from libtile.lowering.llvm.debug_info import FunctionDebugInfo
     from libtile.lowering.llvm.globals import Allocation
 
 __all__ = ["RULES", "Emitter", "View", "element_name", "rule"]
@@ -69,8 +71,9 @@ def llvm_type(type_: Attribute) -> str:
 class Emitter:
     """The state of the emission of one kernel."""
 
-    def __init__(self, builder: KernelBuilder, scalar_layout: LinearLayout):
+    def __init__(self, builder: KernelBuilder, scalar_layout: LinearLayout, debug: FunctionDebugInfo | None = None):
         self.b = builder
+        self.debug = debug
         self.scalar_layout = scalar_layout
         self.held: dict[SSAValue, Held] = {}
         self.allocations: list[Allocation] = []
@@ -137,12 +140,18 @@ class Emitter:
         function = RULES.get(op.name)
         if function is None:
             raise unsupported(op, "cannot be compiled", self.b.target.name)
+        outer = self.b.location
+        if self.debug is not None:
+            self.b.set_location(self.debug.of(getattr(op, "location", None)) or outer)
+        if self.lines is not None:
+            self.b.set_location(self.lines.of(op.location))
         try:
             function(self, op)
         except LoweringError as problem:
             if problem.location is not None:
                 raise
             raise unsupported(op, str(problem)) from None
+        self.b.set_location(outer)
         for result in op.results:
             if self.is_token(result):
                 self.held[result] = None
@@ -158,5 +167,3 @@ class Emitter:
     @staticmethod
     def is_token(value: SSAValue) -> bool:
         return isinstance(value.type, MemTokenType)
-
-

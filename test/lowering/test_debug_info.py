@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Debug metadata from locations: LLVM accepts it, and PTX and cubin have the source's lines."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import UNKNOWN_LOC, ArrayAttr, FileLineColLoc, FusedLoc, NameLoc, NoneAttr
+from xdsl.dialects.builtin import IntAttr as Int
+from xdsl.dialects.builtin import StringAttr as Str
+
+import libtile
+from libtile.backend import nvptx
+from libtile.dialects.cuda_tile.attributes import (
+    DICompileUnitAttr,
+    DIFileAttr,
+    DILexicalBlockAttr,
+    DILocAttr,
+    DISubprogramAttr,
+)
+from libtile.dialects.cuda_tile.locations import call_site_loc
+from libtile.lowering.llvm.builder import KernelBuilder
+from libtile.lowering.llvm.debug_info import DebugInfo
+from libtile.targets import target
+
+SM_90 = target("sm_90")
+FILE = DIFileAttr("k.py", "/src")
+UNIT = DICompileUnitAttr(FILE)
+KERNEL = DISubprogramAttr(FILE, 10, "kernel", "kernel", UNIT, 11)
+HELPER = DISubprogramAttr(FILE, 30, "helper", "helper", UNIT, 30)
+BLOCK = DILexicalBlockAttr(KERNEL, FILE, 12, 4)
+AT_KERNEL = DILocAttr(KERNEL, "/src/k.py", 11, 0)
+
+
+def at(line, scope=KERNEL, column=5, file="/src/k.py"):
+    return DILocAttr(scope, file, line, column)
+
+
+def plain(line, file="/src/k.py"):
+    return FileLineColLoc(Str(file), Int(line), Int(3))
+
+
+LOCATIONS = {
+    "in the kernel": (at(20), [20]),
+    "in a lexical block": (at(21, BLOCK), [21]),
+    "inlined": (call_site_loc(at(31, HELPER), at(22)), [31, 22]),
+    "inlined twice": (call_site_loc(at(32, HELPER), call_site_loc(at(33, HELPER), at(23))), [32, 33, 23]),
+    "without a scope": (plain(24), [24]),
+    "in another function, not inlined": (at(34, HELPER), [34]),
+    "named": (NameLoc(Str("x"), plain(25)), [25]),
+    "fused": (FusedLoc(ArrayAttr([UNKNOWN_LOC, plain(26)]), NoneAttr()), [26]),
+    "of a column that is too large": (at(27, column=1 << 20), [27]),
+    "unknown": (UNKNOWN_LOC, []),
+}
+
+
+def _module(location, *, full=False, kernels=("kernel",), place=AT_KERNEL):
+    """An LLVM module of kernels that each store one number, at a location."""
+    debug = DebugInfo(full=full)
+    texts = []
+    for name in kernels:
+        b = KernelBuilder(name, SM_90, 32)
+        pointer = b.add_parameter("ptr addrspace(1)")
+        lines = debug.function(name, place)
+        assert lines is not None
+        b.subprogram = lines.subprogram
+        b.set_location(lines.of(location) or lines.of(place))
+        value = b.asm("mov.b32 $0, 7;", "=r", "i32", side_effects=True)
+        b.line(f"store {value.typed}, {pointer.typed}")
+        b.return_()
+        texts.append(b.function_text())
+    return "\n".join([*texts, "attributes #0 = { nounwind }", debug.text()])
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["lines", "full"])
+@pytest.mark.parametrize("name", LOCATIONS)
+def test_llvm_accepts_every_form_of_location_and_ptx_has_its_lines(name, full):
+    location, lines = LOCATIONS[name]
+    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(location, full=full)
+    ptx = nvptx.to_ptx(ir, SM_90)
+    shown = {int(n) for n in re.findall(r"\.loc\s+\d+\s+(\d+)", ptx)}
+    assert set(lines[:1]) <= shown
+    for line in lines:
+        assert f"line: {line}," in ir
+    assert (".section\t.debug_info" in ptx or ".debug_info" in ptx) == full
+
+
+def test_two_kernels_of_one_source_function_have_subprograms_of_their_own():
+    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(at(20), kernels=("a", "b"))
+    assert len(re.findall(r"distinct !DISubprogram\(", ir)) == 2
+    assert len(re.findall(r"distinct !DICompileUnit\(", ir)) == 1
+    assert nvptx.to_ptx(ir, SM_90).count(".entry") == 2
+
+
+def test_a_kernel_without_a_scope_gets_a_subprogram_at_its_place():
+    ir = _module(plain(24), place=plain(9))
+    assert re.search(r'DISubprogram\(name: "kernel".* line: 9,', ir)
+    assert 'DIFile(filename: "k.py", directory: "/src")' in ir
+
+
+def test_a_kernel_in_an_unknown_place_has_no_metadata():
+    debug = DebugInfo()
+    assert debug.function("k", UNKNOWN_LOC) is None
+    assert debug.text() == ""
+
+
+def test_names_with_quotes_and_other_letters_are_escaped():
+    file = DIFileAttr('a"b\\ü.py', "/src")
+    subprogram = DISubprogramAttr(file, 1, "k", "k", DICompileUnitAttr(file), 1)
+    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(at(20), place=at(1, subprogram))
+    assert r"a\22b\5C\C3\BC.py" in ir
+    assert ".entry" in nvptx.to_ptx(ir, SM_90)
+
+
+@pytest.mark.parametrize("option", ["line_info", "debug"])
+def test_the_lines_of_a_kernel_are_in_its_cubin(option):
+    elffile = pytest.importorskip("elftools.elf.elffile", reason="reads cubins with pyelftools")
+    source = Path(__file__).resolve().parents[2] / "examples" / "vector_add.bc"
+    made = libtile.compile(source, gpu_name="sm_90", opt_level=0 if option == "debug" else 3, **{option: True})
+    names = {s.name for s in elffile.ELFFile(io.BytesIO(made.cubin)).iter_sections()}
+    assert ".debug_line" in names
+    assert (".debug_info" in names) == (option == "debug")
+    assert {21, 22, 23} <= {int(n) for n in re.findall(r"\.loc\s+1 (\d+)", made.ptx)}
+    assert ".debug_line" not in libtile.compile(source, gpu_name="sm_90").cubin.decode("latin-1")
