@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from xdsl.printer import Printer
 
 T = TypeVar("T", bound=TileOp)
+
+_BARE = re.compile(r"[A-Za-z_][\w$.]*\Z", re.ASCII)
+"""A name that is written without quotes."""
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -200,7 +204,7 @@ def print_attributes(printer: Printer, entries: Mapping[str, Attribute]) -> None
     for number, name in enumerate(sorted(entries)):
         if number:
             printer.print_string(", ")
-        printer.print_string(name)
+        printer.print_string(name if _BARE.match(name) else f'"{name}"')
         value = entries[name]
         if isinstance(value, UnitAttr):
             continue

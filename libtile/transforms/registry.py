@@ -12,14 +12,23 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 PASSES: dict[str, str] = {
+    "attach-tma-descriptor-args": "libtile.lowering.tma.attach_args:AttachTmaDescriptorArgsPass",
     "canonicalize": "libtile.transforms.canonicalize:CanonicalizePass",
+    "canonicalize-tileaa": "libtile.transforms.canonicalize_tileaa:CanonicalizeTileaaPass",
+    "convert-cuda-tile-to-tileaa": "libtile.lowering.cuda_tile_to_tileaa.conversion:ConvertCudaTileToTileAAPass",
+    "convert-tileaa-to-tileas": "libtile.lowering.tileaa_to_tileas.conversion:ConvertTileAAToTileASPass",
     "cse": "libtile.transforms.cse:CsePass",
     "dce": "libtile.transforms.dce:DcePass",
     "fuse-fma": "libtile.transforms.fuse_fma:FuseFmaPass",
     "licm": "libtile.transforms.licm:LicmPass",
     "loop-split": "libtile.transforms.loop_split:LoopSplitPass",
+    "lower-tma-load-store-to-async": "libtile.lowering.tma.lower_async:LowerTmaLoadStoreToAsyncPass",
+    "separate-host-tma": "libtile.lowering.tma.separate_host:SeparateHostTmaPass",
     "synthesize-debug-info-scopes": "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass",
+    "tileas-insert-barriers": "libtile.lowering.tileaa_to_tileas.barriers:InsertBarriersPass",
+    "tileas-remove-layout-conversions": "libtile.lowering.tileaa_to_tileas.cleanup:RemoveLayoutConversionsPass",
     "test-debuginfo-update-symbol-name": "libtile.transforms.symbol_names:UpdateSymbolNamePass",
+    "tileas-legalize-tmem-copy": "libtile.lowering.tma.legalize_tmem_copy:TileasLegalizeTmemCopyPass",
 }
 """Where the class of each pass is: `module:Class`."""
 

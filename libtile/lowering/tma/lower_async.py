@@ -42,16 +42,16 @@ def switched_on(name: str) -> bool:
 
 @dataclass(frozen=True)
 class LowerTmaLoadStoreToAsyncPass(ModulePass):
-    """Lower tiled loads and stores with a TMA atom to asynchronous ones. The switches default to the environment's."""
+    """Lower tiled loads and stores with a TMA atom to asynchronous ones. A switch of the environment works as well."""
 
     name = "lower-tma-load-store-to-async"
 
-    prefer_tma: bool | None = None
-    delay_store_wait: bool | None = None
+    prefer_tma: bool = False
+    delay_store_wait: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        prefer = switched_on(PREFER_TMA) if self.prefer_tma is None else self.prefer_tma
-        delay = switched_on(DELAY_WAIT) if self.delay_store_wait is None else self.delay_store_wait
+        prefer = self.prefer_tma or switched_on(PREFER_TMA)
+        delay = self.delay_store_wait or switched_on(DELAY_WAIT)
         for function in functions(op):
             _Lowering(function, prefer, delay).run()
 
