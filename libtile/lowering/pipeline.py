@@ -90,12 +90,16 @@ def lower(
     inner = _lower_dialects(module, gpu, opt_level, result, emit, keep_text, observer)
     if emit in ("tileaa", "tileas"):
         return result
+    from libtile.lowering.llvm.debug_info import DebugInfo
+    from libtile.lowering.remarking import collect
     from libtile.lowering.tileas_to_llvm.conversion import convert_module
 
+    result.remarks = collect(inner, gpu)
     with timing.stage("convert-tileas-to-llvm"):
-        llvm = convert_module(inner, gpu)
+        information = DebugInfo(full=debug) if line_info or debug else None
+        llvm = convert_module(inner, gpu, information)
     with timing.stage("print LLVM IR"):
-        result.llvm_ir = llvm.text()
+        result.llvm_ir = llvm.text(information.text() if information is not None else "")
     result.kernels = {
         k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.shared)
         for k in llvm.kernels

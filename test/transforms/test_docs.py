@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""docs/passes.md shows what the passes do: its examples are run, its table is compared with the registry.
+"""docs/passes.md and docs/lowering-passes.md show what the passes do: their examples are run, their tables are compared
+with the registry.
 
-`python test/transforms/test_docs.py` puts what the tool prints now into the page.
+`python test/transforms/test_docs.py` puts what the tool prints now into the pages.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import pytest
 from libtile.transforms.pipeline import pass_options
 from libtile.transforms.registry import PASSES
 
-PAGE = Path(__file__).parents[2] / "docs" / "passes.md"
+PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("passes.md", "lowering-passes.md")]
 EXAMPLE = re.compile(r"```mlir\n// before\n(.*?)```\n```mlir\n// after: cuda-tile-opt ([^\n]*)\n(.*?)```", re.DOTALL)
-TEXT = PAGE.read_text()
+TEXT = "".join(page.read_text() for page in PAGES)
 
 
 def output(before: str, command: str) -> str:
@@ -33,11 +34,12 @@ def output(before: str, command: str) -> str:
 @pytest.mark.parametrize(("before", "command", "after"), EXAMPLE.findall(TEXT), ids=lambda v: v.split(" ")[0][:40])
 def test_an_example_shows_the_real_output(before: str, command: str, after: str) -> None:
     found = output(before, command)
-    assert found == after, "docs/passes.md is stale: run `python test/transforms/test_docs.py`"
+    assert found == after, "a page of passes is stale: run `python test/transforms/test_docs.py`"
 
 
 def test_every_pass_has_a_section_and_an_example() -> None:
-    examples = {command.split()[0].split("=")[0].removeprefix("--") for _, command, _ in EXAMPLE.findall(TEXT)}
+    words = (word for _, command, _ in EXAMPLE.findall(TEXT) for word in command.split())
+    examples = {word.split("=")[0].removeprefix("--") for word in words}
     for name in PASSES:
         assert f"\n## {name}\n" in TEXT
         assert name in examples
@@ -51,7 +53,7 @@ def test_the_table_names_every_option_with_its_default() -> None:
 
 
 def refresh() -> None:
-    """Write the page anew, with the output that its commands have now."""
+    """Write the pages anew, with the output that its commands have now."""
 
     def example(match: re.Match[str]) -> str:
         before, command, _ = match.groups()
@@ -59,7 +61,8 @@ def refresh() -> None:
             f"```mlir\n// before\n{before}```\n```mlir\n// after: cuda-tile-opt {command}\n{output(before, command)}```"
         )
 
-    PAGE.write_text(EXAMPLE.sub(example, TEXT))
+    for page in PAGES:
+        page.write_text(EXAMPLE.sub(example, page.read_text()))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
+from libtile.lowering import tile_arith
 from libtile.lowering.errors import unsupported
 
 COMPARISONS = ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal")
@@ -31,7 +32,7 @@ PLAIN: dict[str, type[Operation]] = {
     "andi": arith.AndIOp,
     "ori": arith.OrIOp,
     "xori": arith.XOrIOp,
-    "select": arith.SelectOp,
+    "select": tile_arith.SelectOp,
     "absi": math.AbsIOp,
 }
 """Ops that are one op of arith or math with the same operands and no attributes."""
@@ -41,7 +42,7 @@ WRAPPING: dict[str, type[Operation]] = {
     "subi": arith.SubiOp,
     "muli": arith.MuliOp,
     "shli": arith.ShLIOp,
-    "trunci": arith.TruncIOp,
+    "trunci": tile_arith.TruncIOp,
 }
 """Ops whose `overflow` becomes overflow flags."""
 
@@ -50,7 +51,7 @@ BY_SIGN: dict[str, tuple[type[Operation], type[Operation]]] = {
     "maxi": (arith.MaxSIOp, arith.MaxUIOp),
     "mini": (arith.MinSIOp, arith.MinUIOp),
     "shri": (arith.ShRSIOp, arith.ShRUIOp),
-    "exti": (arith.ExtSIOp, arith.ExtUIOp),
+    "exti": (tile_arith.ExtSIOp, tile_arith.ExtUIOp),
 }
 """Ops that `signedness` splits into two (signed, unsigned)."""
 
@@ -128,7 +129,7 @@ def _divide(c: Context, op: CudaTileOp) -> None:
 def _compare_integers(c: Context, op: CudaTileOp) -> None:
     table = _SIGNED if op.attribute_value("signedness") == "signed" else _UNSIGNED
     number = IntegerAttr(table[op.attribute_value("comparison_predicate")], i64)
-    c.bind(op.results[0], c.builtin(arith.CmpiOp, c.all(op.operands), _result_type(op), {"predicate": number}))
+    c.bind(op.results[0], c.builtin(tile_arith.CmpiOp, c.all(op.operands), _result_type(op), {"predicate": number}))
 
 
 @rule("cmpf")
@@ -136,7 +137,7 @@ def _compare_floats(c: Context, op: CudaTileOp) -> None:
     table = _ORDERED if op.attribute_value("comparison_ordering") == "ordered" else _UNORDERED
     number = IntegerAttr(table[op.attribute_value("comparison_predicate")], i64)
     properties = {"predicate": number, "fastmath": arith.FastMathFlagsAttr("none")}
-    c.bind(op.results[0], c.builtin(arith.CmpfOp, c.all(op.operands), _result_type(op), properties))
+    c.bind(op.results[0], c.builtin(tile_arith.CmpfOp, c.all(op.operands), _result_type(op), properties))
 
 
 @rule(*FLOATS)

@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.attributes import SignednessAttr
 from libtile.layouts import LinearLayout
-from libtile.targets import Target
+from libtile.targets import MmaAtom, Target
+
+if TYPE_CHECKING:
+    from libtile.lowering.llvm.mma import DotLayouts
 
 
 class Products:
@@ -17,19 +23,38 @@ class Products:
     def __init__(self, gpu: Target, warps: int):
         self.gpu = gpu
         self.warps = warps
-        self._known: dict[Operation, tuple[LinearLayout, ...]] = {}
+        self._known: dict[Operation, DotLayouts] = {}
 
-    def operand_layouts(self, op: Operation) -> tuple[LinearLayout, ...]:
-        """Layouts of a, b, c (and the scale factors) of a dot; the result has that of c."""
+    def operand_layouts(self, op: Operation) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
+        """Layouts of a, b and c of a dot; the result has that of c."""
+        found = self._of(op)
+        return found.a, found.b, found.c
+
+    def atom(self, op: Operation) -> MmaAtom | None:
+        """The tensor-core instruction of a dot; None when there is none for its types."""
+        return self._of(op).atom
+
+    def _of(self, op: Operation) -> DotLayouts:
         if op not in self._known:
             self._known[op] = self._compute(op)
         return self._known[op]
 
-    def _compute(self, op: Operation) -> tuple[LinearLayout, ...]:
+    def _compute(self, op: Operation) -> DotLayouts:
         from libtile.lowering.llvm.mma import dot_layouts
 
         types = [v.type for v in op.operands]
         shapes = [tuple(t.get_shape()) for t in types if isinstance(t, TensorType)]
         elements = [NUMBER_NAMES[t.element_type] for t in types if isinstance(t, TensorType)]
-        found = dot_layouts(shapes[0], shapes[1], elements[0], elements[1], elements[2], self.gpu, self.warps)
-        return (found.a, found.b, found.c)
+        signs = [op.properties.get(f"signedness_{x}") for x in "ab"]
+        signed_a, signed_b = (not isinstance(s, SignednessAttr) or s.keyword == "signed" for s in signs)
+        return dot_layouts(
+            shapes[0],
+            shapes[1],
+            elements[0],
+            elements[1],
+            elements[2],
+            self.gpu,
+            self.warps,
+            signed_a=signed_a,
+            signed_b=signed_b,
+        )

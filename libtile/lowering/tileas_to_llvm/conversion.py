@@ -59,10 +59,9 @@ class LlvmModule:
 
     target: Target
     kernels: list[LlvmKernel] = field(default_factory=list)
-    metadata: str = ""
 
-    def text(self) -> str:
-        """The LLVM module."""
+    def text(self, extra: str = "") -> str:
+        """The LLVM module; `extra` is appended (metadata)."""
         declarations: dict[str, str] = {}
         variables: dict[str, str] = {}
         functions, attributes = [], []
@@ -78,7 +77,7 @@ class LlvmModule:
             attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{b.threads},1,1" }}')
         head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
         parts = [*head, "", *variables.values(), "", *declarations.values(), "", *functions, *attributes]
-        return "\n".join(parts) + ("\n" + self.metadata if self.metadata else "") + "\n"
+        return "\n".join(parts) + ("\n" + extra if extra else "") + "\n"
 
 
 _ARRAY = re.compile(r"global \[(\d+) x i8\]")

@@ -22,7 +22,6 @@ from libtile.lowering.llvm.views import TensorView, TiledView
 from libtile.lowering.tileaa_to_tileas.types import layout_of
 
 if TYPE_CHECKING:
-    from libtile.lowering.llvm.debug_info import FunctionDebugInfo
     from libtile.lowering.llvm.globals import Allocation
 
 __all__ = ["RULES", "Emitter", "View", "element_name", "rule"]
@@ -143,8 +142,6 @@ class Emitter:
         outer = self.b.location
         if self.debug is not None:
             self.b.set_location(self.debug.of(getattr(op, "location", None)) or outer)
-        if self.lines is not None:
-            self.b.set_location(self.lines.of(op.location))
         try:
             function(self, op)
         except LoweringError as problem:
