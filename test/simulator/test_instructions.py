@@ -93,6 +93,32 @@ def test_matrix_of_bytes_is_loaded_transposed() -> None:
             assert out[lane, half] == joined(column.tolist())
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_matrix_of_bytes_is_stored_transposed(count: int) -> None:
+    # m16n8: register i of lane l holds, of matrix i, rows l / 4 and l / 4 + 8 at columns 2 (l % 4) and 2 (l % 4) + 1;
+    # thread t gives the address of 16 bytes, column t % 8 of matrix t / 8.
+    registers = ", ".join(f"%r{20 + i}" for i in range(count))
+    loads = "".join(f"ld.global.u32 %r{20 + i}, [%rd2+{128 * i}];" for i in range(count))
+    body = OUT + (
+        f"ld.param.u64 %rd2, [p1]; mul.wide.u32 %rd3, %r0, 4; add.u64 %rd2, %rd2, %rd3; {loads}"
+        f"mov.u32 %r9, s; rem.u32 %r8, %r0, {8 * count}; mad.lo.u32 %r8, %r8, 16, %r9;"
+        f"stmatrix.sync.aligned.m16n8.x{count}.trans.shared.b8 [%r8], {{{registers}}}; bar.warp.sync -1;"
+        f"setp.ge.u32 %p1, %r0, {8 * count}; @%p1 ret; mul.wide.u32 %rd3, %r0, 12; add.u64 %rd1, %rd1, %rd3;"
+        "ld.shared.v4.u32 {%r20, %r21, %r22, %r23}, [%r8]; st.global.v4.u32 [%rd1], {%r20, %r21, %r22, %r23};"
+    )
+    matrices = np.random.default_rng(count).integers(0, 256, (count, 16, 8))
+    source = np.array(
+        [
+            [joined([int(m[lane // 4 + 8 * (e // 2), 2 * (lane % 4) + e % 2]) for e in range(4)]) for lane in range(32)]
+            for m in matrices
+        ],
+        dtype=np.uint32,
+    )
+    out = np.zeros((8 * count, 16), dtype=np.uint8)
+    run(body, out, source, prelude=".shared .align 16 .b8 s[512];")
+    assert np.array_equal(out.reshape(count, 8, 16), matrices.transpose(0, 2, 1))
+
+
 @pytest.mark.parametrize(("form", "bits"), [("b4x16_p64", 4), ("b6x16_p32", 6)])
 def test_packed_narrow_elements_are_unpacked_to_bytes(form: str, bits: int) -> None:
     # Row r has 16 elements of `bits` bits at its start; lane l gets elements 4 (l % 4) to 4 (l % 4) + 3 of row l / 4.

@@ -63,6 +63,22 @@ def store_matrices(
     M.store_at(info, rows, np.ascontiguousarray(words), threads)
 
 
+def store_bytes_transposed(
+    M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, values: tuple[np.ndarray, ...]
+) -> None:
+    """stmatrix .m16n8 .trans .b8: the accumulator of an m16n8 product in bytes, stored by columns of 16.
+
+    Lane l holds the elements of rows l/4 (bytes 0, 1) and l/4 + 8 (bytes 2, 3), columns 2(l%4) and 2(l%4) + 1.
+    """
+    regs = np.stack([g.to_warps(v) for v in values], axis=1)
+    columns = np.zeros((len(g.warps), len(values), 8, 16), dtype=np.uint8)
+    for k in range(4):
+        columns[:, :, 2 * _PAIR + k % 2, _ROW + 8 * (k // 2)] = (regs >> np.uint32(8 * k)) & np.uint32(0xFF)
+    addresses, threads = _row_addresses(g, addr, 0, 8 * len(values))
+    words = columns.reshape(-1, 16).view(np.uint32).T
+    M.store_at(info, addresses, np.ascontiguousarray(words), threads)
+
+
 def load_bytes_transposed(
     M: Any, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, count: int, packed: str
 ) -> list[np.ndarray]:
@@ -136,8 +152,11 @@ def _ldmatrix(cg: Emitter, ins: Instruction) -> None:
 
 @op("stmatrix")
 def _stmatrix(cg: Emitter, ins: Instruction) -> None:
-    if "m8n8" not in ins.modifiers:
-        cg.fail("this shape of stmatrix is not simulated")
+    narrow = "m16n8" in ins.modifiers
+    if narrow and not ("b8" in ins.modifiers and "trans" in ins.modifiers):
+        cg.fail("stmatrix .m16n8 needs .trans and .b8")
+    if not narrow and not ("m8n8" in ins.modifiers and "b16" in ins.modifiers):
+        cg.fail("unknown shape of stmatrix")
     source = ins.operands[1]
     items = source.items if isinstance(source, Vec) else (source,)
     if len(items) != _count(ins):
@@ -146,7 +165,10 @@ def _stmatrix(cg: Emitter, ins: Instruction) -> None:
     cg.uniform = True
     values = "(" + ", ".join(cg.src(x, TYPES["b32"]) for x in items) + ",)"
     info = cg.use(_info(ins), f"a{id(ins)}")
-    cg.emit(f"{cg.use(store_matrices)}(M, {info}, g, {where}, {values}, {'trans' in ins.modifiers})")
+    if narrow:
+        cg.emit(f"{cg.use(store_bytes_transposed)}(M, {info}, g, {where}, {values})")
+    else:
+        cg.emit(f"{cg.use(store_matrices)}(M, {info}, g, {where}, {values}, {'trans' in ins.modifiers})")
 
 
 def transpose(g: ThreadGroup, a: np.ndarray) -> np.ndarray:
