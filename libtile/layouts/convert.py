@@ -187,14 +187,27 @@ def conflict_free_shared(a: LinearLayout, b: LinearLayout, element_bytes: int) -
     Returns it with the number of elements that both sides can move at once. There are no bank conflicts whenever the
     tile's geometry allows it; `bank_conflicts` counts what is left.
     """
-    bits = a.out_bits
     most = max(MAX_VECTOR_BYTES // element_bytes, 1).bit_length() - 1
     vector = f2.intersection(a.columns([REGISTER]), b.columns([REGISTER]))[:most]
     vector_bytes = element_bytes << len(vector)
-    row_bits = min((BANKS * BANK_BYTES // element_bytes).bit_length() - 1, bits)
-    segment_bits = bits - row_bits
     at_once = _lanes_at_once(vector_bytes)
     lanes = [layout.columns([LANE])[:at_once] for layout in (a, b)]
+    outs = {n: a.out_size(n) for n in a.out_dims}
+    return shared_for(outs, vector, lanes, element_bytes), 1 << len(vector)
+
+
+def shared_for(
+    outs: dict[str, int], vector: Sequence[int], lanes: Sequence[Sequence[int]], element_bytes: int
+) -> LinearLayout:
+    """A shared-memory layout of a tile with output sizes `outs`, whose lowest offset bits are `vector` (flat indices).
+
+    `lanes` lists, for each of the two kinds of access, the vectors by which the places of one wavefront differ; they
+    meet in no bank whenever the geometry allows it.
+    """
+    bits = sum(size.bit_length() - 1 for size in outs.values())
+    vector_bytes = element_bytes << len(vector)
+    row_bits = min((BANKS * BANK_BYTES // element_bytes).bit_length() - 1, bits)
+    segment_bits = bits - row_bits
     # Elements narrower than a bank share one: the vectors within a word count as part of every access.
     word_bits = max((BANK_BYTES // vector_bytes).bit_length() - 1, 0)
     candidates = [*f2.intersection(*lanes), *lanes[0], *lanes[1], *(1 << i for i in range(bits))]
@@ -205,9 +218,8 @@ def conflict_free_shared(a: LinearLayout, b: LinearLayout, element_bytes: int) -
     bank = [*word, *(v for v in [*lanes[0], *lanes[1]] if filling.insert(v))]
     bank += [1 << i for i in range(bits) if filling.insert(1 << i)]
     basis = [*vector, *bank, *segment]
-    outs = {n: a.out_size(n) for n in a.out_dims}
     frame = LinearLayout.of({}, outs)
-    return LinearLayout.of({OFFSET: [frame._unpack(v) for v in basis]}, outs), 1 << len(vector)
+    return LinearLayout.of({OFFSET: [frame._unpack(v) for v in basis]}, outs)
 
 
 def _avoid(spans: Sequence[Sequence[int]], count: int, bits: int) -> list[int]:

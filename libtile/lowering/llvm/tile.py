@@ -99,13 +99,15 @@ def linear_of_bits(b: KernelBuilder, value: Value, bases: Sequence[int]) -> Valu
         else:
             single.append((i, base))
     result = integer("i32", 0)
+    powers = [base for base in bases if base and base & (base - 1) == 0]
+    disjoint = not single and len(set(powers)) == len(powers)
     for shift, mask in runs.items():
         part = b.and_(value, integer("i32", mask))
         if shift > 0:
             part = b.binary("shl", part, integer("i32", shift))
         elif shift < 0:
             part = b.binary("lshr", part, integer("i32", -shift))
-        result = b.xor(result, part) if single else b.or_(result, part)
+        result = b.or_(result, part) if disjoint else b.xor(result, part)
     for i, base in single:
         bit = b.and_(b.binary("lshr", value, integer("i32", i)), integer("i32", 1))
         result = b.xor(result, b.mul(bit, integer("i32", base)))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Conversions between layouts keep every element, whatever way they take, and take the cheap one."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_kernels import bits, random_array
+from movement import layouts, move
+
+from libtile.layouts import builders
+from libtile.layouts.linear import LinearLayout
+from libtile.lowering.llvm.convert_layout import convert_all, convert_layout
+
+ROWS = builders.blocked((64, 64), (1, 8), (4, 8), (4, 1), (1, 0))
+COLUMNS = builders.blocked((64, 64), (8, 1), (8, 4), (1, 4), (0, 1))
+ACCUMULATOR = builders.mma_result((64, 64), (4, 1))
+
+
+def conversion(element, source, target, gpu="sm_90", threads=128, seed=0):
+    data = random_array(element, source.shape, seed)
+    (out,), done = move(
+        [(element, data, source)], lambda b, tile: convert_layout(b, tile, target), gpu=gpu, threads=threads
+    )
+    np.testing.assert_array_equal(bits(out), bits(data))
+    return done.counters
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(["sm_80", "sm_90"]),
+    st.sampled_from(["i1", "i8", "f16", "f32", "i64"]),
+    st.sampled_from([(256,), (16, 16), (4, 8, 8), (2, 2), (1,)]),
+    st.data(),
+)
+def test_random_layouts_convert(gpu, element, shape, data):
+    conversion(element, data.draw(layouts(shape)), data.draw(layouts(shape)), gpu)
+
+
+def count(counters, prefix):
+    return sum(n for name, n in counters.instructions.items() if name.startswith(prefix))
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("element", ["f16", "f32", "i8", "f64"])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(ROWS, COLUMNS), (ROWS, ACCUMULATOR), (ACCUMULATOR, ROWS), (COLUMNS, ACCUMULATOR)],
+    ids=["rows to columns", "rows to mma", "mma to rows", "columns to mma"],
+)
+def test_trips_through_shared_memory_have_no_bank_conflicts(gpu, element, source, target):
+    counters = conversion(element, source, target, gpu)
+    assert counters.barriers
+    single_bytes = element == "i8" and source is COLUMNS  # whose places share no word: at most two meet in a bank
+    assert counters.bank_conflicts <= (counters.shared_wavefronts // 2 if single_bytes else 0)
+
+
+def operand(which):
+    return builders.mma_operand((64, 64), (2, 2), 16, which)
+
+
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_operands_of_products_are_loaded_by_ldmatrix(which):
+    counters = conversion("f16", ROWS, operand(which))
+    assert counters.bank_conflicts == 0
+    trans = ".trans" if which == "b" else ""
+    assert count(counters, f"ldmatrix.sync.aligned.m8n8.x4{trans}.shared") == 4 * 8
+    assert count(counters, "ld.shared") == 0
+
+
+def test_accumulators_are_stored_by_stmatrix_where_there_is_one():
+    target = builders.blocked((64, 64), (1, 8), (32, 1), (1, 4), (1, 0))
+    for gpu, expected in (("sm_80", 0), ("sm_90", 4 * 4)):
+        counters = conversion("f16", ACCUMULATOR, target, gpu)
+        assert count(counters, "stmatrix") == expected
+        assert counters.bank_conflicts == 0
+
+
+def test_words_of_32_bits_are_loaded_by_ldmatrix_too():
+    target = builders.mma_operand((64, 64), (4, 1), 32, "a")
+    counters = conversion("f32", ROWS, target)
+    assert count(counters, "ldmatrix") == 4 * 8
+    assert counters.bank_conflicts == 0
+
+
+def test_a_layout_converts_to_itself_without_an_instruction():
+    counters = conversion("f32", ROWS, ROWS)
+    assert not counters.barriers and not count(counters, "shfl")
+
+
+def test_an_accumulator_becomes_the_next_operand_without_leaving_the_thread():
+    target = builders.mma_operand((64, 64), (4, 1), 16, "a")
+    counters = conversion("f16", ACCUMULATOR, target)
+    assert not counters.barriers and not count(counters, "shfl")
+
+
+def test_within_a_warp_registers_are_shuffled_in_words():
+    source = builders.blocked((64, 64), (2, 4), (4, 8), (4, 1), (1, 0))
+    target = builders.blocked((64, 64), (1, 8), (8, 4), (4, 1), (1, 0))
+    for element, shuffles in (("f32", 32), ("f16", 16), ("i8", 8)):
+        counters = conversion(element, source, target)
+        assert not counters.barriers
+        assert count(counters, "shfl") <= 4 * shuffles
+
+
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_a_large_tile_goes_through_a_small_buffer_in_pieces(element):
+    source = builders.mma_result((128, 256), (4, 1))
+    target = builders.blocked((128, 256), (1, 4), (1, 32), (4, 1), (1, 0))
+    data = random_array(element, source.shape)
+    sizes = []
+
+    def build(b, tile):
+        from libtile.lowering.llvm.scratch import scratch_size
+
+        result = convert_layout(b, tile, target)
+        sizes.append(scratch_size(b))
+        return result
+
+    (out,), done = move([(element, data, source)], build)
+    np.testing.assert_array_equal(out, data)
+    assert sizes == [32768]
+    assert done.counters.bank_conflicts == 0
+
+
+def test_conversions_in_a_row_race_nowhere():
+    data = random_array("f32", (64, 64))
+
+    def build(b, tile):
+        for _ in range(2):
+            for layout in (COLUMNS, ACCUMULATOR, ROWS):
+                tile = convert_layout(b, tile, layout)
+        return tile
+
+    (out,), _ = move([("f32", data, ROWS)], build)
+    np.testing.assert_array_equal(out, data)
+
+
+def test_small_conversions_in_a_row_need_one_barrier_each():
+    data = random_array("f32", (16, 16))
+    one = builders.blocked((16, 16), (1, 2), (4, 8), (4, 1), (1, 0))
+    other = builders.blocked((16, 16), (2, 1), (8, 4), (1, 4), (0, 1))
+
+    def build(b, tile):
+        for layout in (other, one, other, one):
+            tile = convert_layout(b, tile, layout)
+        return tile
+
+    (out,), done = move([("f32", data, one)], build)
+    np.testing.assert_array_equal(out, data)
+    assert done.counters.barriers == 4
+
+
+def test_several_tiles_share_a_barrier():
+    data = [random_array(e, (64, 64), i) for i, e in enumerate(("f32", "i8"))]
+    out, done = move(
+        [("f32", data[0], ROWS), ("i8", data[1], ROWS)],
+        lambda b, x, y: convert_all(b, [x, y], [COLUMNS, ACCUMULATOR]),
+    )
+    for got, expected in zip(out, data):
+        np.testing.assert_array_equal(got, expected)
+    assert done.counters.barriers == 1
+
+
+def test_a_layout_of_fewer_warps_than_the_kernel_has_is_held_by_all():
+    one_warp = builders.blocked((16, 16), (1, 4), (8, 4), (1, 1), (1, 0))
+    four = builders.blocked((16, 16), (2, 1), (8, 4), (1, 4), (0, 1))
+    conversion("f32", one_warp, four)
+    conversion("f32", four, one_warp)
+
+
+def test_rank_zero_tiles_convert():
+    scalars = [LinearLayout.of({"register": [()] * n, "lane": [()] * 5, "warp": [()] * 2}, {}) for n in (0, 1)]
+    conversion("f32", scalars[0], scalars[1])
