@@ -29,7 +29,7 @@ _BARE = re.compile(r"[A-Za-z_][\w$.]*\Z", re.ASCII)
 def parse_op(cls: type[T], parser: Parser) -> T:
     """The rest of an op behind its name."""
     start = parser.pos
-    written, indices = _operands(parser)
+    written, indices = _operands(parser) if _operands_follow(cls, parser) else ([], [])
     attributes = dict(parser.parse_optional_attr_dict())
     regions = _regions(parser)
     operand_types, result_types = _types(parser, bool(written or indices))
@@ -50,6 +50,25 @@ def parse_op(cls: type[T], parser: Parser) -> T:
     return cls.create(
         operands=operands, result_types=result_types, properties=properties, attributes=attributes, regions=regions
     )
+
+
+def _operands_follow(cls: type[TileOp], parser: Parser) -> bool:
+    """Whether what stands behind the name can be an operand. The `%x` of a next line is one only where one is needed:
+
+    nv_tileas.barrier
+    %x = arith.addi ...
+    """
+    definitions = [d for _, d in cls.get_irdl_definition().operands]
+    if not definitions:
+        return False
+    if any(not isinstance(d, VariadicDef) for d in definitions):
+        return True
+    text, at = parser.lexer.input.content, parser.pos
+    while at > 0 and text[at - 1].isspace():
+        at -= 1
+        if text[at] == "\n":
+            return False
+    return True
 
 
 def _operands(parser: Parser) -> tuple[list[UnresolvedOperand], list[UnresolvedOperand]]:

@@ -103,8 +103,7 @@ def _owner(value: SSAValue, op: Operation, kernel: FuncOp) -> Operation:
         return owner
     parent = owner.parent_op()
     if isinstance(value, BlockArgument) and parent is not None and parent.name.startswith("scf."):
-        inits = len(parent.operands)
-        if inits > 1:
+        if parent.name != "scf.for" or value.index > 0:
             name = value.name_hint or f"argument {value.index}"
             fail(
                 op,

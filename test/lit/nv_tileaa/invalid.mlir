@@ -1,0 +1,47 @@
+// Diagnostics stand at the op that they are about, one per op, several per file.
+// RUN: cuda-tile-opt %s -split-input-file -verify-diagnostics
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+nv_tileaa.func @two(%v: tile<4xf32>, %x: tile<i32>) {
+  // expected-error @+1 {{'nv_tileaa.assume' op bounded requires an integer-like element type}}
+  %a = nv_tileaa.assume %v {predicates = [#nv_tileaa.bounded<0, 1>]} : tile<4xf32> -> tile<4xf32>
+  // expected-error @+1 {{'nv_tileaa.assume' op div_by divisor must be a positive power of two}}
+  %b = nv_tileaa.assume %x {predicates = [#nv_tileaa.div_by<3>]} : tile<i32> -> tile<i32>
+  nv_tileaa.return
+}
+
+// -----
+
+// expected-error @+1 {{'nv_tileaa.return' op expects parent op 'nv_tileaa.func'}}
+nv_tileaa.return
+
+// -----
+
+// expected-error @+1 {{'nv_tileaa.yield' op expects parent op 'nv_tileaa.func'}}
+nv_tileaa.yield
+
+// -----
+
+nv_tileaa.func @unknown() {
+  // expected-error @+1 {{custom op 'nv_tileaa.frobnicate' is unknown}}
+  nv_tileaa.frobnicate
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @types(%v: tile<4xf32>) {
+  // expected-error @+1 {{expected 2 operand types but had 1}}
+  %a = nv_tileaa.addf %v, %v : tile<4xf32> -> tile<4xf32>
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @order(%v: tile<4xf32>) {
+  // expected-error @+1 {{operand #0 does not dominate this use}}
+  %b = nv_tileaa.negf %a : tile<4xf32> -> tile<4xf32>
+  // expected-note @+1 {{operand defined here (op in the same block)}}
+  %a = nv_tileaa.negf %v : tile<4xf32> -> tile<4xf32>
+  nv_tileaa.return
+}
