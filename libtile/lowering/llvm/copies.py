@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from weakref import WeakKeyDictionary
 
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.lowering.llvm.builder import KernelBuilder, SharedBuffer, Value, integer
+from libtile.lowering.llvm import scratch
+from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
+from libtile.lowering.llvm.lanes import shuffle
 from libtile.lowering.llvm.tile import REGISTER_BYTES, Tile, index, owner_predicate, unique_registers
-
-_ALL_LANES = -1
 
 
 def _warps_holding_copies(b: KernelBuilder, layout: LinearLayout) -> int:
@@ -35,7 +34,7 @@ def share_from_owner(b: KernelBuilder, tile: Tile) -> Tile:
     if warps or any(map(any, copied)):  # a free bit that moves the index: the owner has the element elsewhere
         return _through_shared(b, tile)
     source = b.and_(b.lane(), integer("i32", (b.target.warp_size - 1) & ~lanes))
-    return _per_unique(tile, lambda r: _shuffle(b, tile.registers[r], source))
+    return _per_unique(tile, lambda r: _from_lane(b, tile.registers[r], source))
 
 
 def _per_unique(tile: Tile, make: Callable[[int], Value]) -> Tile:
@@ -50,50 +49,22 @@ def representatives(layout: LinearLayout) -> list[int]:
     return [unique[tuple(layout(register=r).values())] for r in range(layout.in_size(REGISTER))]
 
 
-_buffers: WeakKeyDictionary[KernelBuilder, list[SharedBuffer]] = WeakKeyDictionary()
-
-
-def _buffer(b: KernelBuilder, size: int) -> SharedBuffer:
-    """A buffer that all uses in a kernel share: each begins with a barrier."""
-    known = _buffers.setdefault(b, [])
-    for buffer in known:
-        if buffer.size >= size:
-            return buffer
-    known.append(b.shared_buffer(size))
-    return known[-1]
-
-
-def _shuffle(b: KernelBuilder, value: Value, source: Value) -> Value:
+def _from_lane(b: KernelBuilder, value: Value, source: Value) -> Value:
     """The value in lane `source`, for a register of any type."""
     type_ = value.type
-    bits = 1 if type_ == "i1" else 8 * REGISTER_BYTES[type_]
     if type_.startswith("ptr"):
-        number = b.cast("ptrtoint", value, "i64")
-    else:
-        number = value if type_.startswith("i") else b.cast("bitcast", value, f"i{bits}")
-    if bits == 64:
-        halves = b.cast("bitcast", number, "<2 x i32>")
-        moved = b.vector([_shuffle_word(b, b.extract(halves, i, "i32"), source) for i in range(2)])
-        number = b.cast("bitcast", moved, "i64")
-    else:
-        number = b.cast("trunc", _shuffle_word(b, b.cast("zext", number, "i32"), source), f"i{bits}")
-    if type_.startswith("ptr"):
-        return b.cast("inttoptr", number, type_)
-    return b.cast("bitcast", number, type_)
-
-
-def _shuffle_word(b: KernelBuilder, word: Value, source: Value) -> Value:
-    arguments = [integer("i32", _ALL_LANES), word, source, integer("i32", 31)]
-    return b.call("llvm.nvvm.shfl.sync.idx.i32", "i32", arguments)
+        return b.cast("inttoptr", shuffle(b, b.cast("ptrtoint", value, "i64"), source), type_)
+    bits = value if type_.startswith("i") else b.cast("bitcast", value, f"i{8 * REGISTER_BYTES[type_]}")
+    return b.cast("bitcast", shuffle(b, bits, source), type_)
 
 
 def _through_shared(b: KernelBuilder, tile: Tile) -> Tile:
     size = REGISTER_BYTES[tile.llvm_type]
     stored_type = "i8" if tile.llvm_type == "i1" else tile.llvm_type
-    buffer = _buffer(b, size * prod(tile.shape))
+    region = scratch.begin(b, size * prod(tile.shape))
+    base = scratch.pointer(b, region)
     owner = owner_predicate(b, tile.layout)
-    places = {r: _place(b, tile.layout, r, size, buffer) for r in unique_registers(tile.layout)}
-    b.barrier()  # those who came here before may still read the buffer
+    places = {r: _place(b, tile.layout, r, size, base) for r in unique_registers(tile.layout)}
     with b.when(owner):
         for r, place in places.items():
             value = b.cast("zext", tile.registers[r], "i8") if stored_type == "i8" else tile.registers[r]
@@ -104,7 +75,9 @@ def _through_shared(b: KernelBuilder, tile: Tile) -> Tile:
         value = b.emit(stored_type, f"load {stored_type}, {places[r].typed}, align {size}")
         return b.cast("trunc", value, "i1") if tile.llvm_type == "i1" else value
 
-    return _per_unique(tile, read)
+    shared = _per_unique(tile, read)
+    scratch.end(b, region)
+    return shared
 
 
 def flat_index(b: KernelBuilder, layout: LinearLayout, register: int) -> Value:
@@ -115,6 +88,7 @@ def flat_index(b: KernelBuilder, layout: LinearLayout, register: int) -> Value:
     return position
 
 
-def _place(b: KernelBuilder, layout: LinearLayout, register: int, size: int, buffer: SharedBuffer) -> Value:
+def _place(b: KernelBuilder, layout: LinearLayout, register: int, size: int, base: Value) -> Value:
     """Where an element lies in a row-major buffer of the tile."""
-    return b.shared_pointer(buffer, b.mul(flat_index(b, layout, register), integer("i32", size)))
+    offset = b.mul(flat_index(b, layout, register), integer("i32", size))
+    return b.emit(base.type, f"getelementptr i8, {base.typed}, {offset.typed}")

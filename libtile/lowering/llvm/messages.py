@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from math import prod
 
 from libtile.lowering.errors import LoweringError
-from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, SharedBuffer, Value, integer
+from libtile.lowering.llvm import scratch
+from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import Carried, for_loop
 from libtile.lowering.llvm.conversions import ftoi, itof, widen
 from libtile.lowering.llvm.copies import flat_index
@@ -159,7 +160,8 @@ def print_tile(b: KernelBuilder, format_: str, args: Sequence[Tile]) -> None:
     if lock is not None:
         _take(b, lock)
     tiles = iter(args)
-    text, scalars = "", []
+    text = ""
+    scalars: list[Value] = []
     for part in parts:
         if isinstance(part, str):
             text += part
@@ -213,15 +215,16 @@ def _print_elements(b: KernelBuilder, conversion: _Conversion, tile: Tile) -> No
     """The elements of a tile in row-major order, with brackets and commas."""
     size, total = STORAGE_BYTES[tile.element], prod(tile.shape)
     chunk = min(total, _CHUNK)
-    buffer = b.shared_buffer(chunk * size)
+    region = scratch.begin(b, chunk * size)
+    base = scratch.pointer(b, region)
     zero, one = integer("i32", 0), integer("i32", 1)
 
     def one_chunk(start: Value, carried: list[Carried]) -> list[Carried]:
-        _gather(b, tile, start, chunk, size, buffer)
+        _gather(b, tile, start, chunk, size, base)
         with b.when(_is_printer(b)):
 
             def one_element(i: Value, nothing: list[Carried]) -> list[Carried]:
-                place = b.shared_pointer(buffer, b.mul(i, integer("i32", size)))
+                place = _element(b, base, i, size)
                 bits = b.emit(f"i{8 * size}", f"load i{8 * size}, {place.typed}, align {size}")
                 value = _argument(b, from_storage(b, bits, tile.element), tile.element, conversion)
                 _vprintf(b, _bracketed(b, conversion.text(value), tile.shape, b.add(start, i)), [value])
@@ -231,9 +234,14 @@ def _print_elements(b: KernelBuilder, conversion: _Conversion, tile: Tile) -> No
         return []
 
     for_loop(b, zero, integer("i32", total), integer("i32", chunk), [], one_chunk)
+    scratch.end(b, region)
 
 
-def _gather(b: KernelBuilder, tile: Tile, start: Value, chunk: int, size: int, buffer: SharedBuffer) -> None:
+def _element(b: KernelBuilder, base: Value, position: Value, size: int) -> Value:
+    return b.emit(base.type, f"getelementptr i8, {base.typed}, {b.mul(position, integer('i32', size)).typed}")
+
+
+def _gather(b: KernelBuilder, tile: Tile, start: Value, chunk: int, size: int, base: Value) -> None:
     """Bring the elements from flat index `start` on into shared memory."""
     owner = owner_predicate(b, tile.layout)
     b.barrier()  # the chunk before has been printed
@@ -242,7 +250,7 @@ def _gather(b: KernelBuilder, tile: Tile, start: Value, chunk: int, size: int, b
         inside = b.compare("ult", place, integer("i32", chunk))
         with b.when(inside if owner is None else b.and_(inside, owner)):
             bits = to_storage(b, tile.registers[r], tile.element)
-            where = b.shared_pointer(buffer, b.mul(place, integer("i32", size)))
+            where = _element(b, base, place, size)
             b.line(f"store {bits.typed}, {where.typed}, align {size}")
     b.barrier()
 
