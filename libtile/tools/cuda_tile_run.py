@@ -154,13 +154,14 @@ def progress_line(enabled: bool) -> Callable[[int, int], None] | None:
     return show
 
 
-def summary(result: RunResult) -> str:
-    """One line on what a run did."""
+def summary(result: RunResult, backend: str) -> str:
+    """One line on what a run did: the interpreter counts ops and bytes, the simulator the instructions of warps."""
     grid = " x ".join(map(str, result.grid))
-    return (
-        f"@{result.kernel}: {result.blocks} tile block{'' if result.blocks == 1 else 's'} ({grid}), {result.ops} ops, "
-        f"{result.bytes_read} bytes read, {result.bytes_written} bytes written, {result.seconds:.3f} s"
-    )
+    counts = f"{result.ops} warp instructions"
+    if backend == "interpreter":
+        counts = f"{result.ops} ops, {result.bytes_read} bytes read, {result.bytes_written} bytes written"
+    blocks = f"{result.blocks} tile block{'' if result.blocks == 1 else 's'}"
+    return f"@{result.kernel}: {blocks} ({grid}), {counts}, {result.seconds:.3f} s"
 
 
 @click.command(
@@ -250,14 +251,14 @@ def command(
             check=check,
             block_order=_order(block_order),
             trace=Tracer(sys.stderr, trace_limit) if trace else None,
-            progress=progress_line(not quiet and sys.stderr.isatty()),
+            progress=progress_line(backend == "interpreter" and not quiet and sys.stderr.isatty()),
             out=sys.stdout,
         )
     except InterpreterFault as fault:
         raise cli.ToolError(str(fault)) from None  # it has the form of a diagnostic already
     save_outputs(destinations, args)
     if not quiet:
-        click.echo(summary(result), err=True)
+        click.echo(summary(result, backend), err=True)
 
 
 def _order(text: str | None) -> int | str | None:

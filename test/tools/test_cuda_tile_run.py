@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -27,6 +31,22 @@ cuda_tile.module @m {
     %t2 = store_view_tko weak %s, %vy[%bx] : tile<8xf32>, partition_view<tile=(8), tensor_view<?xf32, strides=[1]>>,
       tile<i32> -> token
     print_tko "block %d\\n", %bx : tile<i32> -> token
+    return
+  }
+}
+"""
+
+
+TWICE = """
+cuda_tile.module @m {
+  entry @twice(%x: tile<ptr<f32>>) {
+    %i = iota : tile<4xi32>
+    %x1 = reshape %x : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %xs = broadcast %x1 : tile<1xptr<f32>> -> tile<4xptr<f32>>
+    %at = offset %xs, %i : tile<4xptr<f32>>, tile<4xi32> -> tile<4xptr<f32>>
+    %v, %t = load_ptr_tko weak %at : tile<4xptr<f32>> -> tile<4xf32>, token
+    %d = addf %v, %v : tile<4xf32>
+    %s = store_ptr_tko weak %at, %d token=%t : tile<4xptr<f32>>, tile<4xf32> -> token
     return
   }
 }
@@ -141,3 +161,23 @@ def test_an_exported_kernel_runs_from_its_file(tmp_path):
                f"6:{tmp_path / 'z.npy'}")  # fmt: skip
     assert done.status == 0, done.err
     assert np.array_equal(np.load(tmp_path / "z.npy"), x + y)
+
+
+def test_the_simulator_runs_a_kernel_on_a_terminal_too(tmp_path):
+    # Progress is the interpreter's: on a terminal the tool must not ask the simulator for it.
+    np.save(tmp_path / "x.npy", np.arange(16, dtype=np.float32))
+    (tmp_path / "twice.mlir").write_text(TWICE)
+    terminal, end = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "libtile.tools.cuda_tile_run", "twice.mlir", "--backend=simulator",
+             "--arg", "x.npy", "--out", "0:y.npy"],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=end, timeout=60, check=False,
+        )  # fmt: skip
+        shown = os.read(terminal, 10000).decode()
+    finally:
+        os.close(end)
+        os.close(terminal)
+    assert done.returncode == 0, shown
+    assert "@twice: 1 tile block (1 x 1 x 1)" in shown and "warp instructions" in shown
+    assert np.load(tmp_path / "y.npy").tolist() == [0.0, 2.0, 4.0, 6.0, *range(4, 16)]
