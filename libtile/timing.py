@@ -21,13 +21,16 @@ _active: ContextVar[Report | None] = ContextVar("libtile-timing", default=None)
 
 @dataclass
 class Report:
-    """Seconds by stage, in the order in which the stages were first entered; a stage inside another counts for both."""
+    """Seconds by stage, in the order in which they ended; the time of a stage inside another is the inner's alone."""
 
     stages: dict[str, float] = field(default_factory=dict)
     total: float = 0.0
+    booked: float = 0.0
 
     def add(self, name: str, seconds: float) -> None:
+        """Book a stage's own seconds."""
         self.stages[name] = self.stages.get(name, 0.0) + seconds
+        self.booked += seconds
 
     def table(self) -> str:
         """The report as a table: seconds, share of the total, stage; what no stage covers is `other`."""
@@ -61,11 +64,11 @@ def stage(name: str) -> Iterator[None]:
     if report is None:
         yield
         return
-    start = time.perf_counter()
+    start, before = time.perf_counter(), report.booked
     try:
         yield
     finally:
-        report.add(name, time.perf_counter() - start)
+        report.add(name, time.perf_counter() - start - (report.booked - before))
 
 
 def mark(name: str, since: float) -> float:

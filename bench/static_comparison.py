@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Static figures of our code beside the reference assembler's, by kernel and target, with no GPU.
+
+    python bench/static_comparison.py [--kernels vector_add ...] [--targets sm_80 ...] [-o docs/static-comparison.md]
+
+For each kernel and target, ours / theirs: registers and shared memory of the cubin, threads of a block, bytes of stack
+(spills and local arrays), instructions in all, and of these tensor-core instructions, 16-byte global loads and stores,
+asynchronous copies to shared memory, and loads and stores of local memory (spills). Needs nvdisasm
+(nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what could not be made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from libtile import driver
+from libtile.backend.cubin import read_cubin
+from libtile.backend.tools import ToolNotFoundError, find_tool
+from libtile.errors import LibtileError
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogram", "transpose", "prefix_sum")
+CORPUS = ("mma_bf16_bf16_f32", "mma_f64_f64_f64", "softmax_online", "rms_norm")
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+
+_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
+#: Column -> pattern of the instruction with its modifiers.
+COUNTED = {
+    "tensor": re.compile(r"(HMMA|IMMA|DMMA|QMMA|OMMA|HGMMA|IGMMA|QGMMA|UTC\w*MMA)\b"),
+    "LDG.128": re.compile(r"LDG\.(\w+\.)*128"),
+    "STG.128": re.compile(r"STG\.(\w+\.)*128"),
+    "LDGSTS": re.compile(r"LDGSTS"),
+    "LDL": re.compile(r"LDL\b"),
+    "STL": re.compile(r"STL\b"),
+}
+COLUMNS = ("registers", "shared", "threads", "stack", "instructions", *COUNTED)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of one kernel by column; or why there are none."""
+
+    values: dict[str, int]
+    problem: str = ""
+
+
+def measure(cubin: bytes, kernel: str) -> Figures:
+    """The figures of a kernel in a cubin."""
+    read = read_cubin(cubin).kernels[kernel]
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(find_tool("nvdisasm")), "-c", file.name]
+        text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    start = text.index(f".text.{kernel}:")
+    following = text.find("\n.section", start)
+    body = text[start : following if following > 0 else len(text)]
+    names = [match[1] for line in body.splitlines() if (match := _INSTRUCTION.match(line))]
+    names = [name for name in names if name != "NOP"]
+    counts = Counter(column for name in names for column, pattern in COUNTED.items() if pattern.match(name))
+    threads = read.threads or (0, 0, 0)
+    return Figures(
+        {
+            "registers": read.registers,
+            "shared": read.shared,
+            "threads": threads[0] * threads[1] * threads[2],
+            "stack": read.frame,
+            "instructions": len(names),
+            **{column: counts[column] for column in COUNTED},
+        }
+    )
+
+
+def ours(data: bytes, kernel: str, target: str) -> Figures:
+    try:
+        return measure(driver.compile_bytecode(data, driver.Options(target)).cubin, kernel)
+    except LibtileError as error:
+        return Figures({}, str(error).splitlines()[0][:160])
+
+
+def theirs(data: bytes, kernel: str, target: str) -> Figures:
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder) / "k.bc", Path(folder) / "k.cubin"
+        source.write_bytes(data)
+        try:
+            command = [str(find_tool("tileiras")), f"--gpu-name={target}", str(source), "-o", str(result)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        except ToolNotFoundError as error:
+            return Figures({}, str(error))
+        if done.returncode != 0:
+            return Figures({}, (done.stderr.splitlines() or [f"exit status {done.returncode}"])[0][:160])
+        return measure(result.read_bytes(), kernel)
+
+
+def bytecode(kernel: str, target: str) -> bytes:
+    """The kernel's bytecode: an example's file, or exported by the frontend for this target."""
+    path = ROOT / "examples" / f"{kernel}.bc"
+    if path.is_file():
+        return path.read_bytes()
+    sys.path[:0] = [str(ROOT), str(ROOT / "test")]
+    from kernels import corpus  # type: ignore[import-not-found]
+
+    found = corpus.KERNELS[kernel]
+    data: bytes = corpus.export(found, found.versions[-1])
+    return data
+
+
+def table(kernels: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The rows of the table, and a line for each compilation that failed."""
+    rows, problems = [], []
+    for kernel in kernels:
+        for target in targets:
+            data = bytecode(kernel, target)
+            pair = ours(data, kernel, target), theirs(data, kernel, target)
+            cells = []
+            for column in COLUMNS:
+                a, b = (str(f.values.get(column, "-")) for f in pair)
+                cells.append(a if a == b else f"{a} / {b}")
+            rows.append(f"| {kernel} | {target} | {' | '.join(cells)} |")
+            problems += [
+                f"- {kernel} on {target}, {who}: {f.problem}" for who, f in zip(("ours", "theirs"), pair) if f.problem
+            ]
+            print(rows[-1], file=sys.stderr, flush=True)
+    return rows, problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--kernels", nargs="+", default=[*EXAMPLES, *CORPUS])
+    parser.add_argument("--targets", nargs="+", default=TARGETS)
+    parser.add_argument("-o", "--output", type=Path, help="write the table here; stdout without it")
+    options = parser.parse_args()
+    rows, problems = table(options.kernels, options.targets)
+    lines = [
+        "# Static comparison with the reference assembler",
+        "",
+        "Ours / theirs, one number where they are equal; memory in bytes. Made by `python bench/static_comparison.py`.",
+        "",
+        f"| kernel | target | {' | '.join(COLUMNS)} |",
+        f"|---|---|{'---:|' * len(COLUMNS)}",
+        *rows,
+    ]
+    if problems:
+        lines += ["", "Not compiled:", "", *problems]
+    text = "\n".join(lines) + "\n"
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
