@@ -42,7 +42,7 @@ class Compiled:
 
 
 def compile_module(
-    module: Module | Operation | str | os.PathLike[str] | bytes,
+    module: Module | Operation | str | os.PathLike[str] | bytes | bytearray | memoryview,
     gpu_name: str = "sm_90",
     opt_level: int = 3,
     *,

@@ -101,8 +101,7 @@ def lower(
     with timing.stage("print LLVM IR"):
         result.llvm_ir = llvm.text(information.text() if information is not None else "")
     result.kernels = {
-        k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.shared)
-        for k in llvm.kernels
+        k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.shared) for k in llvm.kernels
     }
     if emit == "llvm":
         return result

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BACKENDS = ("interpreter", "simulator", "gpu")
 
 
-def load_module(source: Module | Operation | str | os.PathLike[str] | bytes) -> Operation:
+def load_module(source: Module | Operation | str | os.PathLike[str] | bytes | bytearray | memoryview) -> Operation:
     """The xDSL module of a Module, of a path, or of bytes: bytecode or text. LibtileError when it is neither."""
     from xdsl.ir import Operation
 
@@ -58,7 +58,7 @@ def check_module(op: Operation) -> None:
 
 
 def run(
-    module: Module | Operation | str | os.PathLike[str] | bytes,
+    module: Module | Operation | str | os.PathLike[str] | bytes | bytearray | memoryview,
     kernel: str | None = None,
     *,
     grid: int | Sequence[int] = 1,

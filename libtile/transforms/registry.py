@@ -26,6 +26,7 @@ PASSES: dict[str, str] = {
     "separate-host-tma": "libtile.lowering.tma.separate_host:SeparateHostTmaPass",
     "synthesize-debug-info-scopes": "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass",
     "tileas-insert-barriers": "libtile.lowering.tileaa_to_tileas.barriers:InsertBarriersPass",
+    "tileas-pipeline-loops": "libtile.lowering.tileaa_to_tileas.pipelines:PipelineLoopsPass",
     "tileas-remove-layout-conversions": "libtile.lowering.tileaa_to_tileas.cleanup:RemoveLayoutConversionsPass",
     "test-debuginfo-update-symbol-name": "libtile.transforms.symbol_names:UpdateSymbolNamePass",
     "tileas-legalize-tmem-copy": "libtile.lowering.tma.legalize_tmem_copy:TileasLegalizeTmemCopyPass",

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
 from libtile.lowering import tile_arith
+from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.errors import unsupported
 
 COMPARISONS = ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal")

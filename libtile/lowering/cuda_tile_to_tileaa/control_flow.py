@@ -241,9 +241,7 @@ def _for(c: Context, op: CudaTileOp) -> None:
         c.bind(old_induction, c.tile(block.args[0]))
         exits = Exits(carried, continue_=lambda values: values)
         c.emit(scf.YieldOp(*lower_ops(c, _inner_ops(op), exits, lambda values: values)))
-    loop = scf.ForOp.create(
-        operands=[lower, upper, step, *initial], result_types=carried, regions=[Region(block)]
-    )
+    loop = scf.ForOp.create(operands=[lower, upper, step, *initial], result_types=carried, regions=[Region(block)])
     if op.attribute_value("unsignedCmp"):
         loop.attributes["unsignedCmp"] = UnitAttr()
     c.bind_all(op, c.emit(loop).results)

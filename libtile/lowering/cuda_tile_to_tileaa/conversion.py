@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from libtile.dialects.cuda_tile.ops import CudaTileOp
 import libtile.dialects.nv_tileaa  # noqa: F401  (registers its ops)
+from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, TargetSpecAttr
 from libtile.lowering.cuda_tile_to_tileaa import arithmetic, memory, shapes  # noqa: F401  (they register their rules)
 from libtile.lowering.cuda_tile_to_tileaa.functions import convert_entry, convert_global

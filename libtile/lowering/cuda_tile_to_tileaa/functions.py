@@ -61,13 +61,11 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     context = Context(Facts(op), target, block)
     for before, after in zip(old.args, block.args, strict=True):
         context.bind(before, after)
-    exits = Exits([], return_=lambda: [])
+    exits = Exits([], return_=list)
     lower_ops(context, list(old.ops), exits, lambda values: values)
     context.location = op.location
     context.make("return", [[]])
-    spec = KernelSpecAttr(
-        True, number_of_warps(op, target), 1, entry_hint(op, "occupancy", target), target.name
-    )
+    spec = KernelSpecAttr(True, number_of_warps(op, target), 1, entry_hint(op, "occupancy", target), target.name)
     return tile_form.build(
         "nv_tileaa.func",
         attributes={

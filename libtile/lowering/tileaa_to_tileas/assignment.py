@@ -342,9 +342,7 @@ def _while(a: Assigner, op: Operation) -> None:
     before, after = (region.block for region in op.regions)
     carried = [_carried_layout(a, v, arg) for v, arg in zip(op.operands, before.args)]
     starts = [a.get(v, layout) for v, layout in zip(op.operands, carried)]
-    results = [
-        (a.demands.of(r) or a.default(shape(r) or ())) if shape(r) is not None else None for r in op.results
-    ]
+    results = [(a.demands.of(r) or a.default(shape(r) or ())) if shape(r) is not None else None for r in op.results]
     first = Block(arg_types=[v.type for v in starts])
     for old_arg, new_arg in zip(before.args, first.args):
         a.bind(old_arg, new_arg)
@@ -360,9 +358,7 @@ def _while(a: Assigner, op: Operation) -> None:
 
 @rule("scf.if")
 def _if(a: Assigner, op: Operation) -> None:
-    results = [
-        (a.demands.of(r) or a.default(shape(r) or ())) if shape(r) is not None else None for r in op.results
-    ]
+    results = [(a.demands.of(r) or a.default(shape(r) or ())) if shape(r) is not None else None for r in op.results]
     regions = []
     condition = a.get(op.operands[0])
     for region in op.regions:

@@ -41,7 +41,7 @@ def convert_module(module: ModuleOp) -> None:
     for op in list(module.body.block.ops):
         if isinstance(op, FuncOp):
             module.body.block.insert_op_before(convert_function(op), op)
-            op.detach()
+            op.detach()  # type: ignore[no-untyped-call]
             op.erase()
 
 

@@ -25,9 +25,7 @@ def is_elementwise(op: Operation) -> bool:
     """Whether an op computes each element of tiles of one shape from the elements at the same index."""
     if op.name.startswith(("arith.", "math.")):
         return True
-    return op.name.startswith("nv_tileaa.") and (
-        op.name.partition(".")[2] in ELEMENTWISE or is_plain_bitcast(op)
-    )
+    return op.name.startswith("nv_tileaa.") and (op.name.partition(".")[2] in ELEMENTWISE or is_plain_bitcast(op))
 
 
 def is_plain_bitcast(op: Operation) -> bool:

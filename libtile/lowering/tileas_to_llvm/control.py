@@ -3,45 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 
 from libtile.lowering.llvm import control
 from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.control import Carried
-from libtile.lowering.llvm.tile import Tile
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
-
-
-def _carried(e: Emitter, values: Sequence[SSAValue]) -> list[Carried]:
-    """What the values are at run time; tokens are left out."""
-    found = []
-    for value in values:
-        held = e.held[value]
-        if held is not None:
-            assert isinstance(held, Tile | Value)
-            found.append(held)
-    return found
-
-
-def _bind(e: Emitter, values: Sequence[SSAValue], carried: Sequence[Carried]) -> None:
-    rest = iter(carried)
-    for value in values:
-        e.bind(value, None if e.is_token(value) else next(rest))
-
-
-def _arm(e: Emitter, block: Block) -> list[Carried]:
-    """Emit a block; returns what its terminator hands on, and gives back what the block allocated."""
-    kept, e.allocations = e.allocations, []
-    given = _carried(e, e.emit_block(block))
-    for allocation in reversed(e.allocations):
-        from libtile.lowering.llvm import globals
-
-        globals.free(e.b, allocation)
-    e.allocations = kept
-    return given
+from libtile.lowering.tileas_to_llvm.flow import bind_carried, carried_values, emit_arm
+from libtile.lowering.tileas_to_llvm.pipelined_loop import emit_pipelined_for
 
 
 @rule("scf.for")
@@ -51,13 +21,15 @@ def _for(e: Emitter, op: Operation) -> None:
 
     def body(counter: Value, carried: list[Carried]) -> list[Carried]:
         e.bind(block.args[0], counter)
-        _bind(e, block.args[1:], carried)
-        return _arm(e, block)
+        bind_carried(e, block.args[1:], carried)
+        return emit_arm(e, block)
 
-    results = control.for_loop(
-        e.b, lower, upper, step, _carried(e, op.operands[3:]), body, unsigned="unsignedCmp" in op.attributes
-    )
-    _bind(e, op.results, results)
+    initial = carried_values(e, op.operands[3:])
+    if "num_stages" in op.attributes:
+        bind_carried(e, op.results, emit_pipelined_for(e, op, initial))
+        return
+    results = control.for_loop(e.b, lower, upper, step, initial, body, unsigned="unsignedCmp" in op.attributes)
+    bind_carried(e, op.results, results)
 
 
 @rule("scf.while")
@@ -65,16 +37,16 @@ def _while(e: Emitter, op: Operation) -> None:
     first, second = (region.block for region in op.regions)
 
     def before(carried: list[Carried]) -> tuple[Value, list[Carried]]:
-        _bind(e, first.args, carried)
-        condition, *given = _arm(e, first)
+        bind_carried(e, first.args, carried)
+        condition, *given = emit_arm(e, first)
         assert isinstance(condition, Value)
         return condition, given
 
     def after(carried: list[Carried]) -> list[Carried]:
-        _bind(e, second.args, carried)
-        return _arm(e, second)
+        bind_carried(e, second.args, carried)
+        return emit_arm(e, second)
 
-    _bind(e, op.results, control.while_loop(e.b, _carried(e, op.operands), before, after))
+    bind_carried(e, op.results, control.while_loop(e.b, carried_values(e, op.operands), before, after))
 
 
 @rule("scf.if")
@@ -84,10 +56,10 @@ def _if(e: Emitter, op: Operation) -> None:
     results = control.if_else(
         e.b,
         e.scalar(op.operands[0]),
-        lambda: _arm(e, then),
-        None if otherwise is None else lambda: _arm(e, otherwise),
+        lambda: emit_arm(e, then),
+        None if otherwise is None else lambda: emit_arm(e, otherwise),
     )
-    _bind(e, op.results, results)
+    bind_carried(e, op.results, results)
 
 
 # -- grid, messages ---------------------------------------------------------------------------------------------------

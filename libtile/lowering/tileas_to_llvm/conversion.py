@@ -17,7 +17,6 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import SHARED, KernelBuilder
 from libtile.lowering.llvm.debug_info import DebugInfo
-from libtile.lowering.llvm.debug_info import DebugInfo
 from libtile.lowering.tileaa_to_tileas.shape_layouts import scalar_layout
 from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register their rules)
     control,

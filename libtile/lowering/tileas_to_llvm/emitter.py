@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -153,11 +153,11 @@ class Emitter:
             if self.is_token(result):
                 self.held[result] = None
 
-    def emit_block(self, block: Block) -> Sequence[SSAValue]:
-        """Emit the ops of a block of scf; returns the operands of its terminator."""
+    def emit_block(self, block: Block, skip: Collection[Operation] = ()) -> Sequence[SSAValue]:
+        """Emit the ops of a block of scf but for those in `skip`; returns the operands of its terminator."""
         last = block.last_op
         for op in block.ops:
-            if op is not last:
+            if op is not last and op not in skip:
                 self.emit(op)
         return last.operands if last is not None else ()
 

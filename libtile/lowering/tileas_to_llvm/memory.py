@@ -169,7 +169,7 @@ def _block_tile(e: Emitter, op: Operation) -> None:
     )
 
 
-def _tiled(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Value | Tile], views.ViewFacts]:
+def tiled_operands(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Value | Tile], views.ViewFacts]:
     """The view of an access, its indices, and what is known."""
     view = e.view(op.operands[0])
     assert view.tiled is not None
@@ -186,13 +186,11 @@ def _tiled(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Value | Til
 
 @rule("nv_tileas.tiled_load")
 def _tiled_load(e: Emitter, op: Operation) -> None:
-    tiled, index, facts = _tiled(e, op)
+    tiled, index, facts = tiled_operands(e, op)
     layout = e.layout(op.results[0])
 
     def load(known: views.ViewFacts) -> Tile:
-        return views.load_tile(
-            e.b, tiled, index, layout, facts=known, ordering=ordering(op), cache=cache_hint(op)
-        )
+        return views.load_tile(e.b, tiled, index, layout, facts=known, ordering=ordering(op), cache=cache_hint(op))
 
     wide = wide_facts(e.b, tiled, index, layout, facts) if ordering(op).weak else None
     if wide is None:
@@ -206,7 +204,7 @@ def _tiled_load(e: Emitter, op: Operation) -> None:
 
 @rule("nv_tileas.tiled_store")
 def _tiled_store(e: Emitter, op: Operation) -> None:
-    tiled, index, facts = _tiled(e, op)
+    tiled, index, facts = tiled_operands(e, op)
     tile = e.tile(op.operands[1])
 
     def store(known: views.ViewFacts) -> list[Carried]:
@@ -223,7 +221,7 @@ def _tiled_store(e: Emitter, op: Operation) -> None:
 
 @rule("nv_tileas.tiled_atomic_rmw")
 def _tiled_atomic(e: Emitter, op: Operation) -> None:
-    tiled, index, facts = _tiled(e, op)
+    tiled, index, facts = tiled_operands(e, op)
     atomics.reduce_tile(
         e.b, e.attribute(op, "rmw_mode"), tiled, index, e.tile(op.operands[1]), facts=facts, ordering=ordering(op)
     )
@@ -236,7 +234,7 @@ def _get_dim_size(e: Emitter, op: Operation) -> None:
     e.bind(op.results[0], value)
 
 
-# -- globals, scratch, grid dependency ----------------------------------------------------------------------------------
+# -- globals, scratch, grid dependency ---------------------------------------------------------------------------------
 
 
 @rule("nv_tileaa.get_global")
@@ -285,5 +283,3 @@ def _token(e: Emitter, op: Operation) -> None:
 @rule("nv_tileas.barrier")
 def _barrier(e: Emitter, op: Operation) -> None:
     e.b.barrier()
-
-

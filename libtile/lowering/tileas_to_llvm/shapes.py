@@ -16,6 +16,7 @@ from libtile.lowering.llvm.tile import Tile, scalar
 from libtile.lowering.tileas_to_llvm.elementwise import apply
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
 
+
 @rule("nv_tileaa.constant")
 def _constant(e: Emitter, op: Operation) -> None:
     value, result = op.properties["value"], op.results[0]
