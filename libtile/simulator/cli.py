@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from .errors import SimulatorError
+from .errors import PtxError, SimulatorError
 from .ir import Instruction
 from .launch import RunResult, run_ptx
 from .parser import parse_ptx
@@ -149,5 +149,6 @@ def main() -> None:
     try:
         command(prog_name="python -m libtile.simulator")
     except SimulatorError as error:
-        click.echo(f"error: {error}", err=True)
+        # An error of the text has the form of a diagnostic already.
+        click.echo(str(error) if isinstance(error, PtxError) else f"error: {error}", err=True)
         sys.exit(1)

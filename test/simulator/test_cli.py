@@ -77,7 +77,7 @@ def test_errors_of_the_ptx_text_name_file_and_line(folder: Path) -> None:
     (folder / "add.ptx").write_text(".version 9.0\n.entry k() { frob; }\n")
     done = simulate(folder)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.startswith("error: add.ptx:2:14: error: instruction frob is not simulated")
+    assert done.stderr.startswith("add.ptx:2:14: error: instruction frob is not simulated")
 
 
 def test_help_has_examples_and_exit_status(folder: Path) -> None:
