@@ -25,7 +25,7 @@ ARGUMENTS: dict[str, str] = {
     "c": "tile<i1>",
     "f": "tile<f32>",
     "t": "!nv_tileaa.mem_token",
-    "u": "!nv_tileaa.mem_token",
+    "t2": "!nv_tileaa.mem_token",
     "cube": "tile<2x4x8xf32>",
     "pid": "!nv_tileaa.program_id",
     "q": "!nv_tileaa.queue<(tile<4xf32>)>",

@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from xdsl.dialects import test as xdsl_test
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, f32, i64
-from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Region
 from xdsl.irdl import OptionalDef, VariadicDef
 from xdsl.utils.exceptions import VerifyException
@@ -26,7 +26,7 @@ assert nv_tileas.NAME == "nv_tileas"  # its ops are in OP_CLASSES once it is imp
 ORDINARY = {name: cls for name, cls in OP_CLASSES.items() if not issubclass(cls, FuncOp)}
 
 
-def an_op(cls: type[TileOp], rng: random.Random) -> tuple[TestOp, TileOp]:
+def an_op(cls: type[TileOp], rng: random.Random) -> tuple[xdsl_test.TestOp, TileOp]:
     """An op with any number of operands and results that its declaration allows, and the op that makes the operands."""
     definition = cls.get_irdl_definition()
     sizes = [
@@ -37,7 +37,7 @@ def an_op(cls: type[TileOp], rng: random.Random) -> tuple[TestOp, TileOp]:
         [MemTokenType() if name == "token" else tile((4,), f32) for _ in range(n)]
         for n, (name, _) in zip(sizes, definition.operands)
     ]
-    source = TestOp(result_types=[t for group in types for t in group])
+    source = xdsl_test.TestOp(result_types=[t for group in types for t in group])
     values = iter(source.results)
     operands = [[next(values) for _ in group] for group in types]
     results = [[tile((4,), f32)] for _ in definition.results]

@@ -135,7 +135,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
         ["constant", "store"],
     ),
     "joins of joins are one, and repeated tokens are left out": (
-        f"%a = nv_tileaa.join_mem_token %t, %u : {TOKEN}, {TOKEN} -> {TOKEN}\n"
+        f"%a = nv_tileaa.join_mem_token %t, %t2 : {TOKEN}, {TOKEN} -> {TOKEN}\n"
         f"%b = nv_tileaa.join_mem_token %a, %t : {TOKEN}, {TOKEN} -> {TOKEN}\n" + use("%b", TOKEN),
         ["join_mem_token", "mark_for_reuse"],
     ),
