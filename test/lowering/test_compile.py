@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""libtile.compile: its stages, options and errors."""
+
+import numpy as np
+import pytest
+
+import libtile
+from libtile.lowering.errors import LoweringError
+from libtile.lowering.tileaa_to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
+
+COPY = """cuda_tile.module @m {{
+  entry @{name}(%src: tile<ptr<f32>>, %dst: tile<ptr<f32>>) {{
+    %a = assume div_by<16>, %src : tile<ptr<f32>>
+    %b = assume div_by<16>, %dst : tile<ptr<f32>>
+    %i = iota : tile<512xi32>
+    %p1 = reshape %a : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %p = broadcast %p1 : tile<1xptr<f32>> -> tile<512xptr<f32>>
+    %pi = offset %p, %i : tile<512xptr<f32>>, tile<512xi32> -> tile<512xptr<f32>>
+    %v, %t = load_ptr_tko weak %pi : tile<512xptr<f32>> -> tile<512xf32>, token
+    %q1 = reshape %b : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %q = broadcast %q1 : tile<1xptr<f32>> -> tile<512xptr<f32>>
+    %qi = offset %q, %i : tile<512xptr<f32>>, tile<512xi32> -> tile<512xptr<f32>>
+    %u = store_ptr_tko weak %qi, %v token=%t : tile<512xptr<f32>>, tile<512xf32> -> token
+    return
+  }}
+}}
+"""
+
+
+def copy_module(name: str = "copy") -> libtile.Module:
+    return libtile.parse(COPY.format(name=name))
+
+
+@pytest.mark.parametrize(
+    "stage, field", [("tileaa", "tileaa"), ("tileas", "tileas"), ("llvm", "llvm_ir"), ("ptx", "ptx")]
+)
+def test_a_compilation_stops_where_it_is_told(stage, field):
+    made = libtile.compile(copy_module(), emit=stage)
+    assert "copy" in getattr(made, field)
+    assert made.cubin == b""
+
+
+def test_accesses_are_as_wide_as_assumed_facts_allow():
+    made = libtile.compile(copy_module(), gpu_name="sm_80", emit="ptx")
+    assert "ld.global.v4" in made.ptx
+    assert "st.global.v4" in made.ptx
+
+
+def test_the_launch_abi_is_a_choice():
+    assert ".language" in libtile.compile(copy_module(), emit="ptx").ptx
+    assert ".language" not in libtile.compile(copy_module(), emit="ptx", launch_abi="simt").ptx
+
+
+def test_an_observer_sees_the_module_after_each_pass():
+    seen = []
+
+    class Observer:
+        def after_pass(self, name, op):
+            seen.append(name)
+            op.verify()
+
+        def stage(self, name, seconds):
+            pass
+
+    libtile.compile(copy_module(), emit="tileas", observer=Observer())
+    assert seen[:2] == ["convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"]
+    assert "tileas-insert-barriers" in seen
+
+
+def test_an_empty_module_is_an_empty_cubin():
+    made = libtile.compile(libtile.parse("cuda_tile.module @m {}"))
+    assert made.cubin.startswith(b"\x7fELF")
+    assert made.kernels == {}
+
+
+def test_optimization_levels_agree():
+    source = np.arange(512, dtype=np.float32)
+    for level in (0, 3):
+        made = libtile.compile(copy_module(), opt_level=level, launch_abi="simt", emit="ptx")
+        result = np.zeros(512, np.float32)
+        from libtile.simulator import run_ptx
+
+        run_ptx(made.ptx, "copy", block=made.kernels["copy"].block_dim, args=[source, result])
+        assert np.array_equal(result, source)
+
+
+def test_the_simulator_is_a_backend():
+    source, result = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
+    done = libtile.run(copy_module(), args=[source, result], backend="simulator", gpu_name="sm_120", check="full")
+    assert np.array_equal(result, source)
+    assert done.blocks == 1
+
+
+def test_what_cannot_be_compiled_names_op_target_and_place():
+    text = """cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f16>>) {
+    %x = constant <f16: 1.0> : tile<f16>
+    %t = store_ptr_tko weak %p, %x : tile<ptr<f16>>, tile<f16> -> token
+    return
+  }
+}
+"""
+    module = libtile.parse(text, filename="k.mlir")
+    from libtile.lowering.tileas_to_llvm.emitter import RULES
+
+    rule = RULES.pop("nv_tileas.store")
+    try:
+        with pytest.raises(
+            LoweringError, match=r"^k\.mlir:4:10: 'nv_tileas\.store' op cannot be compiled on sm_90"
+        ) as e:
+            libtile.compile(module)
+    finally:
+        RULES["nv_tileas.store"] = rule
+    assert e.value.location.line == 4
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (8,), (1024,), (64, 128), (1, 64), (16, 1), (4, 8, 16)])
+@pytest.mark.parametrize("warps", [1, 4, 8])
+def test_spread_layouts_cover_their_tile(shape, warps):
+    layout = spread(shape, warps, 4, list(reversed(range(len(shape)))))
+    assert layout.shape == shape
+    assert layout.is_surjective
+    assert (layout.in_size("lane"), layout.in_size("warp")) == (32, warps)
+
+
+def test_renaming_layouts_undo_each_other():
+    layout = spread((64, 128), 4, 4, [1, 0])
+    assert reshaped(reshaped(layout, (8, 8, 128)), (64, 128)) == layout
+    assert permuted(permuted(layout, [1, 0]), [1, 0]) == layout
+    assert reshaped(sliced(layout, 1), (64, 1)) == shrunk(layout, (64, 1))
+    assert grown(shrunk(layout, (64, 1)), (64, 128)).shape == (64, 128)
