@@ -27,6 +27,15 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogram", "transpose", "prefix_sum")
 
 
+def reference_assembler() -> str:
+    """NVIDIA's tileiras; ToolNotFoundError when there is none (ours may be on PATH under its name)."""
+    tool = find_tool("tileiras")
+    said = subprocess.run([str(tool), "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    if "NVIDIA" not in said:
+        raise ToolNotFoundError(f"{tool} is not NVIDIA's; pip install nvidia-cuda-tileiras brings it")
+    return str(tool)
+
+
 def process_seconds(command: list[str], environment: dict[str, str]) -> float | None:
     """Wall time of a process; None when it fails."""
     start = time.perf_counter()
@@ -45,7 +54,7 @@ def measure(kernel: str, target: str, repeat: int, folder: Path) -> tuple[list[s
     tail = [f"--gpu-name={target}", str(source), "-o", str(folder / "k.cubin")]
     mine = [sys.executable, "-m", "libtile.tools.tileiras", *tail]
     try:
-        original: list[str] | None = [str(find_tool("tileiras")), *tail]
+        original: list[str] | None = [reference_assembler(), *tail]
     except ToolNotFoundError:
         original = None
     off, on = {"LIBTILE_CACHE": "0"}, {"LIBTILE_CACHE": "1", "LIBTILE_CACHE_DIR": str(folder / "cache")}

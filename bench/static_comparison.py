@@ -44,6 +44,15 @@ COUNTED = {
 COLUMNS = ("registers", "shared", "threads", "stack", "instructions", *COUNTED)
 
 
+def reference_assembler() -> str:
+    """NVIDIA's tileiras; ToolNotFoundError when there is none (ours may be on PATH under its name)."""
+    tool = find_tool("tileiras")
+    said = subprocess.run([str(tool), "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    if "NVIDIA" not in said:
+        raise ToolNotFoundError(f"{tool} is not NVIDIA's; pip install nvidia-cuda-tileiras brings it")
+    return str(tool)
+
+
 @dataclass(frozen=True)
 class Figures:
     """The figures of one kernel by column; or why there are none."""
@@ -91,7 +100,7 @@ def theirs(data: bytes, kernel: str, target: str) -> Figures:
         source, result = Path(folder) / "k.bc", Path(folder) / "k.cubin"
         source.write_bytes(data)
         try:
-            command = [str(find_tool("tileiras")), f"--gpu-name={target}", str(source), "-o", str(result)]
+            command = [reference_assembler(), f"--gpu-name={target}", str(source), "-o", str(result)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         except ToolNotFoundError as error:
             return Figures({}, str(error))

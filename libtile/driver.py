@@ -205,7 +205,8 @@ def _compile(module: Module, options: Options, observer: Observer | None) -> Art
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         text = f"error: internal error of the compiler at {place}: {type(error).__name__}: {error}"
         raise CompilationError(_lines(text, NOT_COMPILED)) from error
-    return Artifacts(made.cubin, made.ptx, made.llvm_ir, made.tileaa, made.tileas, list(made.remarks))
+    remarks = list(dict.fromkeys(made.remarks))  # one for what is said twice of one place, as of a view's three arrays
+    return Artifacts(made.cubin, made.ptx, made.llvm_ir, made.tileaa, made.tileas, remarks)
 
 
 # -- the lines of an error --------------------------------------------------------------------------------------------
