@@ -119,3 +119,12 @@ def test_the_result_counts_what_was_done():
     result = run_body("%x: tile<ptr<i32>>, %v: tile<i32>", STORE.replace("ELEM", "i32"), [np.zeros(1, np.int32), 1], 1)
     assert (result.blocks, result.bytes_read, result.bytes_written) == (1, 0, 4)
     assert result.ops >= 1
+
+
+def test_floats_of_another_width_than_the_pointee_are_refused_and_their_bytes_are_not():
+    entry = "cuda_tile.module @m { entry @k(%p: tile<ptr<f32>>) { return } }"
+    wide = np.arange(4, dtype=np.float64)
+    with pytest.raises(LaunchError, match="parameter 0 points to f32, and the array has elements of float64"):
+        libtile.run(libtile.parse(entry), "k", args=[wide])
+    for memory in (wide.view(np.uint8), wide.view(np.float32), wide.view(np.int64)):
+        libtile.run(libtile.parse(entry), "k", args=[memory])
