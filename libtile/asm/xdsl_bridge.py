@@ -97,6 +97,11 @@ class BridgeParser(XdslParser):
             raise self.owner.report(message[:1].lower() + message[1:], error.span.start) from None
         raise self.owner.report(str(error), start) from None
 
+    @property
+    def text_here(self) -> str:
+        """The first few characters of what comes next."""
+        return self.owner.text[self.pos : self.pos + 8]
+
     # -- called by our parser -----------------------------------------------------------------------------------
 
     def custom_operation(self, cls: type[Operation], start: int) -> Operation:
@@ -128,9 +133,16 @@ class BridgeParser(XdslParser):
     # -- called by xDSL -----------------------------------------------------------------------------------------
 
     def parse_optional_type(self) -> Any:
-        self._leave()
-        found = self.owner.optional_type()
-        self._enter()
+        self.owner.nest()
+        if self.text_here.startswith("tile<"):
+            from libtile.dialects.tile_form import parse_type
+
+            found: Attribute | None = parse_type(self)  # of a dialect other than cuda_tile: a tensor
+        else:
+            self._leave()
+            found = self.owner.optional_type()
+            self._enter()
+        self.owner.depth -= 1
         return found
 
     def parse_optional_attribute(self) -> Attribute | None:

@@ -405,3 +405,9 @@ def test_the_whole_roster_is_there() -> None:
         "queue.yield",
     ]
     assert [name for name in roster if f"nv_tileaa.{name}" not in OP_CLASSES] == []
+
+
+@pytest.mark.parametrize("opening", ["tile<", "!nv_tileaa.ptr<", "!nv_tileaa.queue<(", "tile<4x!nv_tileaa.ptr<"])
+def test_types_nested_too_deep_are_refused(opening: str) -> None:
+    text = f"module {{ nv_tileaa.func @f(%a: {opening * 20000}f32) {{ nv_tileaa.return }} }}"
+    assert "nesting" in messages(text)[0]

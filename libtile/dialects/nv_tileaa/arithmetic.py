@@ -103,7 +103,7 @@ def _class(name: str, row: Row) -> type[ElementwiseOp]:
     members: dict[str, Any] = {
         "name": f"nv_tileaa.{name}",
         "ROW": row,
-        "__doc__": f"{row.summary[:1].upper()}{row.summary[1:]}, elementwise.",
+        "__doc__": f"Elementwise: {row.summary}.",
         "__module__": __name__,
         "__annotations__": {"ROW": ClassVar[Row]},
         "result": result_def(),

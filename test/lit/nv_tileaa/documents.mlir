@@ -101,3 +101,11 @@ nv_tileaa.func @loop_with_breaking_exit(%lb: i32, %ub: i32, %true: i1, %one: i32
   }
   nv_tileaa.return
 }
+
+// A tile type is a tensor type in the ops of other dialects as well.
+// CHECK-LABEL: nv_tileaa.func @tiles_elsewhere
+nv_tileaa.func @tiles_elsewhere(%x: tile<4xi32>) {
+  // CHECK: arith.addi %{{.*}}, %{{.*}} : tensor<4xi32>
+  %a = arith.addi %x, %x : tile<4xi32>
+  nv_tileaa.return
+}

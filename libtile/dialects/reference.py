@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The reference of the inner dialects, written from their classes: `python -m libtile.dialects.reference`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Attribute
+from xdsl.irdl import OptionalDef, OptPropertyDef, VariadicDef
+
+from libtile.dialects.nv_tileaa import NAME as TILEAA
+from libtile.dialects.nv_tileaa import NvTileAA
+from libtile.dialects.nv_tileas import NAME as TILEAS
+from libtile.dialects.nv_tileas import NvTileAS
+from libtile.dialects.tile_form import OP_CLASSES, SEGMENTS, TileOp
+
+INTRODUCTION = """# The inner dialects
+
+Tile IR is lowered in two steps before it becomes LLVM IR: `nv_tileaa` says where memory is and what orders accesses
+to it, `nv_tileas` gives tiles layouts, accesses atoms, and spells out what runs asynchronously. `cuda-tile-opt` reads
+and prints both, also mixed with `arith`, `math`, `scf` and `cuda_tile`. This page is written by
+`python -m libtile.dialects.reference`.
+
+All ops have one textual form. Indices stand in brackets behind the first operand, the types of the operands follow in
+the order of the table below, optional operands need no mark where the types tell them apart:
+
+    %v, %t1 = nv_tileaa.tiled_load %view[%i, %j], %t0 {in_bounds = array<i1: true, true>}
+      : VIEW, index, index, !nv_tileaa.mem_token -> tile<64x64xf16>, !nv_tileaa.mem_token
+
+`tile<4x8xf32>` is the type `tensor<4x8xf32>`, with a layout `tile<4x8xf32, #nv_tileas.layout<...>>`. In the lists of
+arguments of blocks it has to be written as a tensor. The first operand of an op whose operands are all optional stands
+on the op's line. In the tables, `?` marks what is optional and `*` what may be any number.
+
+Integer arithmetic, comparisons and selects on tiles are ops of `arith`, control flow is `scf`'s. In modules of
+`nv_tileas`, ops of `nv_tileaa` that have no counterpart there (elementwise ones above all) stay, with layouts in their
+types.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    lines = [INTRODUCTION]
+    for name, dialect in ((TILEAA, NvTileAA), (TILEAS, NvTileAS)):
+        lines += [f"## {name}", "", "### Types and attributes", "", "| name | meaning |", "|---|---|"]
+        lines += [f"| `{cls.name}` | {_text(cls)} |" for cls in dialect.attributes if not _hidden(cls)]
+        lines += ["", "### Ops", "", "| op | operands | results | attributes | meaning |", "|---|---|---|---|---|"]
+        lines += [_row(cls) for op, cls in sorted(OP_CLASSES.items()) if op.startswith(name + ".")]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _hidden(cls: type[Attribute]) -> bool:
+    return getattr(cls, "stands_for", None) is not None
+
+
+def _text(cls: type) -> str:
+    """The documentation of a class as one line of a table."""
+    return " ".join((cls.__doc__ or "").split()).replace("|", "\\|")
+
+
+def _row(cls: type[TileOp]) -> str:
+    definition = cls.get_irdl_definition()
+    attributes = ", ".join(
+        f"`{name}`" + ("?" if isinstance(d, OptPropertyDef) else "")
+        for name, d in sorted(definition.properties.items())
+        if name != SEGMENTS
+    )
+    operands, results = (", ".join(_names(group)) for group in (definition.operands, definition.results))
+    regions = f" Regions: {', '.join(_names(definition.regions))}." if definition.regions else ""
+    return f"| `{cls.name}` | {operands} | {results} | {attributes} | {_text(cls)}{regions} |"
+
+
+def _names(group: list) -> Iterator[str]:
+    for name, definition in group:
+        mark = "?" if isinstance(definition, OptionalDef) else "*" if isinstance(definition, VariadicDef) else ""
+        yield f"{name}{mark}"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")
