@@ -122,13 +122,14 @@ def _memory_of(entry: CudaTileOp, position: int, arg: Any) -> np.ndarray:
     if not arg.flags.c_contiguous:
         raise LaunchError(f"the array for parameter {position} is not C-contiguous; it is the memory itself")
     pointee = _pointee(parameter_types(entry)[position])
-    if pointee is not None and pointee.float is not None and arg.dtype.kind == "f":
+    if pointee is None or pointee.float is None or arg.dtype.kind != "f":
+        return arg
+    if arg.itemsize != pointee.storage_bytes:
         # Memory has no type, but floats of another width are a slip (numpy's default is float64), not an intention.
-        if arg.itemsize != pointee.storage_bytes:
-            raise LaunchError(
-                f"parameter {position} points to {pointee.name}, and the array has elements of {arg.dtype}: convert "
-                "it, or give a view of it as numpy.uint8 if its bytes are meant"
-            )
+        raise LaunchError(
+            f"parameter {position} points to {pointee.name}, and the array has elements of {arg.dtype}: convert "
+            "it, or give a view of it as numpy.uint8 if its bytes are meant"
+        )
     return arg
 
 
