@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -307,7 +308,7 @@ def _write(made: Artifacts, given: dict[str, Any]) -> None:
 
 
 def _remark_filter(given: dict[str, Any]) -> RemarkFilter | None:
-    """The filter, with the file of YAML remarks made sure of; None when no remark is wanted."""
+    """The filter, when the file of YAML remarks can be written; None when no remark is wanted."""
     kinds = ("passed", "missed", "failed", "analysis")
     if all(given[key] == "none" for key in ("remarks", *(f"remarks_{kind}" for kind in kinds))):
         return None
@@ -316,11 +317,15 @@ def _remark_filter(given: dict[str, Any]) -> RemarkFilter | None:
     if given["remark_format"] == "yaml":
         path = given["remarks_output_file"]
         try:
-            cli.write_output(path, "")
-        except cli.ToolError as error:
-            reason = str(error).rpartition(": ")[2]
+            existed = os.path.exists(path)
+            with open(path, "ab"):
+                pass
+            if not existed:  # it is written when there is something to write
+                os.unlink(path)
+        except OSError as error:
             raise cli.ToolError(
-                f"Error opening remark output file '{path}': {reason}\nerror: failed to enable optimization remarks",
+                f"Error opening remark output file '{path}': {error.strerror}\n"
+                "error: failed to enable optimization remarks",
                 _INPUT,
             ) from None
     return Filter.from_options(given["remarks"], **{kind: given[f"remarks_{kind}"] for kind in kinds})

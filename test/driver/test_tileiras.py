@@ -204,6 +204,13 @@ def test_a_second_run_comes_from_the_cache_and_is_the_same(tmp_path, monkeypatch
     assert "ptxas" in fourth.err
 
 
+def test_a_compilation_that_fails_leaves_no_file(tmp_path):
+    (tmp_path / "k.bc").write_bytes(VECTOR_ADD.read_bytes()[:300])
+    arguments = ["--gpu-name=sm_90", "--remarks=all", "--remark-format=yaml", "--keep", "k.bc", "-o", "k"]
+    assert tileiras(*arguments, cwd=tmp_path).status == 3
+    assert [p.name for p in tmp_path.iterdir()] == ["k.bc"]
+
+
 def test_a_yaml_file_of_remarks_is_written_when_remarks_are_wanted(tmp_path):
     arguments = ["--gpu-name=sm_90", "--remark-format=yaml", VECTOR_ADD, "-o", "k"]
     assert tileiras(*arguments, cwd=tmp_path).status == 0
