@@ -256,6 +256,11 @@ def test_a_kernel_without_a_target_has_no_host_side() -> None:
     )
 
 
+def test_a_descriptor_in_a_function_that_is_no_kernel_is_refused() -> None:
+    text = module(f"%d = {make()}", "attributes {compute_capability = #nv_tileaa.compute_capability<sm_90>}")
+    assert refused(SEPARATE, text) == "'nv_tileas.make_tiled_tma_desc' op expect lower MakeTiledTMADescOp"
+
+
 def test_arguments_come_in_the_order_of_the_indices() -> None:
     other = MEMREF.replace("f32", "i32")
     body = (
@@ -338,3 +343,9 @@ def test_a_copy_that_hardware_has_not_is_refused(type_: str, message: str) -> No
     tmem, smem = f"!nv_tileas.buffer<{type_}, tmem>", f"!nv_tileas.buffer<{type_}, shared>"
     found = refused(LEGALIZE, module(f"nv_tileas.copy %x, %y : {tmem}, {smem}", x=tmem, y=smem))
     assert found == f"'nv_tileas.copy' op {message}"
+
+
+def test_a_descriptor_in_a_branch_moves_when_it_depends_on_arguments_only() -> None:
+    kernel, host = after(SEPARATE, module(IN_BRANCH, TARGET, cond="i1")).split("module @k_host")
+    assert "get_tma_desc" in kernel.split("scf.if")[1]
+    assert "scf" not in host and "make_tiled_tma_desc" in host

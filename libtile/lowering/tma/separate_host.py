@@ -35,6 +35,9 @@ class SeparateHostTmaPass(ModulePass):
         for function in functions(op):
             if function.is_entry and HOST_CODE not in function.attributes:
                 _separate(op, function)
+        for function in functions(op):
+            if HOST_CODE not in function.attributes:
+                _check_gone(function)
 
 
 def _separate(module: ModuleOp, kernel: FuncOp) -> None:
@@ -61,7 +64,11 @@ def _separate(module: ModuleOp, kernel: FuncOp) -> None:
     _erase_unused(kernel)
     block.add_op(build("nv_tileaa.return"))
     _add_host_module(module, kernel, block)
-    for left in descriptors(kernel):
+
+
+def _check_gone(function: FuncOp) -> None:
+    """No descriptor of the host's is left: one in a function that is no kernel has no host side."""
+    for left in descriptors(function):
         if isinstance(left, MakeTiledTmaDescOp) and not is_on_device(left):
             fail(left, "expect lower MakeTiledTMADescOp")
 
