@@ -199,10 +199,17 @@ def _transposed_access(o: _Offsets, element_bytes: int) -> Access | None:
     return best
 
 
-def accesses(layout: LinearLayout, shared: LinearLayout, element_bytes: int, matrices: bool, storing: bool) -> Access:
-    """The best way to move registers of a (normalized) layout, none of which is a copy, to or from shared memory."""
+def accesses(
+    layout: LinearLayout, shared: LinearLayout, element_bytes: int, matrices: bool, storing: bool, moved_bits: int = 0
+) -> Access:
+    """The best way to move registers of a (normalized) layout, none of which is a copy, to or from shared memory.
+
+    `moved_bits` are offset bits (in elements) that change from run to run, so that no access may cover them.
+    """
     o = _Offsets.of(layout, shared)
-    widths = [w for w in (16, 8, 4, 2, 1) if w >= element_bytes]
+    most = (moved_bits & -moved_bits or MAX_BYTES) * element_bytes
+    matrices = matrices and most >= MAX_BYTES
+    widths = [w for w in (16, 8, 4, 2, 1) if element_bytes <= w <= most]
     # The narrower of two equal ones is the same access: narrower ones pay where wide ones meet in banks.
     best = min((_vector_access(o, element_bytes, w) for w in widths), key=lambda a: _cost(a, element_bytes))
     if matrices and not (storing and layout.free_bits()[LANE]):
@@ -309,12 +316,13 @@ def load_shared(
     target: LinearLayout,
     element: str,
     moved: Value | None = None,
+    moved_bits: int = 0,
 ) -> Tile:
-    """Load a tile in a layout. `base` is aligned to 16 bytes; `moved` (an i32, in elements) is xored to all offsets
-    and must leave the bits of one vector alone. The target may be a part of the tile (not surjective)."""
+    """Load a tile in a layout. `base` is aligned to 16 bytes; `moved` (an i32, in elements), of which only `moved_bits`
+    can be set, is xored to all offsets. The target may be a part of the tile (not surjective)."""
     layout = normalized(without_register_copies(target), warp_bits_of(b))
     size = STORAGE_BYTES[element]
-    access = accesses(layout, shared, size, b.target.has("ldmatrix"), storing=False)
+    access = accesses(layout, shared, size, b.target.has("ldmatrix"), storing=False, moved_bits=moved_bits)
     addresses = _Addresses(b, base, access, size, moved)
     values: list[Value] = [integer("i32", 0)] * layout.in_size(REGISTER)
     for start, group in zip(access.starts, access.groups):

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Broadcast, reshape, permute, extract, insert and cat name the same elements as numpy does."""
+
+import memory_kernels as mk
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_kernels import random_array
+from movement import layouts, move
+
+from libtile.layouts import builders
+from libtile.lowering.llvm import shapes
+from libtile.lowering.llvm.builder import integer
+from libtile.lowering.llvm.memory import load
+
+ROWS = builders.blocked((16, 64), (1, 4), (2, 16), (4, 1), (1, 0))
+
+
+def one(data, layout, build, gpu="sm_90"):
+    (out,), done = move([("i32", data, layout)], build, gpu=gpu)
+    return out, done.counters
+
+
+@settings(max_examples=25, deadline=None)
+@given(layouts((8, 32)))
+def test_renamings_move_nothing(layout):
+    data = random_array("i32", (8, 32))
+    cut = data.reshape(4, 2, 32)
+    for build, expected in (
+        (lambda b, t: shapes.reshape(t, (4, 4, 16)), data.reshape(4, 4, 16)),
+        (lambda b, t: shapes.permute(t, (1, 0)), data.T),
+        (lambda b, t: shapes.expand_dims(t, 1), data[:, None]),
+        (lambda b, t: shapes.permute(shapes.reshape(t, (4, 2, 32)), (2, 0, 1)), cut.transpose(2, 0, 1)),
+    ):
+        out, counters = one(data, layout, build)
+        np.testing.assert_array_equal(out, expected)
+        assert counters.shared_requests == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(layouts((8, 1)), layouts((8, 16)))
+def test_broadcasts_repeat(layout, wanted):
+    data = random_array("i32", (8, 1))
+    for target in (None, wanted):
+        out, _ = one(data, layout, lambda b, t, target=target: shapes.broadcast(b, t, (8, 16), target))
+        np.testing.assert_array_equal(out, np.broadcast_to(data, (8, 16)))
+
+
+def dynamic(data, layout, build, indices):
+    """Run with indices that are read from memory."""
+
+    b, (base, places) = mk.kernel("sm_90", 128, 2)
+    tile = load(b, mk.pointers(b, base, layout, "i32"), "i32")
+    addresses = [b.emit(places.type, f"getelementptr i32, {places.typed}, i32 {i}") for i in range(len(indices))]
+    result = build(b, tile, [b.emit("i32", f"load i32, {a.typed}") for a in addresses])
+    out = np.zeros(result.shape, np.int32)
+    mk.put(b, b.add_parameter("ptr addrspace(1)"), result)
+    mk.run(b, data, np.array(indices, np.int32), out)
+    return out
+
+
+@settings(max_examples=40, deadline=None)
+@given(layouts((8, 32)), st.sampled_from([(8, 4), (2, 32), (4, 8), (1, 1), (8, 32)]), st.booleans(), st.data())
+def test_extract_takes_the_part_with_that_number(layout, shape, known, data):
+    source = random_array("i32", (8, 32))
+    wanted = data.draw(st.none() | layouts(shape))
+    indices = [data.draw(st.integers(0, s // p - 1)) for s, p in zip(source.shape, shape)]
+    place = tuple(slice(i * p, (i + 1) * p) for i, p in zip(indices, shape))
+    if known:
+        constants = [integer("i32", i) for i in indices]
+        out, _ = one(source, layout, lambda b, t: shapes.extract(b, t, constants, shape, wanted))
+    else:
+        out = dynamic(source, layout, lambda b, t, v: shapes.extract(b, t, v, shape, wanted), indices)
+    np.testing.assert_array_equal(out, source[place])
+
+
+def test_a_part_that_registers_tell_apart_is_selected():
+    data = random_array("i32", (16, 64))
+    for i in range(2):
+        indices = [integer("i32", i), integer("i32", 0)]
+        out, counters = one(data, ROWS, lambda b, t, indices=indices: shapes.extract(b, t, indices, (8, 64)))
+        np.testing.assert_array_equal(out, data[8 * i : 8 * i + 8])
+        assert counters.shared_requests == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(layouts((8, 32)), st.data())
+def test_insert_replaces_one_part(layout, data):
+    part_layout = data.draw(layouts((4, 8)))
+    whole, part = random_array("i32", (8, 32)), random_array("i32", (4, 8), 1)
+    row, column = data.draw(st.integers(0, 1)), data.draw(st.integers(0, 3))
+    indices = [integer("i32", row), integer("i32", column)]
+    (out,), _ = move(
+        [("i32", whole, layout), ("i32", part, part_layout)], lambda b, t, p: shapes.insert(b, t, p, indices)
+    )
+    expected = whole.copy()
+    expected[4 * row : 4 * row + 4, 8 * column : 8 * column + 8] = part
+    np.testing.assert_array_equal(out, expected)
+
+
+@settings(max_examples=20, deadline=None)
+@given(layouts((4, 8)), layouts((4, 8)), st.integers(0, 1), st.data())
+def test_cat_puts_tiles_side_by_side(first, second, dim, data):
+    shape = (8, 8) if dim == 0 else (4, 16)
+    wanted = data.draw(st.none() | layouts(shape))
+    x, y = random_array("i32", (4, 8)), random_array("i32", (4, 8), 1)
+    (out,), _ = move([("i32", x, first), ("i32", y, second)], lambda b, s, t: shapes.cat(b, s, t, dim, wanted))
+    np.testing.assert_array_equal(out, np.concatenate([x, y], dim))
+
+
+def test_a_broadcast_needs_its_element_in_the_thread():
+    layout = builders.blocked((16, 1), (1, 1), (16, 2), (4, 1), (1, 0))
+    with pytest.raises(ValueError, match="does not hold"):
+        move(
+            [("i32", random_array("i32", (16, 1)), layout)],
+            lambda b, t: shapes.select_registers(t, builders.blocked((16, 8), (16, 1), (1, 8), (1, 4), (0, 1))),
+        )
