@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Static figures of our code beside the reference assembler's, by kernel and target, with no GPU.
 
-    python bench/static_comparison.py [--kernels vector_add ...] [--targets sm_80 ...] [-o docs/static-comparison.md]
+    python bench/static_comparison.py [--kernels vector_add ...] [--targets sm_80 ...] [-o bench/results/static.md]
 
 For each kernel and target, ours / theirs: registers and shared memory of the cubin, threads of a block, bytes of stack
-(spills and local arrays), instructions in all, and of these tensor-core instructions, 16-byte global loads and stores,
-asynchronous copies to shared memory, and loads and stores of local memory (spills). Needs nvdisasm
-(nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what could not be made.
+(spills and local arrays), instructions in all, and of these tensor-core instructions, ldmatrix, 16-byte global loads and
+stores, asynchronous copies to shared memory, and loads and stores of local memory (spills). Needs nvdisasm (from
+nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what could not be made.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.
 #: Column -> pattern of the instruction with its modifiers.
 COUNTED = {
     "tensor": re.compile(r"(HMMA|IMMA|DMMA|QMMA|OMMA|HGMMA|IGMMA|QGMMA|UTC\w*MMA)\b"),
+    "LDSM": re.compile(r"LDSM\b"),
     "LDG.128": re.compile(r"LDG\.(\w+\.)*128"),
     "STG.128": re.compile(r"STG\.(\w+\.)*128"),
     "LDGSTS": re.compile(r"LDGSTS"),

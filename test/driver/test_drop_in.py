@@ -39,7 +39,7 @@ def export(kernel, name, parameters):
     return output.getvalue().hex()
 
 result = {"compiler": _find_compiler_bin().path, "cubins": {}}
-for name in ("vector_add", "transpose"):
+for name in sys.argv[2:]:
     module = __import__(f"examples.{name}", fromlist=["KERNEL"])
     result["cubins"][name] = export(module.KERNEL, name, module.PARAMETERS)
 refused, _ = corpus.REFUSED["unsigned_floor_division"]
@@ -51,7 +51,11 @@ print(json.dumps(result))
 """
 
 
-@pytest.fixture(scope="module", params=["sm_80", "sm_90", "sm_120"])
+EXAMPLES = ["attention", "gemm", "histogram", "layer_norm", "prefix_sum", "softmax", "transpose", "vector_add"]
+CASES = [("sm_80", ["vector_add"]), ("sm_90", EXAMPLES), ("sm_120", ["vector_add"])]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case[0])
 def exported(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bin")
     tool = folder / "tileiras"
@@ -63,12 +67,14 @@ def exported(request, tmp_path_factory):
         "PYTHONPATH": f"{ROOT}:{ROOT / 'test'}",
         "LIBTILE_CACHE": "0",
     }
-    command = [sys.executable, "-c", FRONTEND, request.param]
+    gpu, kernels = request.param
+    command = [sys.executable, "-c", FRONTEND, gpu, *kernels]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["compiler"] == str(tool)
-    return request.param, result
+    assert sorted(result["cubins"]) == kernels
+    return gpu, result
 
 
 def test_the_frontend_compiles_with_it(exported):
