@@ -111,6 +111,8 @@ def simulate(
 
     if block_order is not None and not isinstance(block_order, int):
         raise LaunchError("the simulator takes a number as block order: the seed of its schedule")
+    if any(isinstance(arg, list | tuple) for arg in args):
+        raise LaunchError("the simulator takes no list of arrays: use the interpreter")
     entry = find_entry(module, kernel)
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())

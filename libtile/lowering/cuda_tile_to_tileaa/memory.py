@@ -236,3 +236,33 @@ def _make_token(c: Context, op: CudaTileOp) -> None:
 @rule("join_tokens")
 def _join_tokens(c: Context, op: CudaTileOp) -> None:
     c.bind(op.results[0], c.one("join_mem_token", [c.all(op.operands)], MemTokenType()))
+
+
+# -- replicated memory ------------------------------------------------------------------------------------------------
+
+
+@rule("multimem_load_reduce_view_tko")
+def _multimem_load_reduce(c: Context, op: Any) -> None:
+    made = c.make(
+        "multimem_load_reduce",
+        [c.get(op.view), _indices(c, op.index), _optional(c, op.token)],
+        [convert_type(r.type) for r in op.results],
+        reduction=op.reduction,
+        **ordering(op),
+        **_view_facts(c, op),
+    )
+    c.bind_all(op, made.results)
+
+
+@rule("multimem_store_view_tko", "multimem_reduce_view_tko")
+def _multimem_write(c: Context, op: Any) -> None:
+    is_reduction = op.spec.name == "multimem_reduce_view_tko"
+    made = c.make(
+        "multimem_reduce" if is_reduction else "multimem_store",
+        [c.get(op.view), c.get(op.tile), _indices(c, op.index), _optional(c, op.token)],
+        [MemTokenType()],
+        **({"reduction": op.reduction} if is_reduction else {}),
+        **ordering(op),
+        **_view_facts(c, op),
+    )
+    c.bind_all(op, made.results)

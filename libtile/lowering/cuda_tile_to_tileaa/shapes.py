@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType, bf16, f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, bf16, f16, f32
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
@@ -84,10 +84,24 @@ def _collective(c: Context, op: CudaTileOp) -> None:
     c.bind_all(op, made.results)
 
 
+_FLOAT8 = {Float8E4M3FNType(): "e4m3", Float8E5M2Type(): "e5m2"}
+
+
 @rule("mmaf")
 def _mmaf(c: Context, op: CudaTileOp) -> None:
-    type_ = convert_type(op.results[0].type)
-    c.bind(op.results[0], c.one("dot", c.all(op.operands), type_, fast_acc=op.attribute_value("fast_acc")))
+    """8-bit floats become f16, which holds them exactly, where no tensor core takes them."""
+    a, b, acc = c.all(op.operands)
+    assert isinstance(acc.type, TensorType)
+    a, b = (_widened(c, v, acc.type.element_type) for v in (a, b))
+    c.bind(op.results[0], c.one("dot", [a, b, acc], acc.type, fast_acc=op.attribute_value("fast_acc")))
+
+
+def _widened(c: Context, value: SSAValue, result: Attribute) -> SSAValue:
+    assert isinstance(value.type, TensorType)
+    name = _FLOAT8.get(value.type.element_type)
+    if name is None or c.target.mma(name, name, "f16" if result == f16 else "f32"):
+        return value
+    return c.one("fp_to_fp", [value], TensorType(f16, value.type.get_shape()))
 
 
 @rule("mmai")

@@ -20,7 +20,14 @@ from libtile.lowering.tileaa_to_tileas.shape_layouts import spread
 VECTOR_BYTES = 16
 
 POINTER_ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
-TILED_ACCESSES = ("tiled_load", "tiled_store", "tiled_atomic_rmw")
+TILED_ACCESSES = (
+    "tiled_load",
+    "tiled_store",
+    "tiled_atomic_rmw",
+    "multimem_load_reduce",
+    "multimem_reduce",
+    "multimem_store",
+)
 
 
 def numbers(op: Operation, name: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Operation
 
-from libtile.lowering.llvm import control
+from libtile.lowering.llvm import control, globals, messages
 from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.control import Carried
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
@@ -82,8 +82,6 @@ def _grid(e: Emitter, op: Operation) -> None:
 @rule("nv_tileaa.print")
 def _print(e: Emitter, op: Operation) -> None:
     tiles = [e.tile(v) for v in op.operands if not e.is_token(v)]
-    from libtile.lowering.llvm import messages
-
     messages.print_tile(e.b, e.attribute(op, "format"), tiles)
 
 
@@ -93,15 +91,11 @@ def _assert(e: Emitter, op: Operation) -> None:
 
     place = source_location(op.location)
     where = {"file": place.filename, "line": place.line} if place is not None else {}
-    from libtile.lowering.llvm import messages
-
     messages.assert_(e.b, e.tile(op.operands[0]), e.attribute(op, "message"), **where)  # type: ignore[arg-type]
 
 
 @rule("nv_tileaa.return")
 def _return(e: Emitter, op: Operation) -> None:
     for allocation in reversed(e.allocations):
-        from libtile.lowering.llvm import globals
-
         globals.free(e.b, allocation)
     e.b.return_()

@@ -14,7 +14,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.lowering.llvm import scratch
+from libtile.lowering.llvm import globals, scratch
 from libtile.lowering.llvm.builder import SHARED, KernelBuilder
 from libtile.lowering.llvm.debug_info import DebugInfo
 from libtile.lowering.tileaa_to_tileas.shape_layouts import scalar_layout
@@ -135,8 +135,6 @@ def _define_global(b: KernelBuilder, op: Operation) -> None:
     assert isinstance(value, DenseElementsAttr)
     count = value.type.num_elements
     data = value.raw * count if value.is_splat else value.raw
-    from libtile.lowering.llvm import globals
-
     globals.define_global(
         b,
         Emitter.attribute(op, "sym_name"),

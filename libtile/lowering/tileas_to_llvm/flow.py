@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.lowering.llvm import globals
 from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.control import Carried
 from libtile.lowering.llvm.tile import Tile
@@ -39,8 +40,6 @@ def emit_arm(e: Emitter, block: Block, skip: Collection[Operation] = ()) -> list
     kept, e.allocations = e.allocations, []
     given = carried_values(e, e.emit_block(block, skip))
     for allocation in reversed(e.allocations):
-        from libtile.lowering.llvm import globals
-
         globals.free(e.b, allocation)
     e.allocations = kept
     return given

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.analysis.facts import Fact
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
-from libtile.lowering.llvm import atomics, memory, views
+from libtile.lowering.llvm import atomics, globals, memory, multimem, views
 from libtile.lowering.llvm.builder import Value, integer
 from libtile.lowering.llvm.control import Carried, if_else
 from libtile.lowering.llvm.memory import CacheHint, Ordering
@@ -239,16 +239,12 @@ def _get_dim_size(e: Emitter, op: Operation) -> None:
 
 @rule("nv_tileaa.get_global")
 def _get_global(e: Emitter, op: Operation) -> None:
-    from libtile.lowering.llvm import globals
-
     e.bind(op.results[0], globals.get_global(e.b, e.attribute(op, "name").root_reference.data))
 
 
 @rule("nv_tileaa.alloca")
 def _alloca(e: Emitter, op: Operation) -> None:
     alignment = e.attribute(op, "alignment", 16)
-    from libtile.lowering.llvm import globals
-
     allocation = globals.alloca(e.b, _pointee(op.results[0]), e.attribute(op, "count"), alignment)
     e.bind(op.results[0], e.as_tile(allocation.pointer, op.results[0].type.element_type))  # type: ignore[attr-defined]
     e.allocations.append(allocation)
@@ -256,22 +252,16 @@ def _alloca(e: Emitter, op: Operation) -> None:
 
 @rule("nv_tileaa.gdc_launch_dependents")
 def _launch_dependents(e: Emitter, op: Operation) -> None:
-    from libtile.lowering.llvm import globals
-
     globals.gdc_launch_dependents(e.b)
 
 
 @rule("nv_tileaa.gdc_wait")
 def _gdc_wait(e: Emitter, op: Operation) -> None:
-    from libtile.lowering.llvm import globals
-
     globals.gdc_wait(e.b)
 
 
 @rule("nv_tileaa.memory_fence_alias")
 def _fence_alias(e: Emitter, op: Operation) -> None:
-    from libtile.lowering.llvm import globals
-
     globals.fence_alias(e.b)
 
 
@@ -283,3 +273,27 @@ def _token(e: Emitter, op: Operation) -> None:
 @rule("nv_tileas.barrier")
 def _barrier(e: Emitter, op: Operation) -> None:
     e.b.barrier()
+
+
+# -- replicated memory ------------------------------------------------------------------------------------------------
+
+
+@rule("nv_tileaa.multimem_load_reduce")
+def _multimem_load_reduce(e: Emitter, op: Operation) -> None:
+    tiled, index, facts = tiled_operands(e, op)
+    reduction, layout = e.attribute(op, "reduction"), e.layout(op.results[0])
+    tile = multimem.multimem_load_reduce(e.b, reduction, tiled, index, layout, facts=facts, ordering=ordering(op))
+    e.bind(op.results[0], tile)
+
+
+@rule("nv_tileaa.multimem_reduce")
+def _multimem_reduce(e: Emitter, op: Operation) -> None:
+    tiled, index, facts = tiled_operands(e, op)
+    reduction, tile = e.attribute(op, "reduction"), e.tile(op.operands[1])
+    multimem.multimem_reduce(e.b, reduction, tiled, index, tile, facts=facts, ordering=ordering(op))
+
+
+@rule("nv_tileaa.multimem_store")
+def _multimem_store(e: Emitter, op: Operation) -> None:
+    tiled, index, facts = tiled_operands(e, op)
+    multimem.multimem_store(e.b, tiled, index, e.tile(op.operands[1]), facts=facts, ordering=ordering(op))
