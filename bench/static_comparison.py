@@ -4,7 +4,7 @@
     python bench/static_comparison.py [--kernels vector_add ...] [--targets sm_80 ...] [-o bench/results/static.md]
 
 For each kernel and target, ours / theirs: registers and shared memory of the cubin, threads of a block, bytes of stack
-(spills and local arrays), instructions in all, and of these tensor-core instructions, ldmatrix, 16-byte global loads and
+(spills and local arrays), instructions, and of these tensor-core instructions, ldmatrix, 16-byte global loads and
 stores, asynchronous copies to shared memory, and loads and stores of local memory (spills). Needs nvdisasm (from
 nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what could not be made.
 """
