@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 from libtile import timing
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
+from libtile.lowering.tileaa_to_tileas.pipelines import PipelineLoopsPass
 from libtile.lowering.tileas_to_llvm.conversion import LlvmModule, Parameter
 from libtile.targets import Target, target
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
 
-TILEAS_PASSES: tuple[type[ModulePass], ...] = (RemoveLayoutConversionsPass, InsertBarriersPass)
+TILEAS_PASSES: tuple[type[ModulePass], ...] = (RemoveLayoutConversionsPass, PipelineLoopsPass, InsertBarriersPass)
 """The passes between the conversion to nv_tileas and that to LLVM IR, in order."""
 
 

@@ -23,6 +23,7 @@ from libtile.lowering.llvm.builder import SharedBuffer, Value, integer
 from libtile.lowering.llvm.control import Carried
 from libtile.lowering.llvm.tile import Tile
 from libtile.lowering.tileaa_to_tileas.pipelines import CONVERT, counter_slice, tile_bytes
+from libtile.lowering.tileas_to_llvm import async_copy
 from libtile.lowering.tileas_to_llvm.emitter import Emitter
 from libtile.lowering.tileas_to_llvm.fast_path import wide_facts
 from libtile.lowering.tileas_to_llvm.flow import bind_carried, emit_arm
@@ -60,7 +61,9 @@ def _loads(e: Emitter, block: Block, stages: int) -> list[_Load]:
         for tile_dim, dim in enumerate(view.dim_map):
             if view.source.strides[dim] == 1:
                 contiguous = tile_dim
-        shared = shared_tiles.operand_shared_layout(layout.shape, element, (contiguous, 1 - contiguous))
+        shared = async_copy.operand_shared_layout(
+            layout.shape, views.element_bits(element) // 8, (contiguous, 1 - contiguous)
+        )
         buffer = e.b.shared_buffer(stages * size, 128)
         found.append(_Load(op, needed, buffer, layout, shared, element, size))
     return found
@@ -83,9 +86,10 @@ def _start_copy(e: Emitter, load: _Load, block: Block, counter: Value, slot: Val
             shared_tiles.store_shared(e.b, base, load.shared, tile)
             return []
         places = views.Places(e.b, tiled, index, load.layout, known)
-        shared_tiles.copy_to_shared_async(
-            e.b, base, load.shared, load.layout, load.element, places.address, places.mask, width
-        )
+        dim = views.contiguous_dim(tiled)
+        assert dim is not None
+        size = views.element_bits(load.element) // 8
+        async_copy.copy_to_shared(e.b, base, load.shared, load.layout, size, places.address, places.mask, dim, width)
         return []
 
     wide = wide_facts(e.b, tiled, index, load.layout, facts)
@@ -102,7 +106,7 @@ def _width(tiled: views.TiledView, facts: views.ViewFacts, load: _Load) -> int |
     dim = views.contiguous_dim(tiled)
     bits = views.element_bits(load.element)
     while dim is not None and width * bits // 8 in ASYNC_BYTES:
-        if shared_tiles.can_copy_async(load.shared, load.layout, load.element, dim, width):
+        if async_copy.can_copy(load.shared, load.layout, dim, width):
             return width
         width //= 2
     return None
@@ -125,7 +129,7 @@ def emit_pipelined_for(e: Emitter, op: Operation, initial: list[Carried]) -> lis
         with b.when(b.compare(below, counter, upper)):
             for load in loads:
                 _start_copy(e, load, block, counter, slot)
-        shared_tiles.commit_copies(b)
+        async_copy.commit(b)
 
     b.barrier()
     ahead = lower
@@ -136,7 +140,7 @@ def emit_pipelined_for(e: Emitter, op: Operation, initial: list[Carried]) -> lis
     def body(counter: Value, carried: list[Carried]) -> list[Carried]:
         *values, slot, free, following = carried
         assert isinstance(slot, Value) and isinstance(free, Value) and isinstance(following, Value)
-        shared_tiles.wait_copies(b, stages - 2)
+        async_copy.wait(b, stages - 2)
         b.barrier()
         start(following, free)
         e.bind(block.args[0], counter)
@@ -147,7 +151,7 @@ def emit_pipelined_for(e: Emitter, op: Operation, initial: list[Carried]) -> lis
 
     slots = [integer("i32", 0), integer("i32", stages - 1), ahead]
     results = control.for_loop(b, lower, upper, step, [*initial, *slots], body, unsigned=unsigned)
-    shared_tiles.wait_copies(b, 0)
+    async_copy.wait(b, 0)
     return results[: len(initial)]
 
 

@@ -10,8 +10,10 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.layouts import REGISTER, LinearLayout
-from libtile.lowering.llvm import constants, conversions, packing
+from libtile.lowering.llvm import constants, conversions, mma, packing, reduce, scan
+from libtile.lowering.llvm import shapes as movement
 from libtile.lowering.llvm.builder import Value
+from libtile.lowering.llvm.convert_layout import convert_layout
 from libtile.lowering.llvm.tile import Tile, scalar
 from libtile.lowering.tileas_to_llvm.elementwise import apply
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
@@ -61,8 +63,6 @@ def _packing(e: Emitter, op: Operation, source: str, result: str) -> None:
     regroup = packing.unpacked_layout if result == "i8" else packing.packed_layout
     before = regroup(e.layout(op.results[0]), source if result == "i8" else result)
     if before is not None and before != tile.layout:
-        from libtile.lowering.llvm.convert_layout import convert_layout
-
         tile = convert_layout(e.b, tile, before)
     made = packing.pack(e.b, tile) if result == "i8" else packing.unpack(e.b, tile, result)
     e.bind(op.results[0], convert(e, made, op))
@@ -75,8 +75,6 @@ def converted(e: Emitter, tile: Tile, value: SSAValue) -> Tile:
         return tile
     if not tile.layout.outs:
         return scalar(tile.registers[0], tile.element, wanted)
-    from libtile.lowering.llvm.convert_layout import convert_layout
-
     return convert_layout(e.b, tile, wanted)
 
 
@@ -121,8 +119,6 @@ def _repeat(source: Tile, layout: LinearLayout) -> Tile:
 @rule("nv_tileaa.cat")
 def _cat(e: Emitter, op: Operation) -> None:
     lhs, rhs = (e.tile(v) for v in op.operands)
-    from libtile.lowering.llvm import shapes as movement
-
     made = movement.cat(e.b, lhs, rhs, e.attribute(op, "dim"), e.layout(op.results[0]))
     e.bind(op.results[0], convert(e, made, op))
 
@@ -137,8 +133,6 @@ def _extract(e: Emitter, op: Operation) -> None:
     assert isinstance(type_, TensorType)
     tile = e.tile(op.operands[0])
     shape = tuple(type_.get_shape())
-    from libtile.lowering.llvm import shapes as movement
-
     made = movement.extract(e.b, tile, _indices(e, op, 1), shape, e.layout(op.results[0]))
     e.bind(op.results[0], convert(e, made, op))
 
@@ -146,8 +140,6 @@ def _extract(e: Emitter, op: Operation) -> None:
 @rule("nv_tileaa.insert_slice")
 def _insert(e: Emitter, op: Operation) -> None:
     part, tile = (e.tile(v) for v in op.operands[:2])
-    from libtile.lowering.llvm import shapes as movement
-
     e.bind(op.results[0], convert(e, movement.insert(e.b, tile, part, _indices(e, op, 2)), op))
 
 
@@ -187,8 +179,6 @@ def _is_commutative(op: Operation) -> bool:
 @rule("nv_tileas.reduce")
 def _reduce(e: Emitter, op: Operation) -> None:
     tiles = [e.tile(v) for v in op.operands]
-    from libtile.lowering.llvm import reduce
-
     made = reduce.reduce(e.b, tiles, e.attribute(op, "dim"), _body(e, op), commutative=_is_commutative(op))
     for result, tile in zip(op.results, made, strict=True):
         e.bind(result, converted(e, tile, result))
@@ -198,8 +188,6 @@ def _reduce(e: Emitter, op: Operation) -> None:
 def _scan(e: Emitter, op: Operation) -> None:
     tiles = [e.tile(v) for v in op.operands]
     reverse = bool(e.attribute(op, "reverse", False))
-    from libtile.lowering.llvm import scan
-
     made = scan.scan(e.b, tiles, e.attribute(op, "dim"), _body(e, op), reverse=reverse)
     for result, tile in zip(op.results, made, strict=True):
         e.bind(result, converted(e, tile, result))
@@ -209,6 +197,4 @@ def _scan(e: Emitter, op: Operation) -> None:
 def _dot(e: Emitter, op: Operation) -> None:
     a, b, c = (e.tile(v) for v in op.operands)
     signs = {name: e.attribute(op, f"signedness_{name[-1]}", "signed") == "signed" for name in ("signed_a", "signed_b")}
-    from libtile.lowering.llvm import mma
-
     e.bind(op.results[0], converted(e, mma.dot(e.b, a, b, c, **signs), op.results[0]))

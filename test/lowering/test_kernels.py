@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels of the real frontend, compiled and run in the PTX simulator, give the results that numpy gives."""
+
+from __future__ import annotations
+
+import pytest
+
+import libtile
+
+pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not installed")
+
+from kernels import corpus
+
+RUNNABLE = [k for k in corpus.KERNELS.values() if k.problem is not None]
+
+UNSUPPORTED: dict[str, str] = {}
+"""Kernels that cannot be compiled yet, by name: what the error says."""
+
+
+def check_kernel(kernel: corpus.Kernel, gpu_name: str) -> None:
+    data = corpus.export(kernel, kernel.versions[-1])
+    case = corpus.case(kernel, seed=1)
+    before = corpus.snapshot(case.args)
+    options = {"grid": case.grid, "args": case.args, "backend": "simulator", "gpu_name": gpu_name, "check": "full"}
+    if kernel.name in UNSUPPORTED:
+        with pytest.raises(libtile.LibtileError, match=UNSUPPORTED[kernel.name]):
+            libtile.run(data, kernel.name, **options)
+        return
+    libtile.run(data, kernel.name, **options)
+    corpus.check_case(case, before, case.args)
+
+
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.name)
+def test_a_compiled_kernel_gives_its_result(kernel):
+    check_kernel(kernel, "sm_90")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100", "sm_120"])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.name)
+def test_a_compiled_kernel_gives_its_result_on_other_targets(kernel, gpu_name):
+    check_kernel(kernel, gpu_name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+def test_ptxas_takes_every_kernel(kernel):
+    if kernel.name in UNSUPPORTED:
+        pytest.skip(f"cannot be compiled yet: {UNSUPPORTED[kernel.name]}")
+    made = libtile.compile(corpus.export(kernel, kernel.versions[-1]), gpu_name="sm_80")
+    assert made.cubin.startswith(b"\x7fELF")
