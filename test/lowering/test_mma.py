@@ -1,121 +1,181 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Matrix products in the simulator against numpy: every element type, tiles down to one element, batches."""
+"""Products of tiles are numpy's, for every element type and shape, by tensor cores where the target has them."""
 
-import ml_dtypes
 import numpy as np
 import pytest
+from memory_kernels import DTYPES, random_array
+from movement import move
 
-import libtile
+from libtile.layouts import builders
 from libtile.lowering.errors import LoweringError
-from libtile.lowering.llvm.mma import dot_layouts
+from libtile.lowering.llvm.convert_layout import convert_layout
+from libtile.lowering.llvm.mma import dot, dot_layouts
 from libtile.targets import target
 
-DTYPES = {
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "i8": np.int8,
-    "i32": np.int32,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-}
+TARGETS = ("sm_80", "sm_90", "sm_120")
+DTYPES.setdefault("tf32", np.float32)
 
 
-def pointers(name, base, shape, element):
-    """Lines that make a tile of pointers to a row-major matrix (or batch of them)."""
-    flat = int(np.prod(shape))
-    dims = "x".join(map(str, shape))
-    one = "x".join("1" for _ in shape)
-    return f"""
-    %{name}i = iota : tile<{flat}xi32>
-    %{name}o = reshape %{name}i : tile<{flat}xi32> -> tile<{dims}xi32>
-    %{name}1 = reshape %{base} : tile<ptr<{element}>> -> tile<{one}xptr<{element}>>
-    %{name}b = broadcast %{name}1 : tile<{one}xptr<{element}>> -> tile<{dims}xptr<{element}>>
-    %{name}p = offset %{name}b, %{name}o : tile<{dims}xptr<{element}>>, tile<{dims}xi32> -> tile<{dims}xptr<{element}>>
-    """
+def rows(shape, threads=128):
+    rank, warps = len(shape), threads // 32
+    per, lanes, on_warps = [1] * (rank - 1) + [4], [1] * (rank - 2) + [8, 4], [1] * (rank - 2) + [warps, 1]
+    return builders.blocked(shape, per, lanes, on_warps, list(reversed(range(rank))))
 
 
-def kernel(a_shape, b_shape, c_shape, element, acc, op="mmaf", signs=""):
-    tiles = {"a": (a_shape, element), "b": (b_shape, element), "c": (c_shape, acc)}
-    spelled = {n: f"tile<{'x'.join(map(str, s))}x{e}>" for n, (s, e) in tiles.items()}
-    lines = [pointers(n, n, s, e) for n, (s, e) in tiles.items()]
-    for n, (s, e) in tiles.items():
-        kind = f"tile<{'x'.join(map(str, s))}xptr<{e}>>"
-        lines.append(f"%{n}v, %{n}t = load_ptr_tko weak %{n}p : {kind} -> {spelled[n]}, token")
-    lines.append(f"%d = {op} %av, %bv, %cv{signs} : {spelled['a']}, {spelled['b']}, {spelled['c']}")
-    kind = f"tile<{'x'.join(map(str, c_shape))}xptr<{acc}>>"
-    lines.append(f"%u = store_ptr_tko weak %cp, %d token=%ct : {kind}, {spelled['c']} -> token")
-    parameters = ", ".join(f"%{n}: tile<ptr<{e}>>" for n, (_, e) in tiles.items())
-    return f"cuda_tile.module @m {{ entry @k({parameters}) {{\n" + "\n".join(lines) + "\nreturn } }"
-
-
-def run(text, a, b, c, gpu):
-    libtile.run(libtile.parse(text), "k", grid=(1, 1, 1), args=[a, b, c], backend="simulator", gpu_name=gpu)
-    return c
-
-
-def operands(a_shape, b_shape, c_shape, element, acc):
-    rng = np.random.default_rng(3)
+def numbers(element, shape, seed, signed=True):
+    """Small numbers, so that sums of products are exact in every accumulator."""
+    rng = np.random.default_rng(seed)
     if element == "i8":
-        a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in (a_shape, b_shape))
-        return a, b, rng.integers(-1000, 1000, c_shape).astype(np.int32)
-    a, b = (rng.integers(-4, 5, s).astype(DTYPES[element]) for s in (a_shape, b_shape))  # sums are exact
-    return a, b, rng.integers(-8, 9, c_shape).astype(DTYPES[acc])
+        return rng.integers(-128, 128, shape).astype(np.int8)
+    return rng.integers(-2, 3, shape).astype(np.float32).astype(DTYPES[element])
 
 
-FLOATS = [
-    ("f16", "f32"),
-    ("f16", "f16"),
-    ("bf16", "f32"),
-    ("f32", "f32"),
-    ("f64", "f64"),
-    ("f8E4M3FN", "f32"),
-    ("f8E5M2", "f32"),
+def product(elements, shape, gpu, threads=128, signed=(True, True)):
+    """Compute in the simulator and in numpy; returns the counters."""
+    a_element, b_element, acc_element = elements
+    *batch, m, n, k = shape
+    a = numbers(a_element, (*batch, m, k), 0)
+    b = numbers(b_element, (*batch, k, n), 1)
+    c = (
+        random_array(acc_element, (*batch, m, n), 2)
+        if acc_element == "i32"
+        else numbers(acc_element, (*batch, m, n), 2)
+    )
+    arrays = [(e, x, rows(x.shape, threads)) for e, x in zip(elements, (a, b, c))]
+    (out,), done = move(
+        arrays,
+        lambda builder, x, y, z: dot(builder, x, y, z, signed_a=signed[0], signed_b=signed[1]),
+        gpu=gpu,
+        threads=threads,
+    )
+    if acc_element == "i32":
+        left, right = (x.astype(np.int64) if s else x.view(np.uint8).astype(np.int64) for x, s in zip((a, b), signed))
+        expected = (left @ right + c).astype(np.int32)
+    else:
+        expected = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
+    np.testing.assert_array_equal(out.astype(np.float64), expected.astype(np.float64))
+    return done.counters
+
+
+def count(counters, prefix):
+    return sum(n for name, n in counters.instructions.items() if name.startswith(prefix))
+
+
+TYPES = [
+    ("f16", "f16", "f32"),
+    ("f16", "f16", "f16"),
+    ("bf16", "bf16", "f32"),
+    ("tf32", "tf32", "f32"),
+    ("f64", "f64", "f64"),
+    ("i8", "i8", "i32"),
+    ("f8E4M3FN", "f8E5M2", "f32"),
+    ("f8E4M3FN", "f8E4M3FN", "f16"),
 ]
 
 
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize(("element", "acc"), FLOATS)
-@pytest.mark.parametrize("shape", [(64, 32, 32), (16, 8, 64), (4, 2, 8), (1, 1, 1)])
-def test_a_product_of_floats_is_numpys(element, acc, shape, gpu):
-    m, n, k = shape
-    a, b, c = operands((m, k), (k, n), (m, n), element, acc)
-    expected = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
-    got = run(kernel(a.shape, b.shape, c.shape, element, acc), a, b, c, gpu)
-    assert np.array_equal(got.astype(np.float64), expected)
+@pytest.mark.parametrize("gpu", TARGETS)
+@pytest.mark.parametrize("elements", TYPES, ids=" ".join)
+@pytest.mark.parametrize("shape", [(64, 32, 32), (16, 64, 64)], ids=str)
+def test_products_use_tensor_cores(elements, shape, gpu):
+    counters = product(elements, shape, gpu)
+    assert count(counters, "mma.sync")
+    assert not count(counters, "fma.rn.f32") and not count(counters, "fma.rn.f64")
 
 
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
-@pytest.mark.parametrize(
-    ("left", "right"), [("signed", "signed"), ("unsigned", "signed"), ("signed", "unsigned"), ("unsigned", "unsigned")]
-)
-@pytest.mark.parametrize("shape", [(32, 16, 32), (2, 4, 8)])
-def test_a_product_of_bytes_reads_them_as_it_is_told(left, right, shape, gpu):
-    m, n, k = shape
-    a, b, c = operands((m, k), (k, n), (m, n), "i8", "i32")
-    wide = [
-        x.view(np.uint8).astype(np.int64) if s == "unsigned" else x.astype(np.int64) for x, s in ((a, left), (b, right))
+SMALL = [(1, 1, 1), (2, 1, 4), (1, 8, 2), (4, 4, 4), (8, 8, 8), (32, 2, 1), (16, 8, 128), (2, 64, 16)]
+
+
+@pytest.mark.parametrize("elements", [*TYPES, ("f32", "f32", "f32")], ids=" ".join)
+@pytest.mark.parametrize("shape", SMALL, ids=str)
+def test_small_tiles_are_padded(elements, shape):
+    product(elements, shape, "sm_90" if sum(shape) % 2 else "sm_80")
+
+
+@pytest.mark.parametrize("elements", [TYPES[0], TYPES[4], TYPES[5], ("f32", "f32", "f32")], ids=" ".join)
+@pytest.mark.parametrize("shape", [(2, 32, 16, 16), (16, 4, 8, 8), (1, 16, 16, 64)], ids=str)
+def test_batches_are_products_of_their_own(elements, shape):
+    product(elements, shape, "sm_80")
+
+
+@pytest.mark.parametrize("threads", [32, 256])
+@pytest.mark.parametrize("elements", [TYPES[0], TYPES[3], ("f32", "f32", "f32")], ids=" ".join)
+def test_any_number_of_warps_computes_a_product(elements, threads):
+    product(elements, (64, 64, 32), "sm_90", threads)
+
+
+@pytest.mark.parametrize("signed", [(True, False), (False, True), (False, False)])
+def test_bytes_may_be_unsigned(signed):
+    product(("i8", "i8", "i32"), (32, 16, 64), "sm_80", signed=signed)
+
+
+def test_what_pads_a_short_depth_does_not_count():
+    """Lanes beyond the depth hold copies; an infinity among them must meet zeros on neither side."""
+    a, b = np.full((16, 2), np.inf, np.float16), np.full((2, 8), 1, np.float16)
+    arrays = [
+        ("f16", a, rows(a.shape)),
+        ("f16", b, rows(b.shape)),
+        ("f32", np.zeros((16, 8), np.float32), rows((16, 8))),
     ]
-    expected = wide[0] @ wide[1] + c
-    got = run(kernel(a.shape, b.shape, c.shape, "i8", "i32", "mmai", f" {left} {right}"), a, b, c, gpu)
-    assert np.array_equal(got, expected)
+    (out,), _ = move(arrays, dot)
+    assert np.isposinf(out).all()
 
 
-@pytest.mark.parametrize(("element", "shape"), [("f16", (4, 32, 16, 32)), ("f32", (2, 4, 8, 16))])
-def test_a_product_of_batches_multiplies_each(element, shape):
-    batches, m, n, k = shape
-    a, b, c = operands((batches, m, k), (batches, k, n), (batches, m, n), element, "f32")
-    expected = a.astype(np.float64) @ b.astype(np.float64) + c
-    assert np.array_equal(run(kernel(a.shape, b.shape, c.shape, element, "f32"), a, b, c, "sm_90"), expected)
+@pytest.mark.parametrize("shape", [(64, 64, 32), (128, 32, 4), (8, 8, 64)], ids=str)
+def test_f32_is_multiplied_exactly(shape):
+    rng = np.random.default_rng(0)
+    m, n, k = shape
+    a, b = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    c = rng.standard_normal((m, n)).astype(np.float32)
+    (out,), done = move([("f32", x, rows(x.shape)) for x in (a, b, c)], dot, gpu="sm_80")
+    expected = c.copy()
+    for i in range(k):  # one rounding a step: a fused multiply-add in the order of k
+        expected = (a[:, i : i + 1].astype(np.float64) * b[i].astype(np.float64) + expected).astype(np.float32)
+    np.testing.assert_allclose(out, expected, rtol=2e-7, atol=2e-7)
+    assert not count(done.counters, "mma")
+    assert count(done.counters, "fma.rn.f32") == m * n * k // 32 or m * n < 128
 
 
-def test_layouts_use_tensor_cores_where_an_atom_divides_the_tile():
-    assert dot_layouts((64, 32), (32, 64), "f16", "f16", "f32", target("sm_80"), 4).atom is not None
-    assert dot_layouts((8, 8), (8, 8), "f16", "f16", "f32", target("sm_80"), 4).atom is None
-    assert dot_layouts((64, 32), (32, 64), "f8E4M3FN", "f8E4M3FN", "f32", target("sm_80"), 4).atom.a == "f16"
+def test_operands_from_rows_meet_no_bank_conflict_and_come_by_ldmatrix():
+    layout = builders.blocked((64, 64), (1, 8), (4, 8), (4, 1), (1, 0))
+    a, b, c = (numbers(e, (64, 64), i) for i, e in enumerate(("f16", "f16", "f32")))
+    (out,), done = move([("f16", a, layout), ("f16", b, layout), ("f32", c, layout)], dot)
+    np.testing.assert_array_equal(out, a.astype(np.float32) @ b.astype(np.float32) + c)
+    assert done.counters.bank_conflicts == 0
+    assert count(done.counters, "ldmatrix.sync.aligned.m8n8.x4.trans") == count(done.counters, "ldmatrix") // 2 > 0
+    assert count(done.counters, "mma.sync") == (64 // 16) * (64 // 8) * (64 // 16)
 
 
-def test_a_type_that_no_product_takes_is_refused():
-    with pytest.raises(LoweringError, match="no matrix product takes elements of type i16"):
-        dot_layouts((16, 16), (16, 8), "i16", "i16", "i32", target("sm_80"), 4)
+def test_a_result_is_the_next_left_operand_within_its_thread():
+    shape = (64, 64)
+    first = dot_layouts((64, 32), (32, 64), "f16", "f16", "f32", target("sm_80"), 4, grid=(4, 1))
+    second = dot_layouts(shape, (64, 16), "f16", "f16", "f32", target("sm_80"), 4, grid=(4, 1))
+    data = random_array("f16", shape)
+    (_,), done = move([("f16", data, first.c)], lambda b, t: convert_layout(b, t, second.a))
+    assert not done.counters.barriers and not count(done.counters, "shfl")
+
+
+def test_warps_share_a_result_without_idling():
+    found = dot_layouts((128, 64), (64, 128), "f16", "f16", "f32", target("sm_80"), 4)
+    assert found.grid == (1, 2, 2)
+    assert dot_layouts((16, 64), (64, 128), "f16", "f16", "f32", target("sm_80"), 4).grid == (1, 1, 4)
+    assert dot_layouts((4, 16, 64), (4, 64, 8), "f16", "f16", "f32", target("sm_80"), 4).grid == (4, 1, 1)
+
+
+@pytest.mark.parametrize("elements", [("i8", "i8", "f32"), ("f16", "f16", "i32"), ("i4", "i4", "i32")], ids=" ".join)
+def test_types_without_a_product_are_named(elements):
+    with pytest.raises(LoweringError, match=f"{elements[0]} and {elements[1]} into {elements[2]} on sm_80"):
+        dot_layouts((16, 16), (16, 16), *elements, target("sm_80"), 4)
+
+
+def test_the_deepest_f64_atom_is_used_where_there_is_one():
+    assert dot_layouts((64, 16), (16, 64), "f64", "f64", "f64", target("sm_80"), 4).atom.m == 8
+    found = dot_layouts((64, 16), (16, 64), "f64", "f64", "f64", target("sm_90"), 4).atom
+    assert (found.m, found.k) == (16, 16)
+
+
+def test_narrow_floats_have_atoms_from_89_on_and_are_f16_before():
+    def of(gpu):
+        return dot_layouts((64, 64), (64, 64), "f8E4M3FN", "f8E5M2", "f32", target(gpu), 4)
+
+    assert of("sm_89").a_element == "f8E4M3FN" and of("sm_89").atom.k == 32
+    assert of("sm_80").a_element == of("sm_80").b_element == "f16"

@@ -1,330 +1,279 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Matrix products: tensor-core atoms of mma.sync on register fragments, or multiply-add where no atom takes the types.
-
-A product's operands and accumulator live in the fragment layouts of `libtile.layouts.builders`, tiled over a grid of
-warps. Which registers an atom takes follows from the layouts themselves: the inverse of a layout names the register
-that holds an element, and every lane's registers are the same.
-"""
+"""Matrix products of tiles: mma.sync on fragments in registers, or fused multiply-adds (Tile IR, "mmaf", "mmai")."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from math import prod
 
-from libtile.layouts import REGISTER, LinearLayout, builders
-from libtile.lowering.errors import LoweringError
-from libtile.lowering.llvm import conversions, floats, integers, scratch
+from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
+from libtile.layouts.convert import conflict_free_shared
+from libtile.lowering.llvm import floats, scratch
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import for_loop
+from libtile.lowering.llvm.conversions import ftof_all
 from libtile.lowering.llvm.convert_layout import convert_all
-from libtile.lowering.llvm.shared_tiles import store_shared
-from libtile.lowering.llvm.tile import LLVM_TYPES, REGISTER_BYTES, Tile, index
-from libtile.targets import MmaAtom, Target
+from libtile.lowering.llvm.lanes import parity
+from libtile.lowering.llvm.memory import STORAGE_BYTES, as_integer, from_integer
+from libtile.lowering.llvm.mma_layouts import DotLayouts, dot_layouts, packed_elements, ptx_type
+from libtile.lowering.llvm.shared_tiles import (
+    load_shared,
+    normalized,
+    store_shared,
+    warp_bits_of,
+    without_register_copies,
+)
+from libtile.lowering.llvm.tile import Tile, linear_of_bits
+from libtile.targets import MmaAtom
 
-PTX_TYPES = {
-    "f16": "f16",
-    "bf16": "bf16",
-    "tf32": "tf32",
-    "f32": "f32",
-    "f64": "f64",
-    "f8E4M3FN": "e4m3",
-    "f8E5M2": "e5m2",
-    "i32": "s32",
-}
-ELEMENT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "f64": 64}
+__all__ = ["DotLayouts", "dot", "dot_layouts"]
 
-
-@dataclass(frozen=True)
-class DotLayouts:
-    """Where a product wants its operands and accumulator, and the instruction that it uses."""
-
-    a: LinearLayout
-    b: LinearLayout
-    c: LinearLayout
-    atom: MmaAtom | None
-
-
-def _ptx_type(element: str, signed: bool) -> str:
-    if element == "i8":
-        return "s8" if signed else "u8"
-    found = PTX_TYPES.get(element)
-    if found is None:
-        raise LoweringError(f"no matrix product takes elements of type {element}")
-    return found
-
-
-def _operand_type(target: Target, element: str, signed: bool) -> str:
-    """The PTX type that an operand has in an atom: 8-bit floats become f16, exactly, where no atom takes them."""
-    found = _ptx_type(element, signed)
-    if found in ("e4m3", "e5m2") and not target.mma(found, found, "f32"):
-        return "f16"
-    return found
-
-
-def choose_atom(
-    target: Target, a: str, b: str, c: str, shape: Sequence[int], signed_a: bool = True, signed_b: bool = True
-) -> MmaAtom | None:
-    """The atom for element types (Tile IR keywords) that divides (M, N, K); None when there is none."""
-    if a == "f32" or b == "f32":
-        return None
-    types = _operand_type(target, a, signed_a), _operand_type(target, b, signed_b)
-    for atom in target.mma(*types, _ptx_type(c, True)):
-        sizes = (atom.m, atom.n, atom.k)
-        if not atom.kind and all(x % y == 0 for x, y in zip(shape, sizes)) and _has_fragments(atom):
-            return atom
-    return None
-
-
-def _has_fragments(atom: MmaAtom) -> bool:
-    if atom.a == "f64":
-        return (atom.m, atom.n, atom.k) == (8, 8, 4)
-    return atom.m == 16 and atom.k == 256 // ELEMENT_BITS[atom.a]
-
-
-def _operand_fragment(atom: MmaAtom, operand: str) -> LinearLayout:
-    if atom.a == "f64":
-        return builders.mma_f64(operand)
-    bits = ELEMENT_BITS[atom.a]
-    return builders.mma_operand_a(bits) if operand == "a" else builders.mma_operand_b(bits)
-
-
-def warp_grid(rows: int, columns: int, warps: int, atom: MmaAtom) -> tuple[int, int]:
-    """How many warps to put along M and N: as square as the tile's fragments allow."""
-    grid = [1, 1]
-    while grid[0] * grid[1] < warps:
-        room = [rows // (atom.m * grid[0]), columns // (atom.n * grid[1])]
-        axis = 0 if (room[0] * 2 >= room[1] and room[0] > 1) or room[1] <= 1 else 1
-        grid[axis] *= 2
-    return grid[0], grid[1]
-
-
-def dot_layouts(
-    a_shape: Sequence[int],
-    b_shape: Sequence[int],
-    a_element: str,
-    b_element: str,
-    acc_element: str,
-    target: Target,
-    warps: int,
-    *,
-    grid: tuple[int, int] | None = None,
-    signed_a: bool = True,
-    signed_b: bool = True,
-) -> DotLayouts:
-    """The layouts of a product's operands and accumulator, of rank 2 or 3 (batches first).
-
-    Without an atom for the types or the shape (f32, tiles smaller than an atom) the layouts are spread ones, for
-    multiply-add. LoweringError for element types that no product has.
-    """
-    m, k = a_shape[-2:]
-    n = b_shape[-1]
-    batches = a_shape[0] if len(a_shape) == 3 else 0
-    atom = choose_atom(target, a_element, b_element, acc_element, (m, n, k), signed_a, signed_b)
-    if atom is None:
-        layouts = [_spread(shape, warps) for shape in ((m, k), (k, n), (m, n))]
-    else:
-        shape_of_grid = grid or warp_grid(m, n, warps, atom)
-        layouts = [
-            _over_warps(_operand_fragment(atom, "a"), (m, k), shape_of_grid, 0),
-            _over_warps(_operand_fragment(atom, "b"), (k, n), shape_of_grid, 1),
-            builders.over_warps(_result_fragment(atom), (m, n), shape_of_grid),
-        ]
-    if batches:
-        layouts = [_batched(layout, batches) for layout in layouts]
-    return DotLayouts(layouts[0], layouts[1], layouts[2], atom)
-
-
-def _result_fragment(atom: MmaAtom) -> LinearLayout:
-    return builders.mma_f64("c") if atom.a == "f64" else builders.mma_accumulator()
-
-
-def _spread(shape: tuple[int, int], warps: int) -> LinearLayout:
-    """A tile over all threads, neighbouring lanes along the last dimension."""
-    lanes = min(shape[1], 32)
-    return builders.blocked(shape, (1, 1), (32 // lanes, lanes), (warps, 1), (1, 0))
-
-
-def _batched(layout: LinearLayout, batches: int) -> LinearLayout:
-    """Each thread holds its part of every batch's matrix; the batch is dimension 0."""
-    moved = layout.rename_outs({"dim0": "dim1", "dim1": "dim2"})
-    return (moved * LinearLayout.identity(batches, REGISTER, "dim0")).transpose_outs(["dim0", "dim1", "dim2"])
-
-
-def _over_warps(fragment: LinearLayout, shape: Sequence[int], grid: tuple[int, int], kept: int) -> LinearLayout:
-    """An operand's fragment over the warp grid; warps along the other operand's dimension hold copies."""
-    layout = fragment
-    for d in (1, 0):
-        own = LinearLayout.identity(grid[d], "warp", f"dim{d}")
-        layout = layout * (own if d == kept else LinearLayout.zeros(grid[d], "warp", "dim0"))
-    return builders.fit_to_shape(layout.transpose_outs(["dim0", "dim1"]), shape)
-
-
-def _at(layout: LinearLayout, batch: int | None, row: int, column: int) -> dict[str, int]:
-    """An element's index in a matrix or in a batch of them."""
-    place = (row, column) if batch is None else (batch, row, column)
-    return dict(zip(layout.out_dims, place))
-
-
-def _places(tile: Tile, fragment: LinearLayout, batch: int | None, origin: tuple[int, int]) -> list[int]:
-    """The registers that hold a fragment whose corner lies at `origin` (the same for every thread)."""
-    inverse = tile.layout.inverse()
-    elements = (fragment(register=r) for r in range(fragment.in_size(REGISTER)))
-    return [
-        inverse(**_at(tile.layout, batch, e["dim0"] + origin[0], e["dim1"] + origin[1]))[REGISTER] for e in elements
-    ]
-
-
-def _words(b: KernelBuilder, values: Sequence[Value], bits: int) -> list[Value]:
-    """Neighbouring narrow values as 32-bit words."""
-    if bits >= 32:
-        return [b.cast("bitcast", v, "i32") if v.type == "float" else v for v in values]
-    per = 32 // bits
-    return [b.cast("bitcast", b.vector(values[i : i + per]), "i32") for i in range(0, len(values), per)]
+Place = tuple[int, int, int]
+"""Batch, row and column."""
 
 
 def dot(
     b: KernelBuilder,
-    a: Tile,
-    b_: Tile,
-    c: Tile,
+    lhs: Tile,
+    rhs: Tile,
+    acc: Tile,
     *,
     signed_a: bool = True,
     signed_b: bool = True,
     layouts: DotLayouts | None = None,
 ) -> Tile:
-    """`a @ b + c` in the accumulator's layout; operands in other layouts are converted. All threads come here."""
-    warps = b.threads // b.target.warp_size
-    wanted = layouts or dot_layouts(
-        a.shape, b_.shape, a.element, b_.element, c.element, b.target, warps, signed_a=signed_a, signed_b=signed_b
-    )
-    a, b_, c = convert_all(b, [a, b_, c], [wanted.a, wanted.b, wanted.c])
-    batches: list[int | None] = list(range(a.shape[0])) if len(a.shape) == 3 else [None]
-    if wanted.atom is None:
-        return _by_multiply_add(b, a, b_, c, signed_a, signed_b)
-    atom = wanted.atom
-    if atom.a == "f16":
-        a, b_ = (_as_f16(b, t) for t in (a, b_))
-    accumulators = list(c.registers)
-    inverse = c.layout.inverse()
-    rows, columns = c.shape[-2:]
-    for batch in batches:
-        for row in range(0, rows, atom.m):
-            for column in range(0, columns, atom.n):
-                if inverse(**_at(c.layout, batch, row, column))["warp"] == 0:  # other warps' are at the same registers
-                    _one_result(b, atom, (a, b_, c), accumulators, batch, (row, column))
-    return c.with_registers(accumulators)
+    """lhs (m x k) times rhs (k x n) plus acc, in the accumulator's layout of `layouts` (default: `dot_layouts`).
+
+    Operands in other layouts are converted. Signedness is that of 8-bit integers. All threads of the block must come
+    here. LoweringError for element types that cannot be multiplied.
+    """
+    if layouts is None:
+        warps = b.threads // b.target.warp_size
+        layouts = dot_layouts(
+            lhs.shape, rhs.shape, lhs.element, rhs.element, acc.element, b.target, warps,
+            signed_a=signed_a, signed_b=signed_b,
+        )  # fmt: skip
+    if layouts.atom is None:
+        return _multiply_add(b, lhs, rhs, acc, layouts)
+    lhs, rhs = _as(b, lhs, layouts.a_element), _as(b, rhs, layouts.b_element)
+    lhs, rhs, acc = convert_all(b, [lhs, rhs, acc], [layouts.a, layouts.b, layouts.c])
+    types = ptx_type(lhs.element, signed_a), ptx_type(rhs.element, signed_b)
+    return _Product(b, layouts.atom, types, lhs, rhs, acc).run()
 
 
-def _as_f16(b: KernelBuilder, tile: Tile) -> Tile:
-    if tile.element == "f16":
-        return tile
-    return tile.with_registers(conversions.ftof_all(b, tile.registers, tile.element, "f16"), "f16")
-
-
-def _one_result(
-    b: KernelBuilder,
-    atom: MmaAtom,
-    tiles: tuple[Tile, Tile, Tile],
-    accumulators: list[Value],
-    batch: int | None,
-    corner: tuple[int, int],
-) -> None:
-    """All the atoms of one fragment of the result, along K."""
-    a, b_, c = tiles
-    places = _places(c, _result_fragment(atom), batch, corner)
-    sums = [accumulators[p] for p in places]
-    for k in range(0, a.shape[-1], atom.k):
-        left = [a.registers[p] for p in _places(a, _operand_fragment(atom, "a"), batch, (corner[0], k))]
-        right = [b_.registers[p] for p in _places(b_, _operand_fragment(atom, "b"), batch, (k, corner[1]))]
-        sums = _mma(b, atom, left, right, sums)
-    for place, value in zip(places, sums):
-        accumulators[place] = value
-
-
-def _mma(b: KernelBuilder, atom: MmaAtom, a: Sequence[Value], b_: Sequence[Value], c: Sequence[Value]) -> list[Value]:
-    """One mma.sync; the accumulator's values in and out, as the layouts have them."""
-    bits = ELEMENT_BITS[atom.a]
-    left, right = (list(a), list(b_)) if bits == 64 else (_words(b, a, bits), _words(b, b_, bits))
-    half = atom.d == "f16"
-    sums = _words(b, c, 16) if half else list(c)
-    letter = "d" if bits == 64 else "r"
-    acc = {"f32": "f", "f64": "d", "s32": "r", "f16": "r"}[atom.d]
-    acc_type = {"f32": "float", "f64": "double", "s32": "i32", "f16": "i32"}[atom.d]
-    groups, first = [], 0
-    for count in (len(sums), len(left), len(right), len(sums)):
-        groups.append("{" + ", ".join(f"${first + i}" for i in range(count)) + "}")
-        first += count
-    text = (
-        f"mma.sync.aligned.m{atom.m}n{atom.n}k{atom.k}.row.col.{atom.d}.{atom.a}.{atom.b}.{atom.d} "
-        f"{groups[0]}, {groups[1]}, {groups[2]}, {groups[3]};"
-    )
-    constraints = [f"={acc}"] * len(sums) + [letter] * (len(left) + len(right)) + [acc] * len(sums)
-    struct = "{ " + ", ".join([acc_type] * len(sums)) + " }"
-    made = b.asm(text, ",".join(constraints), struct, [*left, *right, *sums])
-    out = [b.extract(made, i, acc_type) for i in range(len(sums))]
-    if not half:
-        return out
-    pairs = [b.cast("bitcast", w, "<2 x half>") for w in out]
-    return [b.extract(p, i, "half") for p in pairs for i in range(2)]
-
-
-# -- without tensor cores -------------------------------------------------------------------------------------------
-
-
-def _accumulating(b: KernelBuilder, tile: Tile, element: str, signed: bool) -> Tile:
-    """An operand in the type that the sum is computed in: exact, but for wider operands of a narrower sum."""
-    if element == "i32":
-        return tile.map(lambda v: b.cast("sext" if signed else "zext", v, "i32"), "i32")
+def _as(b: KernelBuilder, tile: Tile, element: str) -> Tile:
+    """A tile of floats in another element type that has all its values."""
     if tile.element == element:
         return tile
-    return tile.with_registers(conversions.ftof_all(b, tile.registers, tile.element, element), element)
+    return tile.with_registers(ftof_all(b, tile.registers, tile.element, element), element)
 
 
-def _by_multiply_add(b: KernelBuilder, a: Tile, b_: Tile, c: Tile, signed_a: bool, signed_b: bool) -> Tile:
-    """The operands go to shared memory whole; each thread then sums its own elements, in f32 where the sum is f16."""
-    element = {"f16": "f32", "bf16": "f32"}.get(c.element, c.element)
-    operands = (_accumulating(b, a, element, signed_a), _accumulating(b, b_, element, signed_b))
-    sums = c if c.element == element else _accumulating(b, c, element, True)
-    size = REGISTER_BYTES[LLVM_TYPES[element]]
-    bytes_of = [size << t.layout.out_bits for t in operands]
-    region = scratch.begin(b, sum(bytes_of))
-    bases = [scratch.pointer(b, region), scratch.pointer(b, region, bytes_of[0])]
-    for tile, base in zip(operands, bases):
-        store_shared(b, base, builders.row_major(tile.shape), tile)
+def _place(vector: Sequence[int]) -> Place:
+    """An index of a tile of rank 2 or 3."""
+    batch, row, column = (0, *vector) if len(vector) == 2 else vector
+    return batch, row, column
+
+
+def _box(shape: Sequence[int]) -> Place:
+    return _place(shape) if len(shape) == 3 else (1, shape[0], shape[1])
+
+
+def _by_place(tile: Tile) -> dict[Place, Value]:
+    """A thread's registers by what they add to the thread's own index."""
+    return {_place(tuple(tile.layout(register=r).values())): v for r, v in enumerate(tile.registers)}
+
+
+class _Product:
+    """The products of all atoms of a tile."""
+
+    def __init__(self, b: KernelBuilder, atom: MmaAtom, types: tuple[str, str], lhs: Tile, rhs: Tile, acc: Tile):
+        self.b, self.atom, self.types, self.acc = b, atom, types, acc
+        self.packed = packed_elements(lhs.element)
+        self.sides = lhs, rhs
+        self.depth = lhs.shape[-1]
+        self.values = _by_place(lhs), _by_place(rhs)
+        self.results = _by_place(acc)
+        self.box = _box(acc.shape)
+        # Lanes whose place along k lies beyond the tile's depth hold copies, which must not count.
+        beyond = [self.packed << i >= self.depth for i in range(2)]
+        masks = [parity(b, 1 << i) for i, out in enumerate(beyond) if out]
+        self.outside = masks[0] if len(masks) == 1 else b.or_(masks[0], masks[1]) if masks else None
+        self._words: dict[tuple[int, Place], Value] = {}
+
+    def run(self) -> Tile:
+        rows = {m for _, m, _ in self.results if not (m & 8 and self.atom.m == 16)}
+        columns = {n for _, _, n in self.results if not n & 1}
+        batches = {g for g, _, _ in self.results}
+        for k in range(0, self.depth, self.atom.k):
+            for g in sorted(batches):
+                for m in sorted(rows):
+                    for n in sorted(columns):
+                        self._atom(g, m, n, k)
+        order = [_place(tuple(self.acc.layout(register=r).values())) for r in range(len(self.acc.registers))]
+        return self.acc.with_registers([self.results[p] for p in order])
+
+    # -- fragments ----------------------------------------------------------------------------------------------
+
+    def _word(self, side: int, batch: int, line: int, k: int) -> Value:
+        """One register of a fragment: `packed` elements along k, of a row of a or a column of b."""
+        key = side, (batch, line, k)
+        if key not in self._words:
+            self._words[key] = self._make_word(side, batch, line, k)
+        return self._words[key]
+
+    def _make_word(self, side: int, batch: int, line: int, k: int) -> Value:
+        b, tile = self.b, self.sides[side]
+        parts = []
+        for i in range(self.packed):
+            place = (batch, line, k + i) if side == 0 else (batch, k + i, line)
+            value = self.values[side].get(place) if k + i < self.depth else None
+            zero = integer(f"i{8 * STORAGE_BYTES[tile.element]}", 0)
+            parts.append(zero if value is None else as_integer(b, value))
+        word = parts[0] if len(parts) == 1 else b.cast("bitcast", b.vector(parts), "i32")
+        if self.outside is not None:
+            word = b.select(self.outside, integer(word.type, 0), word)
+        return from_integer(b, word, "double") if word.type == "i64" else word
+
+    def _depths(self, k: int) -> list[int]:
+        """Where the registers of one atom start along k."""
+        return list(range(k, k + self.atom.k, 4 * self.packed))
+
+    def _corners(self, m: int, n: int) -> list[tuple[int, int]]:
+        """Rows and columns of an accumulator's registers, folded into the tile."""
+        _, rows, columns = self.box
+        halves = (0, 8) if self.atom.m == 16 else (0,)
+        return [((m + h) & (rows - 1) if m + h >= rows else m + h, (n + i) % columns) for h in halves for i in (0, 1)]
+
+    def _atom(self, g: int, m: int, n: int, k: int) -> None:
+        b, atom = self.b, self.atom
+        corners = self._corners(m, n)
+        rows = [row for row, _ in corners[::2]]
+        a = [self._word(0, g, row, depth) for depth in self._depths(k) for row in rows]
+        right = [self._word(1, g, n, depth) for depth in self._depths(k)]
+        c = [self.results[g, row, column] for row, column in corners]
+        half = c[0].type == "half"
+        if half:
+            c = [b.cast("bitcast", b.vector(c[i : i + 2]), "i32") for i in range(0, len(c), 2)]
+        made = _mma(b, atom, self.types, a, right, c)
+        if half:
+            pairs = [b.cast("bitcast", word, "<2 x half>") for word in made]
+            made = [b.extract(pair, i, "half") for pair in pairs for i in range(2)]
+        # A row or column that is folded into the tile is a copy; the first of equals is kept.
+        for place, value in reversed(list(zip(corners, made))):
+            self.results[g, place[0], place[1]] = value
+
+
+def _mma(
+    b: KernelBuilder,
+    atom: MmaAtom,
+    types: tuple[str, str],
+    a: Sequence[Value],
+    right: Sequence[Value],
+    c: Sequence[Value],
+) -> list[Value]:
+    """One mma.sync (PTX ISA, "Warp-level matrix multiply-accumulate instruction: mma")."""
+    letters = {"i32": "r", "float": "f", "double": "d"}
+    operands = [*a, *right, *c]
+    first = len(c)
+
+    def group(start: int, count: int) -> str:
+        return "{" + ", ".join(f"${i}" for i in range(start, start + count)) + "}"
+
+    shape = f"m{atom.m}n{atom.n}k{atom.k}"
+    text = (
+        f"mma.sync.aligned.{shape}.row.col.{atom.d}.{types[0]}.{types[1]}.{atom.d} {group(0, first)}, "
+        f"{group(first, len(a))}, {group(first + len(a), len(right))}, {group(0, first)};"
+    )
+    letter = letters[c[0].type]
+    constraints = [f"={letter}"] * first + [letters[v.type] for v in (*a, *right)] + [str(i) for i in range(first)]
+    result = "{ " + ", ".join([c[0].type] * first) + " }"
+    arguments = ", ".join(v.typed for v in operands)
+    made = b.emit(result, f'call {result} asm "{text}", "{",".join(constraints)}"({arguments}) convergent nounwind')
+    return [b.extract(made, i, c[0].type) for i in range(first)]
+
+
+# -- fused multiply-adds --------------------------------------------------------------------------------------------
+
+_BODY_PRODUCTS = 512
+"""How many multiply-adds of a thread stand in one iteration of the loop over k, about."""
+
+
+def _multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, layouts: DotLayouts) -> Tile:
+    """Both operands go to shared memory; each thread reads, for some steps along k at a time, its rows and columns."""
+    (acc,) = convert_all(b, [acc], [layouts.c])
+    depth = lhs.shape[-1]
+    steps = max(min(depth, 4, _BODY_PRODUCTS // max(len(acc.registers), 1)), 1)
+    sizes = [STORAGE_BYTES[t.element] * prod(t.shape) for t in (lhs, rhs)]
+    start = -(-sizes[0] // 16) * 16
+    region = scratch.begin(b, start + sizes[1])
+    readers: list[Callable[[Value], Tile]] = []
+    for side, tile in enumerate((lhs, rhs)):
+        base = scratch.pointer(b, region, start * side)
+        readers.append(_stored(b, tile, base, _operand_part(layouts.c, tile.shape, steps, side), steps, side))
     b.barrier()
 
-    def at(base: Value, offset: Value) -> Value:
-        place = b.emit(base.type, f"getelementptr {LLVM_TYPES[element]}, {base.typed}, {offset.typed}")
-        return b.emit(LLVM_TYPES[element], f"load {LLVM_TYPES[element]}, {place.typed}, align {size}")
+    def step(number: Value, result: Tile) -> Tile:
+        parts = [_by_place(_as(b, read(number), acc.element)) for read in readers]
+        places = [_place(tuple(result.layout(register=r).values())) for r in range(len(result.registers))]
+        values = list(result.registers)
+        for k in range(steps):
+            for r, (g, m, n) in enumerate(places):
+                values[r] = floats.fma(b, parts[0][g, m, k], parts[1][g, k, n], values[r])
+        return result.with_registers(values)
 
-    rank, (rows, columns), depth = len(c.shape), c.shape[-2:], a.shape[-1]
-    places = [[index(b, sums.layout, r, d) for d in range(rank)] for r in range(len(sums.registers))]
+    if steps == depth:
+        result = step(integer("i32", 0), acc)
+    else:
+        bounds = [integer("i32", n) for n in (0, depth // steps, 1)]
 
-    def flat(batch: Value | None, line: Value, lines: int, width: int) -> Value:
-        within = b.mul(line, integer("i32", width))
-        return within if batch is None else b.add(within, b.mul(batch, integer("i32", lines * width)))
+        def body(number: Value, carried: list[Tile | Value]) -> list[Tile | Value]:
+            (held,) = carried
+            assert isinstance(held, Tile)  # what the loop carries is the accumulator
+            return [step(number, held)]
 
-    starts = []
-    for place in places:
-        batch = place[0] if rank == 3 else None
-        base_b = integer("i32", 0) if batch is None else b.mul(batch, integer("i32", depth * columns))
-        starts.append((flat(batch, place[-2], rows, depth), b.add(base_b, place[-1])))
-
-    def step(k: Value, carried: list[Tile | Value]) -> list[Tile | Value]:
-        line = b.mul(k, integer("i32", columns))
-        out: list[Tile | Value] = []
-        for (start_a, start_b), value in zip(starts, carried):
-            x, y = at(bases[0], b.add(start_a, k)), at(bases[1], b.add(start_b, line))
-            if not isinstance(value, Value):
-                raise TypeError("sums are carried one by one")
-            out.append(
-                integers.add(b, integers.mul(b, x, y), value) if element == "i32" else floats.fma(b, x, y, value)
-            )
-        return out
-
-    ends = for_loop(b, integer("i32", 0), integer("i32", depth), integer("i32", 1), list(sums.registers), step)
+        (carried,) = for_loop(b, bounds[0], bounds[1], bounds[2], [acc], body)
+        assert isinstance(carried, Tile)
+        result = carried
     scratch.end(b, region)
-    made = sums.with_registers([v for v in ends if isinstance(v, Value)])
-    if element == c.element:
-        return made
-    return made.with_registers(conversions.ftof_all(b, made.registers, element, c.element), c.element)
+    return result
+
+
+def _operand_part(c: LinearLayout, shape: Sequence[int], steps: int, side: int) -> LinearLayout:
+    """What a thread reads of an operand in one iteration: `steps` elements along k of the lines that its part of the
+    result needs; as a layout of the whole operand."""
+    rank = len(shape)
+    depth_dim, line_dim = (rank - 1, rank - 2) if side == 0 else (rank - 2, rank - 1)
+
+    def vector(v: Sequence[int]) -> tuple[int, ...]:
+        return tuple(0 if d == depth_dim else v[line_dim] if d == line_dim else v[d] for d in range(rank))
+
+    low = [tuple(s if d == depth_dim else 0 for d in range(rank)) for s in (1, 2, 4, 8) if s < steps]
+    bases = {n: [vector(v) for v in c.basis(n)] for n in (REGISTER, LANE, WARP)}
+    bases[REGISTER] = [*low, *(v for v in bases[REGISTER] if any(v))]
+    return LinearLayout.of(bases, dict(zip(c.out_dims, shape)))
+
+
+def _stored(
+    b: KernelBuilder, tile: Tile, base: Value, part: LinearLayout, steps: int, side: int
+) -> Callable[[Value], Tile]:
+    """Store an operand; the function returned loads the part with a number."""
+    size, warps, rank = STORAGE_BYTES[tile.element], warp_bits_of(b), len(tile.shape)
+    depth_dim = rank - 1 if side == 0 else rank - 2
+    source = normalized(without_register_copies(tile.layout), warps)
+    shared, _ = conflict_free_shared(source, normalized(without_register_copies(part), warps), size)
+    store_shared(b, base, shared, tile)
+    inverse = shared.inverse()
+    columns = []
+    distance = steps
+    while distance < tile.shape[depth_dim]:
+        columns.append(inverse(**{f"dim{depth_dim}": distance})[OFFSET])
+        distance *= 2
+    reach = 0
+    for column in columns:
+        reach |= column
+
+    def read(number: Value) -> Tile:
+        moved = linear_of_bits(b, number, columns) if columns else None
+        return load_shared(b, base, shared, part, tile.element, moved, reach)
+
+    return read
