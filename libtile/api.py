@@ -147,9 +147,7 @@ def verify(module: Module) -> list[Diagnostic]:
     return diagnostics
 
 
-def compile(
-    module: Module | Path | Bytes, gpu_name: str = "sm_90", opt_level: int = 3, **options: Any
-) -> Compiled:
+def compile(module: Module | Path | Bytes, gpu_name: str = "sm_90", opt_level: int = 3, **options: Any) -> Compiled:
     """Compile a Module, a path, or the bytes of a file for a target such as "sm_90".
 
     `opt_level` is 0 to 3; for the other options and what is raised see `libtile.lowering.compile.compile_module`. The
