@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Products of tiles are numpy's, for every element type and shape, by tensor cores where the target has them."""
 
+import ml_dtypes
 import numpy as np
 import pytest
-from memory_kernels import DTYPES, random_array
+from memory_kernels import DTYPES, kernel, pointers, ptx_of, put, random_array
 from movement import move
 
+from libtile.backend import ptxas
 from libtile.layouts import builders
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.convert_layout import convert_layout
-from libtile.lowering.llvm.mma import dot, dot_layouts
-from libtile.targets import target
+from libtile.lowering.llvm.memory import load
+from libtile.lowering.llvm.mma import dot, dot_layouts, dot_scaled
+from libtile.targets import target, targets
 
 TARGETS = ("sm_80", "sm_90", "sm_120")
 DTYPES.setdefault("tf32", np.float32)
+DTYPES.setdefault("f8E8M0FNU", ml_dtypes.float8_e8m0fnu)
 
 
 def rows(shape, threads=128):
@@ -179,3 +183,33 @@ def test_narrow_floats_have_atoms_from_89_on_and_are_f16_before():
 
     assert of("sm_89").a_element == "f8E4M3FN" and of("sm_89").atom.k == 32
     assert of("sm_80").a_element == of("sm_80").b_element == "f16"
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_100"])
+@pytest.mark.parametrize(
+    ("element", "scale"), [("f8E4M3FN", "f8E8M0FNU"), ("f8E5M2", "f8E8M0FNU"), ("f8E4M3FN", "f8E4M3FN")]
+)
+def test_blocks_along_the_depth_have_factors(element, scale, gpu):
+    m, n, k, block = 32, 16, 64, 16
+    a, b = numbers(element, (m, k), 0), numbers(element, (k, n), 1)
+    c = numbers("f32", (m, n), 2)
+    factors = [
+        np.exp2(np.random.default_rng(i).integers(-3, 4, s)).astype(DTYPES[scale])
+        for i, s in enumerate([(m, k // block), (k // block, n)])
+    ]
+    given = [(element, a), (element, b), ("f32", c), (scale, factors[0]), (scale, factors[1])]
+    (out,), _ = move([(e, x, rows(x.shape)) for e, x in given], dot_scaled, gpu=gpu)
+    wide = [x.astype(np.float64) for x in (a, b, c, *factors)]
+    expected = (wide[0] * wide[3].repeat(block, 1)) @ (wide[1] * wide[4].repeat(block, 0)) + wide[2]
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("gpu", sorted(targets()))
+def test_every_atom_assembles_for_its_target(gpu):
+    shapes = (64, 32), (32, 64), (64, 64)
+    b, bases = kernel(gpu, 128, 3)
+    for elements in TYPES:
+        tiles = [load(b, pointers(b, p, rows(s), e), e) for p, s, e in zip(bases, shapes, elements)]
+        put(b, b.add_parameter("ptr addrspace(1)"), dot(b, *tiles))
+    report = ptxas.assemble(ptx_of(b), target(gpu).ptx_target).kernels["k"]
+    assert report.spill_stores == 0

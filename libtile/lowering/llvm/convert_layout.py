@@ -45,7 +45,7 @@ def convert_layout(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:
 
 
 def convert_all(b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[LinearLayout]) -> list[Tile]:
-    """`convert_layout` of several tiles, which share the barrier where they go through shared memory."""
+    """`convert_layout` of several tiles, which share barriers where they go through shared memory."""
     results: list[Tile | None] = [None] * len(tiles)
     through: list[int] = []
     for i, (tile, target) in enumerate(zip(tiles, targets)):
@@ -58,11 +58,24 @@ def convert_all(b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[Linea
             results[i] = _in_pieces(b, tile, target)
         else:
             through.append(i)
-    if through:
-        moved = _through_shared(b, [tiles[i] for i in through], [targets[i] for i in through])
-        for i, tile in zip(through, moved):
+    for group in _groups([_size(t) for t in tiles], through):
+        moved = _through_shared(b, [tiles[i] for i in group], [targets[i] for i in group])
+        for i, tile in zip(group, moved):
             results[i] = tile
     return [r for r in results if r is not None]
+
+
+def _groups(sizes: Sequence[int], chosen: Sequence[int]) -> list[list[int]]:
+    """The chosen tiles in groups that fit one region together."""
+    groups: list[list[int]] = []
+    total = PIECE_BYTES
+    for i in chosen:
+        total += sizes[i]
+        if total > PIECE_BYTES:
+            groups.append([])
+            total = sizes[i]
+        groups[-1].append(i)
+    return groups
 
 
 def _size(tile: Tile) -> int:

@@ -8,7 +8,7 @@ from math import prod
 
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.convert import conflict_free_shared
-from libtile.lowering.llvm import floats, scratch
+from libtile.lowering.llvm import floats, scratch, shapes
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import for_loop
 from libtile.lowering.llvm.conversions import ftof_all
@@ -26,7 +26,7 @@ from libtile.lowering.llvm.shared_tiles import (
 from libtile.lowering.llvm.tile import Tile, linear_of_bits
 from libtile.targets import MmaAtom
 
-__all__ = ["DotLayouts", "dot", "dot_layouts"]
+__all__ = ["DotLayouts", "dot", "dot_layouts", "dot_scaled"]
 
 Place = tuple[int, int, int]
 """Batch, row and column."""
@@ -59,6 +59,29 @@ def dot(
     lhs, rhs, acc = convert_all(b, [lhs, rhs, acc], [layouts.a, layouts.b, layouts.c])
     types = ptx_type(lhs.element, signed_a), ptx_type(rhs.element, signed_b)
     return _Product(b, layouts.atom, types, lhs, rhs, acc).run()
+
+
+def dot_scaled(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, lhs_scale: Tile, rhs_scale: Tile) -> Tile:
+    """A product of operands whose blocks along k have factors: lhs_scale is m x k/s, rhs_scale k/t x n ("mmaf_scaled").
+
+    An element times its factor is a bf16 for all formats of 8 bits and less, exactly while it is in bf16's range, so
+    the operands are scaled in registers and multiplied as bf16.
+    """
+    rank = len(lhs.shape)
+    left = _scaled(b, lhs, lhs_scale, rank - 1)
+    right = _scaled(b, rhs, rhs_scale, rank - 2)
+    return dot(b, left, right, acc)
+
+
+def _scaled(b: KernelBuilder, tile: Tile, scale: Tile, dim: int) -> Tile:
+    """Each element times the factor of its block along a dimension, as bf16."""
+    blocks = scale.shape[dim]
+    cut = (*tile.shape[:dim], blocks, tile.shape[dim] // blocks, *tile.shape[dim + 1 :])
+    layout = shapes.reshape_layout(tile.layout, cut)
+    thin = shapes.expand_dims(scale, dim + 1)
+    factors = shapes.broadcast(b, _as(b, thin, "bf16"), cut, layout)
+    values = _as(b, tile, "bf16")
+    return values.with_registers([floats.mul(b, x, f) for x, f in zip(values.registers, factors.registers)])
 
 
 def _as(b: KernelBuilder, tile: Tile, element: str) -> Tile:

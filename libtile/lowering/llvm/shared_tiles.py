@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tiles in shared memory: stores and loads through a layout of offsets, as wide as the layouts allow.
 
-Where an element of a register lies is linear in the register's number and the thread's: `_Offsets` holds that map.
+Where an element of a register lies is linear in the register's number and the thread's: `Offsets` holds that map.
 From it follow
 
     vector accesses    the registers contain the lowest offset bits: up to 16 bytes in one ld or st
@@ -54,7 +54,7 @@ def without_register_copies(layout: LinearLayout) -> LinearLayout:
 
 
 @dataclass(frozen=True)
-class _Offsets:
+class Offsets:
     """Offsets in elements, at the bits of register, lane and warp numbers."""
 
     registers: tuple[int, ...]
@@ -62,14 +62,14 @@ class _Offsets:
     warps: tuple[int, ...]
 
     @staticmethod
-    def of(layout: LinearLayout, shared: LinearLayout) -> _Offsets:
+    def of(layout: LinearLayout, shared: LinearLayout) -> Offsets:
         inverse = shared.inverse()
         names = layout.out_dims
 
         def offsets(in_dim: str) -> tuple[int, ...]:
             return tuple(inverse(**dict(zip(names, v)))[OFFSET] for v in layout.basis(in_dim))
 
-        return _Offsets(offsets(REGISTER), offsets(LANE), offsets(WARP))
+        return Offsets(offsets(REGISTER), offsets(LANE), offsets(WARP))
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _row_conflicts(rows: Sequence[int], element_bytes: int) -> int:
     return max(banks.count(x) for x in banks) - 1
 
 
-def _vector_access(o: _Offsets, element_bytes: int, most: int = MAX_BYTES) -> Access:
+def _vector_access(o: Offsets, element_bytes: int, most: int = MAX_BYTES) -> Access:
     low: list[int] = []
     while element_bytes << (len(low) + 1) <= most:
         combination = f2.solve(o.registers, 1 << len(low))
@@ -156,7 +156,7 @@ def _vector_access(o: _Offsets, element_bytes: int, most: int = MAX_BYTES) -> Ac
 
 
 def _matrices(
-    kind: str, o: _Offsets, pair: Sequence[int], low: int, rows: Sequence[int], element_bytes: int
+    kind: str, o: Offsets, pair: Sequence[int], low: int, rows: Sequence[int], element_bytes: int
 ) -> Access | None:
     """Matrix accesses whose words are the registers `pair`, and whose rows differ by `rows`; `low` is the number of
     offset bits within a row. None when something else moves within rows."""
@@ -175,7 +175,7 @@ def _matrices(
     return Access(kind, tuple(s for _, s in outside), groups, tuple(lanes), o.warps, conflicts=conflicts)
 
 
-def _matrix_access(o: _Offsets, element_bytes: int) -> Access | None:
+def _matrix_access(o: Offsets, element_bytes: int) -> Access | None:
     """ldmatrix or stmatrix as it is: a word of a row in each lane."""
     if element_bytes > WORD_BYTES or len(o.lanes) != LANE_BITS:
         return None
@@ -187,7 +187,7 @@ def _matrix_access(o: _Offsets, element_bytes: int) -> Access | None:
     return _matrices("matrix", o, combinations, pair_bits + 2, o.lanes[2:], element_bytes)
 
 
-def _transposed_access(o: _Offsets, element_bytes: int) -> Access | None:
+def _transposed_access(o: Offsets, element_bytes: int) -> Access | None:
     """ldmatrix.trans or stmatrix.trans: two rows' elements of a column in each lane; the choice without conflicts."""
     if element_bytes != 2 or list(o.lanes[2:]) != [1, 2, 4]:
         return None
@@ -206,7 +206,7 @@ def accesses(
 
     `moved_bits` are offset bits (in elements) that change from run to run, so that no access may cover them.
     """
-    o = _Offsets.of(layout, shared)
+    o = Offsets.of(layout, shared)
     most = (moved_bits & -moved_bits or MAX_BYTES) * element_bytes
     matrices = matrices and most >= MAX_BYTES
     widths = [w for w in (16, 8, 4, 2, 1) if element_bytes <= w <= most]
@@ -226,21 +226,28 @@ def _cost(access: Access, element_bytes: int) -> int:
 # -- emission -------------------------------------------------------------------------------------------------------
 
 
-class _Addresses:
+class Addresses:
     """Byte addresses: a thread's offset, and constants that are xored to it."""
 
-    def __init__(self, b: KernelBuilder, base: Value, access: Access, element_bytes: int, moved: Value | None = None):
-        lanes = [v * element_bytes for v in access.lanes]
-        warps = [v * element_bytes for v in access.warps]
+    def __init__(
+        self,
+        b: KernelBuilder,
+        base: Value,
+        lanes: Sequence[int],
+        warps: Sequence[int],
+        element_bytes: int,
+        moved: Value | None = None,
+    ):
         self.b, self.base, self.bytes = b, base, element_bytes
+        lane_bytes, warp_bytes = ([v * element_bytes for v in vs] for vs in (lanes, warps))
         self.reach = 0
-        for v in (*lanes, *warps):
+        for v in (*lane_bytes, *warp_bytes):
             self.reach |= v
 
         def make() -> Value:
-            return b.xor(linear_of_bits(b, b.lane(), lanes), linear_of_bits(b, b.warp(), warps))
+            return b.xor(linear_of_bits(b, b.lane(), lane_bytes), linear_of_bits(b, b.warp(), warp_bytes))
 
-        self.thread = b.special(f"offset {tuple(lanes)} {tuple(warps)}", make)
+        self.thread = b.special(f"offset {tuple(lane_bytes)} {tuple(warp_bytes)}", make)
         if moved is not None:
             self.thread = b.xor(self.thread, b.mul(moved, integer("i32", element_bytes)))
             self.reach = -1
@@ -252,6 +259,7 @@ class _Addresses:
         return self.b.emit(_POINTER, f"getelementptr i8, {pointer.typed}, {offset.typed}")
 
     def at(self, start: int) -> Value:
+        """The address at an offset, in elements."""
         constant = start * self.bytes
         if constant & self.reach:
             return self._add(self.base, self.b.xor(self.thread, integer("i32", constant)))
@@ -292,7 +300,7 @@ def store_shared(b: KernelBuilder, base: Value, shared: LinearLayout, tile: Tile
     size = STORAGE_BYTES[tile.element]
     access = accesses(layout, shared, size, b.target.has("stmatrix"), storing=True)
     values = permute_by_thread(b, _storage(b, tile), *access.permute)
-    addresses = _Addresses(b, base, access, size)
+    addresses = Addresses(b, base, access.lanes, access.warps, size)
     with b.when(owner_predicate(b, layout)):
         for start, group in zip(access.starts, access.groups):
             _store(b, access.kind, addresses.at(start), [values[r] for r in group], size)
@@ -323,7 +331,7 @@ def load_shared(
     layout = normalized(without_register_copies(target), warp_bits_of(b))
     size = STORAGE_BYTES[element]
     access = accesses(layout, shared, size, b.target.has("ldmatrix"), storing=False, moved_bits=moved_bits)
-    addresses = _Addresses(b, base, access, size, moved)
+    addresses = Addresses(b, base, access.lanes, access.warps, size, moved)
     values: list[Value] = [integer("i32", 0)] * layout.in_size(REGISTER)
     for start, group in zip(access.starts, access.groups):
         for r, value in zip(group, _load(b, access.kind, addresses.at(start), len(group), size)):

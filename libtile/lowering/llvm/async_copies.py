@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Asynchronous copies from global to shared memory, of which a pipeline keeps several stages in flight.
+
+A thread starts copies of 4, 8 or 16 bytes (`copy_to_shared_async`), closes a group (`commit_copies`), and later waits
+until at most some of its groups are pending (`wait_copies`). A barrier after the wait lets other threads read what was
+copied; a barrier before the next copy into the same place lets them finish (PTX ISA, "cp.async").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from libtile.layouts import OFFSET, LinearLayout, f2
+from libtile.layouts.builders import nvmma_shared, row_major
+from libtile.lowering.llvm.builder import SHARED, KernelBuilder, Value, integer
+from libtile.lowering.llvm.memory import STORAGE_BYTES, register_groups
+from libtile.lowering.llvm.shared_tiles import Addresses, Offsets, normalized, warp_bits_of
+from libtile.lowering.llvm.tile import owner_predicate
+
+COPY_BYTES = (4, 8, 16)
+
+SWIZZLES = (128, 64, 32)
+"""Widths in bytes of rows whose 16-byte chunks are permuted, as TMA and wgmma know them."""
+
+
+def operand_shared_layout(shape: Sequence[int], element: str, order: Sequence[int] | None = None) -> LinearLayout:
+    """A shared-memory layout for an operand of rank 2 or 3: rows along order[0] (default: the last dimension) with
+    the swizzle in which 16-byte copies along rows, and ldmatrix along rows or transposed, meet no bank conflicts."""
+    rank, size = len(shape), STORAGE_BYTES[element]
+    chosen = list(order) if order is not None else list(reversed(range(rank)))
+    if rank < 2:
+        return row_major(shape)
+    matrix = [shape[rank - 2], shape[rank - 1]]
+    fast = 1 if chosen[0] == rank - 1 else 0
+    row_bytes = matrix[fast] * size
+    swizzle = next((s for s in SWIZZLES if s <= row_bytes), 0)
+    layout = nvmma_shared(matrix, 8 * size, swizzle, (fast, 1 - fast))
+    if rank == 2:
+        return layout
+    above = layout.rename_outs({"dim0": "dim1", "dim1": "dim2"})
+    batches = LinearLayout.identity(shape[0], OFFSET, "dim0")
+    return (above * batches).transpose_outs(["dim0", "dim1", "dim2"])
+
+
+def async_groups(
+    shared: LinearLayout, layout: LinearLayout, element: str, dim: int, width: int
+) -> list[tuple[int, ...]] | None:
+    """A thread's registers in groups of `width` elements along a dimension, each of which one copy can move because it
+    is contiguous in shared memory, too; None when the layouts or the width do not allow that."""
+    size = STORAGE_BYTES[element]
+    if width * size not in COPY_BYTES:
+        return None
+    groups = register_groups(layout, dim, width)
+    offsets = Offsets.of(layout, shared)
+    if any(v & (width - 1) for v in (*offsets.lanes, *offsets.warps)):
+        return None
+    for group in groups:
+        places = [f2.apply(offsets.registers, r) for r in group]
+        if len(group) != width or places != list(range(places[0], places[0] + width)) or places[0] % width:
+            return None
+    return groups
+
+
+def copy_to_shared_async(
+    b: KernelBuilder,
+    base: Value,
+    shared: LinearLayout,
+    layout: LinearLayout,
+    element: str,
+    address: Callable[[int], Value],
+    mask: Callable[[int], Value | None] | None = None,
+    *,
+    dim: int,
+    width: int,
+) -> None:
+    """Start copying a tile into the buffer at `base` (aligned to 128 bytes), `width` elements at a time along `dim`.
+
+    `address` gives the global address of a register's element, `mask` whether it is there at all, which must be the
+    same for a whole group; what is not becomes zero. ValueError when `async_groups` is None.
+    """
+    groups = async_groups(shared, layout, element, dim, width)
+    if groups is None:
+        raise ValueError(f"no copies of {width} elements of {element} along dimension {dim} fit these layouts")
+    size = STORAGE_BYTES[element]
+    offsets = Offsets.of(normalized(layout, warp_bits_of(b)), shared)
+    to = Addresses(b, base, offsets.lanes, offsets.warps, size)
+    with b.when(owner_predicate(b, layout)):
+        for group in groups:
+            place = to.at(f2.apply(offsets.registers, group[0]))
+            _copy(b, place, address(group[0]), width * size, None if mask is None else mask(group[0]))
+
+
+def _copy(b: KernelBuilder, to: Value, source: Value, size: int, mask: Value | None) -> None:
+    # Copies of 16 bytes go around the first-level cache: nobody else in the block reads the same bytes.
+    name = f"llvm.nvvm.cp.async.{'cg' if size == 16 else 'ca'}.shared.global.{size}"
+    if mask is None:
+        b.call(name, "void", [to, source])
+        return
+    b.call(f"{name}.s", "void", [to, source, b.select(mask, integer("i32", size), integer("i32", 0))])
+
+
+def commit_copies(b: KernelBuilder) -> None:
+    """Close a group of the copies that this thread has started since the last one."""
+    b.call("llvm.nvvm.cp.async.commit.group", "void", [])
+
+
+def wait_copies(b: KernelBuilder, pending: int) -> None:
+    """Wait until at most `pending` of the thread's most recent groups are under way."""
+    b.call("llvm.nvvm.cp.async.wait.group", "void", [integer("i32", pending)])
+
+
+def stage_pointer(b: KernelBuilder, base: Value, stage: Value, stage_bytes: int) -> Value:
+    """The buffer of a stage (an i32) in a ring of equal ones."""
+    offset = b.mul(stage, integer("i32", stage_bytes))
+    return b.emit(f"ptr addrspace({SHARED})", f"getelementptr i8, {base.typed}, {offset.typed}")
