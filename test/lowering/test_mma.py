@@ -212,4 +212,4 @@ def test_every_atom_assembles_for_its_target(gpu):
         tiles = [load(b, pointers(b, p, rows(s), e), e) for p, s, e in zip(bases, shapes, elements)]
         put(b, b.add_parameter("ptr addrspace(1)"), dot(b, *tiles))
     report = ptxas.assemble(ptx_of(b), target(gpu).ptx_target).kernels["k"]
-    assert report.spill_stores == 0
+    assert 0 < report.shared <= 49152
