@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Conversions between layouts keep every element, whatever way they take, and take the cheap one."""
 
+import memory_kernels as mk
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,12 @@ from movement import layouts, move
 
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
+from libtile.lowering.llvm.builder import integer
+from libtile.lowering.llvm.control import for_loop, if_else
 from libtile.lowering.llvm.convert_layout import convert_all, convert_layout
+from libtile.lowering.llvm.memory import load
+from libtile.lowering.llvm.scratch import scratch_size
+from libtile.simulator import run_ptx
 
 ROWS = builders.blocked((64, 64), (1, 8), (4, 8), (4, 1), (1, 0))
 COLUMNS = builders.blocked((64, 64), (8, 1), (8, 4), (1, 4), (0, 1))
@@ -111,8 +117,6 @@ def test_a_large_tile_goes_through_a_small_buffer_in_pieces(element):
     sizes = []
 
     def build(b, tile):
-        from libtile.lowering.llvm.scratch import scratch_size
-
         result = convert_layout(b, tile, target)
         sizes.append(scratch_size(b))
         return result
@@ -172,3 +176,27 @@ def test_a_layout_of_fewer_warps_than_the_kernel_has_is_held_by_all():
 def test_rank_zero_tiles_convert():
     scalars = [LinearLayout.of({"register": [()] * n, "lane": [()] * 5, "warp": [()] * 2}, {}) for n in (0, 1)]
     conversion("f32", scalars[0], scalars[1])
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_conversions_in_loops_and_branches_race_nowhere(seed):
+    """The next iteration's stores wait for this one's loads, in any order of the warps."""
+    data = random_array("i32", (64, 64))
+    b, (source, result) = mk.kernel("sm_80", 128, 2)
+    tile = load(b, mk.pointers(b, source, ROWS, "i32"), "i32")
+
+    def body(number, carried):
+        odd = b.compare("ne", b.and_(number, integer("i32", 1)), integer("i32", 0))
+
+        def there_and_back(layout):
+            return [convert_layout(b, convert_layout(b, carried[0], layout), ROWS)]
+
+        (made,) = if_else(b, odd, lambda: there_and_back(COLUMNS), lambda: there_and_back(ACCUMULATOR))
+        return [made.map(lambda v: b.binary("add", v, integer("i32", 1)))]
+
+    (made,) = for_loop(b, integer("i32", 0), integer("i32", 3), integer("i32", 1), [tile], body)
+    mk.put(b, result, made)
+    out = np.zeros_like(data)
+    run_ptx(mk.ptx_of(b), "k", grid=(1, 1, 1), block=(128, 1, 1), args=[data, out], order=seed)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out, data + np.int32(3))

@@ -13,6 +13,7 @@ from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.convert_layout import convert_layout
 from libtile.lowering.llvm.memory import load
 from libtile.lowering.llvm.mma import dot, dot_layouts, dot_scaled
+from libtile.lowering.llvm.scratch import scratch_size
 from libtile.targets import target, targets
 
 TARGETS = ("sm_80", "sm_90", "sm_120")
@@ -137,6 +138,21 @@ def test_f32_is_multiplied_exactly(shape):
     np.testing.assert_allclose(out, expected, rtol=2e-7, atol=2e-7)
     assert not count(done.counters, "mma")
     assert count(done.counters, "fma.rn.f32") == m * n * k // 32 or m * n < 128
+
+
+def test_large_operands_go_through_shared_memory_in_slices():
+    m, n, k = 64, 64, 256
+    sizes = []
+
+    def build(b, x, y, z):
+        result = dot(b, x, y, z)
+        sizes.append(scratch_size(b))
+        return result
+
+    a, b, c = (numbers("f32", s, i) for i, s in enumerate([(m, k), (k, n), (m, n)]))
+    (out,), _ = move([("f32", x, rows(x.shape)) for x in (a, b, c)], build, gpu="sm_80")
+    np.testing.assert_array_equal(out, a @ b + c)
+    assert sizes[0] <= 49152 < 4 * k * (m + n)
 
 
 def test_operands_from_rows_meet_no_bank_conflict_and_come_by_ldmatrix():

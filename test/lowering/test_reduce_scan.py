@@ -162,4 +162,5 @@ def test_the_result_has_the_reduced_layout_and_all_holders_the_same():
 def test_the_unit_layout_of_a_layout_is_one_and_holds_everything(layout):
     unit = unit_layout(layout)
     assert is_unit(unit) and unit.is_surjective
-    assert unit == layout or not is_unit(layout) or len(unit.basis("register")) < len(layout.basis("register"))
+    if is_unit(layout):
+        assert [v for v in layout.columns() if v] == [v for v in unit.columns() if v]

@@ -13,6 +13,7 @@ from libtile.layouts import builders
 from libtile.lowering.llvm import shapes
 from libtile.lowering.llvm.builder import integer
 from libtile.lowering.llvm.memory import load
+from libtile.lowering.llvm.scratch import scratch_size
 
 ROWS = builders.blocked((16, 64), (1, 4), (2, 16), (4, 1), (1, 0))
 
@@ -82,6 +83,21 @@ def test_a_part_that_registers_tell_apart_is_selected():
         out, counters = one(data, ROWS, lambda b, t, indices=indices: shapes.extract(b, t, indices, (8, 64)))
         np.testing.assert_array_equal(out, data[8 * i : 8 * i + 8])
         assert counters.shared_requests == 0
+
+
+def test_parts_of_large_tiles_are_taken_with_little_shared_memory():
+    layout = builders.blocked((128, 128), (1, 4), (8, 4), (4, 1), (1, 0))
+    data = random_array("i32", (128, 128))
+    sizes = []
+
+    def build(b, tile, indices):
+        part = shapes.extract(b, tile, indices, (32, 16))
+        sizes.append(scratch_size(b))
+        return part
+
+    out = dynamic(data, layout, build, (2, 5))
+    np.testing.assert_array_equal(out, data[64:96, 80:96])
+    assert sizes[0] <= 32768
 
 
 @settings(max_examples=20, deadline=None)

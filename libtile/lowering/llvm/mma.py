@@ -221,9 +221,41 @@ _BODY_PRODUCTS = 512
 """How many multiply-adds of a thread stand in one iteration of the loop over k, about."""
 
 
+_OPERAND_BYTES = 49152
+"""The most shared memory that the operands take at a time."""
+
+
 def _multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, layouts: DotLayouts) -> Tile:
-    """Both operands go to shared memory; each thread reads, for some steps along k at a time, its rows and columns."""
+    """The product of slices along k that fit shared memory, one after the other."""
     (acc,) = convert_all(b, [acc], [layouts.c])
+    depth = lhs.shape[-1]
+    total = sum(STORAGE_BYTES[t.element] * prod(t.shape) for t in (lhs, rhs))
+    count = 1
+    while total > count * _OPERAND_BYTES and count < depth:
+        count *= 2
+    if count == 1:
+        return _multiply_add_slice(b, lhs, rhs, acc)
+    sides = [_sliceable(b, t, len(t.shape) - d, count) for t, d in ((lhs, 1), (rhs, 2))]
+    for number in range(count):
+        left, right = (_slice(b, t, len(t.shape) - d, count, number) for t, d in zip(sides, (1, 2)))
+        acc = _multiply_add_slice(b, left, right, acc)
+    return acc
+
+
+def _sliceable(b: KernelBuilder, tile: Tile, dim: int, count: int) -> Tile:
+    """The tile in a layout whose registers tell `count` slices along a dimension apart."""
+    size, rank = tile.shape[dim], len(tile.shape)
+    wanted = [tuple(size >> i + 1 if d == dim else 0 for d in range(rank)) for i in range(count.bit_length() - 1)]
+    return convert_all(b, [tile], [shapes.in_registers(tile.layout, wanted)])[0]
+
+
+def _slice(b: KernelBuilder, tile: Tile, dim: int, count: int, number: int) -> Tile:
+    shape = [s // count if d == dim else s for d, s in enumerate(tile.shape)]
+    return shapes.extract(b, tile, [integer("i32", number if d == dim else 0) for d in range(len(shape))], shape)
+
+
+def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Tile:
+    """Both operands go to shared memory; each thread reads, for some steps along k at a time, its rows and columns."""
     depth = lhs.shape[-1]
     steps = max(min(depth, 4, _BODY_PRODUCTS // max(len(acc.registers), 1)), 1)
     sizes = [STORAGE_BYTES[t.element] * prod(t.shape) for t in (lhs, rhs)]
@@ -232,7 +264,7 @@ def _multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, layouts: Do
     readers: list[Callable[[Value], Tile]] = []
     for side, tile in enumerate((lhs, rhs)):
         base = scratch.pointer(b, region, start * side)
-        readers.append(_stored(b, tile, base, _operand_part(layouts.c, tile.shape, steps, side), steps, side))
+        readers.append(_stored(b, tile, base, _operand_part(acc.layout, tile.shape, steps, side), steps, side))
     b.barrier()
 
     def step(number: Value, result: Tile) -> Tile:

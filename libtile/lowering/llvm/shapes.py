@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from libtile.layouts import OFFSET, REGISTER, LinearLayout
+from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.layouts.convert import conflict_free_shared
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.convert_layout import convert_layout
+from libtile.lowering.llvm.convert_layout import PIECE_BYTES, convert_layout
 from libtile.lowering.llvm.memory import STORAGE_BYTES
+from libtile.lowering.llvm.reduce import unit_layout
 from libtile.lowering.llvm.shared_tiles import (
     load_shared,
     normalized,
@@ -65,6 +66,21 @@ def permute_layout(layout: LinearLayout, permutation: Sequence[int]) -> LinearLa
     moved = layout.transpose_outs([f"dim{p}" for p in permutation])
     temporary = moved.rename_outs({f"dim{p}": f"new{i}" for i, p in enumerate(permutation)})
     return temporary.rename_outs({f"new{i}": f"dim{i}" for i in range(len(permutation))})
+
+
+def in_registers(layout: LinearLayout, vectors: Sequence[tuple[int, ...]]) -> LinearLayout:
+    """A layout near this one in which registers, and nothing else, move the index by each of these single bits."""
+    unit = unit_layout(layout)
+    bases = {name: list(unit.basis(name)) for name in (REGISTER, LANE, WARP)}
+    spare = [v for v in bases[REGISTER] if v not in vectors and any(v)]
+    for vector in vectors:
+        for name in (LANE, WARP):
+            if vector in bases[name]:
+                # A register's bit goes where this one was, or copies do when there is none left.
+                given = spare.pop() if spare else (0,) * len(vector)
+                bases[name][bases[name].index(vector)] = given
+                bases[REGISTER] = [v for v in bases[REGISTER] if v != given] + [vector]
+    return LinearLayout.of(bases, dict(zip(layout.out_dims, layout.shape)))
 
 
 # -- renaming -------------------------------------------------------------------------------------------------------
@@ -134,6 +150,8 @@ def extract(
         return convert_layout(b, tile, target)
     number = _part_number(b, tile.shape, indices, shape)
     bits = _part_bits(tile.layout, shape)
+    if STORAGE_BYTES[tile.element] * prod(tile.shape) > PIECE_BYTES:  # too much to be in shared memory at once
+        tile = convert_layout(b, tile, in_registers(tile.layout, bits))
     if all(v in tile.layout.basis(REGISTER) for v in bits) and _bits_apart(tile.layout, bits):
         return convert_layout(b, _from_registers(b, tile, number, bits, shape), target)
     return _from_shared(b, tile, number, bits, target)
