@@ -200,3 +200,13 @@ def test_conversions_in_loops_and_branches_race_nowhere(seed):
     run_ptx(mk.ptx_of(b), "k", grid=(1, 1, 1), block=(128, 1, 1), args=[data, out], order=seed)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(out, data + np.int32(3))
+
+
+def test_pointers_convert():
+    data = random_array("f32", (64, 64))
+    b, (source, result) = mk.kernel("sm_80", 128, 2)
+    pointers = convert_layout(b, mk.pointers(b, source, ROWS, "f32"), ACCUMULATOR)
+    mk.put(b, result, load(b, pointers, "f32"))
+    out = np.zeros_like(data)
+    mk.run(b, data, out)
+    np.testing.assert_array_equal(out, data)
