@@ -60,7 +60,7 @@ def optimize(ir: str, target: Target, opt_level: int = 3) -> tuple[Any, Any]:
     if _LIBDEVICE_CALL.search(ir):
         _link_libdevice(llvm, module, set())
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.ptx_target, features=f"+ptx{PTX_VERSION_OF_LLVM}", opt=min(opt_level, 3)
+        cpu=target.llvm_cpu or target.ptx_target, features=f"+ptx{PTX_VERSION_OF_LLVM}", opt=min(opt_level, 3)
     )
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3)))
     manager = builder.getModulePassManager() if opt_level else llvm.create_new_module_pass_manager()

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from libtile.errors import LibtileError
+from libtile.targets import Target
 
 TILE_LANGUAGE = 7
 PTX_VERSION = "9.2"
-"""The first PTX version with `.language`."""
+"""The first PTX version with `.language`; a target may need a later one."""
 
 LAUNCH_META_DATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 
@@ -96,10 +97,9 @@ def _header(text: str, name: str, directives: EntryDirectives) -> tuple[str, str
 
 def finish(
     text: str,
-    ptx_target: str,
+    target: Target,
     entries: Mapping[str, EntryDirectives],
     *,
-    version: str = PTX_VERSION,
     launch_meta_data: bool = True,
 ) -> str:
     """LLVM's PTX with the version, target and entry directives set.
@@ -109,8 +109,8 @@ def finish(
     """
     if not _VERSION.search(text) or not _TARGET.search(text):
         raise PtxFormatError("the text has no .version or no .target directive")
-    text = _VERSION.sub(f".version {version}", text, count=1)
-    text = _TARGET.sub(lambda m: f".target {ptx_target}{m[2]}", text, count=1)
+    text = _VERSION.sub(f".version {target.ptx_version or PTX_VERSION}", text, count=1)
+    text = _TARGET.sub(lambda m: f".target {target.ptx_target}{m[2]}", text, count=1)
     out, position, seen = [], 0, set()
     for match in _ENTRY.finditer(text):
         name = match[1]

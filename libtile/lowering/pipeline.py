@@ -162,7 +162,7 @@ def _to_ptx(llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str) 
     }
     with timing.stage("LLVM"):
         text = nvptx.to_ptx(result.llvm_ir, llvm.target, opt_level)
-    result.ptx = ptx.finish(text, llvm.target.ptx_target, entries, launch_meta_data=language is not None)
+    result.ptx = ptx.finish(text, llvm.target, entries, launch_meta_data=language is not None)
 
 
 def _assemble(

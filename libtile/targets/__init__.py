@@ -37,7 +37,11 @@ class MmaAtom:
 
 @dataclass(frozen=True)
 class Target:
-    """A GPU target. Sizes are bytes; `shared_per_block` is the most one CTA can have."""
+    """A GPU target. Sizes are bytes; `shared_per_block` is the most one CTA can have.
+
+    `ptx_version` is the first PTX version that knows the target, None when every kernel's does; `llvm_cpu` the target
+    that LLVM makes code for, None when it knows this one.
+    """
 
     name: str
     number: int
@@ -55,6 +59,8 @@ class Target:
     features: frozenset[str]
     mma_atoms: tuple[MmaAtom, ...] = field(repr=False)
     tensor_memory: int = 0
+    ptx_version: str | None = None
+    llvm_cpu: str | None = None
 
     def has(self, feature: str) -> bool:
         """Whether the target has a feature; KeyError for a feature that is not declared."""

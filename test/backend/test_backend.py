@@ -28,7 +28,7 @@ define ptx_kernel void @k(ptr addrspace(1) %p, i32 %n) {{
 
 def finished(name: str = "sm_90", **options) -> str:
     t = target(name)
-    return ptx.finish(nvptx.to_ptx(IR, t), t.ptx_target, {"k": ptx.EntryDirectives(threads=128, **options)})
+    return ptx.finish(nvptx.to_ptx(IR, t), t, {"k": ptx.EntryDirectives(threads=128, **options)})
 
 
 def test_libdevice_is_linked_and_nothing_of_it_stays_visible():
@@ -82,7 +82,7 @@ def test_the_cubin_is_marked_as_tile_ir(tmp_path):
 )
 def test_text_of_another_form_is_refused(text, entries, message):
     with pytest.raises(ptx.PtxFormatError, match=message):
-        ptx.finish(text, "sm_80", entries)
+        ptx.finish(text, target("sm_80"), entries)
 
 
 def test_an_error_of_ptxas_names_the_line():

@@ -57,7 +57,7 @@ def finished_ptx(b: KernelBuilder, target_name: str) -> str:
     b.return_()
     text = nvptx.to_ptx(b.module_text(), target(target_name))
     entry = ptx.EntryDirectives(b.threads, language=None)
-    return ptx.finish(text, target(target_name).ptx_target, {b.name: entry})
+    return ptx.finish(text, target(target_name), {b.name: entry})
 
 
 def evaluate(target_name: str, cases: Sequence[Case]) -> list[np.ndarray]:

@@ -79,7 +79,7 @@ def ptx_of(b: KernelBuilder) -> str:
     if not b.block.terminated:
         b.return_()
     text = nvptx.to_ptx(b.module_text(), b.target)
-    return ptx.finish(text, b.target.ptx_target, {b.name: ptx.EntryDirectives(b.threads, language=None)})
+    return ptx.finish(text, b.target, {b.name: ptx.EntryDirectives(b.threads, language=None)})
 
 
 def run_text(text: Any, b: KernelBuilder, *args: Any, grid: int = 1, order: int | None = None) -> RunResult:

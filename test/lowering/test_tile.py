@@ -35,7 +35,7 @@ LAYOUTS = {
 def run(builder: KernelBuilder, *arrays):
     builder.return_()
     text = nvptx.to_ptx(builder.module_text(), T)
-    finished = ptx.finish(text, T.ptx_target, {builder.name: ptx.EntryDirectives(builder.threads, language=None)})
+    finished = ptx.finish(text, T, {builder.name: ptx.EntryDirectives(builder.threads, language=None)})
     run_ptx(finished, builder.name, grid=(1, 1, 1), block=(builder.threads, 1, 1), args=list(arrays))
 
 

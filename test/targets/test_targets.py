@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The targets' data against ptxas: it assembles for a target exactly what the data says the target has."""
 
+import re
 import subprocess
 
 import pytest
 from oracle import require_tool
 
+from libtile.backend.ptx import PTX_VERSION
 from libtile.targets import UnknownTargetError, target, targets
 
 PROBES = {
@@ -35,6 +37,7 @@ PROBES = {
     "f32x2": "add.rn.f32x2 d0, d1, d1;",
     "load_256_bit": "ld.global.v8.f32 {f0, f1, f2, f3, f4, f5, f6, f7}, [d0];",
     "max3_f32": "max.f32 f0, f1, f2, f3;",
+    "cvt_ue5m3": "cvt.rn.satfinite.ue5m3x2.f32 h0, f0, f1;",
 }
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "s32": 32, "f32": 32}
@@ -44,9 +47,12 @@ REGISTERS = (
 )
 
 
-def ptxas_accepts(body: str, ptx_target: str) -> bool:
+NEWEST_PTX = "9.4"
+
+
+def ptxas_accepts(body: str, ptx_target: str, version: str = NEWEST_PTX) -> bool:
     text = (
-        f".version 9.2\n.target {ptx_target}\n.address_size 64\n"
+        f".version {version}\n.target {ptx_target}\n.address_size 64\n"
         f".visible .entry k() .maxntid 128 {{\n{REGISTERS}\n{body}\nret;\n}}\n"
     )
     command = [require_tool("ptxas"), f"-arch={ptx_target}", "-o", "/dev/null", "-"]
@@ -69,6 +75,26 @@ def mma(atom) -> str:
     kind = f".kind::{atom.kind}" if atom.kind else ""
     name = f"mma.sync.aligned{kind}.m{atom.m}n{atom.n}k{atom.k}.row.col.{atom.d}.{atom.a}.{atom.b}.{atom.d}"
     return "\n".join(p[0] for p in parts) + f"\n{name} {', '.join(p[1] for p in parts)};"
+
+
+@pytest.mark.oracle
+def test_the_targets_are_those_of_ptxas_and_of_the_reference_assembler():
+    """All from sm_80 on that they list (sm_75 is to come)."""
+    listed = subprocess.run([require_tool("ptxas"), "--help"], capture_output=True, text=True, timeout=60)
+    numbers = {int(n) for n in re.findall(r"'sm_(\d+)'", listed.stdout)}
+    assert [t.number for t in targets().values()] == sorted(n for n in numbers if n >= 80)
+    text = subprocess.run([require_tool("tileiras"), "--help"], capture_output=True, text=True, timeout=60).stdout
+    assert list(targets()) == re.findall(r"=(sm_\d+) ", text)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", targets())
+def test_ptxas_takes_a_target_from_its_ptx_version_on(name):
+    t = target(name)
+    assert ptxas_accepts("", t.ptx_target, t.ptx_version or PTX_VERSION)
+    if t.ptx_version is not None:
+        major, minor = t.ptx_version.split(".")
+        assert not ptxas_accepts("", t.ptx_target, f"{major}.{int(minor) - 1}")
 
 
 def test_every_feature_has_a_probe():
