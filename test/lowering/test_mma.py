@@ -167,8 +167,8 @@ def test_operands_from_rows_meet_no_bank_conflict_and_come_by_ldmatrix():
 
 def test_a_result_is_the_next_left_operand_within_its_thread():
     shape = (64, 64)
-    first = dot_layouts((64, 32), (32, 64), "f16", "f16", "f32", target("sm_80"), 4, grid=(4, 1))
-    second = dot_layouts(shape, (64, 16), "f16", "f16", "f32", target("sm_80"), 4, grid=(4, 1))
+    first = dot_layouts((64, 32), (32, 64), "f16", "f16", "f32", target("sm_80"), 4, whole_rows=True)
+    second = dot_layouts(shape, (64, 16), "f16", "f16", "f32", target("sm_80"), 4, whole_rows=True)
     data = random_array("f16", shape)
     (_,), done = move([("f16", data, first.c)], lambda b, t: convert_layout(b, t, second.a))
     assert not done.counters.barriers and not count(done.counters, "shfl")

@@ -42,23 +42,36 @@ def dot(
     signed_b: bool = True,
     layouts: DotLayouts | None = None,
 ) -> Tile:
-    """lhs (m x k) times rhs (k x n) plus acc, in the accumulator's layout of `layouts` (default: `dot_layouts`).
+    """lhs (m x k) times rhs (k x n) plus acc, in the accumulator's layout of `layouts` (default: `dot_layouts`, with
+    whole rows if that is how the accumulator lies).
 
     Operands in other layouts are converted. Signedness is that of 8-bit integers. All threads of the block must come
     here. LoweringError for element types that cannot be multiplied.
     """
     if layouts is None:
-        warps = b.threads // b.target.warp_size
-        layouts = dot_layouts(
-            lhs.shape, rhs.shape, lhs.element, rhs.element, acc.element, b.target, warps,
-            signed_a=signed_a, signed_b=signed_b,
-        )  # fmt: skip
+        layouts = _layouts_for(b, lhs, rhs, acc, signed_a, signed_b)
     if layouts.atom is None:
         return _multiply_add(b, lhs, rhs, acc, layouts)
     lhs, rhs = _as(b, lhs, layouts.a_element), _as(b, rhs, layouts.b_element)
     lhs, rhs, acc = convert_all(b, [lhs, rhs, acc], [layouts.a, layouts.b, layouts.c])
     types = ptx_type(lhs.element, signed_a), ptx_type(rhs.element, signed_b)
     return _Product(b, layouts.atom, types, lhs, rhs, acc).run()
+
+
+def _layouts_for(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, signed_a: bool, signed_b: bool) -> DotLayouts:
+    """The layouts of the two arrangements of warps that the accumulator has; those of the usual one if of neither."""
+
+    def of(whole_rows: bool) -> DotLayouts:
+        return dot_layouts(
+            lhs.shape, rhs.shape, lhs.element, rhs.element, acc.element, b.target, b.threads // b.target.warp_size,
+            whole_rows=whole_rows, signed_a=signed_a, signed_b=signed_b,
+        )  # fmt: skip
+
+    usual = of(whole_rows=False)
+    if usual.c == acc.layout:
+        return usual
+    whole = of(whole_rows=True)
+    return whole if whole.c == acc.layout else usual
 
 
 def dot_scaled(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, lhs_scale: Tile, rhs_scale: Tile) -> Tile:

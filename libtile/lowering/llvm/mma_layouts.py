@@ -129,20 +129,21 @@ def _fragments(
     return a, b, c
 
 
-def _grid(c_shape: Sequence[int], rows: int, warps: int) -> tuple[int, int, int]:
-    """Warps along batches, rows and columns: as many with work of their own as can be, then those that read least."""
+def _grid(c_shape: Sequence[int], rows: int, warps: int, whole_rows: bool) -> tuple[int, int, int]:
+    """Warps along batches, rows and columns: as many with work of their own as can be, then (if wanted) such that a
+    warp has all columns of its rows, then those that read least."""
     batches = c_shape[0] if len(c_shape) == 3 else 1
     down, across = max(c_shape[-2] // rows, 1), max(c_shape[-1] // ATOM_COLUMNS, 1)
     candidates = [
         (g, m, warps // g // m) for g in _powers(1, warps + 1) for m in _powers(1, warps // g + 1)
     ]  # fmt: skip
 
-    def order(grid: tuple[int, int, int]) -> tuple[float, float, int]:
+    def order(grid: tuple[int, int, int]) -> tuple[int, bool, float, int]:
         g, m, n = grid
         busy = min(g, batches) * min(m, down) * min(n, across)
         # Batches share no operands; elements of a and b that a warp reads, for each of its batches.
         read = max(batches / g, 1) * (max(c_shape[-2] / m, rows) + max(c_shape[-1] / n, ATOM_COLUMNS))
-        return -busy, read, -m
+        return -busy, whole_rows and n > 1, read, -m
 
     return min(candidates, key=order)
 
@@ -176,14 +177,15 @@ def dot_layouts(
     target: Target,
     warps: int,
     *,
-    grid: tuple[int, int] | None = None,
+    whole_rows: bool = False,
     signed_a: bool = True,
     signed_b: bool = True,
 ) -> DotLayouts:
     """How to compute a (m x k) times b (k x n), both with a batch dimension before these or without.
 
-    `grid` fixes how many warps lie along rows and columns (such as (warps, 1), where the result is the next product's
-    left operand). LoweringError for element types that cannot be multiplied.
+    With `whole_rows` each warp has all columns of its rows, if there are rows enough to keep all warps busy: then the
+    result is another such product's left operand without leaving its thread, and a reduction along its rows needs no
+    other warp. LoweringError for element types that cannot be multiplied.
     """
     c_shape = (*a_shape[:-1], b_shape[-1])
     shapes = (tuple(a_shape), tuple(b_shape), c_shape)
@@ -195,16 +197,12 @@ def dot_layouts(
         types = ptx_type(a, signed_a), ptx_type(b, signed_b)
         atom = _choose_atom(target, *types, acc, c_shape[-2], a_shape[-1]) if all((*types, acc)) else None
         if atom is not None:
-            chosen = _given_grid(grid, warps) or _grid(c_shape, atom.m, warps)
+            chosen = _grid(c_shape, atom.m, warps, whole_rows)
             layouts = _fragments(atom, packed_elements(a), chosen, shapes)
             return DotLayouts(*layouts, atom, a, b, chosen)
     if acc_element not in ("f16", "bf16", "f32", "f64") or "i8" in (a_element, b_element):
         raise LoweringError(f"a product of {a_element} and {b_element} into {acc_element} on {target.name}")
     return _scalar_layouts(shapes, acc_element, target, warps)
-
-
-def _given_grid(grid: tuple[int, int] | None, warps: int) -> tuple[int, int, int] | None:
-    return None if grid is None else (warps // (grid[0] * grid[1]), *grid)
 
 
 # -- products of single elements ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
@@ -20,15 +21,27 @@ from libtile.dialects.tile_form import OP_CLASSES
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileaa_to_tileas import shape_layouts as layouts
 from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts, is_access, numbers
-from libtile.lowering.tileaa_to_tileas.demands import Demands, is_elementwise, shape, source_layout
+from libtile.lowering.tileaa_to_tileas.demands import Demands, source_layout
+from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
+from libtile.lowering.tileaa_to_tileas.origins import Origins
 from libtile.lowering.tileaa_to_tileas.products import Products
-from libtile.lowering.tileaa_to_tileas.types import layout_of, with_layout
+from libtile.lowering.tileaa_to_tileas.types import layout_of, tile_shape, with_layout
 
 REMAKE_DEPTH = 8
 _LOWERED = ("load", "store", "tiled_load", "tiled_store", "tiled_atomic_rmw", "dot", "reduce", "scan")
 """Ops that nv_tileas has a form of its own of."""
 _LEAVES = ("nv_tileaa.constant", "nv_tileaa.make_range", "nv_tileaa.splat")
 _RENAMING = ("nv_tileaa.broadcast", "nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
+
+
+WIDE_BROADCAST = 4
+"""A broadcast to this many times the elements is made again, its source converted, rather than converted itself."""
+
+
+def _is_wide_broadcast(op: Operation) -> bool:
+    if op.name != "nv_tileaa.broadcast":
+        return False
+    return prod(tile_shape(op.results[0]) or ()) >= WIDE_BROADCAST * prod(tile_shape(op.operands[0]) or ())
 
 
 def lower_name(name: str) -> str:
@@ -43,7 +56,8 @@ class Assigner:
         self.warps = warps
         self.accesses = AccessLayouts(function, warps)
         self.products = products
-        self.demands = Demands(function, self.accesses, products)
+        self.origins = Origins(self.accesses, products)
+        self.demands = Demands(function, self.accesses, products, self.origins)
         self.values: dict[SSAValue, SSAValue] = {}
         self.block = Block()
         self._converted: list[dict[tuple[SSAValue, LinearLayout], SSAValue]] = [{}]
@@ -95,13 +109,13 @@ class Assigner:
 
     def _depth(self, value: SSAValue) -> int:
         """How many ops it takes to make a tile from scalars, ranges and constants; large when it takes more."""
-        if not shape(value):
+        if not tile_shape(value):
             return 0
         if value in self._depths:
             return self._depths[value]
         op, depth = value.owner, 1000
         if isinstance(op, Operation):
-            if op.name in _LEAVES:
+            if op.name in _LEAVES or _is_wide_broadcast(op):
                 depth = 1
             elif op.name in _RENAMING or (is_elementwise(op) and len(op.results) == 1):
                 depth = min(1 + sum(self._depth(v) for v in op.operands), 1000)
@@ -115,7 +129,7 @@ class Assigner:
             source = source_layout(op, layout)
             operands = [self.get(op.operands[0], source)]
         else:
-            operands = [self.get(v, layout) if shape(v) else self.get(v) for v in op.operands]
+            operands = [self.get(v, layout) if tile_shape(v) else self.get(v) for v in op.operands]
         return self.clone(op, operands, [layout]).results[0]
 
     # -- ops --------------------------------------------------------------------------------------------------------
@@ -166,7 +180,9 @@ class Assigner:
             if op is not last:
                 self.convert(op)
         assert isinstance(last, scf.YieldOp | scf.ConditionOp)
-        operands = [self.get(v, layout if shape(v) else None) for v, layout in zip(last.operands, given, strict=True)]
+        operands = [
+            self.get(v, layout if tile_shape(v) else None) for v, layout in zip(last.operands, given, strict=True)
+        ]
         self.clone(last, operands, [])
 
     def convert(self, op: Operation) -> None:
@@ -182,11 +198,11 @@ class Assigner:
 
     def choose(self, op: Operation, result: SSAValue) -> LinearLayout | None:
         """The layout of an elementwise op: one that an operand has, if possible the one that users want."""
-        size = shape(result)
+        size = tile_shape(result)
         if not size:
             return None
         wanted = self.demands.of(result)
-        held = [v for v in op.operands if shape(v) == size and not self.remakeable(v)]
+        held = [v for v in op.operands if tile_shape(v) == size and not self.remakeable(v)]
         if not held:
             return wanted or self.default(size)
         found = [layout_of(self.values[v]) for v in held]
@@ -196,7 +212,7 @@ class Assigner:
 
     def _elementwise(self, op: Operation) -> None:
         layout = self.choose(op, op.results[0])
-        operands = [self.get(v, layout if shape(v) else None) for v in op.operands]
+        operands = [self.get(v, layout if tile_shape(v) else None) for v in op.operands]
         self.bind_results(op, self.clone(op, operands, [layout] * len(op.results)))
 
     def _access(self, op: Operation) -> None:
@@ -205,7 +221,7 @@ class Assigner:
         sparse = getattr(getattr(view, "layout", None), "sparse_dim", None)
         operands = []
         for value in op.operands:
-            size = shape(value)
+            size = tile_shape(value)
             if size is not None and len(size) == 1 and sparse is not None and size != layout.shape:
                 rest = [d for d in range(len(layout.shape)) if d != sparse]
                 index_layout = layout
@@ -214,7 +230,7 @@ class Assigner:
                 operands.append(self.get(value, index_layout))
             else:
                 operands.append(self.get(value, layout if size else None))
-        self.bind_results(op, self.clone(op, operands, [layout if shape(r) else None for r in op.results]))
+        self.bind_results(op, self.clone(op, operands, [layout if tile_shape(r) else None for r in op.results]))
 
 
 Rule = Callable[[Assigner, Operation], None]
@@ -242,23 +258,23 @@ def _leaf(a: Assigner, op: Operation) -> None:
 def _broadcast(a: Assigner, op: Operation) -> None:
     """In the layout that is wanted when the source can be had for it, else each thread repeats what it has."""
     source, result = op.operands[0], op.results[0]
-    size = shape(result)
+    size = tile_shape(result)
     if not size:
         a.keep(op)
         return
     wanted = a.demands.of(result) or a.default(size)
-    a.bind_results(op, a.clone(op, [a.get(source, layouts.shrunk(wanted, shape(source) or ()))], [wanted]))
+    a.bind_results(op, a.clone(op, [a.get(source, layouts.shrunk(wanted, tile_shape(source) or ()))], [wanted]))
 
 
 @rule("nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
 def _rename(a: Assigner, op: Operation) -> None:
     source, result = op.operands[0], op.results[0]
-    size, wanted = shape(result), a.demands.of(result)
+    size, wanted = tile_shape(result), a.demands.of(result)
     if not size:
         a.keep(op)
-    elif not shape(source) or a.remakeable(source):
+    elif not tile_shape(source) or a.remakeable(source):
         layout = wanted or a.default(size)
-        given = source_layout(op, layout) if shape(source) else None
+        given = source_layout(op, layout) if tile_shape(source) else None
         a.bind_results(op, a.clone(op, [a.get(source, given)], [layout]))
     else:
         held = layout_of(a.values[source])
@@ -272,7 +288,7 @@ def _rename(a: Assigner, op: Operation) -> None:
 
 def _same_layout(a: Assigner, op: Operation) -> LinearLayout:
     """One layout for all operands of a reduction or scan: that of the first one that is not made at will."""
-    size = shape(op.operands[0]) or ()
+    size = tile_shape(op.operands[0]) or ()
     held = [layout_of(a.values[v]) for v in op.operands if not a.remakeable(v)]
     return held[0] if held else (a.demands.of(op.operands[0]) or a.default(size))
 
@@ -314,13 +330,21 @@ def _dot(a: Assigner, op: Operation) -> None:
 
 
 def _carried_layout(a: Assigner, start: SSAValue, inside: SSAValue) -> LinearLayout | None:
-    size = shape(start)
+    size = tile_shape(start)
     if size is None:
         return None
     wanted = a.demands.of(inside)
     if wanted is not None:
         return wanted
     return layout_of(a.values[start]) if not a.remakeable(start) else a.default(size)
+
+
+def _result_layout(a: Assigner, result: SSAValue) -> LinearLayout | None:
+    """Of a result of a while or if."""
+    size = tile_shape(result)
+    if size is None:
+        return None
+    return a.demands.of(result) or a.origins.of(result) or a.default(size)
 
 
 @rule("scf.for")
@@ -342,7 +366,7 @@ def _while(a: Assigner, op: Operation) -> None:
     before, after = (region.block for region in op.regions)
     carried = [_carried_layout(a, v, arg) for v, arg in zip(op.operands, before.args)]
     starts = [a.get(v, layout) for v, layout in zip(op.operands, carried)]
-    results = [(a.demands.of(r) or a.default(shape(r) or ())) if shape(r) is not None else None for r in op.results]
+    results = [_result_layout(a, r) for r in op.results]
     first = Block(arg_types=[v.type for v in starts])
     for old_arg, new_arg in zip(before.args, first.args):
         a.bind(old_arg, new_arg)
@@ -358,7 +382,7 @@ def _while(a: Assigner, op: Operation) -> None:
 
 @rule("scf.if")
 def _if(a: Assigner, op: Operation) -> None:
-    results = [(a.demands.of(r) or a.default(shape(r) or ())) if shape(r) is not None else None for r in op.results]
+    results = [_result_layout(a, r) for r in op.results]
     regions = []
     condition = a.get(op.operands[0])
     for region in op.regions:

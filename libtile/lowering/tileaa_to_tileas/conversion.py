@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.lowering.tileaa_to_tileas.assignment import Assigner
+from libtile.lowering.tileaa_to_tileas.chains import chained_products
 from libtile.lowering.tileaa_to_tileas.products import Products
 from libtile.lowering.tileaa_to_tileas.types import with_layout
 from libtile.targets import target
@@ -22,7 +23,8 @@ def convert_function(function: FuncOp) -> Operation:
     """The function with a layout on every tile."""
     spec = function.kernel_spec
     assert isinstance(spec, KernelSpecAttr) and spec.target is not None
-    assigner = Assigner(function, spec.num_warps, Products(target(spec.target), spec.num_warps))
+    products = Products(target(spec.target), spec.num_warps, chained_products(function))
+    assigner = Assigner(function, spec.num_warps, products)
     old = function.body.block
     types = [with_layout(a.type, assigner.default(())) for a in old.args]
     block = Block(arg_types=types)

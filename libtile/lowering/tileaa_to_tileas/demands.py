@@ -10,46 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileaa_to_tileas import shape_layouts as layouts
 from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts, is_access, numbers
+from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
+from libtile.lowering.tileaa_to_tileas.origins import Origins
 from libtile.lowering.tileaa_to_tileas.products import Products
+from libtile.lowering.tileaa_to_tileas.types import tile_shape
 
 SHAPE_OPS = ("broadcast", "view", "expand_dims", "permute", "splat")
 
 
-def is_elementwise(op: Operation) -> bool:
-    """Whether an op computes each element of tiles of one shape from the elements at the same index."""
-    if op.name.startswith(("arith.", "math.")):
-        return True
-    return op.name.startswith("nv_tileaa.") and (op.name.partition(".")[2] in ELEMENTWISE or is_plain_bitcast(op))
-
-
-def is_plain_bitcast(op: Operation) -> bool:
-    return op.name == "nv_tileaa.bitcast" and "packed" not in op.properties
-
-
-def _elementwise_names() -> frozenset[str]:
-    from libtile.dialects.nv_tileaa.arithmetic import ROWS
-
-    others = ("addptr", "int_to_ptr", "ptr_to_int", "fp_to_fp", "int_to_fp", "fp_to_int")
-    return frozenset((*ROWS, *others))
-
-
-ELEMENTWISE = _elementwise_names()
-
-
-def shape(value: SSAValue) -> tuple[int, ...] | None:
-    """The shape of a tile; None for other values."""
-    return tuple(value.type.get_shape()) if isinstance(value.type, TensorType) else None
-
-
 def source_layout(op: Operation, result: LinearLayout) -> LinearLayout | None:
     """The layout of an op's first operand that gives its result this layout without moving anything."""
-    source = shape(op.operands[0])
+    source = tile_shape(op.operands[0])
     if not source:
         return None
     match op.name:
@@ -66,17 +42,18 @@ def source_layout(op: Operation, result: LinearLayout) -> LinearLayout | None:
 class Demands:
     """The wishes of a function. `of(value)` is the layout that a value should have, or None."""
 
-    def __init__(self, function: Operation, accesses: AccessLayouts, products: Products):
+    def __init__(self, function: Operation, accesses: AccessLayouts, products: Products, origins: Origins):
         self._wants: dict[SSAValue, LinearLayout] = {}
         self._accesses = accesses
         self._products = products
+        self._origins = origins
         self._visit_block(function.regions[0].block)
 
     def of(self, value: SSAValue) -> LinearLayout | None:
         return self._wants.get(value)
 
     def _want(self, value: SSAValue, layout: LinearLayout | None) -> None:
-        if layout is not None and shape(value) == layout.shape and shape(value):
+        if layout is not None and tile_shape(value) == layout.shape and tile_shape(value):
             self._wants.setdefault(value, layout)
 
     def _visit_block(self, block: Block) -> None:
@@ -115,12 +92,12 @@ class Demands:
     def _loop(
         self, op: Operation, block: Block, initial: list[SSAValue], carried: list[SSAValue], results: list[SSAValue]
     ) -> None:
-        """The body's wish for a carried value goes before that of the loop's users."""
+        """The body's wish for a carried value goes before that of the loop's users, and so does where it leaves it."""
         self._visit_block(block)
         last = block.last_op
         assert last is not None
         for before, inside, result, after in zip(initial, carried, results, last.operands):
-            wanted = self.of(inside) or self.of(result)
+            wanted = self.of(inside) or self._origins.of(after) or self.of(result)
             if wanted is None:
                 continue
             for value in (inside, result, before, after):

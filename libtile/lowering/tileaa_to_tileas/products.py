@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
 
 class Products:
-    """Answers for one function: its target and number of warps."""
+    """Answers for one function: its target, its number of warps, and which of its products are chained."""
 
-    def __init__(self, gpu: Target, warps: int):
+    def __init__(self, gpu: Target, warps: int, chained: Collection[Operation] = ()):
         self.gpu = gpu
         self.warps = warps
+        self.chained = chained
         self._known: dict[Operation, DotLayouts] = {}
 
     def operand_layouts(self, op: Operation) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
@@ -55,6 +57,7 @@ class Products:
             elements[2],
             self.gpu,
             self.warps,
+            whole_rows=op in self.chained,
             signed_a=signed_a,
             signed_b=signed_b,
         )

@@ -19,6 +19,11 @@ def shape_of(type_: Attribute) -> tuple[int, ...]:
     return tuple(type_.get_shape())
 
 
+def tile_shape(value: SSAValue) -> tuple[int, ...] | None:
+    """The shape of a tile; None for other values."""
+    return shape_of(value.type) if is_tile(value.type) else None
+
+
 def layout_of(value: SSAValue) -> LinearLayout:
     """The layout of a tile in nv_tileas. ValueError for a value without one."""
     type_ = value.type

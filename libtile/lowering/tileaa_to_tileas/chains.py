@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Chained products: those whose result becomes, element by element, the left operand of another product.
+
+A fragment of an accumulator of 8 columns is half a fragment of a left operand of 16 (`llvm/mma_layouts.py`), so what a
+thread computed it can feed to the next product, when the warps lie along the rows in both. Products that add to one
+accumulator should lie alike as well, or it would change its layout between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
+
+DOT = "nv_tileaa.dot"
+
+
+def chained_products(function: Operation) -> frozenset[Operation]:
+    """The products of a function that should keep whole rows of their result in one warp."""
+    feeds, adds = set(), set()
+    for op in function.walk():
+        if op.name == DOT:
+            left, _, accumulator = op.operands
+            feeds |= {(source, op) for source in _products_behind(left)}
+            adds |= {(source, op) for source in _products_behind(accumulator) if source is not op}
+    chained = {op for pair in feeds for op in pair}
+    while grown := {op for pair in adds if chained.intersection(pair) for op in pair} - chained:
+        chained |= grown
+    return frozenset(chained)
+
+
+def _products_behind(value: SSAValue) -> Iterator[Operation]:
+    """The products that a tile is computed from without moving elements to other places."""
+    seen: set[SSAValue] = set()
+    work = [value]
+    while work:
+        current = work.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if isinstance(current.owner, Operation) and current.owner.name == DOT:
+            yield current.owner
+        else:
+            work += [v for v in _same_place(current) if _matrix(v) == _matrix(value)]
+
+
+def _same_place(value: SSAValue) -> Iterable[SSAValue]:
+    """The values whose elements a value's elements are computed from, where those are at the same place."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        loop = owner.parent_op()
+        if not isinstance(loop, scf.ForOp) or value is owner.args[0]:
+            return ()
+        position = owner.args.index(value) - 1
+        assert owner.last_op is not None
+        return loop.iter_args[position], owner.last_op.operands[position]
+    if isinstance(owner, scf.ForOp):
+        last = owner.body.block.last_op
+        assert last is not None
+        return (last.operands[owner.results.index(value)],)
+    if is_elementwise(owner) or owner.name == "nv_tileaa.view":
+        return owner.operands
+    return ()
+
+
+def _matrix(value: SSAValue) -> tuple[int, ...] | None:
+    """The shape of a tile without leading ones; None for other values."""
+    if not isinstance(value.type, TensorType):
+        return None
+    shape = tuple(value.type.get_shape())
+    while len(shape) > 2 and shape[0] == 1:
+        shape = shape[1:]
+    return shape

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which layouts real kernels get: what moves between threads, and what does not."""
+
+from pathlib import Path
+
+import pytest
+from xdsl.ir import Operation
+
+import libtile
+from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
+from libtile.lowering.tileaa_to_tileas.cleanup import CONVERT, clean_up
+from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
+from libtile.targets import target
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+
+
+def tileas(name: str, gpu: str) -> Operation:
+    """An example's kernel in nv_tileas, before loops are pipelined."""
+    inner = to_tileaa(libtile.read(EXAMPLES / f"{name}.bc").op, target(gpu))
+    to_tileas(inner)
+    (function,) = (op for op in inner.body.block.ops if op.name == "nv_tileaa.func")
+    clean_up(function)
+    return function
+
+
+def the_loop(function: Operation) -> Operation:
+    (loop,) = (op for op in function.walk() if op.name == "scf.for")
+    return loop
+
+
+def origin(op: Operation) -> str:
+    """The name of the op whose result is converted, behind those that only rename elements."""
+    source = op.operands[0].owner
+    while isinstance(source, Operation) and source.name in ("nv_tileaa.view", "nv_tileaa.permute"):
+        source = source.operands[0].owner
+    return source.name if isinstance(source, Operation) else "argument"
+
+
+@pytest.mark.parametrize("gpu", TARGETS)
+def test_attention_converts_only_what_it_loads(gpu):
+    function = tileas("attention", gpu)
+    inside = [op for op in the_loop(function).walk() if op.name == CONVERT]
+    assert [origin(op) for op in inside] == ["nv_tileas.tiled_load"] * 2, "keys and values"
+    outside = [op for op in function.walk() if op.name == CONVERT and op not in inside]
+    assert len(outside) == 2, "the queries before the loop, the result after it"
+
+
+@pytest.mark.parametrize("gpu", TARGETS)
+def test_attention_sums_rows_within_four_lanes_and_spills_nothing(gpu):
+    made = libtile.compile(EXAMPLES / "attention.bc", gpu_name=gpu)
+    distances = {line.split(",")[2].strip() for line in made.ptx.splitlines() if "shfl.sync.bfly" in line}
+    assert distances == {"1", "2"}
+    assert made.kernels["attention"].spills == 0
+
+
+@pytest.mark.parametrize("name", ["vector_add", "softmax", "layer_norm", "prefix_sum", "histogram"])
+def test_kernels_without_products_or_transposes_convert_nothing(name):
+    assert not [op for op in tileas(name, "sm_80").walk() if op.name == CONVERT]
