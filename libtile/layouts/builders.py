@@ -46,7 +46,7 @@ def fit_to_shape(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     names = dim_names(len(shape))
     shrunk = {n: min(layout.out_size(n), size) for n, size in zip(names, shape)}
     bases = {
-        name: [tuple(c if c < shrunk[n] else 0 for n, c in zip(layout.out_dims, v)) for v in vectors]
+        name: [tuple(c & (shrunk[n] - 1) for n, c in zip(layout.out_dims, v)) for v in vectors]
         for name, vectors in layout.bases
     }
     layout = LinearLayout.of(bases, {n: shrunk[n] for n in layout.out_dims})

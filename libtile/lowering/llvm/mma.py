@@ -8,6 +8,7 @@ from math import prod
 
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.convert import conflict_free_shared
+from libtile.layouts.renaming import reshaped
 from libtile.lowering.llvm import floats, scratch, shapes
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import for_loop
@@ -90,7 +91,7 @@ def _scaled(b: KernelBuilder, tile: Tile, scale: Tile, dim: int) -> Tile:
     """Each element times the factor of its block along a dimension, as bf16."""
     blocks = scale.shape[dim]
     cut = (*tile.shape[:dim], blocks, tile.shape[dim] // blocks, *tile.shape[dim + 1 :])
-    layout = shapes.reshape_layout(tile.layout, cut)
+    layout = reshaped(tile.layout, cut)
     thin = shapes.expand_dims(scale, dim + 1)
     factors = shapes.broadcast(b, _as(b, thin, "bf16"), cut, layout)
     values = _as(b, tile, "bf16")

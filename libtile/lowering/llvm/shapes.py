@@ -13,6 +13,7 @@ from math import prod
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.layouts.convert import conflict_free_shared
+from libtile.layouts.renaming import grown, permuted, reshaped, shrunk
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.convert_layout import PIECE_BYTES, convert_layout
@@ -28,44 +29,6 @@ from libtile.lowering.llvm.shared_tiles import (
 from libtile.lowering.llvm.tile import Tile, index, linear_of_bits
 
 # -- layouts --------------------------------------------------------------------------------------------------------
-
-
-def shrunk_layout(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The layout of a tile of a shape that broadcasts to one of this layout without moving: the bits that leave the
-    smaller tile hold copies."""
-    bases = {
-        n: [tuple(c if c < s else c & (s - 1) for c, s in zip(v, shape)) for v in layout.basis(n)]
-        for n in layout.in_dims
-    }
-    result = LinearLayout.of(bases, dict(zip(layout.out_dims, shape)))
-    kept = tuple(v for v in result.basis(REGISTER) if any(v))
-    return LinearLayout(tuple((n, kept if n == REGISTER else vs) for n, vs in result.bases), result.outs)
-
-
-def broadcast_layout(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The layout of a broadcast's result whose threads keep the elements that they have: copies in registers."""
-    names = dim_names(len(shape))
-    extra = LinearLayout.empty()
-    for name, size, held in zip(reversed(names), reversed(list(shape)), reversed(layout.shape)):
-        if held < size:
-            extra = extra * LinearLayout.identity(size, REGISTER, name)
-    return (layout * extra).transpose_outs(names)
-
-
-def reshape_layout(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The layout after a row-major reshape (and before one: it goes both ways)."""
-    flat = layout.transpose_outs(list(reversed(layout.out_dims)))
-    rank = len(shape)
-    cut = flat.reshape_outs({f"new{i}": shape[i] for i in reversed(range(rank))})
-    renamed = cut.transpose_outs([f"new{i}" for i in range(rank)])
-    return renamed.rename_outs({f"new{i}": f"dim{i}" for i in range(rank)})
-
-
-def permute_layout(layout: LinearLayout, permutation: Sequence[int]) -> LinearLayout:
-    """The layout of a permute's result: its dimension i is the source's `permutation[i]`."""
-    moved = layout.transpose_outs([f"dim{p}" for p in permutation])
-    temporary = moved.rename_outs({f"dim{p}": f"new{i}" for i, p in enumerate(permutation)})
-    return temporary.rename_outs({f"new{i}": f"dim{i}" for i in range(len(permutation))})
 
 
 def in_registers(layout: LinearLayout, vectors: Sequence[tuple[int, ...]]) -> LinearLayout:
@@ -88,12 +51,12 @@ def in_registers(layout: LinearLayout, vectors: Sequence[tuple[int, ...]]) -> Li
 
 def reshape(tile: Tile, shape: Sequence[int]) -> Tile:
     """The same elements in row-major order in another shape."""
-    return Tile(reshape_layout(tile.layout, shape), tile.element, tile.registers)
+    return Tile(reshaped(tile.layout, shape), tile.element, tile.registers)
 
 
 def permute(tile: Tile, permutation: Sequence[int]) -> Tile:
     """Dimension i of the result is dimension `permutation[i]` of the tile."""
-    return Tile(permute_layout(tile.layout, permutation), tile.element, tile.registers)
+    return Tile(permuted(tile.layout, permutation), tile.element, tile.registers)
 
 
 def expand_dims(tile: Tile, dim: int) -> Tile:
@@ -105,9 +68,9 @@ def expand_dims(tile: Tile, dim: int) -> Tile:
 def broadcast(b: KernelBuilder, tile: Tile, shape: Sequence[int], wanted: LinearLayout | None = None) -> Tile:
     """Repeat a tile along its dimensions of size 1; the rank stays."""
     if wanted is None:
-        result = broadcast_layout(tile.layout, shape)
+        result = grown(tile.layout, shape)
         return select_registers(tile, result)
-    return select_registers(convert_layout(b, tile, shrunk_layout(wanted, tile.shape)), wanted)
+    return select_registers(convert_layout(b, tile, shrunk(wanted, tile.shape)), wanted)
 
 
 def select_registers(tile: Tile, result: LinearLayout) -> Tile:
@@ -145,7 +108,7 @@ def extract(
     In registers where these tell parts apart and the part keeps its layout, else through shared memory. What an index
     beyond the tile gives is undefined.
     """
-    target = wanted if wanted is not None else shrunk_layout(tile.layout, shape)
+    target = wanted if wanted is not None else shrunk(tile.layout, shape)
     if tuple(shape) == tile.shape:
         return convert_layout(b, tile, target)
     number = _part_number(b, tile.shape, indices, shape)
@@ -228,7 +191,7 @@ def _from_shared(
 
 def insert(b: KernelBuilder, tile: Tile, part: Tile, indices: Sequence[Value]) -> Tile:
     """The tile with a part replaced, at `indices` (i32) that count parts. The result has the tile's layout."""
-    moved = convert_layout(b, part, shrunk_layout(tile.layout, part.shape))
+    moved = convert_layout(b, part, shrunk(tile.layout, part.shape))
     spread = select_registers(moved, tile.layout)
     registers = []
     for r, (old, new) in enumerate(zip(tile.registers, spread.registers)):

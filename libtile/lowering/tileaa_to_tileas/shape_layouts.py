@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Layouts through ops that only rename elements: what the result has when the source has one, and the reverse.
+"""Layouts that assignment starts from, and those through ops: the ones that only rename elements, and reductions.
 
 Layouts have the input dimensions register, lane, warp and the output dimensions dim0, dim1, ... in the tile's order.
 """
@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from math import prod
 
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.layouts.builders import blocked, dim_names, fit_to_shape
+from libtile.layouts.builders import blocked, dim_names
+from libtile.layouts.renaming import grown, inverse_permutation, permuted, reshaped, shrunk
+
+__all__ = [
+    "grown", "inverse_permutation", "permuted", "reshaped", "scalar_layout", "shrunk", "sliced", "spread",
+    "without_copies_in_registers",
+]  # fmt: skip
 
 WARP_SIZE = 32
 
@@ -58,44 +64,6 @@ def without_copies_in_registers(layout: LinearLayout) -> LinearLayout:
     return LinearLayout(
         tuple((n, tuple(v for v in vs if any(v)) if n == REGISTER else vs) for n, vs in layout.bases), layout.outs
     )
-
-
-def shrunk(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The layout of a tile that broadcasts to one with this layout: dimensions of size 1 have no bits left."""
-    return fit_to_shape(layout, shape)
-
-
-def grown(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The layout of a broadcast's result whose threads keep the elements that they have: copies in registers."""
-    outs = dict(zip(layout.out_dims, layout.shape))
-    extra = LinearLayout.empty()
-    for name, size in zip(reversed(dim_names(len(shape))), reversed(list(shape))):
-        if outs[name] < size:
-            extra = extra * LinearLayout.identity(size, REGISTER, name)
-    return (layout * extra).transpose_outs(dim_names(len(shape)))
-
-
-def reshaped(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The layout after a row-major reshape. It goes both ways: the source's from the result's is the same function."""
-    rank = len(shape)
-    flat = layout.transpose_outs(list(reversed(layout.out_dims)))
-    names = {f"dim{i}": f"new{i}" for i in range(rank)}
-    cut = flat.reshape_outs({f"new{i}": shape[i] for i in reversed(range(rank))})
-    return cut.transpose_outs(list(names.values())).rename_outs({new: old for old, new in names.items()})
-
-
-def permuted(layout: LinearLayout, permutation: Sequence[int]) -> LinearLayout:
-    """The layout of a permute's result: its dimension i is the source's `permutation[i]`."""
-    moved = layout.transpose_outs([f"dim{p}" for p in permutation])
-    temporary = moved.rename_outs({f"dim{p}": f"new{i}" for i, p in enumerate(permutation)})
-    return temporary.rename_outs({f"new{i}": f"dim{i}" for i in range(len(permutation))})
-
-
-def inverse_permutation(permutation: Sequence[int]) -> list[int]:
-    result = [0] * len(permutation)
-    for i, p in enumerate(permutation):
-        result[p] = i
-    return result
 
 
 def sliced(layout: LinearLayout, dim: int) -> LinearLayout:

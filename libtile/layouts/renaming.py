@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Layouts through ops that only rename elements: what the result has when the source has one, and the reverse.
+
+Output dimensions are dim0, dim1, ... in the tile's order. Nothing moves: every thread keeps the elements that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from libtile.layouts.builders import dim_names, fit_to_shape
+from libtile.layouts.linear import REGISTER, LinearLayout
+
+
+def shrunk(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
+    """The layout of a smaller tile that is repeated to one with this layout (a broadcast's source, a part): bits that
+    leave the smaller tile hold copies."""
+    return fit_to_shape(layout, shape)
+
+
+def grown(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
+    """The layout of a broadcast's result whose threads keep the elements that they have: copies in registers."""
+    names = dim_names(len(shape))
+    extra = LinearLayout.empty()
+    for name, size, held in zip(reversed(names), reversed(list(shape)), reversed(layout.shape)):
+        if held < size:
+            extra = extra * LinearLayout.identity(size, REGISTER, name)
+    return (layout * extra).transpose_outs(names)
+
+
+def reshaped(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
+    """The layout after a row-major reshape. It goes both ways: the source's from the result's is the same function."""
+    rank = len(shape)
+    flat = layout.transpose_outs(list(reversed(layout.out_dims)))
+    cut = flat.reshape_outs({f"new{i}": shape[i] for i in reversed(range(rank))})
+    renamed = cut.transpose_outs([f"new{i}" for i in range(rank)])
+    return renamed.rename_outs({f"new{i}": f"dim{i}" for i in range(rank)})
+
+
+def permuted(layout: LinearLayout, permutation: Sequence[int]) -> LinearLayout:
+    """The layout of a permute's result: its dimension i is the source's `permutation[i]`."""
+    moved = layout.transpose_outs([f"dim{p}" for p in permutation])
+    temporary = moved.rename_outs({f"dim{p}": f"new{i}" for i, p in enumerate(permutation)})
+    return temporary.rename_outs({f"new{i}": f"dim{i}" for i in range(len(permutation))})
+
+
+def inverse_permutation(permutation: Sequence[int]) -> list[int]:
+    result = [0] * len(permutation)
+    for i, p in enumerate(permutation):
+        result[p] = i
+    return result
