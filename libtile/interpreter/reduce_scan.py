@@ -4,7 +4,8 @@
 Every dimension is a power of two, so a reduction combines neighbours pairwise until one is left: log2(n) runs of the
 body, any associative function, and for floats the error of a balanced tree. The body's arguments come in pairs, one
 pair for each operand: what was accumulated first, what follows it second (in a reverse scan, what stands before it).
-The prose of the specification has them the other way round; this is what compiled programs do.
+The prose of the specification has them the other way round; this is what compiled programs do. Nor do these combine
+an identity with the first element: a running sum that starts with -0.0 starts with -0.0.
 """
 
 from __future__ import annotations
@@ -13,13 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr
-from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.types import TileType
-from libtile.interpreter.formats import Array, Element, element
-from libtile.interpreter.integer import wrap
-from libtile.interpreter.rounding import round_to
+from libtile.interpreter.formats import Array, element
 from libtile.interpreter.rules import Run, Site, combine_masks, flatten, pure
 
 
@@ -44,23 +41,6 @@ def _scanned_mask(site: Site) -> Any:
         return np.flip(union, dim) if reverse else union
 
     return mask
-
-
-def identity_value(attr: Attribute, elem: Element) -> Array:
-    """The value of an identity attribute (a float or integer attribute of the element's type)."""
-    if isinstance(attr, IntegerAttr):
-        return wrap(np.int64(_signed64(attr.value.data)), elem)
-    if isinstance(attr, FloatAttr):
-        if elem.float is None:
-            raise TypeError(f"a float identity for {elem.name}")
-        return round_to(np.float64(attr.value.data), elem.float).astype(elem.dtype)[()]
-    if isinstance(attr, DenseArrayBase):
-        return elem.dtype.type(attr.get_values()[0])
-    raise TypeError(f"{attr} is no identity")
-
-
-def _signed64(number: int) -> int:
-    return (number + 2**63) % 2**64 - 2**63
 
 
 def _on_arrays(site: Site) -> Callable[[Run, tuple[Array, ...]], tuple[Array, ...]]:
@@ -112,16 +92,14 @@ def scan(site: Site) -> Run:
     types = [v.type for v in site.op.operands]
     elements = [element(t) for t in types]
     shape = types[0].shape if isinstance(types[0], TileType) else ()
-    rest = shape[:dim] + shape[dim + 1 :]
-    identities = [identity_value(a, e) for a, e in zip(site.attr("identities"), elements)]
     order = range(shape[dim] - 1, -1, -1) if reverse else range(shape[dim])
 
     def run(body: Run, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         results = tuple(np.empty(shape, e.dtype) for e in elements)
-        accumulated: tuple[Array, ...] = tuple(np.broadcast_to(i, rest) for i in identities)
+        accumulated: tuple[Array, ...] = ()
         for position in order:
             following = tuple(np.asarray(o) for o in _along(operands, dim, position))
-            accumulated = apply(body, _interleave(accumulated, following))
+            accumulated = apply(body, _interleave(accumulated, following)) if accumulated else following
             for target, value in zip(_along(results, dim, slice(position, position + 1)), accumulated):
                 target[...] = np.expand_dims(value, dim)
         return results

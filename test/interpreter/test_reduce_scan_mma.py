@@ -78,13 +78,18 @@ def test_scan_is_an_inclusive_prefix(dim, reverse, check):
 
 
 @pytest.mark.parametrize("reverse", ["false", "true"])
-def test_scan_starts_from_the_identity_and_gives_its_body_the_accumulated_value_first(reverse):
-    # a - b is not associative, so the order of evaluation shows: ((1 - x0) - x1) - ...
+def test_scan_starts_with_an_element_and_gives_its_body_the_accumulated_value_first(reverse):
+    # a - b is not associative, so the order of evaluation shows: (x0 - x1) - x2 ...; 100 is not combined with it.
     data = np.array([[1, 2, 3, 4]], np.int32)
     got = over_rows("scan", 1, 4, 1, "i32", "subi %a, %b", "100", data, reverse)
     ordered = data[0][::-1] if reverse == "true" else data[0]
-    want = 100 - np.cumsum(ordered)
+    want = 2 * ordered[0] - np.cumsum(ordered)
     assert got[0].tolist() == (want[::-1] if reverse == "true" else want).tolist()
+
+
+def test_a_running_sum_keeps_the_sign_of_a_zero_at_its_start():
+    got = over_rows("scan", 1, 4, 1, "f32", "addf %a, %b", "0.0", np.array([[-0.0, -0.0, 1, -1]], np.float32), "false")
+    assert np.signbit(got[0]).tolist() == [True, True, False, False]
 
 
 ARGMAX = """
