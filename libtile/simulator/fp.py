@@ -257,17 +257,22 @@ def _exact64(
     first: np.ndarray | None = None,
     second: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Round the exact value of each lane; lanes with an infinity or NaN keep the plain result."""
+    """Round the exact value of each lane; lanes with an infinity or NaN keep the plain result.
+
+    `first` and `second` are the terms of a sum: their signs decide that of a sum that is exactly zero.
+    """
     out = plain.copy()
     finite = np.ones(len(plain), dtype=bool)
+    rounded = np.zeros(len(plain), dtype=bool)
     for x in operands:
         finite &= np.isfinite(x)
     for k in np.flatnonzero(finite).tolist():
         value = compute(*(Fraction(float(x[k])) for x in operands))
         if value is not None and value != 0:
             out[k] = round_fraction(value, mode)
+            rounded[k] = True
     if first is not None and second is not None:
-        out = _zero_sum(out, first, second, mode)
+        out = np.where(rounded, out, _zero_sum(out, first, second, mode))
     return out
 
 

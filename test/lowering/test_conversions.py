@@ -204,6 +204,16 @@ def test_bitcasts_keep_bits():
         assert (got == case.inputs[0][1]).all(), case.name
 
 
+@pytest.mark.parametrize("result", ["f16", "bf16"])
+@pytest.mark.parametrize("source", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
+def test_ties_go_away_where_nothing_can_be_lost(source, result):
+    bits = np.arange(256, dtype=np.uint8) & np.uint8(15 if source == "f4E2M1FN" else 255)
+    emit = lambda b, x: conversions.ftof(b, x, source, result, "nearest_away")  # noqa: E731
+    case = Case(f"{source} to {result}", emit, [(source, bits)], result)
+    (got,) = evaluate("sm_90", [case])
+    assert_same(case, got, expected("ftof", case.inputs, result, rounding_mode="nearest_away"))
+
+
 def test_pointers_and_addresses_are_the_same_bits():
     bits = patterns("i64", 256, 2)
     emit = lambda b, x: conversions.ptr_to_int(b, conversions.int_to_ptr(b, x))  # noqa: E731

@@ -101,6 +101,14 @@ def test_fma32_rounds_once_where_two_roundings_would_differ() -> None:
     assert fp.fma32(a, b, c).tolist() == want
 
 
+def test_a_sum_that_rounds_to_zero_keeps_its_own_sign_in_every_mode() -> None:
+    """The product, rounded alone, cancels against the term; the exact sum is 0.9 of the smallest number."""
+    a, b = np.array([5e-324, 5e-324]), np.array([-0.1, 0.1])
+    c = np.array([5e-324, -5e-324])
+    assert np.signbit(fp.fma64(a, b, c, "rm")).tolist() == [False, True]
+    assert np.signbit(fp.fma64(np.ones(1), np.ones(1), -np.ones(1), "rm")).tolist() == [True]
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

@@ -24,6 +24,8 @@ NARROW = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN", "fnv8E5M3FNU")
 _FLOATS = ("f16", "bf16", "f32", "tf32", "f64", *NARROW)
 _F16_EXACT = ("f8E4M3FN", "f8E5M2", "f4E2M1FN")
 """Narrow formats all of whose values are f16."""
+_EXACT = {"f16": _F16_EXACT, "bf16": (*_F16_EXACT, "fnv8E5M3FNU")}
+"""Formats all of whose values another has, so that every rounding mode gives the same."""
 
 
 def _check(*elements: str) -> None:
@@ -58,6 +60,8 @@ def ftof_all(
     _check(source, result)
     if source == result:
         return list(values)
+    if source in _EXACT.get(result, ()):
+        mode = "nearest_even"
     if result == "f64":
         return [b.cast("fpext", v, "double") for v in widen_all(b, values, source)] if source != "f64" else list(values)
     if source == "f64":

@@ -143,12 +143,23 @@ def _fma(cg: Emitter, ins: Instruction) -> None:
 
 def emit_div(cg: Emitter, ins: Instruction, kind: PtxType) -> None:
     """div.rnd, div.full and div.approx. The approximate forms give the correctly rounded quotient (documented
-    error: 2 ulp).
+    error: 2 ulp), but for huge divisors of div.approx.
     """
     ftz = "ftz" in ins.modifiers
     a, b = load(cg, ins.operands[1], kind, ftz), load(cg, ins.operands[2], kind, ftz)
+    if "approx" in ins.modifiers:
+        finish(cg, ins, kind, f"{cg.use(quotient_by_reciprocal)}({a}, {b})")
+        return
     helper = fp.div64 if kind.name == "f64" else fp.div32
     finish(cg, ins, kind, f"{cg.use(helper)}({a}, {b}, {rounding(ins)!r})")
+
+
+def quotient_by_reciprocal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """div.approx.f32: a finite divisor beyond 2^126 has the reciprocal 0, and an infinity times that is NaN."""
+    huge = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
+    with np.errstate(all="ignore"):
+        product = a * np.copysign(np.float32(0), b)
+    return np.where(huge, fp.canon(product), fp.div32(a, b, "rn"))
 
 
 def min_max(a: np.ndarray, b: np.ndarray, largest: bool, nan: bool, xorsign: bool) -> np.ndarray:
