@@ -95,6 +95,7 @@ def simulate(
     args: Sequence[Any],
     *,
     gpu_name: str = "sm_90",
+    opt_level: int = 3,
     check: str = "basic",
     block_order: int | str | None = None,
     out: TextIO | None = None,
@@ -117,7 +118,7 @@ def simulate(
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
     name = str(entry.attribute_value("sym_name"))
-    made = compile_module(module, gpu_name, verify=False, launch_abi="simt", emit="ptx")
+    made = compile_module(module, gpu_name, opt_level, verify=False, launch_abi="simt", emit="ptx")
     given = [arg if isinstance(arg, np.ndarray) else _bits(value) for arg, value in zip(args, values, strict=True)]
     started = time.monotonic()
     result = run_ptx(

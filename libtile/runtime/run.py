@@ -65,6 +65,7 @@ def run(
     args: Sequence[Any] = (),
     backend: str = "interpreter",
     gpu_name: str | None = None,
+    opt_level: int = 3,
     verify: bool = True,
     check: str = "basic",
     block_order: int | str | None = None,
@@ -81,7 +82,7 @@ def run(
 
     `check` is "off", "basic" or "full", `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
     that the kernel prints to; the interpreter also takes `trace` and `progress`, see `libtile.interpreter.launch.run`.
-    The other backends compile for `gpu_name` (default "sm_90") first.
+    The other backends compile for `gpu_name` (default "sm_90") at `opt_level` first.
 
     Returns what the run did. Raises DiagnosticError for a module that breaks a rule of the dialect, LaunchError for
     arguments that do not fit, InterpreterFault for a fault of the program, LibtileError for a module that cannot be
@@ -101,7 +102,7 @@ def run(
 
         return simulate(
             op, kernel, grid, args,
-            gpu_name=gpu_name or "sm_90", check=check, block_order=block_order, out=out,
+            gpu_name=gpu_name or "sm_90", opt_level=opt_level, check=check, block_order=block_order, out=out,
         )  # fmt: skip
     from libtile.interpreter.launch import run as interpret
 
