@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from libtile import timing
-from libtile.backend.tools import find_libdevice
+from libtile.backend.libdevice import library
 from libtile.errors import LibtileError
 from libtile.targets import Target
 
@@ -33,19 +33,14 @@ def _llvm() -> Any:
     return llvm
 
 
-@lru_cache(maxsize=1)
-def _libdevice_bitcode() -> bytes:
-    return find_libdevice().read_bytes()
-
-
-def _link_libdevice(llvm: Any, module: Any, kernels: set[str]) -> None:
-    library = llvm.parse_bitcode(_libdevice_bitcode())
-    library.triple = module.triple
-    library.data_layout = module.data_layout
-    own = {f.name for f in module.functions if not f.is_declaration} | kernels
-    module.link_in(library)
-    for function in module.functions:
-        if not function.is_declaration and function.name not in own:
+def _link_libdevice(llvm: Any, module: Any, calls: frozenset[str]) -> None:
+    part = library(llvm, calls)
+    part.triple = module.triple
+    part.data_layout = module.data_layout
+    module.link_in(part)
+    for name in calls:
+        function = module.get_function(name)
+        if not function.is_declaration:
             function.linkage = "internal"
 
 
@@ -57,16 +52,19 @@ def optimize(ir: str, target: Target, opt_level: int = 3) -> tuple[Any, Any]:
         module.verify()
     except RuntimeError as problem:
         raise LlvmError(f"LLVM refuses the module: {str(problem).strip()}") from None
-    if _LIBDEVICE_CALL.search(ir):
-        _link_libdevice(llvm, module, set())
+    calls = frozenset(_LIBDEVICE_CALL.findall(ir))
+    if calls:
+        _link_libdevice(llvm, module, calls)
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.llvm_cpu or target.ptx_target, features=f"+ptx{PTX_VERSION_OF_LLVM}", opt=min(opt_level, 3)
     )
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3)))
-    manager = builder.getModulePassManager() if opt_level else llvm.create_new_module_pass_manager()
-    if not opt_level:
-        manager.add_global_dead_code_eliminate_pass()
-    manager.run(module, builder)
+    if calls or not opt_level:  # the pipeline drops what nobody calls at its end, and optimizes it first
+        cleaner = llvm.create_new_module_pass_manager()
+        cleaner.add_global_dead_code_eliminate_pass()
+        cleaner.run(module, builder)
+    if opt_level:
+        builder.getModulePassManager().run(module, builder)
     return module, machine
 
 
