@@ -82,7 +82,7 @@ class _Index:
 
 
 def _bodies(data: bytes) -> list[_Body]:
-    """The function bodies of a module, in order. None is found where a module's abbreviation ids are not 3 bits wide."""
+    """The function bodies of a module, in order; none where the ids of a module's abbreviations are not 3 bits wide."""
     at = data.find(_FUNCTION_HEADER)
     while at % 4 and at >= 0:
         at = data.find(_FUNCTION_HEADER, at + 1)

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-import numpy as np
-
 from libtile.lowering.pipeline import Kernel, Lowered, Observer, lower
 
 if TYPE_CHECKING:
@@ -105,6 +103,8 @@ def simulate(
     Arguments are checked as for the interpreter. LaunchError for arguments that do not fit, SimulationFault for a
     fault of the program.
     """
+    import numpy as np
+
     from libtile.interpreter.address_space import Memory
     from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
     from libtile.interpreter.machine import RunResult
@@ -119,7 +119,7 @@ def simulate(
     values = prepare(entry, args, Memory())
     name = str(entry.attribute_value("sym_name"))
     made = compile_module(module, gpu_name, opt_level, verify=False, launch_abi="simt", emit="ptx")
-    given = [arg if isinstance(arg, np.ndarray) else _bits(value) for arg, value in zip(args, values, strict=True)]
+    given = [arg if isinstance(arg, np.ndarray) else _bytes(value) for arg, value in zip(args, values, strict=True)]
     started = time.monotonic()
     result = run_ptx(
         made.ptx, name, grid=extents, block=made.kernels[name].block_dim, args=given, checks=check, order=block_order
@@ -137,13 +137,8 @@ def simulate(
     )
 
 
-def _bits(value: Any) -> Any:
-    """A scalar parameter as the simulator takes it: narrow floats by their bits, conditions as bytes."""
-    array = np.asarray(value)
-    if array.dtype == np.bool_:
-        return int(value)
-    if array.dtype.kind == "f" and array.dtype.itemsize > 2:
-        return float(value)
-    if array.dtype.kind in "iu":
-        return int(value)
-    return int(array.view(f"u{array.dtype.itemsize}"))
+def _bytes(value: Any) -> bytes:
+    """A scalar parameter as it lies in memory."""
+    import numpy as np
+
+    return np.asarray(value).tobytes()

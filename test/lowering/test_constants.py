@@ -8,7 +8,7 @@ import pytest
 from lowering.elementwise import POINTER, finished_ptx, patterns, store
 
 from libtile.layouts import LinearLayout, builders
-from libtile.lowering.llvm import constants
+from libtile.lowering.llvm import constants, dense_constants
 from libtile.lowering.llvm.builder import KernelBuilder, integer
 from libtile.lowering.llvm.tile import LLVM_TYPES
 from libtile.simulator import run_ptx
@@ -37,14 +37,14 @@ def held(layout, element, make, gpu="sm_80"):
     for i, register in enumerate(tile.registers):
         place = b.add(b.mul(b.thread_id(), integer("i32", count)), integer("i32", i))
         store(b, out, element, place, register)
-    result = np.full((128, count), 0xEE, constants.pattern_dtype(element))
+    result = np.full((128, count), 0xEE, dense_constants.pattern_dtype(element))
     text = finished_ptx(b, gpu)
     run_ptx(text, "k", grid=(1, 1, 1), block=(128, 1, 1), args=[result])
     return result, b.module_text()
 
 
 def check(layout, element, values, gpu="sm_80"):
-    result, text = held(layout, element, lambda b: constants.dense(b, layout, element, values), gpu)
+    result, text = held(layout, element, lambda b: dense_constants.dense(b, layout, element, values), gpu)
     for thread, register in itertools.product(range(128), range(result.shape[1])):
         place = tuple(layout(register=register, lane=thread % 32, warp=thread // 32).values())
         assert result[thread, register] == values[place], (thread, register)
@@ -68,10 +68,19 @@ def test_a_splat_is_a_constant_in_every_register(element):
         assert "libtile_constant" not in text
 
 
-def test_one_element_stands_for_all():
+@pytest.mark.parametrize(
+    ("element", "raw", "held_bits"),
+    [
+        ("f16", "003c", 0x3C00),
+        ("tf32", "00fc0100", 0x3F800000),
+        ("i1", "01", 1),
+        ("i64", "feffffffffffffff", 2**64 - 2),
+    ],
+)
+def test_one_element_stands_for_all(element, raw, held_bits):
     layout = LAYOUTS["blocked"]
-    result, _ = held(layout, "f16", lambda b: constants.dense(b, layout, "f16", np.array([0x3C00], np.uint16)))
-    assert (result == 0x3C00).all()
+    result, _ = held(layout, element, lambda b: constants.splat(layout, element, bytes.fromhex(raw)))
+    assert (result == held_bits).all()
 
 
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
@@ -79,7 +88,7 @@ def test_one_element_stands_for_all():
 def test_tiles_that_count_are_computed(name, element):
     layout = LAYOUTS[name]
     grid = np.indices(layout.shape)
-    values = (5 + sum((7 * d + 3) * axis for d, axis in enumerate(grid))).astype(constants.pattern_dtype(element))
+    values = (5 + sum((7 * d + 3) * axis for d, axis in enumerate(grid))).astype(dense_constants.pattern_dtype(element))
     assert "libtile_constant" not in check(layout, element, values)
     assert "libtile_constant" not in check(layout, element, values[::-1].copy() if values.ndim == 1 else values)
 
@@ -98,8 +107,8 @@ def test_other_constants_are_read_from_one_read_only_array():
     values = np.random.default_rng(1).integers(0, 2**32, layout.shape).astype(np.uint32)
 
     def twice(b):
-        constants.dense(b, layout, "f32", values)
-        return constants.dense(b, layout, "f32", values)
+        dense_constants.dense(b, layout, "f32", values)
+        return dense_constants.dense(b, layout, "f32", values)
 
     result, text = held(layout, "f32", twice)
     assert text.count("= internal addrspace(1) constant") == 1
@@ -118,16 +127,16 @@ def test_iota_counts(element, gpu):
 
 
 def test_patterns_of_bytes_are_those_of_tile_ir():
-    assert constants.patterns_of_bytes(b"\x01\x02\x03\x04", "f16").tolist() == [0x0201, 0x0403]
+    assert dense_constants.patterns_of_bytes(b"\x01\x02\x03\x04", "f16").tolist() == [0x0201, 0x0403]
     one = (127 << 10).to_bytes(4, "little")
-    assert constants.patterns_of_bytes(one, "tf32").tolist() == [0x3F800000]
+    assert dense_constants.patterns_of_bytes(one, "tf32").tolist() == [0x3F800000]
 
 
 def test_wrong_constants_are_refused():
     b = KernelBuilder("k", target("sm_80"), 128)
     layout = LAYOUTS["small"]
     with pytest.raises(ValueError, match="does not fit"):
-        constants.dense(b, layout, "i32", np.arange(16, dtype=np.uint32))
+        dense_constants.dense(b, layout, "i32", np.arange(16, dtype=np.uint32))
     with pytest.raises(ValueError, match="null"):
         constants.from_bits("ptr", 5)
     with pytest.raises(ValueError, match="one dimension"):

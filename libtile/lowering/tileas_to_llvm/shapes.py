@@ -23,10 +23,13 @@ from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
 def _constant(e: Emitter, op: Operation) -> None:
     value, result = op.properties["value"], op.results[0]
     assert isinstance(value, DenseElementsAttr)
-    patterns = constants.patterns_of_bytes(value.raw, e.element(result))
-    if not value.is_splat:
-        patterns = patterns.reshape(value.type.shape)
-    e.bind(result, constants.dense(e.b, e.layout(result), e.element(result), patterns))
+    layout, element = e.layout(result), e.element(result)
+    if value.is_splat:
+        e.bind(result, constants.splat(layout, element, value.raw))
+        return
+    from libtile.lowering.llvm.dense_constants import dense, patterns_of_bytes  # numpy, which few kernels need
+
+    e.bind(result, dense(e.b, layout, element, patterns_of_bytes(value.raw, element).reshape(value.type.shape)))
 
 
 @rule("nv_tileaa.make_range")
