@@ -12,6 +12,7 @@ from libtile import remarks
 from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.lowering.index_width import NARROW, index_bits
 from libtile.lowering.tileaa_to_tileas.products import Products
 from libtile.targets import Target
 
@@ -41,4 +42,5 @@ def _of(op: Operation, function: str, products: Products) -> Iterator[remarks.Re
         case "nv_tileas.tiled_store":
             yield remarks.store_selected(function, place)
         case "nv_tileaa.make_memref":
-            yield remarks.index_not_narrowed(function, place)
+            if (bits := index_bits(op)) > NARROW:
+                yield remarks.index_not_narrowed(function, place, bits)

@@ -4,7 +4,8 @@
 What `assume` and arithmetic tell of addresses is written on the accesses, as discardable attributes with one entry per
 dimension of the tile: `contiguity` (elements in a row at adjacent addresses), `divisibility` (of the address of the
 first of such a row, in bytes), `mask_constancy` (elements in a row with one mask bit). On memrefs, `divisibility` is
-that of the base address, and `size_divisibility` and `stride_divisibility` are those of sizes and strides, in elements.
+that of the base address, and `size_divisibility` and `stride_divisibility` are those of sizes and strides, in elements;
+`size_bounds` and `stride_bounds` are the largest values of these.
 """
 
 from __future__ import annotations
@@ -131,6 +132,19 @@ def _divisors(c: Context, static: Sequence[int], dynamic: Sequence[SSAValue]) ->
     ]
 
 
+def _bounds(c: Context, static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[int]:
+    """The largest value of each size or stride: what is assumed of it, or that of its type (i32 for narrower ones)."""
+    values = iter(dynamic)
+    return [_bound(c, next(values)) if size == DYNAMIC else size for size in static]
+
+
+def _bound(c: Context, value: SSAValue) -> int:
+    type_ = convert_type(value.type)
+    assert isinstance(type_, TensorType) and isinstance(type_.element_type, IntegerType)
+    upper = c.facts.of(value).upper
+    return upper if upper is not None else (1 << max(type_.element_type.width.data, 32) - 1) - 1
+
+
 @rule("make_tensor_view")
 def _make_tensor_view(c: Context, op: Any) -> None:
     type_ = op.results[0].type
@@ -143,6 +157,8 @@ def _make_tensor_view(c: Context, op: Any) -> None:
         divisibility=_numbers([c.facts.of(op.base).scalar_divisor]),
         size_divisibility=_numbers(_divisors(c, type_.shape, sizes)),
         stride_divisibility=_numbers(_divisors(c, type_.strides, strides)),
+        size_bounds=_numbers(_bounds(c, type_.shape, sizes)),
+        stride_bounds=_numbers(_bounds(c, type_.strides, strides)),
     )
     c.bind(op.results[0], memref)
 

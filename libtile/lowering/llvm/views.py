@@ -104,7 +104,7 @@ class ViewFacts:
 
     `alignment` divides the base address, in bytes. `stride_divisors` and `size_divisors` are by tensor dimension, in
     elements; `index_divisors` by tile dimension. `inbounds` says by tile dimension that no element lies outside.
-    `narrow`: every byte offset from the base is below 2**31.
+    `narrow`: every offset and position that an access computes, in elements, is below 2**31.
     """
 
     alignment: int = 1
@@ -261,8 +261,7 @@ class Places:
             else:
                 if isinstance(number, Tile):
                     number = number.registers[0]
-                wide = b.cast("zext", number, "i64")
-                self.starts.append(b.mul(wide, integer("i64", tiled.steps[t])))
+                self.starts.append(b.mul(self._wide(number), integer(self.type, tiled.steps[t])))
         self._limits: dict[int, Value] = {}
         self._terms: dict[tuple[int, int], Value] = {}
         self._bounds: dict[tuple[int, int], Value] = {}
@@ -358,10 +357,10 @@ class Places:
             b, start, tile = self.b, self.starts[t], self.tiled.tile[t]
             if start is None:
                 raise ValueError("a sparse dimension has no start")
-            left = b.binary("sub", self.tiled.size(t), start)
-            left = b.call("llvm.smax.i64", "i64", [left, integer("i64", 0)])
-            left = b.call("llvm.smin.i64", "i64", [left, integer("i64", tile)])
-            self._limits[t] = b.cast("trunc", left, "i32")
+            left = b.binary("sub", self._wide(self.tiled.size(t)), start)
+            left = b.call(f"llvm.smax.{self.type}", self.type, [left, integer(self.type, 0)])
+            left = b.call(f"llvm.smin.{self.type}", self.type, [left, integer(self.type, tile)])
+            self._limits[t] = b.cast("trunc", left, "i32") if self.type == "i64" else left
         return self._limits[t]
 
     def _within(self, register: int, t: int) -> Value:

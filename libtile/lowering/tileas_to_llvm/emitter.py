@@ -29,12 +29,14 @@ __all__ = ["RULES", "Emitter", "View", "element_name", "rule"]
 
 @dataclass(frozen=True)
 class View:
-    """A memref or a tiled view, and what is known of it: the divisors of its base, sizes and strides."""
+    """A memref or a tiled view, and what is known of it: the divisors of its base, sizes and strides, and whether its
+    offsets are `narrow`, which is 32 bits."""
 
     tensor: TensorView
     alignment: int
     size_divisors: tuple[int, ...]
     stride_divisors: tuple[int, ...]
+    narrow: bool = False
     tiled: TiledView | None = None
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
@@ -10,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.analysis.facts import Fact
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
+from libtile.lowering.index_width import NARROW, index_bits
 from libtile.lowering.llvm import atomics, globals, memory, multimem, views
 from libtile.lowering.llvm.builder import Value, integer
 from libtile.lowering.llvm.control import Carried, if_else
@@ -148,6 +150,7 @@ def _make_memref(e: Emitter, op: Any) -> None:
             alignment[0] if alignment else 1,
             numbers(op, "size_divisibility") or (1,) * type_.rank,
             numbers(op, "stride_divisibility") or (1,) * type_.rank,
+            narrow=0 < index_bits(op) <= NARROW,
         ),
     )
 
@@ -163,10 +166,7 @@ def _block_tile(e: Emitter, op: Operation) -> None:
         tiled = views.TiledView(
             source.tensor, type_.shape, type_.traversal_strides, type_.dim_map, None, tiling.padding
         )
-    e.bind(
-        op.results[0],
-        View(source.tensor, source.alignment, source.size_divisors, source.stride_divisors, tiled),
-    )
+    e.bind(op.results[0], replace(source, tiled=tiled))
 
 
 def tiled_operands(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Value | Tile], views.ViewFacts]:
@@ -179,7 +179,7 @@ def tiled_operands(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Val
     bounds = op.properties.get("in_bounds")
     flags = tuple(bool(v) for v in bounds.get_values()) if isinstance(bounds, DenseArrayBase) else ()
     facts = views.ViewFacts(
-        view.alignment, view.stride_divisors, view.size_divisors, numbers(op, "index_divisibility"), flags
+        view.alignment, view.stride_divisors, view.size_divisors, numbers(op, "index_divisibility"), flags, view.narrow
     )
     return view.tiled, index, facts
 
