@@ -14,7 +14,8 @@ from xdsl.passes import ModulePass
 from libtile import timing
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
-from libtile.lowering.tileaa_to_tileas.pipelines import PipelineLoopsPass
+from libtile.lowering.tileaa_to_tileas.materialize import MaterializeSchedulePass
+from libtile.lowering.tileaa_to_tileas.schedule import GenerateSchedulePass
 from libtile.lowering.tileas_to_llvm.conversion import LlvmModule, Parameter
 from libtile.targets import Target, target
 
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
 
-TILEAS_PASSES: tuple[type[ModulePass], ...] = (RemoveLayoutConversionsPass, PipelineLoopsPass, InsertBarriersPass)
+TILEAS_PASSES: tuple[type[ModulePass], ...] = (
+    RemoveLayoutConversionsPass,
+    GenerateSchedulePass,
+    MaterializeSchedulePass,
+    InsertBarriersPass,
+)
 """The passes between the conversion to nv_tileas and that to LLVM IR, in order."""
 
 

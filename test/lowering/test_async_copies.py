@@ -12,7 +12,6 @@ from libtile.lowering.llvm.async_copies import (
     commit_copies,
     copy_to_shared_async,
     operand_shared_layout,
-    stage_pointer,
     wait_copies,
 )
 from libtile.lowering.llvm.builder import float_constant, integer
@@ -22,6 +21,11 @@ from libtile.lowering.llvm.mma import dot, dot_layouts
 from libtile.lowering.llvm.shared_tiles import load_operand_from_shared
 from libtile.lowering.llvm.tile import Tile, index, scalar
 from libtile.targets import target
+
+
+def stage_pointer(b, base, stage, stage_bytes):
+    """The buffer of a stage (an i32) in a ring of equal ones."""
+    return b.emit(base.type, f"getelementptr i8, {base.typed}, {b.mul(stage, integer('i32', stage_bytes)).typed}")
 
 
 def rows(shape, vector):
@@ -94,6 +98,16 @@ def test_batches_of_operands_lie_one_after_the_other():
     layout = operand_shared_layout((4, 16, 64), "f16")
     assert layout(offset=16 * 64) == {"dim0": 1, "dim1": 0, "dim2": 0}
     assert layout.is_invertible
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 32, 64), (1, 32, 1, 64), (2, 4, 8, 16)], ids=str)
+@pytest.mark.parametrize("fastest", [2, 3])
+def test_operands_may_have_more_dimensions_and_any_order(shape, fastest):
+    layout = operand_shared_layout(shape, "f16", fastest)
+    assert layout.shape == shape
+    assert layout.is_invertible
+    if shape[fastest] > 1:
+        assert layout(offset=1) == {f"dim{d}": int(d == fastest) for d in range(4)}
 
 
 def pipelined_product(gpu, stages=3, depth=128, k=32):

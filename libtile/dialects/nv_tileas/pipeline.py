@@ -194,12 +194,19 @@ class ConsumerWaitOp(StageOp):
     iterator = operand_def()
     token = result_def()
     consumer_idx = opt_prop_def(IntegerAttr)
+    pending = opt_prop_def(IntegerAttr)
+    """How many later turns the waiting agent has itself committed already, for lowerings that wait by counting."""
 
     def check(self) -> None:
         expect_type("a pipeline", self.pipeline.type, PipelineType)
         check_iterator(self.iterator.type, self.pipeline.type)
         self.check_token(self.token.type, self.pipeline.type)
         check_consumer(self.consumer_idx, self.pipeline.type)
+        stages = self.pipeline.type.stages if isinstance(self.pipeline.type, PipelineType) else 1
+        if self.pending is not None and not 0 <= self.pending.value.data < stages:
+            raise VerifyException(
+                f"expects pending to be less than the {stages} stages, but got {self.pending.value.data}"
+            )
 
 
 def check_consumer(index: IntegerAttr | None, pipeline: Attribute) -> None:

@@ -7,9 +7,10 @@ the host passes to the kernel. Box dimensions count elements, innermost first.
 
 from __future__ import annotations
 
+from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i1
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -32,10 +33,11 @@ from libtile.dialects.nv_tileas.tma_rules import (
     check_box,
     check_descriptor,
     check_multicast,
+    check_partition,
     check_shared_layout,
 )
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
-from libtile.dialects.tile_form import TileOp, tile_op, type_text
+from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
 
 @tile_op
@@ -99,6 +101,8 @@ class TmaOp(TileOp):
         if not isinstance(buffer, BufferType) or buffer.space not in ("shared", "tmem"):
             raise VerifyException(f"expects a buffer in shared or tensor memory, but got {type_text(buffer)}")
         check_shared_layout(buffer)
+        if self.atom.box:
+            check_partition([prod(buffer.shape)], [prod(self.atom.box)])
         expect_type("a token", self.results[0].type, AsyncTokenType)
 
 
@@ -182,7 +186,10 @@ class TiledAtomicRmwOp(TmaStore):
 
 @tile_op
 class TiledLoadOp(TileOp):
-    """Copies a tile of a view to a buffer by asynchronous copies of threads (cp.async)."""
+    """Copies a tile of a view to a buffer by asynchronous copies of threads (cp.async).
+
+    `layout` says which thread copies which elements.
+    """
 
     name = "nv_tileas.async.tiled_load"
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -194,6 +201,7 @@ class TiledLoadOp(TileOp):
     result_token = opt_result_def()
     atom = opt_prop_def(CopyAtomAttr)
     in_bounds = opt_prop_def(DenseArrayBase)
+    layout = opt_prop_def(LayoutAttr)
 
     def check(self) -> None:
         pointee, buffer = pointee_of(self.view.type), self.buffer.type
@@ -201,6 +209,38 @@ class TiledLoadOp(TileOp):
             raise VerifyException(f"expects a buffer of the view's element type, but got {type_text(buffer)}")
         if len(self.indices) != base_rank(self.view.type):
             raise VerifyException(f"expects {base_rank(self.view.type)} coordinates, but got {len(self.indices)}")
+        if self.atom is not None and self.atom.kind not in ("ldgsts", "unknown_copy"):
+            raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
+        expect_type("a token", self.result.type, AsyncTokenType)
+
+
+@tile_op
+class LoadOp(TileOp):
+    """Copies what a tile of pointers points to into a buffer by asynchronous copies of threads (cp.async); zeros where
+    the mask is false."""
+
+    name = "nv_tileas.async.load"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    base = operand_def()
+    buffer = operand_def()
+    mask = opt_operand_def()
+    token = opt_operand_def()
+    result = result_def()
+    result_token = opt_result_def()
+    atom = opt_prop_def(CopyAtomAttr)
+
+    def check(self) -> None:
+        pointee, buffer = pointee_of(self.base.type), self.buffer.type
+        if base_rank(self.base.type) or pointee is None:
+            raise VerifyException(f"expects pointers, but got {type_text(self.base.type)}")
+        if not isinstance(buffer, BufferType) or (buffer.element_type, buffer.shape) != (
+            pointee,
+            shape_of(self.base.type),
+        ):
+            raise VerifyException(f"expects a buffer for what the pointers point to, but got {type_text(buffer)}")
+        for mask in self.group("mask"):
+            if element_of(mask.type) != i1 or shape_of(mask.type) != shape_of(self.base.type):
+                raise VerifyException(f"expects a mask of i1 for the pointers, but got {type_text(mask.type)}")
         if self.atom is not None and self.atom.kind not in ("ldgsts", "unknown_copy"):
             raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
         expect_type("a token", self.result.type, AsyncTokenType)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from libtile.layouts import OFFSET, LinearLayout, f2
-from libtile.layouts.builders import nvmma_shared, row_major
-from libtile.lowering.llvm.builder import SHARED, KernelBuilder, Value, integer
+from libtile.layouts.builders import dim_names, nvmma_shared, row_major
+from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.memory import STORAGE_BYTES, register_groups
 from libtile.lowering.llvm.shared_tiles import Addresses, Offsets, normalized, warp_bits_of
 from libtile.lowering.llvm.tile import owner_predicate
@@ -23,23 +23,28 @@ SWIZZLES = (128, 64, 32)
 """Widths in bytes of rows whose 16-byte chunks are permuted, as TMA and wgmma know them."""
 
 
-def operand_shared_layout(shape: Sequence[int], element: str, order: Sequence[int] | None = None) -> LinearLayout:
-    """A shared-memory layout for an operand of rank 2 or 3: rows along order[0] (default: the last dimension) with
-    the swizzle in which 16-byte copies along rows, and ldmatrix along rows or transposed, meet no bank conflicts."""
-    rank, size = len(shape), STORAGE_BYTES[element]
-    chosen = list(order) if order is not None else list(reversed(range(rank)))
-    if rank < 2:
-        return row_major(shape)
-    matrix = [shape[rank - 2], shape[rank - 1]]
-    fast = 1 if chosen[0] == rank - 1 else 0
-    row_bytes = matrix[fast] * size
-    swizzle = next((s for s in SWIZZLES if s <= row_bytes), 0)
-    layout = nvmma_shared(matrix, 8 * size, swizzle, (fast, 1 - fast))
-    if rank == 2:
-        return layout
-    above = layout.rename_outs({"dim0": "dim1", "dim1": "dim2"})
-    batches = LinearLayout.identity(shape[0], OFFSET, "dim0")
-    return (above * batches).transpose_outs(["dim0", "dim1", "dim2"])
+def operand_shared_layout(shape: Sequence[int], element: str, fastest: int | None = None) -> LinearLayout:
+    """A shared-memory layout for a tile that products read: contiguous along a dimension (default: the last), with the
+    swizzle in which 16-byte copies along rows, and ldmatrix along rows or transposed, meet no bank conflicts.
+
+    Rows and columns are that dimension and the last of the others with more than one element; the rest are batches.
+    """
+    names = dim_names(len(shape))
+    if fastest is None:
+        fastest = len(shape) - 1
+    others = [d for d in reversed(range(len(shape))) if d != fastest and shape[d] > 1]
+    if not others:
+        return row_major(shape, [fastest, *(d for d in reversed(range(len(shape))) if d != fastest)])
+    rows, size = others[0], STORAGE_BYTES[element]
+    swizzle = next((s for s in SWIZZLES if s <= shape[fastest] * size), 0)
+    matrix = nvmma_shared([shape[rows], shape[fastest]], 8 * size, swizzle)
+    layout = matrix.rename_outs({"dim0": names[rows], "dim1": names[fastest]})
+    for d in range(len(shape)):
+        if shape[d] == 1 and d != fastest:
+            layout = layout * LinearLayout.of({}, {names[d]: 1})
+    for d in others[1:]:
+        layout = layout * LinearLayout.identity(shape[d], OFFSET, names[d])
+    return layout.transpose_outs(names)
 
 
 def async_groups(
@@ -59,6 +64,16 @@ def async_groups(
         if len(group) != width or places != list(range(places[0], places[0] + width)) or places[0] % width:
             return None
     return groups
+
+
+def copy_width(shared: LinearLayout, layout: LinearLayout, element: str, dim: int, most: int) -> int | None:
+    """The most elements, up to `most`, that one copy can move along a dimension; None when there are no copies."""
+    width = most
+    while width >= 1:
+        if async_groups(shared, layout, element, dim, width) is not None:
+            return width
+        width //= 2
+    return None
 
 
 def copy_to_shared_async(
@@ -107,9 +122,3 @@ def commit_copies(b: KernelBuilder) -> None:
 def wait_copies(b: KernelBuilder, pending: int) -> None:
     """Wait until at most `pending` of the thread's most recent groups are under way."""
     b.call("llvm.nvvm.cp.async.wait.group", "void", [integer("i32", pending)])
-
-
-def stage_pointer(b: KernelBuilder, base: Value, stage: Value, stage_bytes: int) -> Value:
-    """The buffer of a stage (an i32) in a ring of equal ones."""
-    offset = b.mul(stage, integer("i32", stage_bytes))
-    return b.emit(f"ptr addrspace({SHARED})", f"getelementptr i8, {base.typed}, {offset.typed}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
 from xdsl.ir import Attribute, Operation
@@ -16,6 +17,9 @@ from xdsl.ir import Attribute, Operation
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileaa_to_tileas.shape_layouts import spread
+
+if TYPE_CHECKING:
+    from libtile.lowering.llvm.memory import Vector
 
 VECTOR_BYTES = 16
 
@@ -72,6 +76,20 @@ def _pointer_access(op: Operation) -> tuple[tuple[int, ...], int, int]:
             best = (run, d)
             vector = count
     return shape, best[1], vector if best[0] > 1 else 1
+
+
+def pointer_vector(op: Operation) -> tuple[Vector, str]:
+    """What the facts on an access by pointers say of neighbouring ones, and the element type that they point to."""
+    from libtile.analysis.facts import Fact
+    from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+    from libtile.lowering.llvm.memory import vector_from_facts
+
+    pointee = _pointee(op.operands[0].type)
+    element = "ptr" if isinstance(pointee, PtrType) else NUMBER_NAMES[pointee]
+    contiguity, mask = numbers(op, "contiguity"), numbers(op, "mask_constancy")
+    ones = (1,) * len(contiguity)
+    pointers = Fact(numbers(op, "divisibility"), contiguity, ones)
+    return vector_from_facts(pointers, Fact(ones, ones, mask) if mask else None, element), element
 
 
 def _tiled_access(op: Operation) -> tuple[tuple[int, ...], int, int]:

@@ -28,10 +28,16 @@ ACCESSES = frozenset(
     for dialect in ("nv_tileaa", "nv_tileas")
     for name in ("load", "store", "tiled_load", "tiled_store", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw",
                  "multimem_load_reduce", "multimem_store", "multimem_reduce", "gdc_wait", "gdc_launch_dependents",
-                 "memory_fence_alias", "print")
+                 "memory_fence_alias", "print", "async.load", "async.tiled_load")
 )  # fmt: skip
-READS = frozenset(f"{d}.{n}" for d in ("nv_tileaa", "nv_tileas") for n in ("load", "tiled_load"))
+READS = frozenset(
+    f"{d}.{n}" for d in ("nv_tileaa", "nv_tileas") for n in ("load", "tiled_load", "async.load", "async.tiled_load")
+)
 LOOPS = ("scf.for", "scf.while")
+TURNS = tuple(
+    f"nv_tileas.async.pipeline.{name}" for name in ("produce_one", "consume_one", "producer_write", "consumer_read")
+)
+"""Ops whose region is run in their place."""
 
 Accesses = frozenset[Operation]
 _NONE: Accesses = frozenset()
@@ -92,6 +98,8 @@ class _Analysis:
             return self.loop(op, live)
         if op.name == "scf.if":
             return self.branch(op, live)
+        if op.name in TURNS:
+            return self.block(op.regions[0].block, live)
         tokens = [v for v in op.operands if _is_token(v)]
         before = self.tokens(tokens)
         is_access = op.name in ACCESSES

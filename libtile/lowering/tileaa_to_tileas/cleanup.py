@@ -39,13 +39,14 @@ def clean_up(function: Operation) -> None:
         for block in region.blocks:
             _hoist(block)
             _merge(block, ChainMap())
-            _drop(block)
+            drop_unused(block)
 
 
-def _is_pure(op: Operation) -> bool:
+def is_pure(op: Operation) -> bool:
+    """Whether an op does nothing but compute its results from its operands."""
     if op.regions or op.has_trait(IsTerminator):
         return False
-    return op.name == CONVERT or op.has_trait(Pure)
+    return op.name == "tensor.extract" or op.has_trait(Pure)
 
 
 def _hoist(block: Block) -> None:
@@ -95,7 +96,7 @@ def _merge(block: Block, known: ChainMap[_Key, Operation]) -> None:
             _fold(op)
             if op.parent is None:
                 continue
-        if not _is_pure(op):
+        if not is_pure(op):
             continue
         key = (
             op.name,
@@ -124,11 +125,12 @@ def _fold(op: Operation) -> None:
         op.erase()
 
 
-def _drop(block: Block) -> None:
+def drop_unused(block: Block) -> None:
+    """Erase the pure ops of a block and below whose results nobody uses."""
     for op in reversed(list(block.ops)):
         for region in op.regions:
             for inner in region.blocks:
-                _drop(inner)
-        if _is_pure(op) and all(r.first_use is None for r in op.results):
+                drop_unused(inner)
+        if is_pure(op) and all(r.first_use is None for r in op.results):
             op.detach()
             op.erase()

@@ -11,7 +11,6 @@ from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.control import Carried
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
 from libtile.lowering.tileas_to_llvm.flow import bind_carried, carried_values, emit_arm
-from libtile.lowering.tileas_to_llvm.pipelined_loop import emit_pipelined_for
 
 
 @rule("scf.for")
@@ -25,9 +24,6 @@ def _for(e: Emitter, op: Operation) -> None:
         return emit_arm(e, block)
 
     initial = carried_values(e, op.operands[3:])
-    if "num_stages" in op.attributes:
-        bind_carried(e, op.results, emit_pipelined_for(e, op, initial))
-        return
     results = control.for_loop(e.b, lower, upper, step, initial, body, unsigned="unsignedCmp" in op.attributes)
     bind_carried(e, op.results, results)
 

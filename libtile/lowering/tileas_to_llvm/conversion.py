@@ -18,10 +18,11 @@ from libtile.lowering.llvm import globals, scratch
 from libtile.lowering.llvm.builder import SHARED, KernelBuilder
 from libtile.lowering.llvm.debug_info import DebugInfo
 from libtile.lowering.tileaa_to_tileas.shape_layouts import scalar_layout
-from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register their rules)
+from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register rules)
     control,
     elementwise,
     memory,
+    pipelines,
     shapes,
 )
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, element_name, llvm_type
@@ -125,6 +126,7 @@ def convert_function(
         b.set_location(lines.of(function.location))
     block = function.body.block
     parameters = [_parameter(e, a.type, a) for a in block.args]
+    pipelines.reserve(e, function)
     for op in block.ops:
         e.emit(op)
     return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,12 @@ from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import LoweringError, unsupported
-from libtile.lowering.llvm.builder import KernelBuilder, Value
+from libtile.lowering.llvm.builder import KernelBuilder, SharedBuffer, Value
 from libtile.lowering.llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.llvm.tile import LLVM_TYPES, Tile
 from libtile.lowering.llvm.views import TensorView, TiledView
 from libtile.lowering.tileaa_to_tileas.types import layout_of
+from libtile.lowering.tileas_to_llvm.storage import Buffer, Ring, Turn
 
 if TYPE_CHECKING:
     from libtile.lowering.llvm.globals import Allocation
@@ -40,8 +41,9 @@ class View:
     tiled: TiledView | None = None
 
 
-Held = Tile | Value | View | None
-"""What a value is: a tile, a scalar (index, integer, pointer, condition), memory, or (tokens) nothing."""
+Held = Tile | Value | View | Buffer | Ring | Turn | None
+"""What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
+turn of one, or (tokens) nothing."""
 
 Rule = Callable[["Emitter", Operation], None]
 RULES: dict[str, Rule] = {}
@@ -79,6 +81,8 @@ class Emitter:
         self.held: dict[SSAValue, Held] = {}
         self.allocations: list[Allocation] = []
         """Scratch memory to give back at the end of the block that is being emitted."""
+        self.reserved: dict[Operation, SharedBuffer] = {}
+        """Shared memory of the pipelines, by the op that makes them."""
 
     # -- values -----------------------------------------------------------------------------------------------------
 
@@ -155,11 +159,11 @@ class Emitter:
             if self.is_token(result):
                 self.held[result] = None
 
-    def emit_block(self, block: Block, skip: Collection[Operation] = ()) -> Sequence[SSAValue]:
-        """Emit the ops of a block of scf but for those in `skip`; returns the operands of its terminator."""
+    def emit_block(self, block: Block) -> Sequence[SSAValue]:
+        """Emit the ops of a block with a terminator; returns the operands of that."""
         last = block.last_op
         for op in block.ops:
-            if op is not last and op not in skip:
+            if op is not last:
                 self.emit(op)
         return last.operands if last is not None else ()
 

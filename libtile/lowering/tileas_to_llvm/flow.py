@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from libtile.lowering.llvm import globals
 from libtile.lowering.llvm.builder import Value
@@ -32,13 +32,13 @@ def bind_carried(e: Emitter, values: Sequence[SSAValue], carried: Sequence[Carri
         e.bind(value, None if e.is_token(value) else next(rest))
 
 
-def emit_arm(e: Emitter, block: Block, skip: Collection[Operation] = ()) -> list[Carried]:
-    """Emit a block but for the ops in `skip`; returns what its terminator hands on.
+def emit_arm(e: Emitter, block: Block) -> list[Carried]:
+    """Emit a block; returns what its terminator hands on.
 
     What the block allocated is given back at its end.
     """
     kept, e.allocations = e.allocations, []
-    given = carried_values(e, e.emit_block(block, skip))
+    given = carried_values(e, e.emit_block(block))
     for allocation in reversed(e.allocations):
         globals.free(e.b, allocation)
     e.allocations = kept

@@ -9,7 +9,6 @@ from typing import Any
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.analysis.facts import Fact
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.lowering.index_width import NARROW, index_bits
 from libtile.lowering.llvm import atomics, globals, memory, multimem, views
@@ -17,7 +16,7 @@ from libtile.lowering.llvm.builder import Value, integer
 from libtile.lowering.llvm.control import Carried, if_else
 from libtile.lowering.llvm.memory import CacheHint, Ordering
 from libtile.lowering.llvm.tile import Tile
-from libtile.lowering.tileaa_to_tileas.accesses import numbers
+from libtile.lowering.tileaa_to_tileas.accesses import numbers, pointer_vector
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, View, element_name, rule
 from libtile.lowering.tileas_to_llvm.fast_path import wide_facts
 
@@ -45,13 +44,6 @@ def _tile(e: Emitter, op: Operation, name: str) -> Tile | None:
     return None if value is None else e.tile(value)
 
 
-def _pointer_facts(op: Operation) -> tuple[Fact, Fact | None]:
-    contiguity, divisibility = numbers(op, "contiguity"), numbers(op, "divisibility")
-    ones = (1,) * len(contiguity)
-    mask = numbers(op, "mask_constancy")
-    return Fact(divisibility, contiguity, ones), Fact(ones, ones, mask) if mask else None
-
-
 def _pointee(value: SSAValue) -> str:
     assert isinstance(value.type, TensorType) and isinstance(value.type.element_type, PtrType)
     return element_name(value.type.element_type.pointee)
@@ -59,14 +51,14 @@ def _pointee(value: SSAValue) -> str:
 
 @rule("nv_tileas.load")
 def _load(e: Emitter, op: Operation) -> None:
-    element = _pointee(op.operands[0])
+    vector, element = pointer_vector(op)
     tile = memory.load(
         e.b,
         e.tile(op.operands[0]),
         element,
         mask=_tile(e, op, "mask"),
         padding=_tile(e, op, "other"),
-        vector=memory.vector_from_facts(*_pointer_facts(op), element),
+        vector=vector,
         ordering=ordering(op),
         cache=cache_hint(op),
     )
@@ -80,7 +72,7 @@ def _store(e: Emitter, op: Operation) -> None:
         e.tile(op.operands[0]),
         e.tile(op.operands[1]),
         mask=_tile(e, op, "mask"),
-        vector=memory.vector_from_facts(*_pointer_facts(op), _pointee(op.operands[0])),
+        vector=pointer_vector(op)[0],
         ordering=ordering(op),
         cache=cache_hint(op),
     )
