@@ -7,12 +7,12 @@ The declarations' small language: `name: kind[?|*] [= default] [@version]`, trai
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from libtile import declarations
 from libtile.spec.model import (
     ATTRIBUTE_KINDS,
     AttributeSpec,
@@ -335,9 +335,9 @@ def load(overlays: Iterable[str] = ()) -> Spec:
     """
     builder = _Builder()
     for path in sorted(DATA.glob("*.toml")):
-        builder.merge(tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+        builder.merge(declarations.read(path), path.name)
     for number, text in enumerate(overlays):
-        builder.merge(tomllib.loads(text), f"overlay {number}")
+        builder.merge(declarations.parse(text), f"overlay {number}")
     return builder.build()
 
 

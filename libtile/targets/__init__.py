@@ -6,12 +6,12 @@ Code asks `target.has("stmatrix")` or `target.mma("f16", "f16", "f32")`; it neve
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from libtile import declarations
 from libtile.errors import LibtileError
 
 
@@ -76,7 +76,7 @@ class Target:
 
 @lru_cache(maxsize=1)
 def _declared() -> dict[str, Any]:
-    return tomllib.loads((Path(__file__).parent / "targets.toml").read_text(encoding="utf-8"))
+    return declarations.read(Path(__file__).parent / "targets.toml")
 
 
 def _covers(ranges: list[str], number: int) -> bool:
