@@ -15,7 +15,7 @@ from libtile.errors import LibtileError
 from libtile.interpreter.address_space import Memory
 from libtile.interpreter.codegen import compile_entry
 from libtile.interpreter.faults import BlockId, Check
-from libtile.interpreter.formats import Element, constant_values, element, to_bits
+from libtile.interpreter.formats import Element, element
 from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
 from libtile.interpreter.rounding import round_to
@@ -162,10 +162,8 @@ def map_globals(entry: CudaTileOp, memory: Memory) -> dict[str, int]:
         if not isinstance(op, CudaTileOp) or op.spec.name != "global":
             continue
         dense = op.attribute_value("value")
-        elem = element(dense.type)
-        values = np.broadcast_to(constant_values(dense.raw, elem), (dense.type.num_elements,))
         name = op.attribute_value("sym_name")
-        data = np.array(to_bits(values, elem)).view(np.uint8)
+        data = np.frombuffer(bytearray(dense.memory()), np.uint8)
         constant = bool(op.attribute_value("constant"))
         alignment = op.attribute_value("alignment")
         addresses[name] = memory.allocate(data, f"global @{name}", alignment=alignment, read_only=constant).base

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import libtile
+from libtile.interpreter.formats import ELEMENTS
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.tileaa_to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
 
@@ -129,3 +130,15 @@ def test_renaming_layouts_undo_each_other():
     assert permuted(permuted(layout, [1, 0]), [1, 0]) == layout
     assert reshaped(sliced(layout, 1), (64, 1)) == shrunk(layout, (64, 1))
     assert grown(shrunk(layout, (64, 1)), (64, 128)).shape == (64, 128)
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "simulator"])
+def test_scalar_parameters_of_every_width_arrive(backend):
+    numbers = {"i1": 1, "i8": -3, "i16": -300, "i32": -70000, "i64": 1 << 40, "f16": 1.5, "bf16": -2.5, "f32": 0.25,
+               "f64": 1e300, "tf32": 3.0, "f8E5M2": 0.5}  # fmt: skip
+    parameters = [f"%x{i}: tile<{e}>, %p{i}: tile<ptr<{e}>>" for i, e in enumerate(numbers)]
+    stores = [f"store_ptr_tko weak %p{i}, %x{i} : tile<ptr<{e}>>, tile<{e}> -> token" for i, e in enumerate(numbers)]
+    text = f"cuda_tile.module @m {{ entry @k({', '.join(parameters)}) {{\n{chr(10).join(stores)}\nreturn }} }}"
+    outs = [np.zeros(1, ELEMENTS[e].dtype) for e in numbers]
+    libtile.run(libtile.parse(text), args=[a for pair in zip(numbers.values(), outs) for a in pair], backend=backend)
+    assert [float(out[0]) for out in outs] == list(numbers.values())

@@ -7,6 +7,7 @@ import memory_kernels as mk
 import numpy as np
 import pytest
 
+import libtile
 from libtile.backend import ptxas
 from libtile.lowering.llvm.builder import integer
 from libtile.lowering.llvm.control import for_loop
@@ -125,3 +126,35 @@ def test_grid_dependencies_are_instructions_where_the_target_has_them(gpu):
     assert text.index("fence.proxy.alias;") < text.index("bar")
     assert ptxas.assemble(text, b.target.ptx_target).cubin
     mk.run(b)
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "simulator"])
+def test_globals_of_odd_widths_lie_in_memory_as_the_reference_puts_them(backend):
+    """A tf32 is the f32 of its value; two 4-bit elements share a byte, the first in its lower half."""
+    text = """cuda_tile.module @m {
+      global @wide <tf32: [1.0, -2.5]> : tile<2xtf32>
+      global @small <f4E2M1FN: [1.0, 2.0, 3.0, 6.0, 0.5, 4.0, 1.5, 2.0]> : tile<8xf4E2M1FN>
+      entry @k(%out: tile<ptr<i32>>) {
+        %one = constant <i32: [0, 1]> : tile<2xi32>
+        %f = get_global @wide : tile<ptr<tf32>>
+        %w = ptr_to_ptr %f : tile<ptr<tf32>> -> tile<ptr<i32>>
+        %w1 = reshape %w : tile<ptr<i32>> -> tile<1xptr<i32>>
+        %w2 = broadcast %w1 : tile<1xptr<i32>> -> tile<2xptr<i32>>
+        %p = offset %w2, %one : tile<2xptr<i32>>, tile<2xi32> -> tile<2xptr<i32>>
+        %x, %t = load_ptr_tko weak %p : tile<2xptr<i32>> -> tile<2xi32>, token
+        %g = get_global @small : tile<ptr<f4E2M1FN>>
+        %s = ptr_to_ptr %g : tile<ptr<f4E2M1FN>> -> tile<ptr<i32>>
+        %y, %u = load_ptr_tko weak %s : tile<ptr<i32>> -> tile<i32>, token
+        %y1 = reshape %y : tile<i32> -> tile<1xi32>
+        %y2 = broadcast %y1 : tile<1xi32> -> tile<2xi32>
+        %z = cat %x, %y2 dim = 0 : tile<2xi32>, tile<2xi32> -> tile<4xi32>
+        %o = reshape %out : tile<ptr<i32>> -> tile<1xptr<i32>>
+        %o4 = broadcast %o : tile<1xptr<i32>> -> tile<4xptr<i32>>
+        %i = iota : tile<4xi32>
+        %q = offset %o4, %i : tile<4xptr<i32>>, tile<4xi32> -> tile<4xptr<i32>>
+        %v = store_ptr_tko weak %q, %z : tile<4xptr<i32>>, tile<4xi32> -> token
+        return
+      } }"""
+    out = np.zeros(4, np.uint32)
+    libtile.run(libtile.parse(text), args=[out], backend=backend)
+    assert [hex(v) for v in out[:3]] == ["0x3f800000", "0xc0200000", "0x43617542"]

@@ -208,6 +208,20 @@ class DenseElementsAttr(CudaTileAttribute):
         width = self.element_bytes
         return [int.from_bytes(self.raw[i : i + width], "little") for i in range(0, len(self.raw), width)]
 
+    def memory(self) -> bytes:
+        """All elements of the type as they lie in memory: tf32 as an f32, 4-bit ones two to a byte, the first lower.
+
+        The reference assembler initialises globals so.
+        """
+        raw = self.raw * self.type.num_elements if self.is_splat else self.raw
+        bits = bit_width(self.type.element_type)
+        if bits == 4:
+            return bytes(low | high << 4 for low, high in zip(raw[::2], raw[1::2]))
+        if bits == 19:
+            words = (int.from_bytes(raw[i : i + 4], "little") << 13 for i in range(0, len(raw), 4))
+            return b"".join(word.to_bytes(4, "little") for word in words)
+        return raw
+
     def body(self) -> str:
         from libtile.dialects.cuda_tile.attribute_text import elements_text
 

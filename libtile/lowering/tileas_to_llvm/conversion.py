@@ -135,13 +135,11 @@ def convert_function(
 def _define_global(b: KernelBuilder, op: Operation) -> None:
     value = op.properties["value"]
     assert isinstance(value, DenseElementsAttr)
-    count = value.type.num_elements
-    data = value.raw * count if value.is_splat else value.raw
     globals.define_global(
         b,
         Emitter.attribute(op, "sym_name"),
         NUMBER_NAMES[value.type.element_type],
-        data,
+        value.memory(),
         alignment=Emitter.attribute(op, "alignment", 0),
         constant=Emitter.attribute(op, "constant", False),
         private=Emitter.attribute(op, "sym_visibility", "public") == "private",
