@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from libtile import timing
+from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.errors import LibtileError
 from libtile.targets import Target
@@ -17,6 +18,7 @@ DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 PTX_VERSION_OF_LLVM = 90
 """The newest PTX version that LLVM's printer knows (times 10); finishing raises it to what ptxas is to read."""
 
+_KERNEL = re.compile(r"^define ptx_kernel void @(\S+?)\(", re.MULTILINE)
 _LIBDEVICE_CALL = re.compile(r"@(__nv_\w+)")
 
 
@@ -72,9 +74,19 @@ def to_ptx(ir: str, target: Target, opt_level: int = 3) -> str:
     """PTX of an LLVM module given as text, as LLVM prints it (see `ptx.finish` for what remains to be done).
 
     `opt_level` is 0 to 3. LlvmError when LLVM refuses the IR. An intrinsic that the target lacks ends the process
-    inside LLVM, so the lowering asks `target.has(...)` before it uses one.
+    inside LLVM, so the lowering asks `target.has(...)` before it uses one; `libtile.backend.fatal` says what happened
+    if it did not.
     """
-    with timing.stage("optimize LLVM IR"):
-        module, machine = optimize(ir, target, opt_level)
-    with timing.stage("print PTX"):
-        return str(machine.emit_assembly(module))
+
+    def aborted() -> str:
+        kernels = ", ".join(f"'{name}'" for name in _KERNEL.findall(ir))
+        return (
+            f"error: LLVM gave up on {kernels or 'the module'} for {target.name}; its words are above. "
+            "This is a fault of libtile: please report it, with the program"
+        )
+
+    with explained(aborted):
+        with timing.stage("optimize LLVM IR"):
+            module, machine = optimize(ir, target, opt_level)
+        with timing.stage("print PTX"):
+            return str(machine.emit_assembly(module))

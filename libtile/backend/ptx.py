@@ -29,6 +29,17 @@ _TARGET = re.compile(r"^\.target\s+(\w+)(.*)$", re.MULTILINE)
 _DIRECTIVE_NAME = re.compile(r"\.(\w+)")
 
 
+_IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$][\w$]+", re.ASCII)
+_TAKEN = re.compile(r"WARP_SZ|___NV_TILE_LAUNCH_META_DATA___|(?:__nv_|__libtile_|libtile_shared_).*")
+
+
+def name_problem(name: str) -> str:
+    """Why PTX cannot have a kernel of this name, in words that follow "the kernel's name"; empty if it can."""
+    if not _IDENTIFIER.fullmatch(name):
+        return "is no PTX identifier: letters, digits, '_' and '$', no digit first, and not '_' or '$' alone"
+    return "is taken: PTX, libdevice or the compiler uses it" if _TAKEN.fullmatch(name) else ""
+
+
 class PtxFormatError(LibtileError):
     """LLVM's PTX is not of the form that finishing knows."""
 

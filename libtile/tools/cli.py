@@ -11,6 +11,7 @@ Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `e
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import sys
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from libtile.errors import LibtileError
+from libtile.tools import startup
 
 if TYPE_CHECKING:
     from libtile.diagnostics import Diagnostic
@@ -82,15 +84,19 @@ class Command(click.Command):
                 taken = False
                 yield arg
             elif option is None:
-                if arg[1] == "-" or arg[1] not in longs:
-                    raise click.NoSuchOption(arg.partition("=")[0], possibilities=_near(name, longs), ctx=ctx)
-                yield arg  # a short option with its value, such as -oFILE
+                if arg[1] == "-" and name[:1] in longs and name[1:].isdigit():
+                    yield arg[1:]  # --O2 for -O2
+                elif arg[1] == "-" or arg[1] not in longs:
+                    near = [f"{match}{equals}{value}" for match in _near(name, longs)]
+                    raise click.NoSuchOption(arg, possibilities=near, ctx=ctx)
+                else:
+                    yield arg  # a short option with its value, such as -oFILE
             elif isinstance(option, OptionalValue):
                 yield f"{_spelled(name)}={value if equals else option.implied}"
             elif option.is_flag and equals:
                 if value not in _TRUE + _FALSE:
-                    raise click.BadParameter(
-                        f"'{value}' is invalid value for boolean argument! Try 0 or 1", param_hint=arg.split("=")[0]
+                    raise click.ClickException(
+                        f"for the {_spelled(name)} option: '{value}' is invalid value for boolean argument! Try 0 or 1"
                     )
                 if value in _TRUE:
                     yield _spelled(name)
@@ -121,7 +127,10 @@ def _spelled(name: str) -> str:
 def run(command: click.Command, argv: Sequence[str] | None = None) -> NoReturn:
     """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks."""
     gc.disable()  # the process ends before what cycles hold could matter
-    sys.exit(call(command, argv))
+    startup.install()
+    status = call(command, argv)
+    startup.finish()
+    sys.exit(status)
 
 
 def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
@@ -139,6 +148,8 @@ def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
         return _fail(f"{program}: interrupted")
     except click.NoSuchOption as error:
         return _fail(_unknown_option(program, error))
+    except click.BadOptionUsage as error:
+        return _fail(f"{program}: for the {error.option_name} option: requires a value!")
     except click.ClickException as error:
         return _fail(f"{program}: {error.format_message()}")
     except LibtileError as error:
@@ -222,6 +233,8 @@ def write_output(path: str, data: bytes | str) -> None:
         sys.stdout.buffer.flush()
         return
     try:
+        if not path:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if os.path.exists(path) and not os.path.isfile(path):
             # A device or a pipe (/dev/null, /dev/stdout) is written to, not replaced.
             with open(path, "wb") as file:
@@ -229,7 +242,8 @@ def write_output(path: str, data: bytes | str) -> None:
         else:
             _write_whole(os.path.realpath(path), raw)
     except OSError as error:
-        raise ToolError(f"cannot open output file '{path}': {error.strerror}") from None
+        verb = "write" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) else "open"
+        raise ToolError(f"cannot {verb} output file '{path}': {error.strerror}") from None
 
 
 def _write_whole(path: str, raw: bytes) -> None:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from libtile.tools import cli
+from libtile.tools import cli, startup
 
 if TYPE_CHECKING:
     from libtile.cache import Cache
@@ -55,7 +54,10 @@ def _choice(name: str, values: tuple[str, ...], default: str | None, text: str) 
 
 def _opt_level(ctx: click.Context, param: click.Parameter, value: str) -> int:
     try:
-        return int(value)
+        level = int(value, 0)
+        if not -(1 << 31) <= level < 1 << 31:
+            raise ValueError
+        return level
     except ValueError:
         raise click.ClickException(
             f"for the --opt-level option: '{value}' value invalid for integer argument!"
@@ -186,8 +188,11 @@ for _name in ("--print-options", "--print-all-options"):  # the original takes t
 
 
 def _compile(path: str, given: dict[str, Any]) -> None:
+    startup.defer_formats()
     from libtile import driver
+    from libtile.backend import fatal
 
+    fatal.end_with(_COMPILE, driver.NOT_COMPILED)
     data = _read(path)
     _check_request(data, given)
     filter_ = _remark_filter(given)
@@ -204,8 +209,8 @@ def _compile(path: str, given: dict[str, Any]) -> None:
         statuses: dict[type, int] = {driver.InputError: _INPUT, driver.OptionsError: _REQUEST}
         raise cli.ToolError(str(error), statuses.get(type(error), _COMPILE)) from None
     observer.check()
-    _write(made, given)
     _give_remarks(made, filter_, given)
+    _write(made, given)
 
 
 def _read(path: str) -> bytes:
@@ -231,9 +236,13 @@ def _check_request(data: bytes, given: dict[str, Any]) -> None:
         raise cli.ToolError("error: libraries require the 'simt' preview feature", _COMPILE)
     for library in given["libraries"]:
         try:
-            Path(library).read_bytes()
+            start = Path(library).read_bytes()[:4]
         except OSError as error:
             raise cli.ToolError(f"error: failed to open tile library: {error.strerror}", _COMPILE) from None
+        if start != b"\x7fELF":
+            raise cli.ToolError(
+                "error: failed to open tile library: The file was not recognized as a valid object file", _COMPILE
+            )
         raise cli.ToolError(f"error: cannot link tile library '{library}': libraries are not supported", _COMPILE)
 
 
@@ -293,9 +302,15 @@ class _Printer:
                 raise cli.ToolError(f"error: no pass '{name}' was run; there were {passes}", _COMMAND_LINE)
 
 
+def _output(given: dict[str, Any]) -> str:
+    """Where the output goes, `-` for stdout."""
+    named: str | None = given["output_file"]
+    return named if named is not None else DEFAULT_OUTPUT if given["emit"] == "cubin" else "-"
+
+
 def _write(made: Artifacts, given: dict[str, Any]) -> None:
     stage = given["emit"]
-    output = given["output_file"] or (DEFAULT_OUTPUT if stage == "cubin" else "-")
+    output = _output(given)
     try:
         cli.write_output(output, made.stage(stage))
         if given["keep"]:
@@ -315,7 +330,7 @@ def _remark_filter(given: dict[str, Any]) -> RemarkFilter | None:
     from libtile.remarks import RemarkFilter as Filter
 
     if given["remark_format"] == "yaml":
-        path = given["remarks_output_file"]
+        path = _remarks_file(given)
         try:
             existed = os.path.exists(path)
             with open(path, "ab"):
@@ -338,9 +353,17 @@ def _give_remarks(made: Artifacts, filter_: RemarkFilter | None, given: dict[str
 
     wanted = filter_.select(made.remarks)
     if given["remark_format"] == "yaml":
-        cli.write_output(given["remarks_output_file"], yaml_format(wanted))
+        try:
+            cli.write_output(_remarks_file(given), yaml_format(wanted))
+        except cli.ToolError as error:
+            raise cli.ToolError(f"error: {error}", _INPUT) from None
     else:
-        sys.stdout.write(command_line_format(wanted))
+        # Text for a reader goes beside the output, never into it.
+        click.echo(command_line_format(wanted), nl=False, err=_output(given) == "-")
+
+
+def _remarks_file(given: dict[str, Any]) -> str:
+    return given["remarks_output_file"] or DEFAULT_REMARKS
 
 
 def main() -> None:

@@ -13,10 +13,13 @@ import pytest
 from tools.process import Done, run
 
 import libtile
+from libtile import driver
+from libtile.backend.tools import find_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 VECTOR_ADD = ROOT / "examples" / "vector_add.bc"
 ELF = b"\x7fELF"
+PTXAS = find_tool("ptxas")
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +49,7 @@ def test_a_kernel_becomes_a_cubin_in_the_default_file(tmp_path):
         ["--gpu-name=sm_90", "-o", "k", "-g", "-O0"],
         ["--gpu-name=sm_90", "-o", "k", "--lineinfo=false", "--host-arch=aarch64", "--host-os=windows"],
         ["--gpu-name=sm_90", "-o", "k", "--apply-controls="],
+        ["--gpu-name=sm_90", "-o", "k", "--O2", "--opt-level=0x1"],
     ],
     ids=lambda a: " ".join(a),
 )  # fmt: skip
@@ -66,6 +70,14 @@ WRONG = [
     ([VECTOR_ADD, "--remarks=foo"], 1, "tileiras: for the --remarks option: Cannot find option named 'foo'!"),
     ([VECTOR_ADD, "--host-os=mac"], 1, "tileiras: for the --host-os option: Cannot find option named 'mac'!"),
     ([VECTOR_ADD, "-Ofoo"], 1, "tileiras: for the --opt-level option: 'foo' value invalid for integer argument!"),
+    ([VECTOR_ADD, "-O99999999999"], 1,
+     "tileiras: for the --opt-level option: '99999999999' value invalid for integer argument!"),
+    ([VECTOR_ADD, "--lineinfo=maybe"], 1,
+     "tileiras: for the --lineinfo option: 'maybe' is invalid value for boolean argument! Try 0 or 1"),
+    ([VECTOR_ADD, "--gpu-name"], 1, "tileiras: for the --gpu-name option: requires a value!"),
+    ([VECTOR_ADD, "--gpu-nam=sm_90"], 1,
+     "tileiras: Unknown command line argument '--gpu-nam=sm_90'.  Try: 'tileiras --help'\n"
+     "tileiras: Did you mean '--gpu-name=sm_90'?"),
     ([VECTOR_ADD, "--preview=zot"], 1,
      "tileiras: for the --preview option: unknown preview feature 'zot'; supported features: simt"),
     ([VECTOR_ADD, "--frob"], 1, "tileiras: Unknown command line argument '--frob'.  Try: 'tileiras --help'"),
@@ -74,6 +86,14 @@ WRONG = [
     ([VECTOR_ADD, "--gpu-name=sm_90", "-g"], 2, "error: optimized debugging is currently not supported, change the"),
     ([VECTOR_ADD, "--gpu-name=sm_90", "--apply-controls=f"], 2, "error: --apply-controls is not supported on this"),
     ([VECTOR_ADD, "--gpu-name=sm_90", "-o", "no/such/k"], 2, "error: cannot open output file 'no/such/k': No such"),
+    ([VECTOR_ADD, "--gpu-name=sm_90", "-o", ""], 2, "error: cannot open output file '': No such file or directory"),
+    ([VECTOR_ADD, "--gpu-name=sm_90", "-o", "/dev/full"], 2,
+     "error: cannot write output file '/dev/full': No space left on device"),
+    ([VECTOR_ADD, "--gpu-name=sm_90", "--remarks=all", "--remark-format=yaml", "--remarks-output-file=/dev/full"], 3,
+     "error: cannot write output file '/dev/full': No space left on device"),
+    ([VECTOR_ADD, "--gpu-name=sm_90", "-l", VECTOR_ADD, "--preview=simt"], 5,
+     "error: failed to open tile library: The file was not recognized as a valid object file"),
+    ([VECTOR_ADD, "--gpu-name=sm_90", "-l", PTXAS, "--preview=simt"], 5, "error: cannot link tile library '"),
     ([VECTOR_ADD, "--gpu-name=sm_90", "-l", "x"], 5, "error: libraries require the 'simt' preview feature"),
     ([VECTOR_ADD, "--gpu-name=sm_90", "-l", "x", "--preview=simt"], 5,
      "error: failed to open tile library: No such file or directory"),
@@ -133,6 +153,32 @@ def test_emit_stops_after_a_stage_and_prints_it(tmp_path, stage, needle):
     assert (done.status, done.err) == (0, "")
     assert needle in done.text
     assert not list(tmp_path.iterdir())
+
+
+def test_remarks_stay_out_of_an_output_on_stdout(tmp_path):
+    done = tileiras("--gpu-name=sm_90", "--emit=ptx", "--remarks=all", VECTOR_ADD, cwd=tmp_path)
+    assert done.status == 0
+    assert "remark[" in done.err and "remark[" not in done.text
+    beside = tileiras("--gpu-name=sm_90", "--remarks=all", VECTOR_ADD, "-o", "k", cwd=tmp_path)
+    assert (beside.text, beside.err) == (done.err, "")
+
+
+NAMES = {
+    "$x": 0, "a$b": 0, "__": 0, "add": 0, "tid": 0, "x" * 2000: 0,
+    "a-b": 5, "a.b": 5, "a b": 5, "ünï": 5, "%x": 5, "1a": 5, "_": 5, 'a"b': 5, "WARP_SZ": 5, "__nv_expf": 5,
+}  # fmt: skip
+
+
+def test_a_kernel_name_that_ptx_cannot_have_is_refused_in_words():
+    for name, status in NAMES.items():
+        module = libtile.parse(f'cuda_tile.module @m {{ entry @"{name.replace(chr(34), chr(92) + chr(34))}"() {{ }} }}')
+        data = libtile.write(module, "13.4")
+        options = driver.Options("sm_90", emit="ptx")
+        if status == 0:
+            assert f".entry {name}(" in driver.compile_bytecode(data, options).ptx
+        else:
+            with pytest.raises(driver.CompilationError, match=f"op has the name {re.escape(repr(name))}, which is "):
+                driver.compile_bytecode(data, options)
 
 
 def test_keep_leaves_every_stage_beside_the_output(tmp_path):

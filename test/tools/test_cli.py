@@ -61,8 +61,9 @@ def test_llvm_spellings_are_understood(arguments: list[str], expected: dict[str,
     [
         (["-unknown"], "tool: Unknown command line argument '-unknown'.  Try: 'tool --help'"),
         (["--long-flg"], "tool: Did you mean '--long-flag'?"),
-        (["-long-flag=maybe"], "'maybe' is invalid value for boolean argument! Try 0 or 1"),
-        (["--value"], "requires an argument"),
+        (["-long-flag=maybe"], "for the --long-flag option: 'maybe' is invalid value for boolean argument! Try 0 or 1"),
+        (["--long-flg=1"], "tool: Did you mean '--long-flag=1'?"),
+        (["--value"], "tool: for the --value option: requires a value!"),
         (["a", "b"], "unexpected extra argument"),
     ],
 )

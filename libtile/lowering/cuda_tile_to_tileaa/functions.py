@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, Region
 
 from libtile.analysis import Facts
+from libtile.backend.ptx import name_problem
 from libtile.dialects import tile_form
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
@@ -54,7 +55,10 @@ def number_of_warps(op: CudaTileOp, target: Target) -> int:
 
 
 def convert_entry(op: CudaTileOp, target: Target) -> Operation:
-    """The nv_tileaa.func of an entry."""
+    """The nv_tileaa.func of an entry; LoweringError, before anything is made, for a name that no cubin can have."""
+    name = str(op.attribute_value("sym_name"))
+    if problem := name_problem(name):
+        raise unsupported(op, f"has the name {name!r}, which {problem}: no kernel can have it", target.name)
     old = op.regions[0].block
     types = [convert_type(a.type) for a in old.args]
     block = Block(arg_types=types)
@@ -69,7 +73,7 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     return tile_form.build(
         "nv_tileaa.func",
         attributes={
-            "sym_name": StringAttr(str(op.attribute_value("sym_name"))),
+            "sym_name": StringAttr(name),
             "function_type": FunctionType.from_lists(types, []),
             "kernel_spec": spec,
         },

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is said when LLVM aborts the process.
+
+LLVM ends the process on what it calls a fatal error: it prints one line of its own and calls `abort()`, and llvmlite
+offers no way to catch that. Inside `explained`, the signal of the abort first says what was being compiled. A
+command-line tool calls `end_with`: it then ends with a status of its own in place of the signal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_ending: tuple[int, str] | None = None
+_subjects: dict[int, Callable[[], str]] = {}
+_previous: int | None = None
+_lock = threading.Lock()
+
+_HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int)
+
+
+def _explain(number: int) -> None:
+    # The abort is the thread's own, inside a foreign call that has released the interpreter: Python may run here.
+    subject = _subjects.get(threading.get_ident())
+    if subject is not None:
+        os.write(2, f"{subject()}\n".encode())
+        if _ending is not None:
+            os.write(2, f"{_ending[1]}\n".encode())
+            os._exit(_ending[0])
+    if _previous:  # a handler of the process, such as faulthandler's
+        _HANDLER(_previous)(number)
+
+
+_handler = _HANDLER(_explain)
+
+
+def _set_handler(address: Any) -> int | None:
+    set_signal = ctypes.CDLL(None).signal
+    set_signal.restype, set_signal.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]
+    found: int | None = set_signal(signal.SIGABRT, address)
+    return found
+
+
+def end_with(status: int, message: str) -> None:
+    """Let an abort inside `explained` end the process with a status, after a last line."""
+    global _ending
+    _ending = status, message
+
+
+@contextmanager
+def explained(subject: Callable[[], str]) -> Iterator[None]:
+    """While in the block, an abort on this thread prints `subject()` on stderr (after what the aborting code said)."""
+    global _previous
+    if os.name != "posix":
+        yield
+        return
+    thread = threading.get_ident()
+    with _lock:
+        if not _subjects:
+            _previous = _set_handler(ctypes.cast(_handler, ctypes.c_void_p))
+        outer = _subjects.get(thread)
+        _subjects[thread] = subject
+    try:
+        yield
+    finally:
+        with _lock:
+            if outer is None:
+                del _subjects[thread]
+            else:
+                _subjects[thread] = outer
+            if not _subjects:
+                _set_handler(_previous)
