@@ -37,7 +37,7 @@ def make_context(allow_unregistered: bool) -> Context:
     """A context that knows every dialect of xDSL by name, and loads it when it is met."""
     context = Context(allow_unregistered=allow_unregistered)
     context.load_dialect(Builtin)
-    for name, factory in {**get_all_dialects(), **_INNER_DIALECTS}.items():
+    for name, factory in {**get_all_dialects(), **_OWN_DIALECTS}.items():
         if name not in ("builtin", "cuda_tile"):
             context.register_dialect(name, factory)
     return context
@@ -55,8 +55,14 @@ def _nv_tileas() -> Dialect:
     return NvTileAS
 
 
-_INNER_DIALECTS = {"nv_tileaa": _nv_tileaa, "nv_tileas": _nv_tileas}
-"""The dialects that cuda_tile is lowered to, loaded when they are met."""
+def _arith() -> Dialect:
+    from libtile.dialects.tile_arith import TileArith
+
+    return TileArith
+
+
+_OWN_DIALECTS = {"arith": _arith, "nv_tileaa": _nv_tileaa, "nv_tileas": _nv_tileas}
+"""The dialects that cuda_tile is lowered to, and arith with ops that take tiles; loaded when they are met."""
 
 
 def load_dialect(context: Context, name: str) -> bool:

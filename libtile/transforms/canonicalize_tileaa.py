@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, IntegerType, ModuleOp, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
@@ -21,7 +21,8 @@ from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.nv_tileaa.memory import Load, Store
 from libtile.dialects.nv_tileaa.shapes import integers_of
-from libtile.dialects.tile_form import SEGMENTS, TileOp, build
+from libtile.dialects.tile_arith import ExtSIOp, like
+from libtile.dialects.tile_form import SEGMENTS, TileOp, build, element_of
 
 MAX_SWEEPS = 10
 
@@ -172,11 +173,19 @@ def addptr_zero(op: TileOp) -> list[SSAValue] | bool:
 
 
 def addptr_twice(op: TileOp) -> list[SSAValue] | bool:
-    """`addptr (addptr p, a), b` is `addptr p, a + b` where both offsets have one type."""
+    """`addptr (addptr p, a), b` is `addptr p, a + b` where both offsets have one type.
+
+    Offsets are signed; narrow ones are added as 64-bit numbers, whose sum is the one of the addresses.
+    """
     inner = _producer(op.operands[0], "addptr")
     if inner is None or inner.operands[1].type != op.operands[1].type:
         return False
-    total = _put(op, arith.AddiOp(inner.operands[1], op.operands[1]))
+    offsets = [inner.operands[1], op.operands[1]]
+    element = element_of(op.operands[1].type)
+    if isinstance(element, IntegerType) and element.width.data < i64.width.data:
+        wide = like(op.operands[1].type, i64)
+        offsets = [_put(op, ExtSIOp.create(operands=[v], result_types=[wide])) for v in offsets]
+    total = _put(op, arith.AddiOp(*offsets))
     return [_put(op, build(op.name, [inner.operands[0], total], [op.results[0].type]))]
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Rules of TMA descriptors and of the copies through them, in the words of the dialect's verifier.
 
-Limits (CUDA driver API, "Tensor Map Object Management", `cuTensorMapEncodeTiled`): a descriptor is aligned to 128 bytes;
-a tensor has 1 to 5 dimensions of at most 2**32 elements; one dimension has stride 1, the other strides are multiples of
-16 bytes below 2**40; a box has at most 256 elements along a dimension, its innermost extent is a multiple of 16 bytes.
+Limits (CUDA driver API, "Tensor Map Object Management", `cuTensorMapEncodeTiled`): a descriptor is aligned to 128
+bytes; a tensor has 1 to 5 dimensions of at most 2**32 elements; one dimension has stride 1, the other strides are
+multiples of 16 bytes below 2**40; a box has at most 256 elements along a dimension, its innermost extent is a multiple
+of 16 bytes.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, Operation
 
+from libtile.dialects import tile_arith
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.lowering import tile_arith
 from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.errors import unsupported
 

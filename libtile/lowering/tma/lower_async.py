@@ -17,16 +17,18 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.nv_tileaa.element_types import bit_width
+from libtile.dialects.nv_tileaa.element_types import bit_width, is_float
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.memory import pointee_of
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas.memory import TiledAtomicRmwOp, TiledLoadOp, TiledMemOp
 from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, TmaLoad
+from libtile.dialects.nv_tileas.tma_rules import check_partition
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
 from libtile.dialects.tile_form import build, element_of, shape_of
 from libtile.lowering.tma.common import erase, fail, functions
@@ -83,6 +85,7 @@ class _Lowering:
         padding = view.layout.padding if isinstance(view, TiledViewType) else None
         given = getattr(op, "padding_value", None)
         padding = given.keyword if given is not None else padding
+        _check_boxes(op)
         sparse = isinstance(view, TiledViewType) and view.layout.sparse_dim is not None
         if isinstance(op, TiledLoadOp):
             if padding not in (None, "zero"):
@@ -102,7 +105,12 @@ class _Lowering:
                 "nv_tileas.make_tiled_tma_desc",
                 [tensor],
                 [TmaDescType(memref, atom.box)],
-                {"atom": atom, "tmaIdx": self.next_index},
+                {
+                    "atom": atom,
+                    "tmaIdx": self.next_index,
+                    "padding_value": getattr(op, "padding_value", None),
+                    "tma_internal_type": _internal_type(memref.element_type),
+                },
                 location=op.location,
             )
             _insert(made, op)
@@ -187,6 +195,25 @@ def _bytes(op: TiledMemOp) -> int:
     if atom is None or not atom.box or element is None:
         fail(op, "failed to get expected tx-count")
     return prod(shape_of(op.value_type)) * bit_width(element) // 8
+
+
+def _check_boxes(op: TiledMemOp) -> None:
+    """The tile is made of whole boxes of the atom, dimension by dimension of what is viewed; DiagnosticError."""
+    view, atom = op.operands[0].type, op.atom
+    if atom is None or not atom.box:
+        return  # the bytes of the copy are not known either, which is said when they are needed
+    extents = dict(enumerate(shape_of(op.value_type)))
+    if isinstance(view, TiledViewType):
+        extents = dict.fromkeys(range(view.rank), 1) | dict(zip(view.dim_map, shape_of(op.value_type)))
+    try:
+        check_partition([extents[dim] for dim in sorted(extents, reverse=True)], atom.box)
+    except VerifyException as found:
+        fail(op, str(found))
+
+
+def _internal_type(element: Attribute) -> Attribute | None:
+    """The element type inside of a descriptor, where it is not the tensor's: tensor maps have no 8-bit floats."""
+    return i8 if is_float(element) and bit_width(element) == i8.width.data else None
 
 
 def _coordinates(op: TiledMemOp) -> list[SSAValue]:

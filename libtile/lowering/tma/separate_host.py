@@ -27,22 +27,24 @@ MAX_DEVICE_DESCRIPTORS = 32
 
 @dataclass(frozen=True)
 class SeparateHostTmaPass(ModulePass):
-    """Move descriptor construction to host modules."""
+    """Move descriptor construction to host modules. A kernel may make at most so many descriptors itself."""
 
     name = "separate-host-tma"
+
+    max_device_descriptors: int = MAX_DEVICE_DESCRIPTORS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if function.is_entry and HOST_CODE not in function.attributes:
-                _separate(op, function)
+                _separate(op, function, self.max_device_descriptors)
         for function in functions(op):
             if HOST_CODE not in function.attributes:
                 _check_gone(function)
 
 
-def _separate(module: ModuleOp, kernel: FuncOp) -> None:
+def _separate(module: ModuleOp, kernel: FuncOp, most: int) -> None:
     made = [op for op in descriptors(kernel) if isinstance(op, MakeTiledTmaDescOp)]
-    if sum(is_on_device(op) for op in made) > MAX_DEVICE_DESCRIPTORS:
+    if sum(is_on_device(op) for op in made) > most:
         fail(kernel, "too many device TMA descriptors")
     host = [op for op in made if not is_on_device(op)]
     if not host:

@@ -1,16 +1,6 @@
-// Diagnostics stand at the op that they are about, one per op, several per file.
+// What cannot be read, or stands where it does not belong.
 // RUN: cuda-tile-opt %s -split-input-file -verify-diagnostics
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-
-nv_tileaa.func @two(%v: tile<4xf32>, %x: tile<i32>) {
-  // expected-error @+1 {{'nv_tileaa.assume' op bounded requires an integer-like element type}}
-  %a = nv_tileaa.assume %v {predicates = [#nv_tileaa.bounded<0, 1>]} : tile<4xf32> -> tile<4xf32>
-  // expected-error @+1 {{'nv_tileaa.assume' op div_by divisor must be a positive power of two}}
-  %b = nv_tileaa.assume %x {predicates = [#nv_tileaa.div_by<3>]} : tile<i32> -> tile<i32>
-  nv_tileaa.return
-}
-
-// -----
 
 // expected-error @+1 {{'nv_tileaa.return' op expects parent op 'nv_tileaa.func'}}
 nv_tileaa.return

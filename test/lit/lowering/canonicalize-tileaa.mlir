@@ -1,0 +1,62 @@
+// Chained pointer additions are one; shape ops of splats are splats; masks that are constant go away; joins are flat.
+// RUN: cuda-tile-opt --canonicalize-tileaa %s | FileCheck %s
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+!p = !nv_tileaa.ptr<f32, 1>
+
+// CHECK-LABEL: nv_tileaa.func @chain
+nv_tileaa.func @chain(%p: !p, %i: index, %j: index) {
+  // CHECK: %[[S:.*]] = arith.addi %{{.*}}, %{{.*}} : index
+  // CHECK-NEXT: nv_tileaa.addptr %{{.*}}, %[[S]] : !nv_tileaa.ptr<f32, 1>, index
+  // CHECK-NEXT: nv_tileaa.mark_for_reuse
+  %a = nv_tileaa.addptr %p, %i : !p, index -> !p
+  %b = nv_tileaa.addptr %a, %j : !p, index -> !p
+  nv_tileaa.mark_for_reuse %b : !p
+  nv_tileaa.return
+}
+
+// Offsets of fewer bits are added in 64, where their sum does not wrap.
+// CHECK-LABEL: nv_tileaa.func @narrow_chain
+nv_tileaa.func @narrow_chain(%p: !p, %i: tile<i32>, %j: tile<i32>) {
+  // CHECK: %[[I:.*]] = arith.extsi %{{.*}} : tensor<i32> to tensor<i64>
+  // CHECK: %[[J:.*]] = arith.extsi %{{.*}} : tensor<i32> to tensor<i64>
+  // CHECK: %[[S:.*]] = arith.addi %[[I]], %[[J]] : tensor<i64>
+  // CHECK-NEXT: nv_tileaa.addptr %{{.*}}, %[[S]] : !nv_tileaa.ptr<f32, 1>, tile<i64>
+  %a = nv_tileaa.addptr %p, %i : !p, tile<i32> -> !p
+  %b = nv_tileaa.addptr %a, %j : !p, tile<i32> -> !p
+  nv_tileaa.mark_for_reuse %b : !p
+  nv_tileaa.return
+}
+
+// CHECK-LABEL: nv_tileaa.func @splats
+nv_tileaa.func @splats(%f: tile<f32>) {
+  // CHECK: nv_tileaa.splat %{{.*}} : tile<f32> -> tile<8x4xf32>
+  // CHECK-NEXT: nv_tileaa.mark_for_reuse
+  %s = nv_tileaa.splat %f : tile<f32> -> tile<4xf32>
+  %v = nv_tileaa.view %s : tile<4xf32> -> tile<1x4xf32>
+  %b = nv_tileaa.broadcast %v : tile<1x4xf32> -> tile<8x4xf32>
+  nv_tileaa.mark_for_reuse %b : tile<8x4xf32>
+  nv_tileaa.return
+}
+
+// CHECK-LABEL: nv_tileaa.func @masked_off
+nv_tileaa.func @masked_off(%p: tile<4x!nv_tileaa.ptr<f32, 1>>, %other: tile<4xf32>, %t: !nv_tileaa.mem_token) {
+  // CHECK-NEXT: nv_tileaa.mark_for_reuse %arg1, %arg2
+  %false = arith.constant false
+  %m = nv_tileaa.splat %false : i1 -> tile<4xi1>
+  %v, %u = nv_tileaa.load %p, %m, %other, %t : tile<4x!nv_tileaa.ptr<f32, 1>>, tile<4xi1>, tile<4xf32>, !nv_tileaa.mem_token
+    -> tile<4xf32>, !nv_tileaa.mem_token
+  nv_tileaa.mark_for_reuse %v, %u : tile<4xf32>, !nv_tileaa.mem_token
+  nv_tileaa.return
+}
+
+// CHECK-LABEL: nv_tileaa.func @joins
+nv_tileaa.func @joins(%a: !nv_tileaa.mem_token, %b: !nv_tileaa.mem_token) {
+  // CHECK-NEXT: nv_tileaa.join_mem_token %arg0, %arg1
+  // CHECK-NEXT: nv_tileaa.mark_for_reuse
+  %new = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+  %x = nv_tileaa.join_mem_token %a, %new : !nv_tileaa.mem_token, !nv_tileaa.mem_token -> !nv_tileaa.mem_token
+  %y = nv_tileaa.join_mem_token %x, %b, %a : !nv_tileaa.mem_token, !nv_tileaa.mem_token, !nv_tileaa.mem_token -> !nv_tileaa.mem_token
+  nv_tileaa.mark_for_reuse %y : !nv_tileaa.mem_token
+  nv_tileaa.return
+}
