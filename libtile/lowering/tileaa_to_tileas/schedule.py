@@ -44,7 +44,7 @@ DOT = "nv_tileas.dot"
 RENAMING = ("nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
 LOOPS = ("scf.for", "scf.while")
 
-STAGES, STAGE, ORDER, REASON = "num_stages", "stage", "order", "not_pipelined"
+STAGES, STAGE, ORDER, NOT_PIPELINED = "num_stages", "stage", "order", "not_pipelined"
 
 MIN_ROW_BYTES = 16
 """Rows of a tile that are shorter are not worth a copy."""
@@ -89,7 +89,7 @@ class _Scheduler:
             if reason is None:
                 chosen.append(load)
             else:
-                load.attributes[REASON] = StringAttr(reason)
+                load.attributes[NOT_PIPELINED] = StringAttr(reason)
         if not chosen:
             return
         inside = max((size for other, size in self.taken.items() if loop.is_ancestor(other)), default=0)
@@ -97,7 +97,7 @@ class _Scheduler:
         stages = min(max(_stages(load, self.stages) for load in chosen), (self.free - inside) // each)
         if stages < 2:
             for load in chosen:
-                load.attributes[REASON] = StringAttr(
+                load.attributes[NOT_PIPELINED] = StringAttr(
                     f"two stages take {2 * each} bytes of shared memory, of which {max(self.free - inside, 0)} are left"
                 )
             return
