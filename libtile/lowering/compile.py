@@ -112,14 +112,15 @@ def simulate(
 
     if block_order is not None and not isinstance(block_order, int):
         raise LaunchError("the simulator takes a number as block order: the seed of its schedule")
-    if any(isinstance(arg, list | tuple) for arg in args):
-        raise LaunchError("the simulator takes no list of arrays: use the interpreter")
     entry = find_entry(module, kernel)
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
     name = str(entry.attribute_value("sym_name"))
     made = compile_module(module, gpu_name, opt_level, verify=False, launch_abi="simt", emit="ptx")
-    given = [arg if isinstance(arg, np.ndarray) else _bytes(value) for arg, value in zip(args, values, strict=True)]
+    given = [
+        arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)
+        for arg, value in zip(args, values, strict=True)
+    ]
     started = time.monotonic()
     result = run_ptx(
         made.ptx, name, grid=extents, block=made.kernels[name].block_dim, args=given, checks=check, order=block_order

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,19 @@ class Uninitialized:
     array: np.ndarray
 
 
+class _ArrayTable:
+    """A list of arrays as an argument: a pointer to 64-bit words, for each array its address, sizes and strides."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        self.arrays = arrays
+        self.words = np.zeros(sum(1 + 2 * a.ndim for a in arrays), dtype=np.int64)
+
+    def fill(self, address: Callable[[np.ndarray], int]) -> None:
+        """Write the words, once every array has an address. Strides are in elements."""
+        rows = ((address(a), *a.shape, *(s // a.itemsize for s in a.strides)) for a in self.arrays)
+        self.words[:] = [word for row in rows for word in row]
+
+
 @dataclass
 class _Buffer:
     """Host arrays that share memory, and the allocation that stands for them."""
@@ -91,11 +104,12 @@ def run_ptx(
     """Run one kernel of a PTX module on the CPU.
 
     `args` are the entry's parameters in order: a C-contiguous numpy array for a pointer (it is the memory, and is
-    modified in place), a Python number or numpy scalar for a scalar, bytes for a by-value structure. `checks` is
-    "full" (bounds, alignment, initialisation, races, memory counters), "basic" (bounds and alignment) or "off".
-    `order` is None for the converged schedule or a seed for a random one. `trace` is called as trace(ctaid, warp,
-    lane_mask, instruction) before each instruction of each warp. `processes` runs CTAs in that many processes. Raises
-    PtxError, LaunchError or SimulationFault; after a fault the arrays hold what memory held.
+    modified in place), a list of such arrays for a pointer to a table of them (64-bit words: each array's address,
+    sizes, and strides in elements), a Python number or numpy scalar for a scalar, bytes for a by-value structure.
+    `checks` is "full" (bounds, alignment, initialisation, races, memory counters), "basic" (bounds and alignment) or
+    "off". `order` is None for the converged schedule or a seed for a random one. `trace` is called as trace(ctaid,
+    warp, lane_mask, instruction) before each instruction of each warp. `processes` runs CTAs in that many processes.
+    Raises PtxError, LaunchError or SimulationFault; after a fault the arrays hold what memory held.
     """
     if checks not in ("full", "basic", "off"):
         raise LaunchError(f"checks is {checks!r}; it must be full, basic or off")
@@ -267,6 +281,7 @@ class _Memory:
         if len(args) != len(function.params):
             raise LaunchError(f"{function.name} has {len(function.params)} parameters, got {len(args)} arguments")
         self.program = program
+        args = [_table(index, a) if isinstance(a, list | tuple) else a for index, a in enumerate(args)]
         self.buffers = _merge(args)
         at = align_up(program.global_end - GLOBAL_BASE, 256) + RED_ZONE
         for buffer in self.buffers:
@@ -280,6 +295,9 @@ class _Memory:
             self._variable(self.arena, address - GLOBAL_BASE, var, READY)
         for address, var in program.const_variables:
             self._variable(self.const, address - CONST_WINDOW, var, READY | READ_ONLY)
+        for arg in args:
+            if isinstance(arg, _ArrayTable):
+                arg.fill(self.device_address)
         for buffer in self.buffers:
             self._place(buffer)
         self.params = self._parameters(function, args)
@@ -350,6 +368,8 @@ class _Memory:
             if param.size != tensor_map.SIZE:
                 raise LaunchError(f"{what} is a tensor map, but the parameter has {param.size} bytes, not 128")
             return value.encode(self.device_address(value.array))
+        if isinstance(value, _ArrayTable):
+            value = value.words
         if isinstance(value, np.ndarray):
             if param.array or param.size != 8:
                 raise LaunchError(f"{what} is an array, but the parameter is not a pointer of 8 bytes")
@@ -394,22 +414,37 @@ def _address(array: np.ndarray) -> int:
 def _merge(args: Sequence[Any]) -> list[_Buffer]:
     """One buffer per set of overlapping array arguments, so that aliasing arguments alias in the kernel too."""
     spans = []
-    for index, value in enumerate(args):
-        array = value.array if isinstance(value, Uninitialized | TensorMap) else value
-        if not isinstance(array, np.ndarray):
-            continue
+    for name, array, ready in _array_arguments(args):
         if not array.flags.c_contiguous:
-            raise LaunchError(f"argument {index} is not C-contiguous")
+            raise LaunchError(f"argument {name} is not C-contiguous")
         start = _address(array)
-        spans.append((start, start + array.nbytes, index, array, not isinstance(value, Uninitialized)))
+        spans.append((start, start + array.nbytes, name, array, ready))
     buffers: list[_Buffer] = []
-    for start, end, index, array, ready in sorted(spans, key=lambda s: (s[0], s[1])):
+    for start, end, name, array, ready in sorted(spans, key=lambda s: (s[0], s[1])):
         last = buffers[-1] if buffers else None
         if last is not None and (start < last.end or any(a is array for a in last.arrays)):
             last.end = max(last.end, end)
             last.arrays.append(array)
             last.ready = last.ready and ready
-            last.name += f" and {index}"
+            last.name += f" and {name}"
         else:
-            buffers.append(_Buffer(start, end, [array], ready=ready, name=f"argument {index}"))
+            buffers.append(_Buffer(start, end, [array], ready=ready, name=f"argument {name}"))
     return buffers
+
+
+def _array_arguments(args: Sequence[Any]) -> Iterator[tuple[str, np.ndarray, bool]]:
+    """Every array in the arguments: what to call it, the array, and whether its contents count as written."""
+    for index, value in enumerate(args):
+        if isinstance(value, _ArrayTable):
+            yield str(index), value.words, True
+            yield from ((f"{index}[{item}]", array, True) for item, array in enumerate(value.arrays))
+        elif isinstance(value, Uninitialized | TensorMap):
+            yield str(index), value.array, not isinstance(value, Uninitialized)
+        elif isinstance(value, np.ndarray):
+            yield str(index), value, True
+
+
+def _table(index: int, arrays: Sequence[Any]) -> _ArrayTable:
+    if not all(isinstance(array, np.ndarray) for array in arrays):
+        raise LaunchError(f"argument {index} is a list, which must hold arrays")
+    return _ArrayTable(arrays)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import libtile
@@ -49,3 +50,16 @@ def test_ptxas_takes_every_kernel(kernel):
         pytest.skip(f"cannot be compiled yet: {UNSUPPORTED[kernel.name]}")
     made = libtile.compile(corpus.export(kernel, kernel.versions[-1]), gpu_name="sm_80")
     assert made.cubin.startswith(b"\x7fELF")
+
+
+def test_a_list_of_arrays_is_one_argument():
+    kernel = corpus.KERNELS["array_list"]
+    arrays = [np.arange(16, dtype=np.float32), np.full(10, 7, dtype=np.float32)]
+    out = np.full((3, 16), -1, dtype=np.float32)
+    args = [arrays, len(arrays), out, *out.shape, 16, 1]
+    libtile.run(
+        corpus.export(kernel, "13.3"), kernel.name, args=args, backend="simulator", gpu_name="sm_80", check="full"
+    )
+    np.testing.assert_array_equal(out[0], arrays[0])
+    np.testing.assert_array_equal(out[1], np.pad(arrays[1], (0, 6)))
+    assert (out[2] == -1).all()

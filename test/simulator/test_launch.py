@@ -276,3 +276,23 @@ def test_a_module_is_compiled_once_and_may_be_launched_often() -> None:
         run_ptx(parsed, "k", block=block, args=[out])
         assert out.tolist() == list(range(block))
     assert len(parsed.cache) == 1
+
+
+def test_a_list_of_arrays_is_a_table_of_addresses_sizes_and_strides():
+    first, second = np.arange(6, dtype=np.int32).reshape(2, 3), np.zeros(1, dtype=np.int32)
+    out = np.zeros(8, dtype=np.uint64)
+    copies = " ".join(
+        f"ld.global.u64 %rd2, [%rd1+{8 * i}]; st.global.u64 [%rd0+{8 * i}], %rd2;" for i in range(1, 8) if i != 5
+    )
+    body = f"""ld.param.u64 %rd0, [out]; ld.param.u64 %rd1, [table]; {copies}
+        ld.global.u64 %rd2, [%rd1]; ld.global.u32 %r1, [%rd2+20];
+        ld.global.u64 %rd3, [%rd1+40]; st.global.u32 [%rd3], %r1;"""
+    run_ptx(module(body, params=".param .u64 out, .param .u64 table"), "k", args=[out, [first, second]])
+    assert second[0] == 5
+    assert out.tolist() == [0, 2, 3, 3, 1, 0, 1, 1]
+
+
+def test_a_list_holds_arrays_only():
+    text = module("", params=".param .u64 out, .param .u64 table")
+    with pytest.raises(LaunchError, match=r"argument 1 is a list, which must hold arrays"):
+        run_ptx(text, "k", args=[np.zeros(1), [3]])
