@@ -101,14 +101,18 @@ class TiledMemOp(MemoryOp):
             raise VerifyException("requires the same shape for tileSize and tensor value")
 
     def _check_coordinates(self, view: Attribute) -> None:
+        """Scalars of one type; along the sparse dimension a tile of indices, which may be of another type."""
         coordinates = self.group("indices")
         expected = base_rank(view) + (view.layout.leading if isinstance(view, TiledViewType) else 0)
         if len(coordinates) != expected:
             raise VerifyException(f"expects {expected} coordinates, but got {len(coordinates)}")
         sparse = view.layout.sparse_dim if isinstance(view, TiledViewType) else None
+        tiles = [n for n, value in enumerate(coordinates) if shape_of(value.type)]
+        scalars = [element_of(value.type) for n, value in enumerate(coordinates) if n not in tiles]
         for number, value in enumerate(coordinates):
-            element, single = element_of(value.type), number == sparse or not shape_of(value.type)
-            if not is_integer(element) or not single or element != element_of(coordinates[0].type):
+            element = element_of(value.type)
+            wrong = number != sparse if number in tiles else element != scalars[0]
+            if not is_integer(element) or wrong:
                 raise VerifyException(
                     f"expects CoordType is same as memref index type, but got {type_text(value.type)}"
                 )

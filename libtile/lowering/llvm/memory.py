@@ -355,6 +355,15 @@ def end_access(b: KernelBuilder, ordering: Ordering, accesses: int, synchronize:
         b.barrier()
 
 
+def fence(b: KernelBuilder, ordering: Ordering) -> None:
+    """A fence of the whole block: what all threads did before is ordered with what all do behind."""
+    if ordering.releases:
+        b.barrier()
+    _fence(b, ordering)
+    if ordering.acquires:
+        b.barrier()
+
+
 def _fence(b: KernelBuilder, ordering: Ordering) -> None:
     b.asm(f"fence.acq_rel.{ordering.ptx_scope};", "", "void", memory=True)
 

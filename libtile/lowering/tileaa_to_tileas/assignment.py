@@ -17,12 +17,14 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.dialects import nv_tileas  # noqa: F401  (its ops are in OP_CLASSES)
+from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.tile_form import OP_CLASSES
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileaa_to_tileas import shape_layouts as layouts
 from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts, is_access, numbers
 from libtile.lowering.tileaa_to_tileas.demands import Demands, source_layout
 from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
+from libtile.lowering.tileaa_to_tileas.ordering import fence_of, lowered_properties, make_fence
 from libtile.lowering.tileaa_to_tileas.origins import Origins
 from libtile.lowering.tileaa_to_tileas.products import Products
 from libtile.lowering.tileaa_to_tileas.types import layout_of, tile_shape, with_layout
@@ -152,7 +154,7 @@ class Assigner:
         new = cls.create(
             operands=operands,
             result_types=types,
-            properties=dict(op.properties),
+            properties=lowered_properties(op),
             attributes=dict(op.attributes),
             regions=regions,
         )
@@ -230,7 +232,18 @@ class Assigner:
                 operands.append(self.get(value, index_layout))
             else:
                 operands.append(self.get(value, layout if size else None))
-        self.bind_results(op, self.clone(op, operands, [layout if tile_shape(r) else None for r in op.results]))
+        fence = fence_of(op)
+        if fence is not None and fence.keyword == "release":
+            has_token = isinstance(operands[-1].type, MemTokenType)
+            made = self.emit(make_fence(op, fence, operands.pop() if has_token else None))
+            operands += made.results
+        new = self.clone(op, operands, [layout if tile_shape(r) else None for r in op.results])
+        self.bind_results(op, new)
+        if fence is not None and fence.keyword == "acquire":
+            has_token = isinstance(op.results[-1].type, MemTokenType)
+            made = self.emit(make_fence(op, fence, new.results[-1] if has_token else None))
+            if has_token:
+                self.bind(op.results[-1], made.results[0])
 
 
 Rule = Callable[[Assigner, Operation], None]

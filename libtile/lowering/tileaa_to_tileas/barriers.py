@@ -33,6 +33,8 @@ ACCESSES = frozenset(
 READS = frozenset(
     f"{d}.{n}" for d in ("nv_tileaa", "nv_tileas") for n in ("load", "tiled_load", "async.load", "async.tiled_load")
 )
+FENCE = "nv_tileas.fence"
+"""All threads of the block meet at a fence: before one that releases, behind one that acquires."""
 LOOPS = ("scf.for", "scf.while")
 TURNS = tuple(
     f"nv_tileas.async.pipeline.{name}" for name in ("produce_one", "consume_one", "producer_write", "consumer_read")
@@ -102,6 +104,9 @@ class _Analysis:
             return self.block(op.regions[0].block, live)
         tokens = [v for v in op.operands if _is_token(v)]
         before = self.tokens(tokens)
+        if op.name == FENCE:
+            self.behind.update((result, before) for result in op.results)
+            return _NONE
         is_access = op.name in ACCESSES
         if is_access and any(needs_barrier(other, op) for other in before & live):
             self.places[op] = None

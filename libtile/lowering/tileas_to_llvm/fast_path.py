@@ -24,21 +24,10 @@ def wide_facts(
     b: KernelBuilder, tiled: TiledView, index: list[Value | Tile], layout: LinearLayout, facts: ViewFacts
 ) -> tuple[Value, ViewFacts] | None:
     """The condition under which an access can be wider, and what is known then; None when it would not be wider."""
-    t = contiguous_dim(tiled)
-    if t is None or tiled.sparse is not None or layout.in_size("register") > MAX_REGISTERS:
+    assumed = checked_facts(tiled, layout, facts)
+    if assumed is None:
         return None
-    bits = element_bits(tiled.view.element)
-    most = min(MAX_ACCESS_BYTES * 8 // bits, tiled.tile[t])
-    rank = len(tiled.view.shape)
-    strides = facts.stride_divisors or (1,) * rank
-    assumed = replace(
-        facts,
-        alignment=max(facts.alignment, MAX_ACCESS_BYTES),
-        stride_divisors=tuple(max(s, most) for s in strides),
-        inbounds=(True,) * len(tiled.tile),
-    )
-    if access_width(tiled, assumed, layout) <= access_width(tiled, facts, layout):
-        return None
+    t, most = contiguous_dim(tiled), _most(tiled)
     condition = integer("i1", 1)
     for dim in range(len(tiled.tile)):
         if facts.needs_mask(tiled, dim):
@@ -48,6 +37,27 @@ def wide_facts(
     if facts.alignment % MAX_ACCESS_BYTES:
         condition = b.and_(condition, _divides(b, b.cast("ptrtoint", tiled.view.base, "i64"), MAX_ACCESS_BYTES))
     return condition, assumed
+
+
+def checked_facts(tiled: TiledView, layout: LinearLayout, facts: ViewFacts) -> ViewFacts | None:
+    """What is known of an access behind the checks; None when it would not be wider."""
+    if contiguous_dim(tiled) is None or tiled.sparse is not None or layout.in_size("register") > MAX_REGISTERS:
+        return None
+    strides = facts.stride_divisors or (1,) * len(tiled.view.shape)
+    assumed = replace(
+        facts,
+        alignment=max(facts.alignment, MAX_ACCESS_BYTES),
+        stride_divisors=tuple(max(s, _most(tiled)) for s in strides),
+        inbounds=(True,) * len(tiled.tile),
+    )
+    return assumed if access_width(tiled, assumed, layout) > access_width(tiled, facts, layout) else None
+
+
+def _most(tiled: TiledView) -> int:
+    """The most elements of an access along the contiguous dimension."""
+    t = contiguous_dim(tiled)
+    assert t is not None
+    return min(MAX_ACCESS_BYTES * 8 // element_bits(tiled.view.element), tiled.tile[t])
 
 
 def _inside(b: KernelBuilder, tiled: TiledView, number: Value | Tile, dim: int) -> Value:

@@ -3,30 +3,60 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
-from libtile.lowering.index_width import NARROW, index_bits
+from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.lowering.llvm import atomics, globals, memory, multimem, views
-from libtile.lowering.llvm.builder import Value, integer
+from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.control import Carried, if_else
 from libtile.lowering.llvm.memory import CacheHint, Ordering
 from libtile.lowering.llvm.tile import Tile
-from libtile.lowering.tileaa_to_tileas.accesses import numbers, pointer_vector
-from libtile.lowering.tileas_to_llvm.emitter import Emitter, View, element_name, rule
+from libtile.lowering.tileaa_to_tileas.accesses import pointer_vector
+from libtile.lowering.tileas_to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.tileas_to_llvm.fast_path import wide_facts
+from libtile.lowering.tileas_to_llvm.view_facts import access_facts, block_view, memref_view
 
 _SCOPES = {None: None, "tl_blk": "tl_blk", "cluster": "cluster", "gpu": "device", "sys": "sys"}
 
 
 def ordering(op: Operation) -> Ordering:
-    """The memory semantics and scope of an access."""
+    """The memory semantics and scope of an access, or of a fence."""
     semantic = Emitter.attribute(op, "mem_semantic", "weak")
     return Ordering(semantic, _SCOPES[Emitter.attribute(op, "mem_scope")])
+
+
+_FENCE = "nv_tileas.fence"
+_FENCED = {("nv_tileas.tiled_load", "acquire"), ("nv_tileas.tiled_store", "release")}
+
+
+def _fenced(fence: Operation | None) -> Operation | None:
+    """The access that does a fence's work: it stands beside it, so that one instruction can say both."""
+    if fence is None or fence.name != _FENCE:
+        return None
+    order = ordering(fence)
+    access = fence.prev_op if order.acquires else fence.next_op
+    if access is None or (access.name, order.semantics) not in _FENCED:
+        return None
+    return access if ordering(access) == Ordering("relaxed", order.scope) else None
+
+
+def tiled_ordering(op: Operation) -> Ordering:
+    """The ordering of a tiled access with that of the fence beside it."""
+    for fence in (op.prev_op, op.next_op):
+        if fence is not None and _fenced(fence) is op:
+            return ordering(fence)
+    return ordering(op)
+
+
+@rule(_FENCE)
+def _fence(e: Emitter, op: Operation) -> None:
+    if _fenced(op) is None:
+        memory.fence(e.b, ordering(op))
+    for result in op.results:
+        e.bind(result, None)
 
 
 def cache_hint(op: Operation) -> CacheHint:
@@ -118,47 +148,16 @@ def _addptr(e: Emitter, op: Operation) -> None:
 
 @rule("nv_tileaa.make_memref")
 def _make_memref(e: Emitter, op: Any) -> None:
-    type_ = op.results[0].type
-    assert isinstance(type_, MemRefType)
     base = e.scalar(op.base)
     if op.offset is not None:
         base = e.b.emit(base.type, f"getelementptr i8, {base.typed}, {e.scalar(op.offset).typed}")
-    sizes, strides = iter(op.sizes), iter(op.strides)
-
-    def value(static: int, dynamic: Any) -> Value:
-        return e.scalar(next(dynamic)) if static == DYNAMIC else integer("i64", static)
-
-    tensor = views.TensorView(
-        base,
-        element_name(type_.element_type),
-        tuple(value(s, sizes) for s in type_.shape),
-        tuple(value(s, strides) for s in type_.strides),
-    )
-    alignment = numbers(op, "divisibility")
-    e.bind(
-        op.results[0],
-        View(
-            tensor,
-            alignment[0] if alignment else 1,
-            numbers(op, "size_divisibility") or (1,) * type_.rank,
-            numbers(op, "stride_divisibility") or (1,) * type_.rank,
-            narrow=0 < index_bits(op) <= NARROW,
-        ),
-    )
+    sizes, strides = ([e.scalar(v) for v in values] for values in (op.sizes, op.strides))
+    e.bind(op.results[0], memref_view(op, base, sizes, strides))
 
 
 @rule("nv_tileaa.block_tile")
 def _block_tile(e: Emitter, op: Operation) -> None:
-    source, type_ = e.view(op.operands[0]), op.results[0].type
-    assert isinstance(type_, TiledViewType)
-    tiling = type_.layout
-    if tiling.sparse_dim is not None:
-        tiled = views.TiledView.gather(source.tensor, type_.shape, tiling.sparse_dim, tiling.padding)
-    else:
-        tiled = views.TiledView(
-            source.tensor, type_.shape, type_.traversal_strides, type_.dim_map, None, tiling.padding
-        )
-    e.bind(op.results[0], replace(source, tiled=tiled))
+    e.bind(op.results[0], block_view(op, e.view(op.operands[0])))
 
 
 def tiled_operands(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Value | Tile], views.ViewFacts]:
@@ -168,23 +167,18 @@ def tiled_operands(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Val
     index: list[Value | Tile] = []
     for value in op.group("indices"):  # type: ignore[attr-defined]
         index.append(e.tile(value) if isinstance(value.type, TensorType) else e.scalar(value))
-    bounds = op.properties.get("in_bounds")
-    flags = tuple(bool(v) for v in bounds.get_values()) if isinstance(bounds, DenseArrayBase) else ()
-    facts = views.ViewFacts(
-        view.alignment, view.stride_divisors, view.size_divisors, numbers(op, "index_divisibility"), flags, view.narrow
-    )
-    return view.tiled, index, facts
+    return view.tiled, index, access_facts(op, view)
 
 
 @rule("nv_tileas.tiled_load")
 def _tiled_load(e: Emitter, op: Operation) -> None:
     tiled, index, facts = tiled_operands(e, op)
-    layout = e.layout(op.results[0])
+    layout, order = e.layout(op.results[0]), tiled_ordering(op)
 
     def load(known: views.ViewFacts) -> Tile:
-        return views.load_tile(e.b, tiled, index, layout, facts=known, ordering=ordering(op), cache=cache_hint(op))
+        return views.load_tile(e.b, tiled, index, layout, facts=known, ordering=order, cache=cache_hint(op))
 
-    wide = wide_facts(e.b, tiled, index, layout, facts) if ordering(op).weak else None
+    wide = wide_facts(e.b, tiled, index, layout, facts) if order.weak else None
     if wide is None:
         e.bind(op.results[0], load(facts))
         return
@@ -197,13 +191,13 @@ def _tiled_load(e: Emitter, op: Operation) -> None:
 @rule("nv_tileas.tiled_store")
 def _tiled_store(e: Emitter, op: Operation) -> None:
     tiled, index, facts = tiled_operands(e, op)
-    tile = e.tile(op.operands[1])
+    tile, order = e.tile(op.operands[1]), tiled_ordering(op)
 
     def store(known: views.ViewFacts) -> list[Carried]:
-        views.store_tile(e.b, tiled, index, tile, facts=known, ordering=ordering(op), cache=cache_hint(op))
+        views.store_tile(e.b, tiled, index, tile, facts=known, ordering=order, cache=cache_hint(op))
         return []
 
-    wide = wide_facts(e.b, tiled, index, tile.layout, facts) if ordering(op).weak else None
+    wide = wide_facts(e.b, tiled, index, tile.layout, facts) if order.weak else None
     if wide is None:
         store(facts)
         return
@@ -214,9 +208,10 @@ def _tiled_store(e: Emitter, op: Operation) -> None:
 @rule("nv_tileas.tiled_atomic_rmw")
 def _tiled_atomic(e: Emitter, op: Operation) -> None:
     tiled, index, facts = tiled_operands(e, op)
-    atomics.reduce_tile(
-        e.b, e.attribute(op, "rmw_mode"), tiled, index, e.tile(op.operands[1]), facts=facts, ordering=ordering(op)
-    )
+    tile, mode = e.tile(op.operands[1]), e.attribute(op, "rmw_mode")
+    if mode == "add" and not tile.element.startswith("i"):
+        mode = "addf"  # nv_tileas has one name for both additions
+    atomics.reduce_tile(e.b, mode, tiled, index, tile, facts=facts, ordering=ordering(op))
 
 
 @rule("nv_tileaa.get_dim_size")

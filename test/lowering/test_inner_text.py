@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What each step of the lowering leaves verifies, and reads as it is printed: any of it can be given to cuda-tile-opt."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not installed")
+
+from dialects.inner import messages, round_trip
+from kernels import corpus
+from libtile.api import Module
+from libtile.asm import print_op
+from libtile.lowering.pipeline import lower
+from libtile.runtime.run import load_module
+
+FEW = (
+    "atomic_view_add_f16", "atomic_view_add_f32", "cast_f32_to_f8e5m3fnu", "gather_rows", "matmul_f16", "mma_chained",
+    "mma_scaled_f4_f8e8m0fnu_16", "ordered_views", "scatter_rows", "softmax", "vector_add",
+)  # fmt: skip
+"""Kernels with ops of every family: view accesses of all kinds, products, loops, reductions, conversions."""
+
+
+class Texts:
+    """Keeps what each pass left behind."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+
+    def after_pass(self, name: str, module: object) -> None:
+        self.found[name] = print_op(module)
+
+
+def check(kernel: corpus.Kernel) -> None:
+    texts = Texts()
+    module = Module(load_module(corpus.export(kernel, kernel.versions[-1]))).tile_module
+    lower(module, kernel.gpu_code, emit="tileas", observer=texts)
+    for name, text in texts.found.items():
+        assert messages(text) == [], f"behind {name}"
+        assert round_trip(text) == text, f"behind {name}"
+
+
+@pytest.mark.parametrize("name", [name for name in FEW if name in corpus.KERNELS])
+def test_every_step_leaves_valid_text(name: str) -> None:
+    check(corpus.KERNELS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+def test_every_step_leaves_valid_text_of_every_kernel(kernel: corpus.Kernel) -> None:
+    check(kernel)
