@@ -48,7 +48,7 @@ from libtile.dialects.cuda_tile.attributes import (
 )
 from libtile.dialects.cuda_tile.float_bits import decode
 from libtile.dialects.cuda_tile.locations import call_site_loc
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, bit_width, f64, i1, i64, is_float
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, Fnv8E5M3FNUType, bit_width, f64, i1, i64, is_float
 from libtile.spec.model import EnumSpec
 
 _FOREIGN = frozenset({"affine_map", "affine_set", "dense_resource", "opaque", "sparse", "strided", "distinct"})
@@ -125,6 +125,8 @@ class AttributeParser(TypeParser):
             name = NUMBER_NAMES[type_]
             if kind == "int" and not token.startswith("0x"):
                 self.decimal_float_error(start, token)
+            if isinstance(type_, Fnv8E5M3FNUType):
+                self.fail("fnv8E5M3FNU, a preview type, has no float attributes", start)
             bits = self.float_bits_of(token, negative, type_, start)
             return FloatAttr(decode(bits, name), cast(Any, type_))
         if kind == "float" or not (isinstance(type_, IntegerType) or str(type_) == "index"):

@@ -158,12 +158,19 @@ class Geometry:
 
 
 def padding_bits(elem: Element, padding: str | None) -> Any:
-    """The value that a padding keyword stands for, of the element's type. None for no keyword."""
+    """The value that a padding keyword stands for, of the element's type. None for no keyword.
+
+    `zero` is all bits clear, in f8E8M0FNU too, which has no zero: so it is in compiled programs.
+    """
     if padding is None:
         return None
+    if padding == "zero":
+        return np.zeros((), elem.dtype)[()]
     number = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}[padding]
-    if not elem.is_float:
+    if elem.float is None:
         return elem.dtype.type(0)
+    if np.isinf(number) and elem.float.has_nan and not elem.float.has_infinity:
+        number = np.nan
     return np.asarray(number, np.float64).astype(elem.dtype)[()]
 
 

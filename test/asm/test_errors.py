@@ -50,6 +50,8 @@ OPS = {
     "%0 = absi %a : tile<i32> loc(@#nowhere)": "operation location alias was never defined",
     '%0 = absi %a : tile<i32> loc("k.py":1:2 to@ x)': "expected either integer or `:` post `to` in FileLineColRange",
     '%0 = absi %a : tile<i32> loc("k.py":1:@x)': "expected integer column number in FileLineColRange",
+    "%0 = absi %a {x = @0x00 : fnv8E5M3FNU} : tile<i32>": "custom op 'cuda_tile.absi' fnv8E5M3FNU, "
+    "a preview type, has no float attributes",
     "%0 = absi %a {x@": "expected '}' in attribute dictionary",
     "%0 = absi %a {x = 1, @x = 2} : tile<i32>": "duplicate key 'x' in dictionary attribute",
     "%0 = absi %a @; : tile<i32>": "unexpected character",

@@ -9,7 +9,8 @@ import pytest
 
 from interpreter.programs import fault_of, pointers, run_body
 from libtile.interpreter import FaultKind
-from libtile.interpreter.formats import ELEMENTS, from_bits
+from libtile.interpreter.formats import ELEMENTS, from_bits, to_bits
+from libtile.interpreter.views import padding_bits
 
 PADDING = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}
 
@@ -68,6 +69,14 @@ def test_partition_view_pads_beyond_the_edges(elem, index, padding, check):
     want = padded(data, (index[0] * 4, index[1] * 8), (4, 8), np.float64(PADDING[padding]).astype(data.dtype))
     assert got.tobytes() == want.tobytes() or np.array_equal(got, want, equal_nan=True)
     assert np.array_equal(np.signbit(got), np.signbit(want)) or padding == "nan"
+
+
+@pytest.mark.parametrize(
+    ("elem", "padding", "bits"),
+    [("f8E8M0FNU", "zero", 0), ("f8E8M0FNU", "nan", 255), ("fnv8E5M3FNU", "zero", 0), ("fnv8E5M3FNU", "pos_inf", 255)],
+)
+def test_formats_without_zero_or_infinity_pad_with_what_compiled_programs_have(elem, padding, bits):
+    assert to_bits(padding_bits(ELEMENTS[elem], padding), ELEMENTS[elem]) == bits
 
 
 def test_dim_map_says_which_dimension_a_tile_dimension_runs_along():
