@@ -150,9 +150,49 @@ def index_not_narrowed(function: str, location: SourceLocation | None, bits: int
 
 def access_not_vectorized(function: str, location: SourceLocation | None, bits: int, reason: str) -> Remark:
     """A global access narrower than 128 bits per thread, and the fact that it lacks."""
+    return _access_width(
+        Kind.MISSED, "Global-memory access is narrower than 128 bits",
+        function, location, (("Width", str(bits)), ("Reason", reason)),
+    )  # fmt: skip
+
+
+def access_width_checked(
+    function: str, location: SourceLocation | None, bits: int, otherwise: int, reason: str
+) -> Remark:
+    """A global access that is `bits` wide where a check at run time finds what is not known, and `otherwise` if not."""
+    return _access_width(
+        Kind.ANALYSIS, "Global-memory access is as wide as a check at run time allows",
+        function, location, (("Width", str(bits)), ("Otherwise", str(otherwise)), ("Reason", reason)),
+    )  # fmt: skip
+
+
+def _access_width(
+    kind: Kind, message: str, function: str, location: SourceLocation | None, arguments: tuple[tuple[str, str], ...]
+) -> Remark:
+    return Remark(Category.MEMORY, kind, "RemarkMemoryAccessWidth", message, function, location, arguments)
+
+
+def load_not_pipelined(function: str, location: SourceLocation | None, reason: str) -> Remark:
+    """A load of a product's operand in a loop that is not started iterations ahead."""
     return Remark(
-        Category.MEMORY, Kind.MISSED, "RemarkMemoryAccessWidth",
-        f"Global-memory access is {bits} bits wide: {reason}", function, location, (("Width", str(bits)),),
+        Category.MEMORY, Kind.MISSED, "RemarkMemoryLoadPipelined",
+        "Load does not run ahead of its loop", function, location, (("Reason", reason),),
+    )  # fmt: skip
+
+
+def mma_not_native(function: str, location: SourceLocation | None, reason: str) -> Remark:
+    """No tensor-core instruction takes an MMA's types as they are."""
+    return Remark(
+        Category.TENSOR_CORE, Kind.MISSED, "RemarkTensorCoreTypes",
+        "No tensor-core instruction takes these types", function, location, (("Reason", reason),),
+    )  # fmt: skip
+
+
+def mma_idle_warps(function: str, location: SourceLocation | None, busy: int, warps: int) -> Remark:
+    """The tile of an MMA is too small for its warps: some of them compute what others do."""
+    return Remark(
+        Category.TENSOR_CORE, Kind.MISSED, "RemarkTensorCoreWarps",
+        "MMA is too small for all warps", function, location, (("Busy", str(busy)), ("Warps", str(warps))),
     )  # fmt: skip
 
 

@@ -49,6 +49,11 @@ class DotLayouts:
     b_element: str
     grid: tuple[int, int, int]
 
+    @property
+    def busy_warps(self) -> int:
+        """Warps that compute what no other one does."""
+        return 1 << sum(any(vector) for vector in self.c.basis(WARP))
+
 
 Moves = list[tuple[int, int]]
 """(dimension, distance) for each bit of a place; the dimension is 0 batch, 1 rows, 2 columns."""

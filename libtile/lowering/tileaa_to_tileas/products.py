@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import SignednessAttr
 from libtile.layouts import LinearLayout
-from libtile.targets import MmaAtom, Target
+from libtile.targets import Target
 
 if TYPE_CHECKING:
     from libtile.lowering.llvm.mma import DotLayouts
@@ -29,14 +29,11 @@ class Products:
 
     def operand_layouts(self, op: Operation) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
         """Layouts of a, b and c of a dot; the result has that of c."""
-        found = self._of(op)
+        found = self.of(op)
         return found.a, found.b, found.c
 
-    def atom(self, op: Operation) -> MmaAtom | None:
-        """The tensor-core instruction of a dot; None when there is none for its types."""
-        return self._of(op).atom
-
-    def _of(self, op: Operation) -> DotLayouts:
+    def of(self, op: Operation) -> DotLayouts:
+        """How a dot is computed: by which instruction, and in which layouts."""
         if op not in self._known:
             self._known[op] = self._compute(op)
         return self._known[op]

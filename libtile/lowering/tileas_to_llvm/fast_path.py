@@ -40,14 +40,20 @@ def wide_facts(
 
 
 def checked_facts(tiled: TiledView, layout: LinearLayout, facts: ViewFacts) -> ViewFacts | None:
-    """What is known of an access behind the checks; None when it would not be wider."""
+    """What is known of an access behind the checks; None when it would not be wider, or they are known to fail."""
     if contiguous_dim(tiled) is None or tiled.sparse is not None or layout.in_size("register") > MAX_REGISTERS:
         return None
-    strides = facts.stride_divisors or (1,) * len(tiled.view.shape)
+    sizes = (tiled.size(t).constant for t in range(len(tiled.tile)))
+    if any(size is not None and size < tile for size, tile in zip(sizes, tiled.tile)):
+        return None
+    divisors = facts.stride_divisors or (1,) * len(tiled.view.shape)
     assumed = replace(
         facts,
         alignment=max(facts.alignment, MAX_ACCESS_BYTES),
-        stride_divisors=tuple(max(s, _most(tiled)) for s in strides),
+        stride_divisors=tuple(
+            divisor if stride.constant is not None else max(divisor, _most(tiled))
+            for divisor, stride in zip(divisors, tiled.view.strides)
+        ),
         inbounds=(True,) * len(tiled.tile),
     )
     return assumed if access_width(tiled, assumed, layout) > access_width(tiled, facts, layout) else None

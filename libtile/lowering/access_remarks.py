@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How wide the global-memory accesses of a kernel in nv_tileas are, and the facts that narrow ones lack.
+
+The widths are those of the functions that emit the accesses; the reason of a narrow one is the tightest of the limits
+that these functions put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
+
+from libtile import remarks
+from libtile.diagnostics import SourceLocation
+from libtile.dialects.nv_tileaa.types import PtrType
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.layouts import LANE, WARP, LinearLayout
+from libtile.lowering.llvm.memory import MAX_ACCESS_BYTES, STORAGE_BYTES, register_groups
+from libtile.lowering.llvm.views import TiledView, ViewFacts, access_width, contiguous_dim, element_bits
+from libtile.lowering.tileaa_to_tileas.accesses import numbers, pointer_vector
+from libtile.lowering.tileaa_to_tileas.types import is_tile, layout_of, shape_of
+from libtile.lowering.tileas_to_llvm.fast_path import checked_facts
+from libtile.lowering.tileas_to_llvm.view_facts import access_facts, described_view
+
+MAX_BITS = 8 * MAX_ACCESS_BYTES
+Limit = tuple[int, str]
+"""How many elements an access can have at most, and why."""
+
+
+def width_remarks(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
+    """What to say of the width of an access: nothing of one that is always 128 bits wide, or of a single element."""
+    layout = _layout(op)
+    if layout is None or not layout.out_dims:
+        return
+    if isinstance(op.operands[0].type, TensorType):
+        yield from _of_pointers(op, layout, function, place)
+        return
+    view = described_view(op)
+    if view is None or view.tiled is None:
+        return
+    tiled, facts = view.tiled, access_facts(op, view)
+    bits = element_bits(tiled.view.element)
+    width = access_width(tiled, facts, layout) * bits
+    checked = checked_facts(tiled, layout, facts) if "mem_scope" not in op.properties else None
+    if checked is not None:
+        wide = access_width(tiled, checked, layout) * bits
+        _, reason = min(_limits(tiled, facts, layout), key=lambda limit: limit[0])
+        yield remarks.access_width_checked(function, place, wide, width, reason)
+        width, facts = wide, checked
+    if width < MAX_BITS:
+        _, reason = min(_limits(tiled, facts, layout), key=lambda limit: limit[0])
+        yield remarks.access_not_vectorized(function, place, width, reason)
+
+
+def _layout(op: Operation) -> LinearLayout | None:
+    """The layout of the tile that an access moves."""
+    given = op.properties.get("layout", op.attributes.get("layout"))
+    if isinstance(given, LayoutAttr):
+        return given.layout
+    tiles = [v for v in (*op.results, *op.operands[1:2], *op.operands[:1]) if is_tile(v.type)]
+    return layout_of(tiles[0]) if tiles else None
+
+
+def _limits(tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> Iterator[Limit]:
+    """What bounds the elements of an access through a view, each on its own (`views.access_width` is their minimum)."""
+    bits = element_bits(tiled.view.element)
+    most = MAX_BITS // bits
+    t = contiguous_dim(tiled)
+    if t is None:
+        yield 1, "no dimension of the tile has stride 1"
+        return
+    if t == tiled.sparse:
+        yield 1, "elements are gathered along the dimension with stride 1"
+        return
+    yield tiled.tile[t], f"the tile has {tiled.tile[t]} elements along the dimension with stride 1"
+    yield facts.start(tiled, t), f"tiles are not known to start at multiples of {most} elements"
+    yield max(facts.alignment * 8 // bits, 1), f"the base is not known to be aligned to {MAX_ACCESS_BYTES} bytes"
+    for other in range(len(tiled.tile)):
+        if other != t and not (tiled.tile[other] == 1 and tiled.size(other).constant == 1):
+            reason = f"the stride of dimension {tiled.dims[other]} is not known to be a multiple of {most}"
+            yield facts.stride(tiled, other), reason
+    if facts.needs_mask(tiled, t):
+        yield facts.size(tiled, t), f"the size of dimension {tiled.dims[t]} is not known to be a multiple of {most}"
+    yield len(register_groups(layout, t, most)[0]), _layout_reason(layout)
+
+
+def _layout_reason(layout: LinearLayout) -> str:
+    threads = 1 << sum(len(layout.basis(name)) for name in (LANE, WARP))
+    elements = prod(layout.shape)
+    if elements < 4 * threads:
+        return f"the tile has only {elements} elements for {threads} threads"
+    return "a thread does not hold more elements in a row"
+
+
+def _of_pointers(
+    op: Operation, layout: LinearLayout, function: str, place: SourceLocation | None
+) -> Iterator[remarks.Remark]:
+    pointers = op.operands[0].type
+    assert isinstance(pointers, TensorType) and isinstance(pointers.element_type, PtrType)
+    vector, element = pointer_vector(op)
+    size = STORAGE_BYTES[element]
+    most = MAX_ACCESS_BYTES // size
+    width = len(register_groups(layout, vector.dim, vector.count)[0])
+    if width >= most:
+        return
+    _, reason = min(_pointer_limits(op, layout, size), key=lambda limit: limit[0])
+    yield remarks.access_not_vectorized(function, place, 8 * size * width, reason)
+
+
+def _pointer_limits(op: Operation, layout: LinearLayout, size: int) -> Iterator[Limit]:
+    most = MAX_ACCESS_BYTES // size
+    contiguity, divisibility, mask = (numbers(op, n) for n in ("contiguity", "divisibility", "mask_constancy"))
+    runs = contiguity or (1,) * len(shape_of(op.operands[0].type))
+    dim = max(range(len(runs)), key=lambda d: (runs[d], d))
+    yield runs[dim], "the pointers are not known to be adjacent"
+    alignment = divisibility[dim] if divisibility else 1
+    yield max(alignment // size, 1), f"the pointers are not known to be aligned to {MAX_ACCESS_BYTES} bytes"
+    if mask:
+        yield mask[dim], f"the mask is not known to be the same for {most} elements in a row"
+    yield len(register_groups(layout, dim, most)[0]), _layout_reason(layout)

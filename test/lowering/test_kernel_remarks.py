@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What remarks say of a kernel: the width of its accesses and why, its loads ahead of loops, its products."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import libtile
+from libtile.remarks import ASYNC_COPY, GLOBAL_LOAD, Kind, Remark
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def remarks_of(text: str, gpu: str = "sm_80") -> tuple[list[Remark], str]:
+    made = libtile.compile(libtile.parse(text), gpu_name=gpu, emit="ptx")
+    return made.remarks, made.ptx
+
+
+def view_store(tensor: str, sizes: str, tile: str, *, assumed: str = "div_by<16>", parameters: str = "") -> str:
+    """Stores a constant tile through a view."""
+    kind = f"partition_view<tile=({tile}), {tensor}>"
+    index = ", ".join(["%i"] * (tile.count("x") + 1))
+    element = re.findall(r"x([a-z]\w*), strides", tensor)[0]
+    one = f"{element}: 1.0" if element[0] == "f" else f"{element}: 1"
+    return f"""cuda_tile.module @m {{ entry @k(%q: tile<ptr<{element}>>, %i: tile<i32>{parameters}) {{
+      %p = assume {assumed}, %q : tile<ptr<{element}>>
+      %t = make_tensor_view %p, {sizes}{tensor}
+      %v = make_partition_view %t : {kind}
+      %x = constant <{one}> : tile<{tile}x{element}>
+      %w = store_view_tko weak %x, %v[{index}] : tile<{tile}x{element}>, {kind}, tile<i32> -> token
+      return }} }}"""
+
+
+STATIC = "shape = [512, 512], strides = [512, 1] : "
+ONE = "%n: tile<i32>"
+VIEWS = {
+    "wide": (view_store("tensor_view<512x512xf32, strides=[512,1]>", STATIC, "32x32"), [], "v4"),
+    "unaligned base": (
+        view_store("tensor_view<512x512xf32, strides=[512,1]>", STATIC, "32x32", assumed="div_by<8>"),
+        [(Kind.ANALYSIS, "128", "the base is not known to be aligned to 16 bytes")], "v4",
+    ),
+    "odd rows": (
+        view_store("tensor_view<512x510xf32, strides=[510,1]>", "shape = [512, 510], strides = [510, 1] : ", "32x32"),
+        [(Kind.MISSED, "64", "the stride of dimension 0 is not known to be a multiple of 4")], None,
+    ),
+    "short rows": (
+        view_store("tensor_view<512x512xi8, strides=[512,1]>", STATIC, "256x8"),
+        [(Kind.MISSED, "64", "the tile has 8 elements along the dimension with stride 1")], None,
+    ),
+    "small tile": (
+        view_store("tensor_view<512x512xf32, strides=[512,1]>", STATIC, "4x32"),
+        [(Kind.MISSED, "64", "the tile has only 128 elements for 128 threads")], None,
+    ),
+    "unknown size": (
+        view_store(
+            "tensor_view<?xf32, strides=[1]>", "shape = [%n], strides = [1] : tile<i32> -> ", "1024",
+            parameters=f", {ONE}",
+        ),
+        [(Kind.ANALYSIS, "128", "the size of dimension 0 is not known to be a multiple of 4")], "v4",
+    ),
+    "no stride of 1": (
+        view_store(
+            "tensor_view<512x?xf32, strides=[512,?]>", "shape = [512, %n], strides = [512, %n] : tile<i32> -> ",
+            "32x32", parameters=f", {ONE}",
+        ),
+        [(Kind.MISSED, "32", "no dimension of the tile has stride 1")], None,
+    ),
+}  # fmt: skip
+
+
+def widths(made: list[Remark]) -> list[tuple[Kind, str, str]]:
+    found = [(r.kind, dict(r.arguments)) for r in made if r.name == "RemarkMemoryAccessWidth"]
+    return [(kind, arguments["Width"], arguments["Reason"]) for kind, arguments in found]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_an_access_that_is_not_wide_says_why(name):
+    text, expected, vector = VIEWS[name]
+    made, ptx = remarks_of(text)
+    assert widths(made) == expected
+    assert (vector is not None) == ("st.global.v4" in ptx)
+
+
+def pointers(assumed: str, offsets: str = "%i", mask: str = "", element: str = "f32", count: int = 1024) -> str:
+    """Loads a row of elements by pointers."""
+    return f"""cuda_tile.module @m {{ entry @k(%q: tile<ptr<{element}>>, %n: tile<i32>) {{
+      %p = assume {assumed}, %q : tile<ptr<{element}>>
+      %i = iota : tile<{count}xi32>
+      %two = constant <i32: 2> : tile<{count}xi32>
+      %twice = muli %i, %two : tile<{count}xi32>
+      %n1 = reshape %n : tile<i32> -> tile<1xi32>
+      %n2 = broadcast %n1 : tile<1xi32> -> tile<{count}xi32>
+      %inside = cmpi less_than %i, %n2, signed : tile<{count}xi32> -> tile<{count}xi1>
+      %p1 = reshape %p : tile<ptr<{element}>> -> tile<1xptr<{element}>>
+      %p2 = broadcast %p1 : tile<1xptr<{element}>> -> tile<{count}xptr<{element}>>
+      %p3 = offset %p2, {offsets} : tile<{count}xptr<{element}>>, tile<{count}xi32> -> tile<{count}xptr<{element}>>
+      %x, %t = load_ptr_tko weak %p3{mask} -> tile<{count}x{element}>, token
+      print_tko "%f", %x : tile<{count}x{element}> -> token
+      return }} }}"""
+
+
+PLAIN = " : tile<1024xptr<f32>>"
+MASKED = ", %inside : tile<1024xptr<f32>>, tile<1024xi1>"
+POINTERS = {
+    "wide": (pointers("div_by<16>", mask=PLAIN), []),
+    "every other": (
+        pointers("div_by<16>", "%twice", PLAIN),
+        [(Kind.MISSED, "32", "the pointers are not known to be adjacent")],
+    ),
+    "unaligned": (
+        pointers("div_by<8>", mask=PLAIN),
+        [(Kind.MISSED, "64", "the pointers are not known to be aligned to 16 bytes")],
+    ),
+    "masked": (
+        pointers("div_by<16>", mask=MASKED),
+        [(Kind.MISSED, "32", "the mask is not known to be the same for 4 elements in a row")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POINTERS)
+def test_an_access_by_pointers_says_why_it_is_narrow(name):
+    text, expected = POINTERS[name]
+    made, ptx = remarks_of(text)
+    assert widths(made) == expected
+    assert (not expected) == ("ld.global.v4" in ptx)
+    assert [r.arguments for r in made if r.name == "RemarkMemoryLoadInstructionSelected"] == [
+        (("Instruction", GLOBAL_LOAD),)
+    ]
+
+
+def product(a: str, b: str, acc: str, m: int, n: int, k: int, op: str = "mmaf", extra: str = "") -> str:
+    def one(element: str) -> str:
+        return f"<{element}: {'1' if element[0] == 'i' else '1.0'}>"
+
+    return f"""cuda_tile.module @m {{ entry @k() {{
+      %a = constant {one(a)} : tile<{m}x{k}x{a}>
+      %b = constant {one(b)} : tile<{k}x{n}x{b}>
+      %c = constant {one(acc)} : tile<{m}x{n}x{acc}>
+      %d = {op} %a, %b, %c{extra} : tile<{m}x{k}x{a}>, tile<{k}x{n}x{b}>, tile<{m}x{n}x{acc}>
+      print_tko "%f", %d : tile<{m}x{n}x{acc}> -> token
+      return }} }}"""
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (product("f16", "f16", "f32", 64, 64, 32), {}),
+        (
+            product("f8E4M3FN", "f8E4M3FN", "f32", 64, 64, 32),
+            {"RemarkTensorCoreTypes": "sm_80 has none for f8E4M3FN and f8E4M3FN: they are converted to f16 first"},
+        ),
+        (
+            product("f32", "f32", "f32", 64, 64, 32),
+            {"RemarkTensorCoreTypes": "sm_80 has none for f32 and f32 into f32"},
+        ),
+        (product("f16", "f16", "f32", 16, 8, 32), {"RemarkTensorCoreWarps": "1"}),
+    ],
+    ids=["native", "converted", "multiply-adds", "one warp"],
+)
+def test_a_product_says_what_its_types_and_shape_cost(text, expected):
+    ours = {r.name: r.arguments[0][1] for r in remarks_of(text)[0] if r.name.startswith("RemarkTensorCore")}
+    ours.pop("RemarkTensorCoreMMA")
+    assert ours == expected
+
+
+def test_a_load_that_runs_ahead_is_said_once_and_is_asynchronous():
+    made = libtile.compile(ROOT / "examples" / "gemm.bc", gpu_name="sm_80", emit="ptx").remarks
+    loads = [r for r in made if r.name == "RemarkMemoryLoadInstructionSelected"]
+    assert [dict(r.arguments)["Instruction"] for r in loads] == [ASYNC_COPY] * 2
+    assert len(set(made)) == len(made)
+
+
+def test_a_load_that_cannot_run_ahead_says_why():
+    text = """cuda_tile.module @m { entry @k(%q: tile<ptr<f16>>, %n: tile<i32>) {
+      %p = assume div_by<16>, %q : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %c = constant <f32: 0.0> : tile<64x64xf32>
+      %b = constant <f16: 1.0> : tile<32x64xf16>
+      %t = make_tensor_view %p, shape = [64, 512], strides = [512, 1] : tensor_view<64x512xf16, strides=[512,1]>
+      %v = make_partition_view %t : partition_view<tile=(64x32), padding_value = nan, tensor_view<64x512xf16, strides=[512,1]>>
+      %r = for %k in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %c) -> (tile<64x64xf32>) {
+        %a, %u = load_view_tko weak %v[%zero, %k] : partition_view<tile=(64x32), padding_value = nan, tensor_view<64x512xf16, strides=[512,1]>>, tile<i32> -> tile<64x32xf16>, token
+        %d = mmaf %a, %b, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+        continue %d : tile<64x64xf32>
+      }
+      print_tko "%f", %r : tile<64x64xf32> -> token
+      return } }"""  # noqa: E501
+    (said,) = [r for r in remarks_of(text)[0] if r.name == "RemarkMemoryLoadPipelined"]
+    assert said.arguments == (("Reason", "asynchronous copies pad with zeros, not with nan"),)
+
+
+def test_the_page_names_every_remark():
+    source = (ROOT / "libtile" / "remarks.py").read_text(encoding="utf-8")
+    names = set(re.findall(r'"(Remark[A-Z]\w+)"', source)) - {"RemarkId"} | {
+        "RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructionSelected",
+    }  # fmt: skip
+    page = (ROOT / "docs" / "remarks.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(Remark\w+)`", page)) == names
