@@ -66,6 +66,7 @@ def run(
     backend: str = "interpreter",
     gpu_name: str | None = None,
     opt_level: int = 3,
+    launch_abi: str | None = None,
     verify: bool = True,
     check: str = "basic",
     block_order: int | str | None = None,
@@ -82,22 +83,27 @@ def run(
 
     `check` is "off", "basic" or "full", `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
     that the kernel prints to; the interpreter also takes `trace` and `progress`, see `libtile.interpreter.launch.run`.
-    The other backends compile for `gpu_name` (default "sm_90") at `opt_level` first.
+    The other backends compile for `gpu_name` at `opt_level` first: the simulator for "sm_90" without a name, the gpu
+    for the machine's own GPU. `launch_abi` is the gpu's: "tileir", "simt", or None for what the driver can do.
 
     Returns what the run did. Raises DiagnosticError for a module that breaks a rule of the dialect, LaunchError for
-    arguments that do not fit, InterpreterFault for a fault of the program, LibtileError for a module that cannot be
-    read or a backend that this version does not have.
+    arguments that do not fit, InterpreterFault, SimulationFault or GpuFault for a fault of the program,
+    GpuUnavailableError without a driver or a GPU, LibtileError for a module that cannot be read.
     """
     if backend not in BACKENDS:
         raise LibtileError(f"there is no backend {backend!r}: use one of {', '.join(BACKENDS)}")
-    if backend == "gpu":
-        raise LibtileError("this version of libtile does not launch on a GPU: use the simulator or the interpreter")
+    if backend != "interpreter" and (trace is not None or progress is not None):
+        raise LibtileError(f"trace and progress are the interpreter's: the {backend} takes neither")
     op = load_module(module)
     if verify:
         check_module(op)
+    if backend == "gpu":
+        if check == "full" or block_order is not None:
+            raise LibtileError("the gpu has no full check and no order of blocks: use the simulator or interpreter")
+        from libtile.runtime.gpu import run_on_gpu
+
+        return run_on_gpu(op, kernel, grid, args, gpu_name=gpu_name, opt_level=opt_level, abi=launch_abi, out=out)
     if backend == "simulator":
-        if trace is not None or progress is not None:
-            raise LibtileError("trace and progress are the interpreter's: the simulator takes neither")
         from libtile.lowering.compile import simulate
 
         return simulate(

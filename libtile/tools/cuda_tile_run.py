@@ -191,6 +191,11 @@ def summary(result: RunResult, backend: str) -> str:
 )
 @click.option("--gpu-name", metavar="SM", help="The target to compile for (simulator and gpu).")
 @click.option(
+    "--launch-abi",
+    type=click.Choice(["tileir", "simt"]),
+    help="How the gpu is to launch it: as Tile IR, or as an ordinary kernel; default: what the driver can do.",
+)
+@click.option(
     "--check",
     type=click.Choice(["off", "basic", "full"]),
     default="basic",
@@ -216,6 +221,7 @@ def command(
     outputs: tuple[str, ...],
     backend: str,
     gpu_name: str | None,
+    launch_abi: str | None,
     check: str,
     block_order: str | None,
     trace: bool,
@@ -223,7 +229,7 @@ def command(
     describe: bool,
     quiet: bool,
 ) -> None:
-    """Run a kernel of KERNEL_FILE (bytecode or text, - for stdin) on numpy arrays, with no GPU.
+    """Run a kernel of KERNEL_FILE (bytecode or text, - for stdin) on numpy arrays, with no GPU or on one.
 
     Arguments are the entry's parameters in order. Arrays are the kernel's memory: --out saves what it wrote.
     """
@@ -248,6 +254,7 @@ def command(
             args=args,
             backend=backend,
             gpu_name=gpu_name,
+            launch_abi=launch_abi,
             check=check,
             block_order=_order(block_order),
             trace=Tracer(sys.stderr, trace_limit) if trace else None,

@@ -6,7 +6,7 @@
     python -m simulator.compare_on_gpu --only 'mma_*' --level O3
     python -m simulator.compare_on_gpu --no-simulator   # GPU against the expectations only
 
-Needs `pip install cuda-bindings` and the wheels of the corpus (nvidia-cuda-nvcc, -crt, -runtime, -cccl). The same PTX
+Needs a CUDA driver and the wheels of the corpus (nvidia-cuda-nvcc, -crt, -runtime, -cccl). The same PTX
 goes to the simulator and, assembled by ptxas for the device, to the GPU. Where the PTX ISA promises bits, the two
 memories must be identical; approximations must both be within their bound.
 
@@ -15,15 +15,11 @@ Exit status: 0 all agree, 1 some differ, 2 nothing could be run.
 
 from __future__ import annotations
 
-import ctypes
 import fnmatch
-import os
 import re
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,22 +27,11 @@ from typing import Any
 import click
 import numpy as np
 
+from libtile.runtime.cuda_driver import CudaError, Device, GpuUnavailableError, captured_stdout
+
 from .cuda_cases.table import Array, Case, Launch
 from .cuda_corpus import CASES
 from .nvcc import LEVELS, CompileError, CompilerMissing, assemble, compile_ptx
-
-
-class NoGpu(Exception):
-    """There is no driver, no device, or no binding to call it with; the message says which."""
-
-
-class DriverError(Exception):
-    """A call of the CUDA driver failed; `name` is the error's symbolic name."""
-
-    def __init__(self, call: str, name: str) -> None:
-        super().__init__(f"{call}: {name}")
-        self.name = name
-
 
 #: Stack of each GPU thread.
 STACK_BYTES = 32 << 10
@@ -81,122 +66,24 @@ def parameter_bytes(kind: str, value: Any) -> bytes:
     return (int(value) & (1 << 8 * width) - 1).to_bytes(width, "little")
 
 
-@contextmanager
-def captured_stdout() -> Iterator[list[str]]:
-    """Catch file descriptor 1, where the driver prints; the text is in the list once the block has ended."""
-    sys.stdout.flush()
-    texts: list[str] = []
-    with tempfile.TemporaryFile() as file:
-        kept = os.dup(1)
-        os.dup2(file.fileno(), 1)
-        try:
-            yield texts
-        finally:
-            ctypes.CDLL(None).fflush(None)
-            os.dup2(kept, 1)
-            os.close(kept)
-            file.seek(0)
-            texts.append(file.read().decode(errors="replace"))
-
-
-class Gpu:
-    """The first device, through the driver API. A fault poisons its context; `reset` makes a new one."""
+class Gpu(Device):
+    """The first device, with a stack for the corpus."""
 
     def __init__(self) -> None:
-        try:
-            from cuda.bindings import driver
-        except ImportError as error:
-            raise NoGpu("no cuda-bindings: pip install cuda-bindings") from error
-        self._driver = driver
-        try:
-            self._call("cuInit", 0)
-            if self._call("cuDeviceGetCount") == 0:
-                raise NoGpu("the driver sees no device")
-        except DriverError as error:
-            raise NoGpu(f"the CUDA driver does not start: {error}") from error
-        except RuntimeError as error:  # cuda-bindings raises it when libcuda is absent
-            raise NoGpu(f"no CUDA driver: {error}") from error
-        self._device = self._call("cuDeviceGet", 0)
-        attributes = driver.CUdevice_attribute
-        kinds = (
-            attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-            attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        )
-        self.capability = tuple(self._call("cuDeviceGetAttribute", kind, self._device) for kind in kinds)
-        name = self._call("cuDeviceGetName", 128, self._device)
-        self.name = name.split(b"\0")[0].decode() if isinstance(name, bytes) else str(name)
-        self._make_context()
-
-    def _call(self, name: str, *args: Any) -> Any:
-        status, *results = getattr(self._driver, name)(*args)
-        if status != self._driver.CUresult.CUDA_SUCCESS:
-            raise DriverError(name, status.name)
-        return results[0] if len(results) == 1 else results
-
-    def _make_context(self) -> None:
-        context = self._call("cuDevicePrimaryCtxRetain", self._device)
-        self._call("cuCtxSetCurrent", context)
+        super().__init__()
         # The recursive kernels, unoptimised, need more than the default 1 KiB.
-        self._call("cuCtxSetLimit", self._driver.CUlimit.CU_LIMIT_STACK_SIZE, STACK_BYTES)
-
-    def reset(self) -> None:
-        """Throw the context away with all that a faulting kernel left in it."""
-        self._call("cuDevicePrimaryCtxReset", self._device)
-        self._call("cuDevicePrimaryCtxRelease", self._device)
-        self._make_context()
-
-    @property
-    def arch(self) -> str:
-        return "sm_{}{}".format(*self.capability)
-
-    def runs(self, arch: str) -> bool:
-        """Whether code for `arch` can be assembled for this device: it is not newer, and 'a' targets match exactly."""
-        digits = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
-        if digits is None:
-            return False
-        wanted = (int(digits[1]), int(digits[2]))
-        return wanted == self.capability if digits[3] else wanted <= self.capability
+        self.set_stack(STACK_BYTES)
 
     def run(self, cubin: bytes, case: Case, launch: Launch, types: list[str]) -> tuple[list[Array | None], str]:
         """Launch once. Returns each pointer argument's memory afterwards and what the kernel printed."""
-        module = self._call("cuModuleLoadData", np.frombuffer(cubin, np.uint8).ctypes.data)
-        buffers: list[tuple[Any, Array]] = []
-        try:
-            function = self._call("cuModuleGetFunction", module, case.entry.encode())
-            holders = []
-            memory: list[Array | None] = []
-            for kind, argument in zip(types, launch.args, strict=True):
-                if isinstance(argument, np.ndarray):
-                    array = np.ascontiguousarray(argument)
-                    pointer = self._call("cuMemAlloc", max(array.nbytes, 1))
-                    self._call("cuMemcpyHtoD", pointer, array.ctypes.data, array.nbytes)
-                    buffers.append((pointer, array))
-                    memory.append(array)
-                    holders.append(np.array([int(pointer)], np.uint64))
-                else:
-                    memory.append(None)
-                    holders.append(np.frombuffer(bytearray(parameter_bytes(kind, argument)), np.uint8))
-            addresses = np.array([holder.ctypes.data for holder in holders], np.uint64)
-            with captured_stdout() as printed:
-                self._call(
-                    "cuLaunchKernel",
-                    function,
-                    *case.grid,
-                    *case.block,
-                    case.dynamic_shared,
-                    0,
-                    addresses.ctypes.data,
-                    0,
-                )
-                self._call("cuCtxSynchronize")
-            for pointer, array in buffers:
-                self._call("cuMemcpyDtoH", array.ctypes.data, pointer, array.nbytes)
-            return memory, printed[0]
-        finally:
-            if launch.fault is None:
-                for pointer, _ in buffers:
-                    self._call("cuMemFree", pointer)
-                self._call("cuModuleUnload", module)
+        memory = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else None for a in launch.args]
+        parameters = [
+            parameter_bytes(kind, argument) if array is None else (array, 0)
+            for kind, argument, array in zip(types, launch.args, memory, strict=True)
+        ]
+        with captured_stdout() as printed:
+            self.launch(cubin, case.entry, case.grid, case.block, parameters, dynamic_shared=case.dynamic_shared)
+        return memory, printed[0]
 
 
 @dataclass
@@ -274,8 +161,7 @@ def compare(gpu: Gpu, case: Case, arch: str, level: str, cache: Path, with_simul
     launch = case.launch()
     try:
         memory, printed = gpu.run(cubin.read_bytes(), case, launch, parameter_types(ptx.read_text(), case.entry))
-    except DriverError as error:
-        gpu.reset()
+    except CudaError as error:
         row.expected = "faults" if launch.fault else f"GPU: {error}"
     else:
         row.expected = _against_expectation(launch, memory, printed)
@@ -305,7 +191,7 @@ def main(only: str, level: tuple[str, ...], simulator: bool, cache: Path | None,
     """Run the CUDA corpus on this machine's GPU and compare."""
     try:
         gpu = Gpu()
-    except NoGpu as reason:
+    except GpuUnavailableError as reason:
         click.echo(f"compare_on_gpu: no GPU to compare with: {reason}", err=True)
         sys.exit(2)
     click.echo(f"{gpu.name}, {gpu.arch}")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The backend `gpu`: compile a kernel for the machine's GPU and launch it with host arrays as its memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from libtile.errors import LibtileError
+from libtile.runtime.cuda_driver import TILE_IR_VERSION, CudaError, Device, captured_stdout
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.interpreter import RunResult
+
+LAUNCH_ABIS = ("tileir", "simt")
+
+
+class GpuFault(LibtileError):
+    """The program faulted on the GPU, or could not be loaded there."""
+
+
+def target_name(device: Device, wanted: str | None) -> str:
+    """The target to compile for: the wanted one, or the device's own. LibtileError when the device cannot load it."""
+    from libtile.targets import target, targets
+
+    if wanted is not None:
+        if not device.loads(target(wanted).ptx_target):
+            raise LibtileError(f"{device.name} is {device.arch}: it does not load code for {wanted}")
+        return wanted
+    fitting = [name for name in targets() if device.loads(target(name).ptx_target)]
+    if not fitting:
+        raise LibtileError(f"{device.name} is {device.arch}: there is no target of libtile that it loads")
+    return fitting[-1]
+
+
+def launch_abi(device: Device, wanted: str | None) -> str:
+    """How to launch: as wanted, or as Tile IR where the driver knows it, else as an ordinary kernel."""
+    if wanted is None:
+        return "tileir" if device.driver_version >= TILE_IR_VERSION else "simt"
+    if wanted not in LAUNCH_ABIS:
+        raise LibtileError(f"there is no launch ABI {wanted!r}: use one of {', '.join(LAUNCH_ABIS)}")
+    return wanted
+
+
+def run_on_gpu(
+    module: Operation,
+    kernel: str | None,
+    grid: int | Sequence[int],
+    args: Sequence[Any],
+    *,
+    gpu_name: str | None = None,
+    opt_level: int = 3,
+    abi: str | None = None,
+    out: TextIO | None = None,
+    device: Device | None = None,
+) -> RunResult:
+    """Compile a verified module and run a kernel on the GPU; arrays in `args` are modified in place.
+
+    A pointer parameter also takes an int, an address of device memory. Arguments are checked as for the interpreter.
+    GpuUnavailableError without a driver or a device, LaunchError for arguments that do not fit, GpuFault for what fails
+    on the device.
+    """
+    from libtile.interpreter.address_space import Memory
+    from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
+    from libtile.interpreter.machine import RunResult
+    from libtile.lowering.compile import compile_module
+
+    if any(isinstance(arg, list | tuple) for arg in args):
+        raise LaunchError("the GPU takes no list of arrays: use the interpreter")
+    device = device or Device()
+    entry = find_entry(module, kernel)
+    extents = normal_grid(grid)
+    memory = Memory()
+    values = prepare(entry, args, memory)
+    name = str(entry.attribute_value("sym_name"))
+    used = launch_abi(device, abi)
+    made = compile_module(module, target_name(device, gpu_name), opt_level, verify=False, launch_abi=used)
+    compiled = made.kernels[name]
+    parameters: list[bytes | tuple[np.ndarray, int]] = []
+    for arg, value, declared in zip(args, values, compiled.params, strict=True):
+        allocation = memory.find(int(value)) if isinstance(arg, np.ndarray) else None
+        if allocation is not None:
+            parameters.append((allocation.data, int(value) - allocation.base))
+        else:
+            parameters.append(np.asarray(value).tobytes().ljust(declared.size, b"\0"))
+    block = compiled.block_dim if used == "simt" else (1, 1, 1)
+    started = time.monotonic()
+    try:
+        with captured_stdout() as printed:
+            device.launch(made.cubin, name, extents, block, parameters)
+    except CudaError as error:
+        raise GpuFault(f"{name} on {device.name}: {error}{_hint(error, device, used)}") from error
+    seconds = time.monotonic() - started
+    if out is not None:
+        out.write(printed[0])
+    blocks = extents[0] * extents[1] * extents[2]
+    return RunResult(name, extents, blocks, seconds=seconds, output=printed[0])
+
+
+def _hint(error: CudaError, device: Device, used: str) -> str:
+    if error.call == "cuModuleLoadData" and used == "tileir" and device.driver_version < TILE_IR_VERSION:
+        version = f"{device.driver_version // 1000}.{device.driver_version % 1000 // 10}"
+        return f"; a Tile IR cubin needs a driver for CUDA 13.1, and this one is for {version}: use launch_abi='simt'"
+    return ""

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The backend `gpu` on a driver that needs no GPU: what is copied, launched, freed, and said when something fails."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import libtile
+from libtile.runtime import cuda_driver
+from libtile.runtime.cuda_driver import Device, GpuUnavailableError
+from libtile.runtime.gpu import GpuFault, launch_abi, target_name
+
+HERE = Path(__file__).resolve().parent
+VECTOR_ADD = HERE.parents[1] / "examples" / "vector_add.bc"
+
+SCALARS = """
+cuda_tile.module @m {
+  entry @scalars(%a: tile<i1>, %b: tile<i8>, %c: tile<i64>, %d: tile<f16>, %e: tile<f32>, %f: tile<f64>,
+                 %out: tile<ptr<i8>>) {
+    return
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler to build the driver with")
+    result = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", result, HERE / "fake_driver.c"], check=True)
+    return result
+
+
+class Machine:
+    """The fake machine: its settings, and the log of the calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, log: Path) -> None:
+        self._monkeypatch, self._log = monkeypatch, log
+
+    def set(self, **settings: object) -> None:
+        for name, value in settings.items():
+            self._monkeypatch.setenv(f"FAKE_CUDA_{name.upper()}", str(value))
+
+    def calls(self, *names: str) -> list[str]:
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        return [line for line in lines if not names or line.split()[0] in names]
+
+
+@pytest.fixture
+def machine(library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv(cuda_driver.LIBRARY_VARIABLE, str(library))
+    monkeypatch.setenv("FAKE_CUDA_LOG", str(tmp_path / "log"))
+    cuda_driver.default_driver.cache_clear()
+    yield Machine(monkeypatch, tmp_path / "log")
+    cuda_driver.default_driver.cache_clear()
+
+
+def add(size: int = 1000, **options: object) -> np.ndarray:
+    a, b, out = np.arange(size, dtype=np.float32), np.ones(size, np.float32), np.zeros(size, np.float32)
+    args = [value for array in (a, b, out) for value in (array, size, 1)]
+    libtile.run(VECTOR_ADD, grid=4, args=args, backend="gpu", **options)
+    return out - a
+
+
+def test_arrays_go_to_the_device_and_come_back(machine):
+    assert (add() == 1).all()
+    assert machine.calls("cuModuleLoadData", "cuLaunchKernel") == [
+        "cuModuleLoadData ELF",
+        "cuLaunchKernel vector_add grid 4 1 1 block 1 1 1 shared 0",
+    ]
+    assert machine.calls("cuMemAlloc", "cuMemFree") == ["cuMemAlloc 4000"] * 3 + ["cuMemFree "] * 3
+    assert machine.calls()[-1] == "cuModuleUnload 8"
+
+
+def test_an_ordinary_kernel_is_launched_with_its_threads(machine):
+    assert (add(launch_abi="simt") == 1).all()
+    assert machine.calls("cuLaunchKernel") == ["cuLaunchKernel vector_add grid 4 1 1 block 128 1 1 shared 0"]
+
+
+def test_a_driver_that_does_not_know_tile_ir_gets_an_ordinary_kernel(machine):
+    machine.set(version=12080)
+    assert (add() == 1).all()
+    assert "block 128 1 1" in machine.calls("cuLaunchKernel")[0]
+    machine.set(fail="cuModuleLoadData:218")
+    with pytest.raises(GpuFault, match=r"a driver for CUDA 13\.1, and this one is for 12\.8: use launch_abi='simt'"):
+        add(launch_abi="tileir")
+
+
+def test_arrays_that_share_memory_share_it_on_the_device(machine):
+    whole = np.arange(1024, dtype=np.float32)
+    a, b = whole[:600], whole[400:]
+    args = [a, 600, 1, b, 600, 1, b, 600, 1]
+    expected = a + b[:600]
+    libtile.run(VECTOR_ADD, grid=3, args=args, backend="gpu")
+    assert machine.calls("cuMemAlloc") == ["cuMemAlloc 4096"]
+    assert (whole[400:600] == expected[:200]).all()  # what comes later read what was written
+
+
+def test_scalars_have_the_bytes_of_their_types(machine):
+    out = np.zeros(24, np.uint8)
+    libtile.run(SCALARS.encode(), args=[1, -2, 3 - 2**40, 1.5, 0.25, -3.0, out], backend="gpu")
+    parts = [out[:1], out[1:2].view("i1"), out[2:10].view("i8"), out[10:12].view("f2"), out[12:16].view("f4")]
+    assert [part[0] for part in [*parts, out[16:].view("f8")]] == [1, -2, 3 - 2**40, 1.5, 0.25, -3.0]
+
+
+def test_an_address_is_passed_as_it_is(machine):
+    held = np.zeros(24, np.uint8)  # stands for memory that something else keeps on the device
+    libtile.run(SCALARS.encode(), args=[1, 7, 0, 0, 0, 0, held.ctypes.data], backend="gpu")
+    assert held[:2].tolist() == [1, 7]
+    assert machine.calls("cuMemAlloc") == []
+
+
+def test_what_the_kernel_prints_is_the_runs_output(machine, capfd):
+    result = libtile.run(SCALARS.encode(), args=[0] * 6 + [np.zeros(24, np.uint8)], backend="gpu")
+    assert (result.output, result.blocks) == ("hello from scalars\n", 1)
+    assert capfd.readouterr().out == ""
+
+
+def test_a_fault_is_named_and_the_context_made_anew(machine):
+    machine.set(fail="cuCtxSynchronize:700")
+    with pytest.raises(GpuFault, match="vector_add on Fake 40: cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"):
+        add()
+    assert machine.calls()[-3:] == ["reset 40", "release 40", "retain 40"]
+    machine.set(fail="")
+    assert (add() == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"devices": 0}, "the CUDA driver sees no devices"),
+        ({"fail": "cuInit:100"}, "the CUDA driver does not start: cuInit: CUDA_ERROR_OF_SOME_KIND"),
+    ],
+)
+def test_a_machine_without_a_gpu_is_told_apart(machine, settings, message):
+    machine.set(**settings)
+    with pytest.raises(GpuUnavailableError, match=message):
+        add()
+
+
+def test_a_machine_without_a_driver_is_told_what_does_without(machine, monkeypatch, tmp_path):
+    for name in (tmp_path / "none.so", "libm.so.6"):
+        monkeypatch.setenv(cuda_driver.LIBRARY_VARIABLE, str(name))
+        cuda_driver.default_driver.cache_clear()
+        with pytest.raises(GpuUnavailableError, match=r"no CUDA driver: .*none\.so|the CUDA driver has no cuInit"):
+            add()
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [(80, "sm_80"), (86, "sm_86"), (89, "sm_89"), (90, "sm_90"), (100, "sm_100"), (103, "sm_103"), (120, "sm_120")],
+)
+def test_the_target_is_the_devices_own(machine, capability, name):
+    machine.set(capability=capability)
+    assert target_name(Device(), None) == name
+
+
+def test_code_for_another_device_is_refused_before_it_is_compiled(machine):
+    with pytest.raises(libtile.LibtileError, match="Fake 40 is sm_90: it does not load code for sm_80"):
+        add(gpu_name="sm_80")
+    machine.set(capability=75)
+    with pytest.raises(libtile.LibtileError, match=r"Fake 40 is sm_75: there is no target of libtile"):
+        add()
+
+
+def test_options_that_the_gpu_does_not_have_are_refused(machine):
+    with pytest.raises(libtile.LibtileError, match="no launch ABI 'cuda'"):
+        launch_abi(Device(), "cuda")
+    with pytest.raises(libtile.LibtileError, match="no full check"):
+        add(check="full")
+    with pytest.raises(libtile.LibtileError, match="trace and progress are the interpreter's: the gpu takes neither"):
+        add(trace=print)
