@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """libtile.compile: its stages, options and errors."""
 
+import dataclasses
+import re
+
 import numpy as np
 import pytest
 
@@ -66,6 +69,44 @@ def test_an_observer_sees_the_module_after_each_pass():
     libtile.compile(copy_module(), emit="tileas", observer=Observer())
     assert seen[:2] == ["convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"]
     assert "tileas-insert-barriers" in seen
+
+
+TRANSPOSE = """
+  entry @t{size}(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %tp = make_tensor_view %p, shape = [{size}, {size}], strides = [{size}, 1] : tensor_view<{size}x{size}xf32, strides=[{size},1]>
+    %tq = make_tensor_view %q, shape = [{size}, {size}], strides = [{size}, 1] : tensor_view<{size}x{size}xf32, strides=[{size},1]>
+    %vp = make_partition_view %tp : partition_view<tile=({size}x{size}), tensor_view<{size}x{size}xf32, strides=[{size},1]>>
+    %vq = make_partition_view %tq : partition_view<tile=({size}x{size}), tensor_view<{size}x{size}xf32, strides=[{size},1]>>
+    %x, %t0 = load_view_tko weak %vp[%zero, %zero] : partition_view<tile=({size}x{size}), tensor_view<{size}x{size}xf32, strides=[{size},1]>>, tile<i32> -> tile<{size}x{size}xf32>, token
+    %y = permute %x [1, 0] : tile<{size}x{size}xf32> -> tile<{size}x{size}xf32>
+    %t1 = store_view_tko weak %y, %vq[%zero, %zero] : tile<{size}x{size}xf32>, partition_view<tile=({size}x{size}), tensor_view<{size}x{size}xf32, strides=[{size},1]>>, tile<i32> -> token
+    return
+  }}
+"""  # noqa: E501
+
+
+def test_kernels_of_a_module_take_what_each_needs_of_shared_memory():
+    text = "cuda_tile.module @m {" + TRANSPOSE.format(size=16) + TRANSPOSE.format(size=64) + "}"
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_80")
+    assert (made.kernels["t16"].smem, made.kernels["t64"].smem) == (1024, 16384)
+
+
+def test_an_exchange_that_does_not_fit_says_what_is_missing(monkeypatch):
+    from libtile import targets
+    from libtile.lowering import pipeline
+
+    small = dataclasses.replace(targets.target("sm_80"), shared_per_block=16)
+    monkeypatch.setattr(pipeline, "target", lambda name: small)
+    module = libtile.parse("cuda_tile.module @m {" + TRANSPOSE.format(size=64) + "}", filename="t.mlir")
+    with pytest.raises(LoweringError) as error:
+        libtile.compile(module, gpu_name="sm_80")
+    assert re.match(
+        r"t\.mlir:10:\d+: 'nv_tileas\.convert_layout' op needs \d+ bytes of shared memory to exchange elements between "
+        r"threads, but sm_80 has 16 bytes left beside the 0 of the kernel's pipelines \(types: ",
+        str(error.value),
+    )
+    assert error.value.location.line == 10
 
 
 def test_an_empty_module_is_an_empty_cubin():

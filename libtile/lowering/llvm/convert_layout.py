@@ -32,9 +32,6 @@ from libtile.lowering.llvm.shared_tiles import (
 )
 from libtile.lowering.llvm.tile import Tile, unique_registers
 
-PIECE_BYTES = 32768
-"""The most shared memory that one conversion takes, where its layouts let it go in pieces."""
-
 
 def convert_layout(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:
     """The tile in another layout. All threads of the block must come here.
@@ -54,24 +51,24 @@ def convert_all(b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[Linea
             results[i] = tile
         elif (found := _directly(b, tile, target)) is not None:
             results[i] = found
-        elif _size(tile) > PIECE_BYTES:
+        elif _size(tile) > scratch.piece_bytes(b):
             results[i] = _in_pieces(b, tile, target)
         else:
             through.append(i)
-    for group in _groups([_size(t) for t in tiles], through):
+    for group in _groups([_size(t) for t in tiles], through, scratch.piece_bytes(b)):
         moved = _through_shared(b, [tiles[i] for i in group], [targets[i] for i in group])
         for i, tile in zip(group, moved):
             results[i] = tile
     return [r for r in results if r is not None]
 
 
-def _groups(sizes: Sequence[int], chosen: Sequence[int]) -> list[list[int]]:
-    """The chosen tiles in groups that fit one region together."""
+def _groups(sizes: Sequence[int], chosen: Sequence[int], most: int) -> list[list[int]]:
+    """The chosen tiles in groups that fit one region of up to `most` bytes together."""
     groups: list[list[int]] = []
-    total = PIECE_BYTES
+    total = most
     for i in chosen:
         total += sizes[i]
-        if total > PIECE_BYTES:
+        if total > most:
             groups.append([])
             total = sizes[i]
         groups[-1].append(i)
@@ -207,6 +204,17 @@ def _rows(layout: LinearLayout, size: int) -> list[tuple[list[int], list[int]]]:
     return found
 
 
+def shared_bytes(source: LinearLayout, target: LinearLayout, size: int, warp_bits: int) -> int:
+    """Shared memory that a conversion of elements of `size` bytes takes, in pieces where its layouts allow it."""
+    before, after = (normalized(without_register_copies(x), warp_bits) for x in (source, target))
+    total = size << before.out_bits
+    if _plan(before, after, size).kind is not Conversion.SHARED:
+        return 0
+    if total <= scratch.PIECE_BYTES:
+        return total
+    return total // len(_pieces(before, after, total // scratch.PIECE_BYTES).registers)
+
+
 # -- in pieces ------------------------------------------------------------------------------------------------------
 
 
@@ -264,7 +272,7 @@ def _pieces(source: LinearLayout, target: LinearLayout, wanted: int) -> _Pieces:
 
 
 def _in_pieces(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:
-    wanted = _size(tile) // PIECE_BYTES
+    wanted = _size(tile) // scratch.piece_bytes(b)
     pieces = _pieces(_reduced(b, tile.layout), _reduced(b, target), wanted)
     values = _unique(tile)
     result: dict[int, Value] = {}

@@ -8,7 +8,6 @@ from math import prod
 
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.convert import conflict_free_shared
-from libtile.layouts.renaming import reshaped
 from libtile.lowering.llvm import floats, scratch, shapes
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import for_loop
@@ -27,7 +26,7 @@ from libtile.lowering.llvm.shared_tiles import (
 from libtile.lowering.llvm.tile import Tile, linear_of_bits
 from libtile.targets import MmaAtom
 
-__all__ = ["DotLayouts", "dot", "dot_layouts", "dot_scaled"]
+__all__ = ["DotLayouts", "Place", "Product", "by_place", "dot", "dot_layouts", "in_element"]
 
 Place = tuple[int, int, int]
 """Batch, row and column."""
@@ -53,10 +52,10 @@ def dot(
         layouts = _layouts_for(b, lhs, rhs, acc, signed_a, signed_b)
     if layouts.atom is None:
         return _multiply_add(b, lhs, rhs, acc, layouts)
-    lhs, rhs = _as(b, lhs, layouts.a_element), _as(b, rhs, layouts.b_element)
+    lhs, rhs = in_element(b, lhs, layouts.a_element), in_element(b, rhs, layouts.b_element)
     lhs, rhs, acc = convert_all(b, [lhs, rhs, acc], [layouts.a, layouts.b, layouts.c])
     types = ptx_type(lhs.element, signed_a), ptx_type(rhs.element, signed_b)
-    return _Product(b, layouts.atom, types, lhs, rhs, acc).run()
+    return Product(b, layouts.atom, types, lhs, rhs, acc).run()
 
 
 def _layouts_for(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, signed_a: bool, signed_b: bool) -> DotLayouts:
@@ -75,30 +74,7 @@ def _layouts_for(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, signed_a: bo
     return whole if whole.c == acc.layout else usual
 
 
-def dot_scaled(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, lhs_scale: Tile, rhs_scale: Tile) -> Tile:
-    """A product of operands whose blocks along k have factors: lhs_scale is m x k/s, rhs_scale k/t x n ("mmaf_scaled").
-
-    An element times its factor is a bf16 for all formats of 8 bits and less, exactly while it is in bf16's range, so
-    the operands are scaled in registers and multiplied as bf16.
-    """
-    rank = len(lhs.shape)
-    left = _scaled(b, lhs, lhs_scale, rank - 1)
-    right = _scaled(b, rhs, rhs_scale, rank - 2)
-    return dot(b, left, right, acc)
-
-
-def _scaled(b: KernelBuilder, tile: Tile, scale: Tile, dim: int) -> Tile:
-    """Each element times the factor of its block along a dimension, as bf16."""
-    blocks = scale.shape[dim]
-    cut = (*tile.shape[:dim], blocks, tile.shape[dim] // blocks, *tile.shape[dim + 1 :])
-    layout = reshaped(tile.layout, cut)
-    thin = shapes.expand_dims(scale, dim + 1)
-    factors = shapes.broadcast(b, _as(b, thin, "bf16"), cut, layout)
-    values = _as(b, tile, "bf16")
-    return values.with_registers([floats.mul(b, x, f) for x, f in zip(values.registers, factors.registers)])
-
-
-def _as(b: KernelBuilder, tile: Tile, element: str) -> Tile:
+def in_element(b: KernelBuilder, tile: Tile, element: str) -> Tile:
     """A tile of floats in another element type that has all its values."""
     if tile.element == element:
         return tile
@@ -115,21 +91,21 @@ def _box(shape: Sequence[int]) -> Place:
     return _place(shape) if len(shape) == 3 else (1, shape[0], shape[1])
 
 
-def _by_place(tile: Tile) -> dict[Place, Value]:
+def by_place(tile: Tile) -> dict[Place, Value]:
     """A thread's registers by what they add to the thread's own index."""
     return {_place(tuple(tile.layout(register=r).values())): v for r, v in enumerate(tile.registers)}
 
 
-class _Product:
-    """The products of all atoms of a tile."""
+class Product:
+    """The products of all atoms of a tile: what `multiply` adds to `results`, by place in the tile."""
 
     def __init__(self, b: KernelBuilder, atom: MmaAtom, types: tuple[str, str], lhs: Tile, rhs: Tile, acc: Tile):
         self.b, self.atom, self.types, self.acc = b, atom, types, acc
         self.packed = packed_elements(lhs.element)
         self.sides = lhs, rhs
         self.depth = lhs.shape[-1]
-        self.values = _by_place(lhs), _by_place(rhs)
-        self.results = _by_place(acc)
+        self.values = by_place(lhs), by_place(rhs)
+        self.results = by_place(acc)
         self.box = _box(acc.shape)
         # Lanes whose place along k lies beyond the tile's depth hold copies, which must not count.
         beyond = [self.packed << i >= self.depth for i in range(2)]
@@ -138,14 +114,22 @@ class _Product:
         self._words: dict[tuple[int, Place], Value] = {}
 
     def run(self) -> Tile:
+        self.multiply(0, self.depth)
+        return self.result()
+
+    def multiply(self, start: int, end: int) -> None:
+        """Add the products of the part of the depth from `start` to `end`, which are multiples of the atom's."""
         rows = {m for _, m, _ in self.results if not (m & 8 and self.atom.m == 16)}
         columns = {n for _, _, n in self.results if not n & 1}
         batches = {g for g, _, _ in self.results}
-        for k in range(0, self.depth, self.atom.k):
+        for k in range(start, end, self.atom.k):
             for g in sorted(batches):
                 for m in sorted(rows):
                     for n in sorted(columns):
                         self._atom(g, m, n, k)
+
+    def result(self) -> Tile:
+        """The tile of the results."""
         order = [_place(tuple(self.acc.layout(register=r).values())) for r in range(len(self.acc.registers))]
         return self.acc.with_registers([self.results[p] for p in order])
 
@@ -236,7 +220,7 @@ _BODY_PRODUCTS = 512
 
 
 _OPERAND_BYTES = 49152
-"""The most shared memory that the operands take at a time."""
+"""The most shared memory that the operands take at a time, where there is room for it."""
 
 
 def _multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, layouts: DotLayouts) -> Tile:
@@ -244,8 +228,9 @@ def _multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, layouts: Do
     (acc,) = convert_all(b, [acc], [layouts.c])
     depth = lhs.shape[-1]
     total = sum(STORAGE_BYTES[t.element] * prod(t.shape) for t in (lhs, rhs))
+    most = min(_OPERAND_BYTES, scratch.room(b))
     count = 1
-    while total > count * _OPERAND_BYTES and count < depth:
+    while total > count * most and count < depth:
         count *= 2
     if count == 1:
         return _multiply_add_slice(b, lhs, rhs, acc)
@@ -282,7 +267,7 @@ def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Ti
     b.barrier()
 
     def step(number: Value, result: Tile) -> Tile:
-        parts = [_by_place(_as(b, read(number), acc.element)) for read in readers]
+        parts = [by_place(in_element(b, read(number), acc.element)) for read in readers]
         places = [_place(tuple(result.layout(register=r).values())) for r in range(len(result.registers))]
         values = list(result.registers)
         for k in range(steps):

@@ -13,13 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.builder import SHARED, Block, KernelBuilder, Value
 
 ALTERNATING_BYTES = 8192
 """The arena grows up to this size to spare barriers, and beyond it only when one use needs more."""
+PIECE_BYTES = 32768
+"""The most that one exchange takes, where it can go in pieces."""
 
-_NAME = "libtile_scratch"
 _ALIGN = 16
+_ARENA_ALIGN = 128
 _BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
@@ -47,10 +50,25 @@ class _Arena:
         """The region that must not be written before a barrier; the whole arena when nothing is known."""
         if self.block is not b.block:
             in_entry = b.block.name == "entry"
-            return None if in_entry and self.block is None else Region(0, max(self.size, ALTERNATING_BYTES))
+            return None if in_entry and self.block is None else Region(0, _alternating(b, self))
         if any(_BARRIER in line for line in b.block.lines[self.line :]):
             return None
         return self.reads
+
+
+def _alternating(b: KernelBuilder, arena: _Arena) -> int:
+    """The size that the arena may grow to without need."""
+    return max(arena.size, min(ALTERNATING_BYTES, room(b)))
+
+
+def room(b: KernelBuilder) -> int:
+    """Bytes of shared memory that the kernel's buffers leave for the arena."""
+    return max(b.target.shared_per_block - -(-b.shared_size // _ARENA_ALIGN) * _ARENA_ALIGN, 0)
+
+
+def piece_bytes(b: KernelBuilder, most: int = PIECE_BYTES) -> int:
+    """The largest power of two up to `most` that there is room for: what an exchange in pieces takes at a time."""
+    return 1 << max(min(most, room(b)), 1).bit_length() - 1
 
 
 _arenas: WeakKeyDictionary[KernelBuilder, _Arena] = WeakKeyDictionary()
@@ -67,20 +85,25 @@ def scratch_size(b: KernelBuilder) -> int:
 
 def begin(b: KernelBuilder, size: int) -> Region:
     """A region to write, after a barrier if one is needed. The caller writes, calls `b.barrier()`, reads, and calls
-    `end`."""
+    `end`. LoweringError when there is no room."""
     arena = _arena(b)
     size = -(-size // _ALIGN) * _ALIGN
     reading = arena.open_reads(b)
     if reading is None or reading.start >= size:
         start = 0
-    elif reading.end + size <= max(arena.size, ALTERNATING_BYTES):
+    elif reading.end + size <= _alternating(b, arena):
         start = reading.end
     else:
         b.barrier()
         start = 0
     region = Region(start, size)
+    if region.end > room(b):
+        raise LoweringError(
+            f"needs {size} bytes of shared memory to exchange elements between threads, but {b.target.name} has "
+            f"{room(b)} bytes left beside the {b.shared_size} of the kernel's pipelines"
+        )
     arena.size = max(arena.size, region.end)
-    b.add_global(_NAME, f"internal addrspace({SHARED}) global [{arena.size} x i8] undef, align 128")
+    b.add_global(_name(b), f"internal addrspace({SHARED}) global [{arena.size} x i8] undef, align {_ARENA_ALIGN}")
     return region
 
 
@@ -90,9 +113,14 @@ def end(b: KernelBuilder, region: Region) -> None:
     arena.reads, arena.block, arena.line = region, b.block, len(b.block.lines)
 
 
+def _name(b: KernelBuilder) -> str:
+    """The arena's name. Kernels of one module have their own: what one needs must not add to another's."""
+    return f"__libtile_scratch_{b.name}"
+
+
 def pointer(b: KernelBuilder, region: Region, byte_offset: int = 0) -> Value:
     """The address of a byte of a region."""
-    base = Value(f"ptr addrspace({SHARED})", f"@{_NAME}")
+    base = Value(f"ptr addrspace({SHARED})", f"@{_name(b)}")
     start = region.start + byte_offset
     if start == 0:
         return base

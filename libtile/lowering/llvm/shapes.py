@@ -16,7 +16,7 @@ from libtile.layouts.convert import conflict_free_shared
 from libtile.layouts.renaming import grown, permuted, reshaped, shrunk
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.convert_layout import PIECE_BYTES, convert_layout
+from libtile.lowering.llvm.convert_layout import convert_layout
 from libtile.lowering.llvm.memory import STORAGE_BYTES
 from libtile.lowering.llvm.reduce import unit_layout
 from libtile.lowering.llvm.shared_tiles import (
@@ -113,7 +113,9 @@ def extract(
         return convert_layout(b, tile, target)
     number = _part_number(b, tile.shape, indices, shape)
     bits = _part_bits(tile.layout, shape)
-    if STORAGE_BYTES[tile.element] * prod(tile.shape) > PIECE_BYTES:  # too much to be in shared memory at once
+    if STORAGE_BYTES[tile.element] * prod(tile.shape) > scratch.piece_bytes(
+        b
+    ):  # too much to be in shared memory at once
         tile = convert_layout(b, tile, in_registers(tile.layout, bits))
     if all(v in tile.layout.basis(REGISTER) for v in bits) and _bits_apart(tile.layout, bits):
         return convert_layout(b, _from_registers(b, tile, number, bits, shape), target)

@@ -26,7 +26,7 @@ from libtile.lowering.tileaa_to_tileas.demands import Demands, source_layout
 from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
 from libtile.lowering.tileaa_to_tileas.ordering import fence_of, lowered_properties, make_fence
 from libtile.lowering.tileaa_to_tileas.origins import Origins
-from libtile.lowering.tileaa_to_tileas.products import Products
+from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.tileaa_to_tileas.types import layout_of, tile_shape, with_layout
 
 REMAKE_DEPTH = 8
@@ -64,6 +64,8 @@ class Assigner:
         self.block = Block()
         self._converted: list[dict[tuple[SSAValue, LinearLayout], SSAValue]] = [{}]
         self._depths: dict[SSAValue, int] = {}
+        self.location = function.location
+        """Where the op that is being rebuilt, and conversions for it, stand in the source."""
 
     # -- values -----------------------------------------------------------------------------------------------------
 
@@ -97,11 +99,11 @@ class Assigner:
                 return scope[value, layout]
         made = self._remake(value, layout) if self.remakeable(value) else None
         if made is None:
-            made = self.emit(
-                OP_CLASSES["nv_tileas.convert_layout"].create(
-                    operands=[new], result_types=[with_layout(new.type, layout)]
-                )
-            ).results[0]
+            convert = OP_CLASSES["nv_tileas.convert_layout"].create(
+                operands=[new], result_types=[with_layout(new.type, layout)]
+            )
+            convert.location = self.location
+            made = self.emit(convert).results[0]
         self._converted[-1][value, layout] = made
         return made
 
@@ -188,6 +190,7 @@ class Assigner:
         self.clone(last, operands, [])
 
     def convert(self, op: Operation) -> None:
+        self.location = op.location
         rule = RULES.get(op.name)
         if rule is not None:
             rule(self, op)
@@ -332,7 +335,7 @@ def _scan(a: Assigner, op: Operation) -> None:
     a.bind_results(op, a.clone(op, operands, [layout] * len(op.results), [_body(a, op)]))
 
 
-@rule("nv_tileaa.dot")
+@rule("nv_tileaa.dot", SCALED_DOT)
 def _dot(a: Assigner, op: Operation) -> None:
     wanted = a.products.operand_layouts(op)
     operands = [a.get(v, layout) for v, layout in zip(op.operands, wanted, strict=True)]

@@ -15,17 +15,19 @@ from xdsl.ir import Operation
 
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.layouts import WARP
+from libtile.lowering.llvm.scratch import PIECE_BYTES
 from libtile.lowering.tileaa_to_tileas.accesses import element_bytes
+from libtile.lowering.tileaa_to_tileas.cleanup import CONVERT
+from libtile.lowering.tileaa_to_tileas.types import layout_of
 from libtile.targets import Target
 
 STAGE_ALIGNMENT = 128
 """Bytes: what a swizzle of 128 bytes, and a copy by TMA, need."""
-LARGEST_EXCHANGE = 32 << 10
-"""The most that one exchange takes of its own accord."""
 SMALLEST_EXCHANGE = 8 << 10
 """What exchanges are left at least, so that one after the other does without barriers in between."""
 _EXCHANGES = frozenset(
-    ("nv_tileas.convert_layout", "nv_tileaa.extract", "nv_tileaa.insert", "nv_tileaa.cat", "nv_tileas.scan",
+    (CONVERT, "nv_tileaa.extract", "nv_tileaa.insert", "nv_tileaa.cat", "nv_tileas.scan",
      "nv_tileas.reduce", "nv_tileas.dot")
 )  # fmt: skip
 
@@ -63,6 +65,20 @@ def exchange_bytes(function: Operation) -> int:
     largest = SMALLEST_EXCHANGE
     for op in function.walk():
         if op.name in _EXCHANGES:
-            types = [v.type for v in (*op.operands, *op.results)]
-            largest = max([largest, *(tile_bytes(t) for t in types if isinstance(t, TensorType))])
-    return min(largest, LARGEST_EXCHANGE)
+            types = [v.type for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
+            size = max(map(tile_bytes, types))
+            if op.name == CONVERT and size > PIECE_BYTES:
+                size = _conversion_bytes(op)
+            else:
+                size = min(size, PIECE_BYTES)
+            largest = max(largest, size)
+    return largest
+
+
+def _conversion_bytes(op: Operation) -> int:
+    from libtile.lowering.llvm.convert_layout import shared_bytes
+
+    source, target = layout_of(op.operands[0]), layout_of(op.results[0])
+    type_ = op.results[0].type
+    assert isinstance(type_, TensorType)
+    return shared_bytes(source, target, element_bytes(type_.element_type), len(source.basis(WARP)))

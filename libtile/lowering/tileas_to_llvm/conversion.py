@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -68,7 +67,7 @@ class LlvmModule:
         for number, kernel in enumerate(self.kernels):
             b = kernel.builder
             declarations |= b.declarations
-            variables |= _wider(variables, b.globals)
+            variables |= b.globals
             if b.shared_size:
                 variables[b.shared_name] = (
                     f"@{b.shared_name} = internal addrspace({SHARED}) global [{b.shared_size} x i8] undef, align 128"
@@ -78,19 +77,6 @@ class LlvmModule:
         head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
         parts = [*head, "", *variables.values(), "", *declarations.values(), "", *functions, *attributes]
         return "\n".join(parts) + ("\n" + extra if extra else "") + "\n"
-
-
-_ARRAY = re.compile(r"global \[(\d+) x i8\]")
-
-
-def _wider(known: dict[str, str], more: dict[str, str]) -> dict[str, str]:
-    """Variables to add: of shared memory that kernels have under one name, the larger definition."""
-
-    def size(text: str) -> int:
-        found = _ARRAY.search(text)
-        return int(found[1]) if found else 0
-
-    return {name: text for name, text in more.items() if name not in known or size(text) > size(known[name])}
 
 
 _BYTES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4}
