@@ -65,7 +65,8 @@ def _layout(op: Operation) -> LinearLayout | None:
 
 
 def _limits(tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> Iterator[Limit]:
-    """What bounds the elements of an access through a view, each on its own (`views.access_width` is their minimum)."""
+    """What bounds the elements of an access through a view, each on its own (`views.access_width` is their minimum):
+    first what no assumption would change."""
     bits = element_bits(tiled.view.element)
     most = MAX_BITS // bits
     t = contiguous_dim(tiled)
@@ -75,6 +76,7 @@ def _limits(tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> Iterato
     if t == tiled.sparse:
         yield 1, "elements are gathered along the dimension with stride 1"
         return
+    yield _share(layout)
     yield tiled.tile[t], f"the tile has {tiled.tile[t]} elements along the dimension with stride 1"
     yield facts.start(tiled, t), f"tiles are not known to start at multiples of {most} elements"
     yield max(facts.alignment * 8 // bits, 1), f"the base is not known to be aligned to {MAX_ACCESS_BYTES} bytes"
@@ -84,15 +86,18 @@ def _limits(tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> Iterato
             yield facts.stride(tiled, other), reason
     if facts.needs_mask(tiled, t):
         yield facts.size(tiled, t), f"the size of dimension {tiled.dims[t]} is not known to be a multiple of {most}"
-    yield len(register_groups(layout, t, most)[0]), _layout_reason(layout)
+    yield _adjacent(layout, t, most)
 
 
-def _layout_reason(layout: LinearLayout) -> str:
+def _share(layout: LinearLayout) -> Limit:
+    """What the tile has for each of half of the threads: wide accesses are worth it when the others have none."""
     threads = 1 << sum(len(layout.basis(name)) for name in (LANE, WARP))
     elements = prod(layout.shape)
-    if elements < 4 * threads:
-        return f"the tile has only {elements} elements for {threads} threads"
-    return "a thread does not hold more elements in a row"
+    return max(2 * elements // threads, 1), f"the tile has only {elements} elements for {threads} threads"
+
+
+def _adjacent(layout: LinearLayout, dim: int, most: int) -> Limit:
+    return len(register_groups(layout, dim, most)[0]), "a thread does not hold more elements in a row"
 
 
 def _of_pointers(
@@ -115,9 +120,10 @@ def _pointer_limits(op: Operation, layout: LinearLayout, size: int) -> Iterator[
     contiguity, divisibility, mask = (numbers(op, n) for n in ("contiguity", "divisibility", "mask_constancy"))
     runs = contiguity or (1,) * len(shape_of(op.operands[0].type))
     dim = max(range(len(runs)), key=lambda d: (runs[d], d))
+    yield _share(layout)
     yield runs[dim], "the pointers are not known to be adjacent"
     alignment = divisibility[dim] if divisibility else 1
     yield max(alignment // size, 1), f"the pointers are not known to be aligned to {MAX_ACCESS_BYTES} bytes"
     if mask:
         yield mask[dim], f"the mask is not known to be the same for {most} elements in a row"
-    yield len(register_groups(layout, dim, most)[0]), _layout_reason(layout)
+    yield _adjacent(layout, dim, most)
