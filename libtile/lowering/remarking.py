@@ -15,7 +15,7 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.lowering.access_remarks import width_remarks
 from libtile.lowering.index_width import NARROW, index_bits
-from libtile.lowering.tileaa_to_tileas.products import Products
+from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.tileaa_to_tileas.schedule import NOT_PIPELINED
 from libtile.targets import Target
 
@@ -48,7 +48,7 @@ def _of(op: Operation, function: str, place: SourceLocation | None, products: Pr
     elif op.name in STORES:
         yield remarks.store_selected(function, place)
         yield from width_remarks(op, function, place)
-    elif op.name == "nv_tileas.dot":
+    elif op.name in ("nv_tileas.dot", SCALED_DOT):
         yield from _of_product(op, function, place, products)
     elif op.name == "nv_tileaa.make_memref" and (bits := index_bits(op)) > NARROW:
         yield remarks.index_not_narrowed(function, place, bits)
@@ -58,7 +58,7 @@ def _of_product(
     op: Operation, function: str, place: SourceLocation | None, products: Products
 ) -> Iterator[remarks.Remark]:
     layouts = products.of(op)
-    a, b, c = (_given_element(v, op) for v in op.operands)
+    a, b, c = (_given_element(v, op) for v in op.operands[:3])
     atom = layouts.atom
     if atom is None:
         yield remarks.mma_fma(function, place)

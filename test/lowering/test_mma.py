@@ -12,7 +12,8 @@ from libtile.layouts import builders
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.convert_layout import convert_layout
 from libtile.lowering.llvm.memory import load
-from libtile.lowering.llvm.mma import dot, dot_layouts, dot_scaled
+from libtile.lowering.llvm.mma import dot, dot_layouts
+from libtile.lowering.llvm.mma_scaled import dot_scaled
 from libtile.lowering.llvm.scratch import scratch_size
 from libtile.targets import target, targets
 

@@ -20,7 +20,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import ActivationLayoutAttr, ConvParamsAttr, SignednessAttr
-from libtile.dialects.nv_tileaa.dot_rules import check_dot
+from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
@@ -52,6 +52,24 @@ class DotOp(DotLike):
 
     def check(self) -> None:
         check_dot(self)
+
+
+@tile_op
+class ScaledDotOp(TileOp):
+    """A product of block-scaled operands, made of ordinary products: `dot` with `sfa` and `sfb` is the instruction that
+    only some targets have."""
+
+    name = "nv_tileaa.scaled_dot"
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    sfa = operand_def()
+    sfb = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        check_scaled_dot(self)
 
 
 @tile_op

@@ -72,11 +72,30 @@ def _check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d:
         raise VerifyException("expects the shape of operand #C is compatible with operands #A and #B")
 
 
-def _check_scales(op: TileOp) -> None:
+def check_scaled_dot(op: TileOp) -> None:
+    """Types and shapes of a product of block-scaled operands without an instruction of its own; VerifyException."""
+    a, b, c, sfa, sfb = (v.type for v in op.operands)
+    d = op.results[0].type
+    if not all(is_float(element_of(t)) for t in (a, b)) or not isinstance(element_of(c), Float32Type):
+        raise VerifyException("expects floats as #A and #B, and f32 as #C")
+    _check_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
+    _check_scale_types(op)
+    depth, blocks = shape_of(a)[-1], shape_of(sfa)[-1]
+    if shape_of(sfa) != (*shape_of(a)[:-1], blocks) or depth % blocks:
+        raise VerifyException("expects the shape of SFA to be that of #A with one element for each block")
+    if shape_of(sfb) != (*shape_of(b)[:-2], blocks, shape_of(b)[-1]):
+        raise VerifyException("expects the shape of SFB to be that of #B with one element for each block")
+
+
+def _check_scale_types(op: TileOp) -> None:
     for name in ("sfa", "sfb"):
         element = element_of(op.group(name)[0].type)
         if not isinstance(element, SCALES):
             raise VerifyException(f"expects {name.upper()} of a scale type, but got {element}")
+
+
+def _check_scales(op: TileOp) -> None:
+    _check_scale_types(op)
     lacking = lacks_block_scaling(op)
     if lacking is not None:
         raise VerifyException(f"block-scaled MMA requires a target that supports block-scaled MMA, but got {lacking}")

@@ -150,6 +150,23 @@ class FpToFpOp(TileOp):
 
 
 @tile_op
+class EmulatedFpToFpOp(TileOp):
+    """`fp_to_fp` from or to a block-scaled format on targets without block-scaled MMA: made of integer instructions."""
+
+    name = "nv_tileaa.emulated_fp_to_fp"
+    source = operand_def()
+    result = result_def()
+    rounding_mode = opt_prop_def(RoundingModeAttr)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        _require_same_shape(self)
+        elements = element_of(self.source.type), element_of(self.result.type)
+        if not all(is_float(e) for e in elements) or not any(isinstance(e, BLOCK_SCALED) for e in elements):
+            raise VerifyException("expects floats, one of which is of a block-scaled format")
+
+
+@tile_op
 class IntToFpOp(TileOp):
     """Integers as floats, rounded."""
 

@@ -69,7 +69,6 @@ FLOATS = (
 """Ops that nv_tileaa has under the same name, with the same attributes."""
 
 CONVERSIONS = {
-    "ftof": "fp_to_fp",
     "bitcast": "bitcast",
     "ptr_to_ptr": "bitcast",
     "int_to_ptr": "int_to_ptr",
@@ -161,6 +160,11 @@ def _float(c: Context, op: CudaTileOp) -> None:
 def _conversion(c: Context, op: CudaTileOp) -> None:
     result = c.one(CONVERSIONS[op.spec.name], c.all(op.operands), _result_type(op), **declared_attributes(op))
     c.bind(op.results[0], result)
+
+
+@rule("ftof")
+def _between_floats(c: Context, op: CudaTileOp) -> None:
+    c.bind(op.results[0], c.float_conversion(c.get(op.operands[0]), _result_type(op), **declared_attributes(op)))
 
 
 @rule("ftoi", "itof")

@@ -16,6 +16,8 @@ from libtile.dialects import tile_form
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
+from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED
+from libtile.dialects.nv_tileaa.target import BLOCK_SCALED_MMA
 from libtile.dialects.nv_tileaa.types import GLOBAL, MemRefType, MemTokenType, PtrType, TiledViewType
 from libtile.lowering.cuda_tile_to_tileaa.views import tiling_of
 from libtile.lowering.errors import LoweringError, unsupported
@@ -170,6 +172,12 @@ class Context:
             case IntegerType() | IndexType():
                 return self.constant_scalar(0, type_)
         raise LoweringError(f"a value of type {type_} cannot leave a branch that another branch does not give it")
+
+    def float_conversion(self, value: SSAValue, type_: Attribute, **attributes: Any) -> SSAValue:
+        """Floats in another type: by the op whose formats the target has."""
+        elements = [t.element_type for t in (value.type, type_) if isinstance(t, TensorType)]
+        emulated = not self.target.has(BLOCK_SCALED_MMA) and any(isinstance(e, BLOCK_SCALED) for e in elements)
+        return self.one("emulated_fp_to_fp" if emulated else "fp_to_fp", [value], type_, **attributes)
 
     # -- ops --------------------------------------------------------------------------------------------------------
 

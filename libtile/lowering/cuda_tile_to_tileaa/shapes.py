@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, bf16, f16, f32
+from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, f16
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
@@ -101,7 +101,7 @@ def _widened(c: Context, value: SSAValue, result: Attribute) -> SSAValue:
     name = _FLOAT8.get(value.type.element_type)
     if name is None or c.target.mma(name, name, "f16" if result == f16 else "f32"):
         return value
-    return c.one("fp_to_fp", [value], TensorType(f16, value.type.get_shape()))
+    return c.float_conversion(value, TensorType(f16, value.type.get_shape()))
 
 
 @rule("mmai")
@@ -118,22 +118,5 @@ def _mmai(c: Context, op: CudaTileOp) -> None:
 
 @rule("mmaf_scaled")
 def _mmaf_scaled(c: Context, op: CudaTileOp) -> None:
-    """Scaled operands as bf16, which holds the product of an 8-bit float and a scale exactly, in a plain product."""
-    a, b, acc, scale_a, scale_b = c.all(op.operands)
-    result = c.one("dot", [_scaled(c, a, scale_a, 1), _scaled(c, b, scale_b, 0), acc], acc.type)
-    c.bind(op.results[0], result)
-
-
-def _scaled(c: Context, value: SSAValue, scale: SSAValue, dim: int) -> SSAValue:
-    """The last two dimensions are those of the matrix; `dim` of them is K, cut into blocks of one scale each."""
-    assert isinstance(value.type, TensorType) and isinstance(scale.type, TensorType)
-    shape, blocks = list(value.type.get_shape()), list(scale.type.get_shape())
-    axis = len(shape) - 2 + dim
-    size = shape[axis] // blocks[axis]
-    wide = c.one("fp_to_fp", [scale], TensorType(f32, blocks))
-    cut = [*blocks[: axis + 1], 1, *blocks[axis + 1 :]]
-    repeated = [*blocks[: axis + 1], size, *blocks[axis + 1 :]]
-    wide = c.one("view", [wide], TensorType(f32, cut))
-    wide = c.one("view", [c.one("broadcast", [wide], TensorType(f32, repeated))], TensorType(f32, shape))
-    product = c.one("mulf", [c.one("fp_to_fp", [value], TensorType(f32, shape)), wide], TensorType(f32, shape))
-    return c.one("fp_to_fp", [product], TensorType(bf16, shape))
+    operands = c.all(op.operands)
+    c.bind(op.results[0], c.one("scaled_dot", operands, operands[2].type))

@@ -65,7 +65,10 @@ def _hoist(block: Block) -> None:
 
 
 _LOOPS = ("scf.for", "scf.while")
-_HOISTED = (CONVERT, "nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute", "nv_tileaa.fp_to_fp")
+_HOISTED = (
+    CONVERT, "nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute", "nv_tileaa.fp_to_fp",
+    "nv_tileaa.emulated_fp_to_fp",
+)  # fmt: skip
 HELD_REGISTERS = 64
 """Registers of a thread that a converted tile may take throughout a loop, if it takes more than the tile itself."""
 

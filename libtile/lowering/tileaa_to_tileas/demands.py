@@ -17,7 +17,7 @@ from libtile.lowering.tileaa_to_tileas import shape_layouts as layouts
 from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts, is_access, numbers
 from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
 from libtile.lowering.tileaa_to_tileas.origins import Origins
-from libtile.lowering.tileaa_to_tileas.products import Products
+from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.tileaa_to_tileas.types import tile_shape
 
 SHAPE_OPS = ("broadcast", "view", "expand_dims", "permute", "splat")
@@ -131,6 +131,7 @@ class Demands:
 
 _VISITS: dict[str, Callable[[Demands, Operation], None]] = {
     "nv_tileaa.dot": Demands._visit_dot,
+    SCALED_DOT: Demands._visit_dot,
     "nv_tileaa.scan": Demands._visit_scan,
     "scf.for": Demands._visit_for,
     "scf.while": Demands._visit_while,

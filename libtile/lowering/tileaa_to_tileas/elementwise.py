@@ -20,7 +20,7 @@ def is_plain_bitcast(op: Operation) -> bool:
 def _elementwise_names() -> frozenset[str]:
     from libtile.dialects.nv_tileaa.arithmetic import ROWS
 
-    others = ("addptr", "int_to_ptr", "ptr_to_int", "fp_to_fp", "int_to_fp", "fp_to_int")
+    others = ("addptr", "int_to_ptr", "ptr_to_int", "fp_to_fp", "emulated_fp_to_fp", "int_to_fp", "fp_to_int")
     return frozenset((*ROWS, *others))
 
 

@@ -16,6 +16,13 @@ from libtile.targets import Target
 
 if TYPE_CHECKING:
     from libtile.lowering.llvm.mma import DotLayouts
+    from libtile.lowering.llvm.mma_scaled import ScaledLayouts
+
+SCALED_DOT = "nv_tileaa.scaled_dot"
+
+
+def _shapes(op: Operation) -> list[tuple[int, ...]]:
+    return [tuple(v.type.get_shape()) for v in op.operands if isinstance(v.type, TensorType)]
 
 
 class Products:
@@ -27,22 +34,33 @@ class Products:
         self.chained = chained
         self._known: dict[Operation, DotLayouts] = {}
 
-    def operand_layouts(self, op: Operation) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
-        """Layouts of a, b and c of a dot; the result has that of c."""
+    def operand_layouts(self, op: Operation) -> tuple[LinearLayout, ...]:
+        """Layouts of the operands of a dot or scaled_dot; the result has that of the third, the accumulator."""
+        if op.name == SCALED_DOT:
+            scaled = self._scaled(op)
+            return scaled.dot.a, scaled.dot.b, scaled.dot.c, scaled.lhs_scale, scaled.rhs_scale
         found = self.of(op)
         return found.a, found.b, found.c
 
     def of(self, op: Operation) -> DotLayouts:
-        """How a dot is computed: by which instruction, and in which layouts."""
+        """How a dot or scaled_dot is computed: by which instruction, and in which layouts."""
+        if op.name == SCALED_DOT:
+            return self._scaled(op).dot
         if op not in self._known:
             self._known[op] = self._compute(op)
         return self._known[op]
+
+    def _scaled(self, op: Operation) -> ScaledLayouts:
+        from libtile.lowering.llvm.mma_scaled import scaled_layouts
+
+        a, b, _, sfa, sfb = _shapes(op)
+        return scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps)
 
     def _compute(self, op: Operation) -> DotLayouts:
         from libtile.lowering.llvm.mma import dot_layouts
 
         types = [v.type for v in op.operands]
-        shapes = [tuple(t.get_shape()) for t in types if isinstance(t, TensorType)]
+        shapes = _shapes(op)
         elements = [NUMBER_NAMES[t.element_type] for t in types if isinstance(t, TensorType)]
         signs = [op.properties.get(f"signedness_{x}") for x in "ab"]
         signed_a, signed_b = (not isinstance(s, SignednessAttr) or s.keyword == "signed" for s in signs)

@@ -178,7 +178,7 @@ def _float(e: Emitter, op: Operation) -> None:
     apply(e, op, function, *(_ATTRIBUTES[a](op) for a in attributes.split()))
 
 
-@rule("nv_tileaa.fp_to_fp")
+@rule("nv_tileaa.fp_to_fp", "nv_tileaa.emulated_fp_to_fp")
 def _fp_to_fp(e: Emitter, op: Operation) -> None:
     source, result = e.element(op.operands[0]), e.element(op.results[0])
     mode = e.attribute(op, "rounding_mode", "nearest_even")

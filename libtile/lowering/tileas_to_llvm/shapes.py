@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.layouts import REGISTER, LinearLayout
-from libtile.lowering.llvm import constants, conversions, mma, packing, reduce, scan
+from libtile.lowering.llvm import constants, conversions, mma, mma_scaled, packing, reduce, scan
 from libtile.lowering.llvm import shapes as movement
 from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.convert_layout import convert_layout
@@ -201,3 +201,9 @@ def _dot(e: Emitter, op: Operation) -> None:
     a, b, c = (e.tile(v) for v in op.operands)
     signs = {name: e.attribute(op, f"signedness_{name[-1]}", "signed") == "signed" for name in ("signed_a", "signed_b")}
     e.bind(op.results[0], converted(e, mma.dot(e.b, a, b, c, **signs), op.results[0]))
+
+
+@rule("nv_tileaa.scaled_dot")
+def _scaled_dot(e: Emitter, op: Operation) -> None:
+    made = mma_scaled.dot_scaled(e.b, *(e.tile(v) for v in op.operands))
+    e.bind(op.results[0], converted(e, made, op.results[0]))
