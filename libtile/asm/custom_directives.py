@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The `custom<Name>(...)` directives of formats: for each name how it is read, and how it is written."""
+"""The `custom<Name>(...)` directives of formats: for each name how it is read, and how it is written.
+
+A name that is not in the tables is that of a subset of an enum in the spec.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from libtile.asm.attribute_parser import PREDICATES
@@ -14,7 +17,7 @@ from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile.attribute_text import elements_text
 from libtile.dialects.cuda_tile.attributes import EnumAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, type_text
-from libtile.spec import OpSpec
+from libtile.spec import EnumSpec, OpSpec
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, Region
@@ -45,8 +48,12 @@ def _region(element: Custom) -> RegionRef:
 # -- keywords -----------------------------------------------------------------------------------------------------
 
 
-def _keyword_parser(enum: str, message: str) -> Callable[[Custom, OpSpec], ParseStep]:
+def _keyword_parser(enum: str, what: str) -> Callable[[Custom, OpSpec], ParseStep]:
     """An enum's keyword; an error says what is allowed, after what a missing keyword says by itself."""
+
+    def message(p: Parser) -> str:
+        listed = ", ".join(f"'{keyword}'" for keyword in p.spec.enums[enum].listed)
+        return f"expected {what} to be one of: {{{listed}}}"
 
     def make(element: Custom, op: OpSpec) -> ParseStep:
         name = _attribute(element).spec.name
@@ -56,13 +63,13 @@ def _keyword_parser(enum: str, message: str) -> Callable[[Custom, OpSpec], Parse
             start = p.start
             if p.kind != "bare":
                 p.error("expected valid keyword")
-                p.fail(message, start)
+                p.fail(message(p), start)
             token = p.token
             found = cache.get(token)
             if found is None:
                 declared = p.spec.enums[enum]
                 if token not in declared.by_keyword:
-                    p.fail(message, start)
+                    p.fail(message(p), start)
                 found = cache[token] = EnumAttr(declared, token)
             p.advance()
             s.properties[name] = found
@@ -81,59 +88,43 @@ def _keyword_printer(element: Custom, op: OpSpec) -> PrintStep:
     return write
 
 
-_SIGNEDNESS = "expected signedness to be one of: {'signed', 'unsigned'}"
-_PREDICATE = (
-    "expected 'comparison_predicate' to be one of: {'equal', 'not_equal', 'less_than', 'less_than_or_equal', "
-    "'greater_than', 'greater_than_or_equal'}"
-)
-_ORDERING = "expected 'comparison_ordering' to be one of: {'ordered', 'unordered'}"
+# -- subsets of enums: rounding modes -----------------------------------------------------------------------------
 
 
-# -- rounding modes -----------------------------------------------------------------------------------------------
+def subset_parser(element: Custom, enum: EnumSpec) -> ParseStep:
+    """`attr<keyword>`, or nothing for the default. Where the subset is not strict, other cases are the verifier's."""
+    name = _attribute(element).spec.name
+    subset = enum.subsets[element.name]
+    listed = ", ".join(f"'{keyword}'" for keyword in subset.cases)
+    default = None if subset.default is None else EnumAttr(enum, subset.default)
 
-_IEEE = ("nearest_even", "zero", "negative_inf", "positive_inf")
+    def parse(p: Parser, s: OpState) -> None:
+        if p.kind != "bare" or p.token != enum.attr:
+            if default is not None:
+                s.properties[name] = default
+            return
+        p.advance()
+        p.expect("<")
+        keyword = p.keyword()
+        p.expect(">")
+        if keyword not in enum.by_keyword or (subset.strict and keyword not in subset.cases):
+            got = f", got: '{keyword}'" if subset.strict else ""
+            p.fail(f"expected {enum.summary} to be one of: {listed}{got}")
+        s.properties[name] = EnumAttr(enum, keyword)
 
-
-def _rounding_parser(
-    default: str, modes: Sequence[str], restricted: bool = False
-) -> Callable[[Custom, OpSpec], ParseStep]:
-    """`rounding<mode>` or nothing. A mode outside of `modes` is left to the verifier, other than for `restricted`."""
-    listed = ", ".join(f"'{m}'" for m in modes)
-
-    def make(element: Custom, op: OpSpec) -> ParseStep:
-        name = _attribute(element).spec.name
-        default_attr = EnumAttr("RoundingMode", default)
-
-        def parse(p: Parser, s: OpState) -> None:
-            if p.kind != "bare" or p.token != "rounding":
-                s.properties[name] = default_attr
-                return
-            p.advance()
-            p.expect("<")
-            mode = p.keyword()
-            p.expect(">")
-            enum = p.spec.enums["RoundingMode"]
-            if mode not in enum.by_keyword or (restricted and mode not in modes):
-                p.fail(f"expected rounding mode to be one of: {listed}" + (f", got: '{mode}'" if restricted else ""))
-            s.properties[name] = EnumAttr(enum, mode)
-
-        return parse
-
-    return make
+    return parse
 
 
-def _rounding_printer(default: str) -> Callable[[Custom, OpSpec], PrintStep]:
-    def make(element: Custom, op: OpSpec) -> PrintStep:
-        name = _attribute(element).spec.name
+def subset_printer(element: Custom, op: OpSpec) -> PrintStep:
+    """The other way round; what is left out is told by the attribute's own declaration."""
+    name = _attribute(element).spec.name
 
-        def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-            mode = o.attribute_value(name)
-            if mode is not None and mode != default:
-                p.write(f"rounding<{mode}>")
+    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
+        found = o.properties.get(name)
+        if isinstance(found, EnumAttr) and found.keyword != found.spec.subsets[element.name].default:
+            p.write(found.text())
 
-        return write
-
-    return make
+    return write
 
 
 # -- predicates of assume, visibility of globals ------------------------------------------------------------------
@@ -288,15 +279,9 @@ def _print_argument_region(element: Custom, op: OpSpec) -> PrintStep:
 
 
 PARSERS: dict[str, Callable[[Custom, OpSpec], ParseStep]] = {
-    "Signedness": _keyword_parser("Signedness", _SIGNEDNESS),
-    "ComparisonPredicate": _keyword_parser("ComparisonPredicate", _PREDICATE),
-    "ComparisonOrdering": _keyword_parser("ComparisonOrdering", _ORDERING),
-    "IEEERoundingMode": _rounding_parser("nearest_even", _IEEE, restricted=True),
-    "IntegerRoundingMode": _rounding_parser("nearest_int_to_zero", ("nearest_int_to_zero",), restricted=True),
-    "DivFOpRoundingMode": _rounding_parser("nearest_even", (*_IEEE, "approx", "full")),
-    "SqrtOpRoundingMode": _rounding_parser("nearest_even", (*_IEEE, "approx")),
-    "TanHOpRoundingMode": _rounding_parser("full", ("approx", "full")),
-    "ExpOpRoundingMode": _rounding_parser("full", ("approx", "full")),
+    "Signedness": _keyword_parser("Signedness", "signedness"),
+    "ComparisonPredicate": _keyword_parser("ComparisonPredicate", "'comparison_predicate'"),
+    "ComparisonOrdering": _keyword_parser("ComparisonOrdering", "'comparison_ordering'"),
     "AssumePredicate": _parse_predicate,
     "SymbolVisibility": _parse_visibility,
     "DenseTypedElementsAttr": _parse_constant,
@@ -309,12 +294,6 @@ PRINTERS: dict[str, Callable[[Custom, OpSpec], PrintStep]] = {
     "Signedness": _keyword_printer,
     "ComparisonPredicate": _keyword_printer,
     "ComparisonOrdering": _keyword_printer,
-    "IEEERoundingMode": _rounding_printer("nearest_even"),
-    "IntegerRoundingMode": _rounding_printer("nearest_int_to_zero"),
-    "DivFOpRoundingMode": _rounding_printer("nearest_even"),
-    "SqrtOpRoundingMode": _rounding_printer("nearest_even"),
-    "TanHOpRoundingMode": _rounding_printer("full"),
-    "ExpOpRoundingMode": _rounding_printer("full"),
     "AssumePredicate": _print_predicate,
     "SymbolVisibility": _print_visibility,
     "DenseTypedElementsAttr": _print_constant,

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from libtile.asm.printer import Printer
     from libtile.dialects.cuda_tile.ops import CudaTileOp
 
-_ORDERINGS = "weak, relaxed, acquire, release, acq_rel"
-_SCOPES = "tl_blk, device, sys"
+
+def _listed(p: Parser, enum: str, subset: str = "") -> str:
+    """The cases of an enum (or of a subset) as diagnostics list them."""
+    declared = p.spec.enums[enum]
+    return ", ".join(declared.subsets[subset].cases if subset else declared.listed)
 
 
 def _memory_attributes(p: Parser, s: OpState) -> None:
@@ -36,7 +39,7 @@ def _memory_attributes(p: Parser, s: OpState) -> None:
     if ordering not in p.spec.enums["MemoryOrderingSemantics"].by_keyword:
         p.fail(
             f'invalid memory_ordering_semantics attribute specification. Got "{ordering}" but expect one of: '
-            f"{_ORDERINGS}",
+            f"{_listed(p, 'MemoryOrderingSemantics')}",
             start,
         )
     s.properties["memory_ordering_semantics"] = EnumAttr(p.spec.enums["MemoryOrderingSemantics"], ordering)
@@ -51,7 +54,8 @@ def _memory_attributes(p: Parser, s: OpState) -> None:
             start,
         )
     if scope not in p.spec.enums["MemoryScope"].by_keyword:
-        p.fail(f'invalid memory_scope attribute specification. Got "{scope}" but expect one of: {_SCOPES}', start)
+        listed = _listed(p, "MemoryScope")
+        p.fail(f'invalid memory_scope attribute specification. Got "{scope}" but expect one of: {listed}', start)
     s.properties["memory_scope"] = EnumAttr(p.spec.enums["MemoryScope"], scope)
 
 
@@ -59,13 +63,14 @@ def _atomic_memory_attributes(p: Parser, s: OpState) -> None:
     start = p.start
     ordering = p.keyword()
     if ordering not in p.spec.enums["MemoryOrderingSemantics"].by_keyword:
-        p.fail(f"invalid memory_ordering_semantics: '{ordering}'; expected one of: {_ORDERINGS}", start)
+        listed = _listed(p, "MemoryOrderingSemantics")
+        p.fail(f"invalid memory_ordering_semantics: '{ordering}'; expected one of: {listed}", start)
     s.properties["memory_ordering_semantics"] = EnumAttr(p.spec.enums["MemoryOrderingSemantics"], ordering)
     start = p.start
     if p.kind == "bare":
         scope = p.keyword()
         if scope not in p.spec.enums["MemoryScope"].by_keyword:
-            p.fail(f"invalid memory_scope: '{scope}'; expected one of: {_SCOPES}", start)
+            p.fail(f"invalid memory_scope: '{scope}'; expected one of: {_listed(p, 'MemoryScope')}", start)
         s.properties["memory_scope"] = EnumAttr(p.spec.enums["MemoryScope"], scope)
 
 
@@ -76,9 +81,8 @@ def _atomic_mode(p: Parser, s: OpState) -> None:
     p.expect(",")
     s.operands["value"] = [p.operand()]
     if mode not in p.spec.enums["AtomicRMWMode"].by_keyword:
-        p.fail(
-            f"unknown atomic RMW mode: '{mode}'; expected one of: and, or, xor, add, addf, max, min, umax, umin", start
-        )
+        listed = _listed(p, "AtomicRMWMode", "ViewReduction")
+        p.fail(f"unknown atomic RMW mode: '{mode}'; expected one of: {listed}", start)
     s.properties["mode"] = EnumAttr(p.spec.enums["AtomicRMWMode"], mode)
 
 

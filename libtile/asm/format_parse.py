@@ -102,10 +102,13 @@ class _Compiler:
         return step
 
     def _custom(self, element: Custom) -> Step:
-        from libtile.asm.custom_directives import PARSERS
+        from libtile.asm.custom_directives import PARSERS, subset_parser
 
         make = PARSERS.get(element.name)
         if make is None:
+            enum = self.spec.enum_of_subset(element.name)
+            if enum is not None:
+                return subset_parser(element, enum)
             raise FormatError(f"format of op {self.op.name!r}: custom<{element.name}> has no parser")
         return make(element, self.op)
 

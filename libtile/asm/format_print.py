@@ -157,12 +157,9 @@ class _Compiler:
                 index = self.op.regions.index(name)
                 return lambda p, o, g: p.region(o.regions[index])
             case Custom():
-                from libtile.asm.custom_directives import PRINTERS
+                from libtile.asm.custom_directives import PRINTERS, subset_printer
 
-                make = PRINTERS.get(element.name)
-                if make is None:
-                    raise FormatError(f"format of op {self.op.name!r}: custom<{element.name}> has no printer")
-                return make(element, self.op)
+                return PRINTERS.get(element.name, subset_printer)(element, self.op)
 
     def _attribute_dict(self, with_keyword: bool) -> None:
         elided = frozenset(self.written | {SEGMENTS})

@@ -23,6 +23,7 @@ from libtile.spec.model import (
     DebugSpec,
     EnumCase,
     EnumSpec,
+    EnumSubset,
     Flag,
     HintSpec,
     OpSpec,
@@ -105,6 +106,8 @@ class _Builder:
             # An overlay may add members to a declaration of the base, never change what is frozen.
             if isinstance(value, list):
                 existing[key] = [*existing.get(key, []), *value]
+            elif key == "subset":
+                _extend_subsets(existing.setdefault(key, {}), value)
             elif key in ("opcode", "tag", "since") and existing.get(key) != value:
                 raise SpecError(f"{where}: {table} {name!r} may not change its {key}")
             else:
@@ -180,6 +183,16 @@ class _Builder:
             keyword, value, case_since = match.groups()
             cases.append(EnumCase(keyword, int(value), self.version(case_since, name) if case_since else since))
         _unique({c.keyword: c.value for c in cases}, f"value of enum {name}")
+        keywords = [c.keyword for c in cases]
+        first = record.get("listed", [])
+        subsets = {
+            n: EnumSubset(n, tuple(r["cases"]), r.get("default"), r.get("strict", False))
+            for n, r in record.get("subset", {}).items()
+        }
+        for where, named in (("listed", first), *((n, s.cases) for n, s in subsets.items())):
+            for keyword in named:
+                if keyword not in keywords:
+                    raise SpecError(f"enum {name}: {where} has unknown case {keyword!r}")
         return EnumSpec(
             name,
             record["attr"],
@@ -191,6 +204,8 @@ class _Builder:
             record.get("summary", ""),
             {c.keyword: c for c in cases},
             {c.value: c for c in cases},
+            (*first, *(k for k in keywords if k not in first)),
+            subsets,
         )
 
     def _type(self, name: str, record: dict[str, Any], enums: dict[str, EnumSpec]) -> TypeSpec:
@@ -312,6 +327,13 @@ def _flags(operands: tuple[ValueSpec, ...], attributes: tuple[AttributeSpec, ...
     members = [(a.since, 0, i, a.name) for i, a in enumerate(attributes) if a.in_flags]
     members += [(v.since, 1, i, v.name) for i, v in enumerate(operands) if v.is_optional]
     return tuple(Flag(name, bit, since, kind == 1) for bit, (since, kind, _, name) in enumerate(sorted(members)))
+
+
+def _extend_subsets(subsets: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
+    """New subsets of an enum, and new cases of those that there are."""
+    for name, record in more.items():
+        known = subsets.setdefault(name, {"cases": []})
+        subsets[name] = {**known, **record, "cases": [*known["cases"], *record.get("cases", ())]}
 
 
 def _unique(numbers: dict[str, int], what: str) -> None:

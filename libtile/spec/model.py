@@ -167,6 +167,16 @@ class EnumCase:
 
 
 @dataclass(frozen=True, slots=True)
+class EnumSubset:
+    """The cases that some ops take. Text leaves `default` out; a `strict` subset's text refuses all others."""
+
+    name: str
+    cases: tuple[str, ...]
+    default: str | None
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True)
 class EnumSpec:
     """An enum attribute. `attr` is its mnemonic; a `plain` enum's attribute form is an integer."""
 
@@ -181,6 +191,9 @@ class EnumSpec:
     """How diagnostics name the enum; empty when they list its numbers."""
     by_keyword: dict[str, EnumCase] = field(default_factory=dict, compare=False, repr=False)
     by_value: dict[int, EnumCase] = field(default_factory=dict, compare=False, repr=False)
+    listed: tuple[str, ...] = ()
+    """All keywords in the order in which diagnostics list them."""
+    subsets: dict[str, EnumSubset] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +318,10 @@ class Spec:
         old = [v for v in self.released_versions if v <= self.open_dialect]
         new = [v for v in self.released_versions if v > self.open_dialect]
         return " and ".join(f"[{part[0]} - {part[-1]}]" for part in (old, new) if part)
+
+    def enum_of_subset(self, name: str) -> EnumSpec | None:
+        """The enum with a subset of this name; None when there is none."""
+        return next((enum for enum in self.enums.values() if name in enum.subsets), None)
 
     def change(self, name: str) -> Version:
         """The version from which the named change of the format applies."""

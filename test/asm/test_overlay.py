@@ -97,6 +97,16 @@ cases = ["saturates = 30 @99.1"]
 extend = true
 cases = ["seven = 7 @99.1"]
 
+[enum.RoundingMode]
+extend = true
+cases = ["stochastic = 8 @99.1"]
+subset.IEEERoundingMode = { cases = ["stochastic"] }
+subset.ExpOpRoundingMode = { default = "approx" }
+
+[enum.ComparisonPredicate]
+extend = true
+cases = ["unlike = 6 @99.1"]
+
 [op.curl]
 opcode = 0x3ffe
 group = "Made up"
@@ -115,6 +125,8 @@ format = "$source (`way` `` $way^)? attr-dict `:` type($source)"
         "%0 = curl %cst_1_i32 : tile<2xi32>",
         "%0 = curl %cst_1_i32 way<right> : tile<2xi32>",
         "%0 = addi %cst_1_i32, %cst_1_i32 overflow<saturates> : tile<2xi32>",
+        "%0 = itof %cst_1_i32 signed rounding<stochastic> : tile<2xi32> -> tile<2xf32>",
+        "%0 = cmpi unlike %cst_1_i32, %cst_1_i32, signed : tile<2xi32> -> tile<2xi1>",
     ],
 )
 def test_new_enums_and_new_cases_of_old_enums_go_through_text_and_bytecode(line: str) -> None:
@@ -128,6 +140,26 @@ def test_new_enums_and_new_cases_of_old_enums_go_through_text_and_bytecode(line:
     assert print_op(parse(print_op(module, generic=True), spec=made_up)) == text
     data = bytecode.write(bridge.to_bytecode(module.body.block.first_op, spec=made_up), version="99.1")
     assert line in print_op(bridge.from_bytecode(bytecode.read(data, spec=made_up)))
+
+
+def test_diagnostics_list_the_new_cases() -> None:
+    def message(op: str) -> str:
+        text = f"cuda_tile.module @m {{ testing$func @f(%a: tile<2xi32>, %b: tile<2xf32>) {{ {op} }} }}"
+        with pytest.raises(DiagnosticError) as refused:
+            parse(text, spec=load([NEW_CASES]))
+        return refused.value.diagnostics[-1].message
+
+    assert message("%0 = itof %a signed rounding<full> : tile<2xi32> -> tile<2xf32>").endswith(
+        "expected rounding mode to be one of: 'nearest_even', 'zero', 'negative_inf', 'positive_inf', 'stochastic', "
+        "got: 'full'"
+    )
+    assert "'greater_than_or_equal', 'unlike'}" in message("%0 = cmpi odd %a, %a, signed : tile<2xi32> -> tile<2xi1>")
+
+
+def test_the_default_that_text_leaves_out_is_the_specs() -> None:
+    text = "cuda_tile.module @m { testing$func @f(%b: tile<2xf32>) { %0 = exp %b : tile<2xf32> } }"
+    assert "#cuda_tile.rounding<approx>" in print_op(parse(text, spec=load([NEW_CASES])), generic=True)
+    assert "#cuda_tile.rounding<full>" in print_op(parse(text), generic=True)
 
 
 def test_a_new_padding_value_of_a_view_is_read_and_printed() -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from xdsl.ir import Attribute
 
+from libtile.dialects.cuda_tile.attributes import EnumAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
-
-IEEE_ROUNDING = ("nearest_even", "zero", "negative_inf", "positive_inf")
+from libtile.spec import default_spec
 
 F32 = NUMBER_TYPES["f32"]
 
@@ -21,6 +21,13 @@ def element_type(op: CudaTileOp) -> Attribute:
     """The element type of the op's first result, which its declaration says is a tile."""
     type_ = op.results[0].type
     return type_.element_type if isinstance(type_, TileType) else type_
+
+
+def rounding_modes(op: CudaTileOp, subset: str) -> tuple[str, ...]:
+    """The cases of a subset of the rounding modes, as the declaration of the op's own mode has them."""
+    mode = op.properties.get("rounding_mode")
+    enum = mode.spec if isinstance(mode, EnumAttr) else default_spec().enums["RoundingMode"]
+    return enum.subsets[subset].cases
 
 
 def require_rounding(op: CudaTileOp, allowed: tuple[str, ...], listed: tuple[str, ...] | None = None) -> str:
@@ -44,14 +51,15 @@ def _flush_to_zero(op: CudaTileOp) -> None:
 
 @rule("addf", "subf", "mulf", "fma")
 def ieee_arithmetic(op: CudaTileOp, report: Report) -> None:
-    require_rounding(op, IEEE_ROUNDING)
+    require_rounding(op, rounding_modes(op, "IEEERoundingMode"))
     _flush_to_zero(op)
 
 
 @rule("divf", "sqrt")
 def division_and_root(op: CudaTileOp, report: Report) -> None:
-    extra = ("approx", "full") if op.spec.name == "divf" else ("approx",)
-    mode = require_rounding(op, (*IEEE_ROUNDING, *extra))
+    mode = require_rounding(
+        op, rounding_modes(op, "DivFOpRoundingMode" if op.spec.name == "divf" else "SqrtOpRoundingMode")
+    )
     _flush_to_zero(op)
     only_f32(op, "approx", mode == "approx")
     only_f32(op, "full", mode == "full")
@@ -59,7 +67,9 @@ def division_and_root(op: CudaTileOp, report: Report) -> None:
 
 @rule("exp", "tanh")
 def approximable_function(op: CudaTileOp, report: Report) -> None:
-    mode = require_rounding(op, ("approx", "full"))
+    mode = require_rounding(
+        op, rounding_modes(op, "ExpOpRoundingMode" if op.spec.name == "exp" else "TanHOpRoundingMode")
+    )
     only_f32(op, "approx", mode == "approx")
 
 

@@ -7,7 +7,7 @@ from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, bit_width
-from libtile.dialects.cuda_tile.verify.arithmetic import IEEE_ROUNDING, element_type
+from libtile.dialects.cuda_tile.verify.arithmetic import element_type, rounding_modes
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
 from libtile.spec import default_spec
 
@@ -67,7 +67,7 @@ def float_to_float(op: CudaTileOp, report: Report) -> None:
         allowed: tuple[str, ...] = ("nearest_even",)
         problem = ". Only 'nearest_even' is supported"
     else:
-        allowed, problem = _conversion_rounding(source, target)
+        allowed, problem = _conversion_rounding(source, target, rounding_modes(op, "IEEERoundingMode"))
     if op.attribute_value("rounding_mode") not in allowed:
         fail(op, f"invalid rounding mode specified{problem}")
 
@@ -95,7 +95,7 @@ def _widens(source: str, target: str) -> bool:
     return s_most <= t_most and s_least >= t_least and s_bits <= t_bits
 
 
-def _conversion_rounding(source: str, target: str) -> tuple[tuple[str, ...], str]:
+def _conversion_rounding(source: str, target: str, ieee: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """The rounding modes of a float conversion, and what the diagnostic about another one adds."""
     if target == "f8E8M0FNU":
         modes: tuple[str, ...] = ("zero", "positive_inf")
@@ -106,9 +106,9 @@ def _conversion_rounding(source: str, target: str) -> tuple[tuple[str, ...], str
         modes = ("nearest_even", "zero", "nearest_away")
         return modes, f" for conversion from f32 to tf32. Only {_listed(modes)} are supported"
     if (source, target) == ("f64", "f32"):
-        return IEEE_ROUNDING, f" for conversion from f64 to f32. Only {_listed(IEEE_ROUNDING)} are supported"
+        return ieee, f" for conversion from f64 to f32. Only {_listed(ieee)} are supported"
     if _widens(source, target):
-        modes = (*IEEE_ROUNDING, "nearest_away")
+        modes = (*ieee, "nearest_away")
         names = ", ".join(f"'{mode}'" for mode in modes)
         return modes, f" for widening conversion. Only IEEE float rounding modes are supported: {names}"
     modes = ("nearest_even", "zero")
