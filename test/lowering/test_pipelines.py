@@ -6,6 +6,7 @@ import pytest
 
 import libtile
 from libtile.simulator import run_ptx
+from libtile.targets import target
 
 VIEW_A = "partition_view<tile=(32x32), tensor_view<32x?xf16, strides=[?,1]>>"
 VIEW_B = "partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>"
@@ -195,6 +196,54 @@ def test_a_load_that_a_store_of_the_loop_precedes_stays():
     }}
 """
     check(module(body), 320, 0, 9, 1, stages=None)
+
+
+LARGE = """cuda_tile.module @m {{
+  entry @k(%pa: tile<ptr<{e}>>, %pb: tile<ptr<{e}>>, %pc: tile<ptr<{acc}>>, %n: tile<i32>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <{acc}: 0.0> : tile<{m}x{n}x{acc}>
+    %ta = make_tensor_view %pa, shape = [512, 4096], strides = [4096, 1] : {ta}
+    %tb = make_tensor_view %pb, shape = [4096, 512], strides = [512, 1] : {tb}
+    %tc = make_tensor_view %pc, shape = [512, 512], strides = [512, 1] : {tc}
+    %va = make_partition_view %ta : partition_view<tile=({m}x{k}), {ta}>
+    %vb = make_partition_view %tb : partition_view<tile=({k}x{n}), {tb}>
+    %vc = make_partition_view %tc : partition_view<tile=({m}x{n}), {tc}>
+    %r = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%c = %none) -> (tile<{m}x{n}x{acc}>) {{
+      %a, %t0 = load_view_tko weak %va[%zero, %i]
+        : partition_view<tile=({m}x{k}), {ta}>, tile<i32> -> tile<{m}x{k}x{e}>, token
+      %b, %t1 = load_view_tko weak %vb[%i, %zero]
+        : partition_view<tile=({k}x{n}), {tb}>, tile<i32> -> tile<{k}x{n}x{e}>, token
+      %d = mmaf %a, %b, %c : tile<{m}x{k}x{e}>, tile<{k}x{n}x{e}>, tile<{m}x{n}x{acc}>
+      continue %d : tile<{m}x{n}x{acc}>
+    }}
+    %w = store_view_tko weak %r, %vc[%zero, %zero]
+      : tile<{m}x{n}x{acc}>, partition_view<tile=({m}x{n}), {tc}>, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_86"])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "e", "acc"),
+    [
+        (64, 64, 64, "f32", "f32"),
+        (128, 256, 64, "f16", "f32"),
+        (64, 128, 64, "f64", "f64"),
+        (128, 128, 128, "f16", "f32"),
+    ],
+)
+def test_stages_and_exchanges_fit_a_block_together(m, n, k, e, acc, gpu):
+    views = [
+        f"tensor_view<{shape}x{element}, strides=[{stride},1]>"
+        for shape, stride, element in (("512x4096", 4096, e), ("4096x512", 512, e), ("512x512", 512, acc))
+    ]
+    text = LARGE.format(m=m, n=n, k=k, e=e, acc=acc, ta=views[0], tb=views[1], tc=views[2])
+    made = libtile.compile(libtile.parse(text), gpu_name=gpu, emit="llvm", keep_text=True)
+    assert ("nv_tileas.pipeline<" in made.tileas) or ("two stages take" in made.tileas)
+    assert made.kernels["k"].smem <= target(gpu).shared_per_block
 
 
 class ProduceBehindRelease:

@@ -204,15 +204,16 @@ def _rows(layout: LinearLayout, size: int) -> list[tuple[list[int], list[int]]]:
     return found
 
 
-def shared_bytes(source: LinearLayout, target: LinearLayout, size: int, warp_bits: int) -> int:
-    """Shared memory that a conversion of elements of `size` bytes takes, in pieces where its layouts allow it."""
+def shared_bytes(source: LinearLayout, target: LinearLayout, size: int, warp_bits: int, most: int) -> int:
+    """Shared memory that a conversion of elements of `size` bytes takes, in pieces of up to `most` bytes as far as its
+    layouts can be cut."""
     before, after = (normalized(without_register_copies(x), warp_bits) for x in (source, target))
     total = size << before.out_bits
     if _plan(before, after, size).kind is not Conversion.SHARED:
         return 0
-    if total <= scratch.PIECE_BYTES:
+    if total <= most:
         return total
-    return total // len(_pieces(before, after, total // scratch.PIECE_BYTES).registers)
+    return total // len(_pieces(before, after, total // most).registers)
 
 
 # -- in pieces ------------------------------------------------------------------------------------------------------

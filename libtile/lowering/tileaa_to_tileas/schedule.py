@@ -30,22 +30,27 @@ from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType, TiledViewTyp
 from libtile.layouts import LinearLayout
 from libtile.lowering.llvm.async_copies import copy_width, operand_shared_layout
 from libtile.lowering.llvm.memory import PACKED
+from libtile.lowering.llvm.scratch import PIECE_BYTES
 from libtile.lowering.tileaa_to_tileas.accesses import access, element_bytes, pointer_vector
 from libtile.lowering.tileaa_to_tileas.ahead import computed_ahead, is_inside
 from libtile.lowering.tileaa_to_tileas.cleanup import CONVERT, is_pure
 from libtile.lowering.tileaa_to_tileas.demands import source_layout
 from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
-from libtile.lowering.tileaa_to_tileas.shared_memory import block_bytes, exchange_bytes, tile_bytes
+from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
+from libtile.lowering.tileaa_to_tileas.shared_memory import DOT, block_bytes, exchange_bytes, tile_bytes
 from libtile.lowering.tileaa_to_tileas.types import layout_of, with_layout
 from libtile.targets import Target, target
 
 LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
-DOT = "nv_tileas.dot"
 RENAMING = ("nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
 LOOPS = ("scf.for", "scf.while")
 
 STAGES, STAGE, ORDER, NOT_PIPELINED = "num_stages", "stage", "order", "not_pipelined"
 
+ACCUMULATOR = 2
+"""The number of the operand of a product that is added to."""
+ENOUGH_STAGES = 3
+"""Stages that are worth more than exchanges in few large pieces."""
 MIN_ROW_BYTES = 16
 """Rows of a tile that are shorter are not worth a copy."""
 
@@ -68,6 +73,11 @@ class _Scheduler:
 
     def __init__(self, function: FuncOp, gpu: Target, stages: int):
         self.function, self.gpu, self.stages = function, gpu, stages
+        spec = function.kernel_spec
+        assert spec is not None
+        self._limit = block_bytes(gpu, spec)
+        self._products = Products(gpu, spec.num_warps)
+        self._copied: set[Operation] = set()
 
     def run(self) -> None:
         candidates: dict[Operation, list[Operation]] = {}
@@ -76,7 +86,6 @@ class _Scheduler:
                 candidates.setdefault(loop, []).append(op)
         if not candidates:
             return
-        self.free = block_bytes(self.gpu, self.function.kernel_spec) - exchange_bytes(self.function)
         self.taken: dict[Operation, int] = {}
         # Inner loops first: they run more often.
         for loop in sorted(candidates, key=_depth, reverse=True):
@@ -92,20 +101,32 @@ class _Scheduler:
                 load.attributes[NOT_PIPELINED] = StringAttr(reason)
         if not chosen:
             return
+        for load in chosen:
+            raise_conversions(load.results[0])
         inside = max((size for other, size in self.taken.items() if loop.is_ancestor(other)), default=0)
         each = sum(tile_bytes(_tile_type(load)) for load in chosen)
-        stages = min(max(_stages(load, self.stages) for load in chosen), (self.free - inside) // each)
+        wanted = max(_stages(load, self.stages) for load in chosen)
+        free = self._free(inside, each, wanted, self._copied | set(chosen))
+        stages = min(wanted, free // each)
         if stages < 2:
+            reason = f"two stages take {2 * each} bytes of shared memory, of which {free} are left"
             for load in chosen:
-                load.attributes[NOT_PIPELINED] = StringAttr(
-                    f"two stages take {2 * each} bytes of shared memory, of which {max(self.free - inside, 0)} are left"
-                )
+                load.attributes[NOT_PIPELINED] = StringAttr(reason)
             return
         self.taken[loop] = stages * each + inside
         loop.attributes[STAGES] = IntegerAttr(stages, i64)
         for order, load in enumerate(chosen):
             load.attributes[STAGE], load.attributes[ORDER] = IntegerAttr(0, i64), IntegerAttr(order, i64)
-            raise_conversions(load.results[0])
+        self._copied.update(chosen)
+
+    def _free(self, inside: int, each: int, wanted: int, copied: set[Operation]) -> int:
+        """Shared memory for a loop's stages of `each` bytes, around `inside` bytes of its inner loops' pipelines: all
+        but what exchanges take, which go in smaller pieces where a few stages would not fit otherwise."""
+        free, most = 0, PIECE_BYTES
+        while free // each < min(wanted, ENOUGH_STAGES) and most >= PIECE_BYTES // 16:
+            free = max(free, self._limit - exchange_bytes(self.function, self._products, copied, most) - inside)
+            most //= 2
+        return free
 
     def _reason(self, loop: Operation, load: Operation) -> str | None:
         """Why a load cannot run ahead; None when it can."""
@@ -176,7 +197,7 @@ def _feeds_product(value: SSAValue) -> bool:
         seen.add(value)
         for use in value.uses:
             op = use.operation
-            if op.name == DOT and use.index < 2:
+            if op.name in (DOT, SCALED_DOT) and use.index != ACCUMULATOR:
                 return True
             if is_pure(op) and (op.name == CONVERT or op.name in RENAMING or is_elementwise(op)):
                 work += op.results

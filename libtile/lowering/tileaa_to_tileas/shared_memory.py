@@ -8,6 +8,7 @@ in pieces where it is small, so that pipelines may take all but `exchange_bytes`
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
@@ -19,8 +20,11 @@ from libtile.layouts import WARP
 from libtile.lowering.llvm.scratch import PIECE_BYTES
 from libtile.lowering.tileaa_to_tileas.accesses import element_bytes
 from libtile.lowering.tileaa_to_tileas.cleanup import CONVERT
+from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.tileaa_to_tileas.types import layout_of
 from libtile.targets import Target
+
+DOT = "nv_tileas.dot"
 
 STAGE_ALIGNMENT = 128
 """Bytes: what a swizzle of 128 bytes, and a copy by TMA, need."""
@@ -28,7 +32,7 @@ SMALLEST_EXCHANGE = 8 << 10
 """What exchanges are left at least, so that one after the other does without barriers in between."""
 _EXCHANGES = frozenset(
     (CONVERT, "nv_tileaa.extract", "nv_tileaa.insert", "nv_tileaa.cat", "nv_tileas.scan",
-     "nv_tileas.reduce", "nv_tileas.dot")
+     "nv_tileas.reduce", DOT, SCALED_DOT)
 )  # fmt: skip
 
 
@@ -60,25 +64,33 @@ def block_bytes(gpu: Target, spec: KernelSpecAttr | None) -> int:
     return max(min(gpu.shared_per_block, gpu.shared_per_sm // wanted - overhead), 0)
 
 
-def exchange_bytes(function: Operation) -> int:
-    """What pipelines leave for exchanges: enough for the largest one, as far as it does not go in pieces."""
-    largest = SMALLEST_EXCHANGE
+def exchange_bytes(
+    function: Operation, products: Products, copied: Collection[Operation] = (), most: int = PIECE_BYTES
+) -> int:
+    """What pipelines leave for exchanges: enough for the largest one, where conversions go in pieces of up to `most`
+    bytes as far as their layouts can be cut. Those of what the loads in `copied` give are none: they read a stage."""
+    largest = min(SMALLEST_EXCHANGE, most)
     for op in function.walk():
         if op.name in _EXCHANGES:
             types = [v.type for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
             size = max(map(tile_bytes, types))
-            if op.name == CONVERT and size > PIECE_BYTES:
-                size = _conversion_bytes(op)
+            if op.name == CONVERT:
+                if op.operands[0].owner in copied:
+                    continue
+                if size > most:
+                    size = _conversion_bytes(op, most)
+            elif op.name == DOT and products.of(op).atom is not None:
+                continue
             else:
                 size = min(size, PIECE_BYTES)
             largest = max(largest, size)
     return largest
 
 
-def _conversion_bytes(op: Operation) -> int:
+def _conversion_bytes(op: Operation, most: int) -> int:
     from libtile.lowering.llvm.convert_layout import shared_bytes
 
     source, target = layout_of(op.operands[0]), layout_of(op.results[0])
     type_ = op.results[0].type
     assert isinstance(type_, TensorType)
-    return shared_bytes(source, target, element_bytes(type_.element_type), len(source.basis(WARP)))
+    return shared_bytes(source, target, element_bytes(type_.element_type), len(source.basis(WARP)), most)
