@@ -62,7 +62,18 @@ class TileOp(IRDLOperation):
 
     Subclasses declare operands, results, properties and regions with IRDL's `*_def` functions, and what else must hold
     in `check`. Optional and variadic operands stand behind `indices` and the operands that are always there.
+    IRDL makes of that what it makes (`tile_op`) when a class is first asked for its definition or an instance.
     """
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        if "get_irdl_definition" not in cls.__dict__:
+            _define(cls)
+        return super().__new__(cls)
+
+    @classmethod
+    def get_irdl_definition(cls) -> OpDef:
+        _define(cls)  # which puts the class's own method before this one
+        return cls.get_irdl_definition()
 
     @classmethod
     def make(
@@ -182,8 +193,16 @@ C = TypeVar("C", bound=type[TileOp])
 
 
 def tile_op(cls: C) -> C:
-    """Define an op of the inner dialects: IRDL's definition, with our words for what is wrong."""
-    defined = irdl_op_definition(cls)
+    """Define an op of the inner dialects: IRDL's definition, with our words for what is wrong.
+
+    The definition is made on demand, since a program uses few of the ops and making all takes as long as compiling it.
+    """
+    OP_CLASSES[cls.name] = cls
+    return cls
+
+
+def _define(cls: type[TileOp]) -> None:
+    irdl_op_definition(cls)
 
     def verify_(self: TileOp) -> None:
         self.verify_structure()
@@ -191,9 +210,7 @@ def tile_op(cls: C) -> C:
             trait.verify(self)
         self.check()
 
-    defined.verify_ = verify_  # type: ignore[method-assign, assignment]
-    OP_CLASSES[cls.name] = cls
-    return cls
+    cls.verify_ = verify_  # type: ignore[method-assign, assignment]
 
 
 def build(
