@@ -199,6 +199,12 @@ def _compile(module: Module, options: Options, observer: Observer | None) -> Art
         raise CompilationError(_lines(*map(located, error.diagnostics), NOT_COMPILED)) from None
     except LibtileError as error:
         raise CompilationError(_lines(_located_error(error), NOT_COMPILED)) from None
+    except BrokenPipeError:
+        raise  # the observer's: nobody reads what it prints
+    except OSError as error:
+        raise CompilationError(
+            _lines(f"error: {error.filename or 'compilation'}: {error.strerror}", NOT_COMPILED)
+        ) from None
     except Exception as error:
         # A fault of the compiler itself: its user gets a line like any other, with the place in the compiler.
         frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -5,7 +5,8 @@ A tool declares a `click` command with `cls=Command` and ends with `run(command)
 dashes and may be given with one; a flag may be given as `--flag=true` or `--flag=false`; `--option VALUE` and
 `--option=VALUE` are the same.
 
-Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `error:` lines on stderr).
+Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `error:` lines on stderr), 130 interrupted
+(Ctrl-C), 143 asked to end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import contextlib
 import errno
 import gc
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 OK = 0
 FAILED = 1
+INTERRUPTED = 128 + signal.SIGINT
 
 _TRUE = ("true", "TRUE", "True", "1")
 _FALSE = ("false", "FALSE", "False", "0")
@@ -127,10 +130,24 @@ def _spelled(name: str) -> str:
 def run(command: click.Command, argv: Sequence[str] | None = None) -> NoReturn:
     """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks."""
     gc.disable()  # the process ends before what cycles hold could matter
+    _occupy_standard_descriptors()
+    signal.signal(signal.SIGTERM, _end)
     startup.install()
     status = call(command, argv)
     startup.finish()
     sys.exit(status)
+
+
+def _occupy_standard_descriptors() -> None:
+    """Where a standard stream is closed, no file may take its number, and with it what is printed."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """A request to end: by way of an exception, so that temporary files go."""
+    sys.exit(128 + number)
 
 
 def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
@@ -138,14 +155,15 @@ def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
     program = command.name or "libtile"
     try:
         command.main(args=list(argv) if argv is not None else None, prog_name=program, standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is for a stream that was closed from the start
+            sys.stdout.flush()
         return OK
     except Failed:
         return FAILED
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.Abort:
-        return _fail(f"{program}: interrupted")
+        return _fail(f"{program}: interrupted", INTERRUPTED)
     except click.NoSuchOption as error:
         return _fail(_unknown_option(program, error))
     except click.BadOptionUsage as error:
@@ -159,7 +177,7 @@ def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
-        return _fail(f"{program}: interrupted")
+        return _fail(f"{program}: interrupted", INTERRUPTED)
     except RecursionError:
         return _fail(f"{program}: error: the input is nested too deeply")
     except OSError as error:
@@ -228,6 +246,8 @@ def write_output(path: str, data: bytes | str) -> None:
     """Write to a file, or to stdout for `-`; a file appears whole or not at all. ToolError when that fails."""
     raw = data.encode("utf-8", errors="surrogateescape") if isinstance(data, str) else data
     if path == "-":
+        if sys.stdout is None:
+            raise ToolError(f"cannot open output file '-': {os.strerror(errno.EBADF)}")
         sys.stdout.flush()
         sys.stdout.buffer.write(raw)
         sys.stdout.buffer.flush()

@@ -6,7 +6,11 @@ Statuses and the wordings asked for here are those of the reference assembler 13
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -161,6 +165,44 @@ def test_remarks_stay_out_of_an_output_on_stdout(tmp_path):
     assert "remark[" in done.err and "remark[" not in done.text
     beside = tileiras("--gpu-name=sm_90", "--remarks=all", VECTOR_ADD, "-o", "k", cwd=tmp_path)
     assert (beside.text, beside.err) == (done.err, "")
+
+
+CLOSED = [
+    ("-o k >&-", 0, "", ["k"]),
+    ("-o k --remarks=all >&-", 0, "", ["k"]),
+    ("-o k <&- >&- 2>&-", 0, "", ["k"]),
+    ("--emit=ptx >&-", 2, "error: cannot open output file '-': Bad file descriptor\n", []),
+    ("--emit=ptx >/dev/full", 1, "tileiras: error: No space left on device\n", []),
+    ("-o k --remarks=all >/dev/full", 1, "tileiras: error: No space left on device\n", []),
+    ("--sanitize=foo 2>&-", 1, "", []),
+]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+@pytest.mark.parametrize(("arguments", "status", "said", "files"), CLOSED, ids=[row[0] for row in CLOSED])
+def test_closed_and_full_streams_are_no_traceback_and_no_half_file(tmp_path, arguments, status, said, files):
+    command = f'exec "{sys.executable}" -m libtile.tools.tileiras --gpu-name=sm_90 "{VECTOR_ADD}" {arguments}'
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (status, said)
+    assert [p.name for p in tmp_path.iterdir()] == files
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_without_a_file_or_a_traceback(tmp_path, number, status):
+    (tmp_path / "tmp").mkdir()
+    arguments = ["--gpu-name=sm_90", "--print-ir-after=convert-cuda-tile-to-tileaa", VECTOR_ADD, "-o", tmp_path / "k"]
+    tool = subprocess.Popen(
+        [sys.executable, "-m", "libtile.tools.tileiras", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert tool.stderr is not None
+    tool.stderr.readline()  # it compiles now
+    tool.send_signal(number)
+    rest = tool.communicate(timeout=60)[1]
+    assert tool.returncode == status and "Traceback" not in rest
+    assert [p.name for p in tmp_path.rglob("*")] == ["tmp"]
 
 
 NAMES = {

@@ -115,6 +115,14 @@ def test_names_with_quotes_and_other_letters_are_escaped():
     assert ".entry" in nvptx.to_ptx(ir, SM_90)
 
 
+def test_a_file_without_a_name_does_not_cost_the_module_its_lines(capfd):
+    file = DIFileAttr("", "/src")
+    subprogram = DISubprogramAttr(file, 1, "k", "k", DICompileUnitAttr(file), 1)
+    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(at(20), place=at(1, subprogram))
+    assert ".loc" in nvptx.to_ptx(ir, SM_90)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("option", ["line_info", "debug"])
 def test_the_lines_of_a_kernel_are_in_its_cubin(option):
     elffile = pytest.importorskip("elftools.elf.elffile", reason="reads cubins with pyelftools")

@@ -56,6 +56,7 @@ class DebugInfo:
         return name
 
     def file(self, name: str, directory: str) -> str:
+        name = name or "<unknown>"  # LLVM drops all metadata of a module that has a file without a name
         return self.add(f"DIFile(filename: {_quoted(name)}, directory: {_quoted(directory)})")
 
     def unit(self, name: str, directory: str) -> str:
