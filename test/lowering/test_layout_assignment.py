@@ -58,3 +58,37 @@ def test_attention_sums_rows_within_four_lanes_and_spills_nothing(gpu):
 @pytest.mark.parametrize("name", ["vector_add", "softmax", "layer_norm", "prefix_sum", "histogram"])
 def test_kernels_without_products_or_transposes_convert_nothing(name):
     assert not [op for op in tileas(name, "sm_80").walk() if op.name == CONVERT]
+
+
+def products(shapes: list[tuple[int, int, int]], element: str = "f16", result: str = "f32", chain: bool = False) -> str:
+    """A kernel of products m x n x k; with `chain` each adds to the result of the one before."""
+    lines = []
+    for i, (m, n, k) in enumerate(shapes):
+        acc = f"%r{i - 1}" if chain and i else f"%c{i}"
+        left, right, sum_ = f"tile<{m}x{k}x{element}>", f"tile<{k}x{n}x{element}>", f"tile<{m}x{n}x{result}>"
+        lines += [
+            f"%a{i} = constant <{element}: 1.0> : {left}",
+            f"%b{i} = constant <{element}: 1.0> : {right}",
+            f"%c{i} = constant <{result}: 0.0> : {sum_}",
+            f"%r{i} = mmaf %a{i}, %b{i}, {acc} : {left}, {right}, {sum_}",
+        ]
+        if not chain or i == len(shapes) - 1:
+            lines.append(f'print_tko "%f", %r{i} : {sum_} -> token')
+    return "cuda_tile.module @m { entry @k() {\n" + "\n".join(lines) + "\nreturn\n}}"
+
+
+@pytest.mark.parametrize(
+    "text, warps",
+    [
+        (products([(128, 128, 16)]), 4),
+        (products([(128, 256, 16)]), 8),
+        (products([(128, 128, 16), (128, 64, 16)]), 8),
+        (products([(128, 128, 16), (128, 128, 16)], chain=True), 4),
+        (products([(128, 128, 16)], "f64", "f64"), 8),
+    ],
+    ids=["one", "one large", "two", "two into one", "f64"],
+)
+def test_warps_are_as_many_as_the_accumulators_need(text, warps):
+    inner = to_tileaa(libtile.parse(text).op, target("sm_80"))
+    (function,) = (op for op in inner.body.block.ops if op.name == "nv_tileaa.func")
+    assert function.kernel_spec.num_warps == warps

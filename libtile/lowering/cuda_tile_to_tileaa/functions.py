@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr
@@ -13,6 +14,7 @@ from libtile.backend.ptx import name_problem
 from libtile.dialects import tile_form
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import TileType, bit_width
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.lowering.cuda_tile_to_tileaa.arithmetic import declared_attributes
@@ -23,8 +25,11 @@ from libtile.targets import Target
 
 DEFAULT_WARPS = 4
 BIG_WARPS = 8
-BIG_ACCUMULATOR = 128 * 256
-"""Elements of an accumulator from which a product is spread over eight warps."""
+BIG_ACCUMULATORS = 24 << 10
+"""32-bit words of the accumulators of a kernel (192 registers of a thread of four warps) from which there are eight."""
+PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
+ACCUMULATOR = 2
+"""The operand of a product that it adds to."""
 
 
 def entry_hint(op: CudaTileOp, key: str, target: Target) -> int | None:
@@ -44,14 +49,22 @@ def number_of_warps(op: CudaTileOp, target: Target) -> int:
     hinted = entry_hint(op, "num_worker_warps_per_cta", target)
     if hinted is not None and 1 <= hinted <= 32 and hinted & (hinted - 1) == 0:
         return hinted
+    return BIG_WARPS if _accumulator_words(op) >= BIG_ACCUMULATORS else DEFAULT_WARPS
+
+
+def _accumulator_words(op: CudaTileOp) -> int:
+    """32-bit words of the results of all products, but of those that only the next product adds to."""
+    total = 0
     for inner in op.walk():
-        if inner.name in ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled"):
-            elements = 1
-            for size in inner.results[0].type.shape:  # type: ignore[attr-defined]
-                elements *= size
-            if elements >= BIG_ACCUMULATOR:
-                return BIG_WARPS
-    return DEFAULT_WARPS
+        if inner.name not in PRODUCTS:
+            continue
+        result = inner.results[0]
+        if result.first_use and all(u.operation.name in PRODUCTS and u.index == ACCUMULATOR for u in result.uses):
+            continue
+        type_ = result.type
+        assert isinstance(type_, TileType)
+        total += prod(type_.shape) * bit_width(type_.element_type) // 32
+    return total
 
 
 def convert_entry(op: CudaTileOp, target: Target) -> Operation:
