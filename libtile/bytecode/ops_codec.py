@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Iterable
+from functools import cached_property, partial
 from typing import Any
 
 from libtile.bytecode import attributes as A
@@ -31,16 +32,27 @@ CONTAINER_OPS = frozenset({"module", "entry", "global", "testing$func"})
 
 
 class Codec:
-    """How one op is read and written in one version."""
+    """How one op is read and written in one version; either function is made when it is first used."""
 
-    __slots__ = ("decode", "encode", "restricted", "spec")
-
-    def __init__(self, spec: OpSpec, decode: Decoder, encode: Encoder, restricted: bool) -> None:
-        self.spec = spec
-        self.decode = decode
-        self.encode = encode
-        self.restricted = restricted
+    def __init__(self, spec: Spec, op: OpSpec, version: Version) -> None:
+        self.spec = op
+        self.restricted = spec.is_testing_op(op) or op.preview is not None
         """The reader's and writer's options decide whether the op is allowed: a testing or a preview op."""
+        self._source = partial(_Source, spec, op, version)
+
+    @cached_property
+    def decode(self) -> Decoder:
+        source = self._source()
+        _decoder(source)
+        decode: Decoder = source.compile("decode")
+        return decode
+
+    @cached_property
+    def encode(self) -> Encoder:
+        source = self._source()
+        _encoder(source)
+        encode: Encoder = source.compile("encode")
+        return encode
 
 
 class Codecs:
@@ -58,7 +70,7 @@ class Codecs:
             op = self.spec.ops_by_opcode.get(opcode)
             if op is None or op.since > self.version or op.name in CONTAINER_OPS:
                 return None
-            codec = self._built[opcode] = _build(self.spec, op, self.version)
+            codec = self._built[opcode] = Codec(self.spec, op, self.version)
         return codec
 
 
@@ -74,14 +86,6 @@ def codecs_of(spec: Spec, version: Version) -> Codecs:
             _codecs.clear()
         found = _codecs[key] = Codecs(spec, version)
     return found
-
-
-def _build(spec: Spec, op: OpSpec, version: Version) -> Codec:
-    reader, writer = _Source(spec, op, version), _Source(spec, op, version)
-    _decoder(reader)
-    _encoder(writer)
-    restricted = spec.is_testing_op(op) or op.preview is not None
-    return Codec(op, reader.compile("decode"), writer.compile("encode"), restricted)
 
 
 class _Source:
