@@ -53,12 +53,13 @@ def compile_module(
     sanitize: str = "",
     host: tuple[str, str] | None = None,
     observer: Observer | None = None,
+    verify_each: bool | None = None,
 ) -> Compiled:
     """Compile a Module, a path, or the bytes of a file (bytecode or text) for a target such as "sm_90".
 
     `opt_level` is 0 to 3. `launch_abi` is "tileir" (the kernel is launched with block (1,1,1), as the driver does for
     Tile IR) or "simt" (the launcher gives `block_dim`). `emit`, "tileaa", "tileas", "llvm", "ptx" or "cubin", is where
-    to stop. For `sanitize`, `host` and `observer` see `libtile.lowering.pipeline.lower`.
+    to stop. For `sanitize`, `host`, `observer` and `verify_each` see `libtile.lowering.pipeline.lower`.
     Raises DiagnosticError for a module that breaks a rule of the dialect, UnknownTargetError, LoweringError for what
     the target cannot do, and PtxasError when ptxas fails.
     """
@@ -80,6 +81,7 @@ def compile_module(
         debug=debug,
         sanitize=sanitize,
         host=host,
+        verify_each=verify_each,
     )
     return Compiled(
         gpu_name, made.cubin, made.ptx, made.llvm_ir, made.tileaa, made.tileas, made.kernels, made.remarks, made.log

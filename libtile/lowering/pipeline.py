@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +13,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from libtile import timing
+from libtile.lowering.errors import LoweringError
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
 from libtile.lowering.tileaa_to_tileas.materialize import MaterializeSchedulePass
@@ -41,6 +43,33 @@ class Observer(Protocol):
 
     def stage(self, name: str, seconds: float) -> None:
         """Called with a stage's name and the time that it took."""
+
+
+VERIFY_EACH = "LIBTILE_VERIFY_EACH"
+"""The environment variable that makes the verifier run after each pass."""
+
+
+@dataclass
+class _VerifyingObserver:
+    """Verifies the module after each pass, then tells another observer."""
+
+    next: Observer | None
+
+    def after_pass(self, name: str, op: Operation) -> None:
+        from libtile.diagnostics import has_errors
+        from libtile.dialects.cuda_tile.verify import verify
+
+        with timing.stage("verify"):
+            diagnostics = verify(op)
+        if has_errors(diagnostics):
+            found = "\n".join(d.render() for d in diagnostics)
+            raise LoweringError(f"the compiler made invalid IR in {name}:\n{found}", diagnostics[0].location)
+        if self.next is not None:
+            self.next.after_pass(name, op)
+
+    def stage(self, name: str, seconds: float) -> None:
+        if self.next is not None:
+            self.next.stage(name, seconds)
 
 
 @dataclass(frozen=True)
@@ -84,14 +113,21 @@ def lower(
     debug: bool = False,
     sanitize: str = "",
     host: tuple[str, str] | None = None,
+    verify_each: bool | None = None,
 ) -> Lowered:
     """Lower a verified `cuda_tile.module` for a target.
 
     `emit` is one of STAGES. `keep_text` keeps the text of the inner dialects; `observer` sees the module after
     each pass. `launch_abi` is `tileir` (launched with block (1,1,1)) or `simt`. Raises LoweringError for what cannot
     be compiled, LlvmError and PtxasError for what a later tool refuses. `sanitize` is a tool that ptxas instruments
-    for (`memcheck`); `host` the architecture and system of the host object, none without it.
+    for (`memcheck`); `host` the architecture and system of the host object, none without it. With `verify_each` the
+    inner dialects' verifier runs after each pass (default: as the environment's LIBTILE_VERIFY_EACH says, off without
+    it); what it finds is a LoweringError that names the pass.
     """
+    if verify_each is None:
+        verify_each = os.environ.get(VERIFY_EACH, "0") not in ("", "0")
+    if verify_each:
+        observer = _VerifyingObserver(observer)
     gpu = target(gpu_name)
     result = Lowered(gpu)
     inner = _lower_dialects(module, gpu, opt_level, result, emit, keep_text, observer)

@@ -6,9 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from xdsl.passes import ModulePass
 
 import libtile
+from libtile.dialects import tile_form
 from libtile.interpreter.formats import ELEMENTS
+from libtile.lowering import pipeline
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.tileaa_to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
 
@@ -84,6 +87,29 @@ TRANSPOSE = """
     return
   }}
 """  # noqa: E501
+
+
+class WrongPass(ModulePass):
+    """Adds a conversion that its verifier refuses: neither type is a block-scaled format."""
+
+    name = "wrong"
+
+    def apply(self, ctx, op):
+        load = next(o for o in op.walk() if o.name == "nv_tileas.load")
+        wrong = tile_form.build("nv_tileaa.emulated_fp_to_fp", [load.results[0]], [load.results[0].type])
+        load.parent.insert_ops_after([wrong], load)
+
+
+def test_ir_between_passes_is_verified_when_asked_for(monkeypatch):
+    monkeypatch.setattr(pipeline, "TILEAS_PASSES", (*pipeline.TILEAS_PASSES, WrongPass))
+    monkeypatch.delenv(pipeline.VERIFY_EACH, raising=False)
+    libtile.compile(copy_module(), emit="tileas")
+    said = "the compiler made invalid IR in wrong:\n.*expects floats, one of which is of a block-scaled format"
+    with pytest.raises(LoweringError, match=said):
+        libtile.compile(copy_module(), emit="tileas", verify_each=True)
+    monkeypatch.setenv(pipeline.VERIFY_EACH, "1")
+    with pytest.raises(LoweringError, match=said):
+        libtile.compile(copy_module(), emit="tileas")
 
 
 def test_kernels_of_a_module_take_what_each_needs_of_shared_memory():

@@ -12,6 +12,8 @@ pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not 
 
 from kernels import corpus
 
+pytestmark = pytest.mark.usefixtures("verified_passes")
+
 RUNNABLE = [k for k in corpus.KERNELS.values() if k.problem is not None]
 
 UNSUPPORTED: dict[str, str] = {}

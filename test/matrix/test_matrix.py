@@ -17,6 +17,8 @@ from libtile.spec import default_spec
 from matrix import elementwise, flow, memory, products, structure
 from matrix.kernel import BLOCKS, Input, Result, Row, Writer, build, differences, problems, run, tile
 
+pytestmark = pytest.mark.usefixtures("verified_passes")
+
 SPEC = default_spec()
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 SHAPES = ((), (1,), (8,), (128,), (512,), (32, 64), (64, 2), (4, 4, 8), (2, 1, 4, 16))
