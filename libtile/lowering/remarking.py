@@ -65,7 +65,8 @@ def _of_product(
         reason = f"{products.gpu.name} has none for {a} and {b} into {c}"
         yield remarks.mma_not_native(function, place, reason)
         return
-    yield remarks.mma_tensor_core(function, place, "Tensor-core SM80", (atom.m, atom.n, atom.k))
+    generation = "SM89" if layouts.a_element in ("f8E4M3FN", "f8E5M2") else "SM80"
+    yield remarks.mma_tensor_core(function, place, f"Tensor-core {generation}", (atom.m, atom.n, atom.k))
     if (layouts.a_element, layouts.b_element) != (a, b):
         reason = f"{products.gpu.name} has none for {a} and {b}: they are converted to {layouts.a_element} first"
         yield remarks.mma_not_native(function, place, reason)

@@ -63,9 +63,21 @@ LOAD, STORE = "RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructi
 MMA = "RemarkTensorCoreMMA"
 
 
+LATER_ATOMS = ("Tensor-core SM90", "Tensor-core SM100", "Tensor-core SM120")
+"""wgmma, tcgen05.mma and scaled products in hardware, where ours are mma.sync."""
+
+OTHER_ATOMS = {
+    # The deepest product of f64 that the target has.
+    ("Tensor-core SM80", "[8, 8, 4]", "Tensor-core SM80", "'[16, 8, 16]'"),
+    # 8-bit floats as they are, where the reference converts them to f16.
+    ("Tensor-core SM80", "[16, 8, 16]", "Tensor-core SM89", "'[16, 8, 32]'"),
+}
+"""Instruction and shape of the reference's, and of ours for the same product."""
+
+
 def is_theirs_alone(fact: tuple[str, ...], ours: set[tuple[str, ...]]) -> bool:
     """Whether the reference may say a thing that we do not."""
-    _, category, name, _, _, _, instruction, _ = fact
+    _, category, name, _, _, _, instruction, shape = fact
     if category == "Hints":
         return True  # which hints it left at their defaults; we take each hint
     if name in ("RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed"):
@@ -73,8 +85,9 @@ def is_theirs_alone(fact: tuple[str, ...], ours: set[tuple[str, ...]]) -> bool:
     if name in (LOAD, STORE):
         # Another instruction is chosen: other rules decide whether loads run ahead (Ldgsts), and TMA is theirs alone.
         return any(place_of(f) == place_of(fact) and f[6] != instruction for f in ours)
-    if name == MMA and instruction in ("Tensor-core SM90", "Tensor-core SM100"):
-        return any(place_of(f) == place_of(fact) and f[6] == "Tensor-core SM80" for f in ours)  # mma.sync, for now
+    if name == MMA:
+        chosen = {(f[6], f[7]) for f in ours if place_of(f) == place_of(fact)}
+        return any((instruction, shape.strip("'"), *c) in OTHER_ATOMS or instruction in LATER_ATOMS for c in chosen)
     return False
 
 
@@ -83,8 +96,8 @@ def is_ours_alone(fact: tuple[str, ...], theirs: set[tuple[str, ...]], unsaid: s
     _, _, name, remark, place, _, instruction, _ = fact
     if name in OURS or instruction == remarks.GLOBAL_STORE:
         return True
-    if name in (LOAD, MMA) and any(place_of(f) == place_of(fact) and f[6] != instruction for f in theirs):
-        return True  # another instruction is chosen
+    if name in (LOAD, MMA) and any(place_of(f) == place_of(fact) and f[6:] != fact[6:] for f in theirs):
+        return True  # another instruction is chosen: `is_theirs_alone` looks at which
     if name == LOAD:
         return place in unsaid
     if name == NARROWING:
