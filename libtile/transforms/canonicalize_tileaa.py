@@ -180,12 +180,12 @@ def addptr_twice(op: TileOp) -> list[SSAValue] | bool:
     inner = _producer(op.operands[0], "addptr")
     if inner is None or inner.operands[1].type != op.operands[1].type:
         return False
-    offsets = [inner.operands[1], op.operands[1]]
+    first, second = inner.operands[1], op.operands[1]
     element = element_of(op.operands[1].type)
     if isinstance(element, IntegerType) and element.width.data < i64.width.data:
         wide = like(op.operands[1].type, i64)
-        offsets = [_put(op, ExtSIOp.create(operands=[v], result_types=[wide])) for v in offsets]
-    total = _put(op, arith.AddiOp(*offsets))
+        first, second = (_put(op, ExtSIOp.create(operands=[v], result_types=[wide])) for v in (first, second))
+    total = _put(op, arith.AddiOp(first, second))
     return [_put(op, build(op.name, [inner.operands[0], total], [op.results[0].type]))]
 
 

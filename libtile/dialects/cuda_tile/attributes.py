@@ -15,6 +15,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from libtile.dialects.cuda_tile.types import TileType, bit_width
+from libtile.dialects.data_field import DataField
 from libtile.spec import default_spec
 from libtile.spec.model import EnumSpec
 
@@ -52,6 +53,9 @@ class EnumAttr(CudaTileAttribute):
     name = "cuda_tile.enum"
     spec: EnumSpec
 
+    enum = DataField[str](0)
+    keyword = DataField[str](1)
+
     def __init__(self, enum: EnumSpec | str, keyword: str):
         declared = default_spec().enums[enum] if isinstance(enum, str) else enum
         if keyword not in declared.by_keyword:
@@ -59,14 +63,6 @@ class EnumAttr(CudaTileAttribute):
         super().__init__((declared.name, keyword))
         # Beside the data: the same case of an enum that an overlay extends is equal.
         object.__setattr__(self, "spec", declared)
-
-    @property
-    def enum(self) -> str:
-        return self.data[0]
-
-    @property
-    def keyword(self) -> str:
-        return self.data[1]
 
     @property
     def value(self) -> int:
@@ -86,20 +82,12 @@ class DivByAttr(CudaTileAttribute):
     name = "cuda_tile.div_by"
     mnemonic = "div_by"
 
+    divisor = DataField[int](0)
+    every = DataField[int | None](1)
+    along = DataField[int | None](2)
+
     def __init__(self, divisor: int, every: int | None = None, along: int | None = None):
         super().__init__((divisor, every, along))
-
-    @property
-    def divisor(self) -> int:
-        return self.data[0]
-
-    @property
-    def every(self) -> int | None:
-        return self.data[1]
-
-    @property
-    def along(self) -> int | None:
-        return self.data[2]
 
     def body(self) -> str:
         tail = "" if self.every is None else f", every {self.every}"
@@ -132,16 +120,11 @@ class BoundedAttr(CudaTileAttribute):
     name = "cuda_tile.bounded"
     mnemonic = "bounded"
 
+    lower = DataField[int | None](0)
+    upper = DataField[int | None](1)
+
     def __init__(self, lower: int | None, upper: int | None):
         super().__init__((lower, upper))
-
-    @property
-    def lower(self) -> int | None:
-        return self.data[0]
-
-    @property
-    def upper(self) -> int | None:
-        return self.data[1]
 
     def body(self) -> str:
         lower, upper = ("?" if b is None else str(b) for b in self.data)
@@ -184,16 +167,11 @@ class DenseElementsAttr(CudaTileAttribute):
     name = "cuda_tile.dense"
     mnemonic = "dense"
 
+    type = DataField[TileType](0)
+    raw = DataField[bytes](1)
+
     def __init__(self, type_: TileType, raw: bytes):
         super().__init__((type_, raw))
-
-    @property
-    def type(self) -> TileType:
-        return self.data[0]
-
-    @property
-    def raw(self) -> bytes:
-        return self.data[1]
 
     @property
     def element_bytes(self) -> int:
@@ -264,28 +242,14 @@ class FileLineColRange(Data[tuple[str, int, int, int, int]]):
 
     name = "builtin.file_line_col_range"
 
+    filename = DataField[str](0)
+    line = DataField[int](1)
+    column = DataField[int](2)
+    last_line = DataField[int](3)
+    last_column = DataField[int](4)
+
     def __init__(self, filename: str, line: int, column: int, last_line: int, last_column: int):
         super().__init__((filename, line, column, last_line, last_column))
-
-    @property
-    def filename(self) -> str:
-        return self.data[0]
-
-    @property
-    def line(self) -> int:
-        return self.data[1]
-
-    @property
-    def column(self) -> int:
-        return self.data[2]
-
-    @property
-    def last_line(self) -> int:
-        return self.data[3]
-
-    @property
-    def last_column(self) -> int:
-        return self.data[4]
 
     def print_parameter(self, printer: Printer) -> None:
         raise TypeError("locations are printed by libtile.print_module")

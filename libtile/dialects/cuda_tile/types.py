@@ -8,7 +8,6 @@ cuda_tile module (`tile<2xf32>`), `text(short=False)` the spelling elsewhere (`!
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
@@ -29,6 +28,8 @@ from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from libtile.dialects.data_field import DataField
 
 DYNAMIC = -(2**63)
 """A size or stride that is only known at run time; prints as `?`."""
@@ -136,16 +137,11 @@ class PointerType(CudaTileType):
     name = "cuda_tile.ptr"
     mnemonic = "ptr"
 
+    pointee = DataField[Attribute](0)
+    ptr_attr = DataField[str | None](1)
+
     def __init__(self, pointee: Attribute, ptr_attr: str | None = None):
         super().__init__((pointee, ptr_attr))
-
-    @property
-    def pointee(self) -> Attribute:
-        return self.data[0]
-
-    @property
-    def ptr_attr(self) -> str | None:
-        return self.data[1]
 
     def body(self) -> str:
         return type_text(self.pointee) + (f", <{self.ptr_attr}>" if self.ptr_attr is not None else "")
@@ -158,16 +154,11 @@ class TileType(CudaTileType):
     name = "cuda_tile.tile"
     mnemonic = "tile"
 
+    shape = DataField[tuple[int, ...]](0)
+    element_type = DataField[Attribute](1)
+
     def __init__(self, shape: Sequence[int], element_type: Attribute):
         super().__init__((tuple(shape), element_type))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.data[0]
-
-    @property
-    def element_type(self) -> Attribute:
-        return self.data[1]
 
     @property
     def rank(self) -> int:
@@ -188,26 +179,15 @@ class TensorViewType(CudaTileType):
     name = "cuda_tile.tensor_view"
     mnemonic = "tensor_view"
 
+    element_type = DataField[Attribute](0)
+    shape = DataField[tuple[int, ...]](1)
+    strides = DataField[tuple[int, ...]](2)
+    ptr_attr = DataField[str | None](3)
+
     def __init__(
         self, element_type: Attribute, shape: Sequence[int], strides: Sequence[int], ptr_attr: str | None = None
     ):
         super().__init__((element_type, tuple(shape), tuple(strides), ptr_attr))
-
-    @property
-    def element_type(self) -> Attribute:
-        return self.data[0]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.data[1]
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.data[2]
-
-    @property
-    def ptr_attr(self) -> str | None:
-        return self.data[3]
 
     @property
     def rank(self) -> int:
@@ -225,17 +205,9 @@ class TensorViewType(CudaTileType):
 class TileViewType(CudaTileType):
     """Base of the views that are read and written tile by tile. `padding_value` is a PaddingValue keyword or None."""
 
-    @property
-    @abstractmethod
-    def tile_shape(self) -> tuple[int, ...]: ...
-
-    @property
-    @abstractmethod
-    def tensor_view(self) -> TensorViewType: ...
-
-    @property
-    @abstractmethod
-    def padding_value(self) -> str | None: ...
+    tile_shape: DataField[tuple[int, ...]]
+    tensor_view: DataField[TensorViewType]
+    padding_value: DataField[str | None]
 
     @property
     def tile_type(self) -> TileType:
@@ -259,6 +231,11 @@ class PartitionViewType(TileViewType):
     name = "cuda_tile.partition_view"
     mnemonic = "partition_view"
 
+    tile_shape = DataField[tuple[int, ...]](0)
+    tensor_view = DataField[TensorViewType](1)
+    dim_map = DataField[tuple[int, ...]](2)
+    padding_value = DataField[str | None](3)
+
     def __init__(
         self,
         tile_shape: Sequence[int],
@@ -267,22 +244,6 @@ class PartitionViewType(TileViewType):
         padding_value: str | None = None,
     ):
         super().__init__((tuple(tile_shape), tensor_view, tuple(dim_map), padding_value))
-
-    @property
-    def tile_shape(self) -> tuple[int, ...]:
-        return self.data[0]
-
-    @property
-    def tensor_view(self) -> TensorViewType:
-        return self.data[1]
-
-    @property
-    def dim_map(self) -> tuple[int, ...]:
-        return self.data[2]
-
-    @property
-    def padding_value(self) -> str | None:
-        return self.data[3]
 
     def body(self) -> str:
         return self._common_body("", _dim_map_tail(self.dim_map))
@@ -295,6 +256,12 @@ class StridedViewType(TileViewType):
     name = "cuda_tile.strided_view"
     mnemonic = "strided_view"
 
+    tile_shape = DataField[tuple[int, ...]](0)
+    traversal_strides = DataField[tuple[int, ...]](1)
+    tensor_view = DataField[TensorViewType](2)
+    dim_map = DataField[tuple[int, ...]](3)
+    padding_value = DataField[str | None](4)
+
     def __init__(
         self,
         tile_shape: Sequence[int],
@@ -304,26 +271,6 @@ class StridedViewType(TileViewType):
         padding_value: str | None = None,
     ):
         super().__init__((tuple(tile_shape), tuple(traversal_strides), tensor_view, tuple(dim_map), padding_value))
-
-    @property
-    def tile_shape(self) -> tuple[int, ...]:
-        return self.data[0]
-
-    @property
-    def traversal_strides(self) -> tuple[int, ...]:
-        return self.data[1]
-
-    @property
-    def tensor_view(self) -> TensorViewType:
-        return self.data[2]
-
-    @property
-    def dim_map(self) -> tuple[int, ...]:
-        return self.data[3]
-
-    @property
-    def padding_value(self) -> str | None:
-        return self.data[4]
 
     def body(self) -> str:
         strides = f"traversal_strides=[{','.join(map(str, self.traversal_strides))}], "
@@ -337,26 +284,15 @@ class GatherScatterViewType(TileViewType):
     name = "cuda_tile.gather_scatter_view"
     mnemonic = "gather_scatter_view"
 
+    tile_shape = DataField[tuple[int, ...]](0)
+    tensor_view = DataField[TensorViewType](1)
+    sparse_dim = DataField[int](2)
+    padding_value = DataField[str | None](3)
+
     def __init__(
         self, tile_shape: Sequence[int], tensor_view: TensorViewType, sparse_dim: int, padding_value: str | None = None
     ):
         super().__init__((tuple(tile_shape), tensor_view, sparse_dim, padding_value))
-
-    @property
-    def tile_shape(self) -> tuple[int, ...]:
-        return self.data[0]
-
-    @property
-    def tensor_view(self) -> TensorViewType:
-        return self.data[1]
-
-    @property
-    def sparse_dim(self) -> int:
-        return self.data[2]
-
-    @property
-    def padding_value(self) -> str | None:
-        return self.data[3]
 
     def body(self) -> str:
         return self._common_body("", f", sparse_dim={self.sparse_dim}")

@@ -13,6 +13,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileaa.attributes import parse_integers
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
 from libtile.dialects.parsed_data import ParsedData
@@ -38,20 +39,12 @@ class DivByAttr(PredicateAttr):
 
     name = "nv_tileaa.div_by"
 
+    divisor = DataField[int](0)
+    every = DataField[int | None](1)
+    along = DataField[int | None](2)
+
     def __init__(self, divisor: int, every: int | None = None, along: int | None = None):
         super().__init__((divisor, every, along))
-
-    @property
-    def divisor(self) -> int:
-        return self.data[0]
-
-    @property
-    def every(self) -> int | None:
-        return self.data[1]
-
-    @property
-    def along(self) -> int | None:
-        return self.data[2]
 
     def body(self) -> str:
         words = [f"every {self.every}"] if self.every is not None else []
@@ -91,16 +84,11 @@ class BoundedAttr(PredicateAttr):
 
     name = "nv_tileaa.bounded"
 
+    lower = DataField[int | None](0)
+    upper = DataField[int | None](1)
+
     def __init__(self, lower: int | None, upper: int | None):
         super().__init__((lower, upper))
-
-    @property
-    def lower(self) -> int | None:
-        return self.data[0]
-
-    @property
-    def upper(self) -> int | None:
-        return self.data[1]
 
     def body(self) -> str:
         return ", ".join("?" if b is None else str(b) for b in self.data)

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
+from libtile.dialects.data_field import DataField
 from libtile.dialects.parsed_data import ParsedData
 from libtile.errors import LibtileError
 
@@ -23,14 +24,12 @@ class KeywordAttr(ParsedData):
 
     keywords: ClassVar[tuple[str, ...]]
 
+    keyword = DataField[str](0)
+
     def __init__(self, keyword: str):
         if keyword not in self.keywords:
             raise LibtileError(f"expected {self.name} to be one of: {', '.join(self.keywords)}; got {keyword!r}")
         super().__init__((keyword,))
-
-    @property
-    def keyword(self) -> str:
-        return self.data[0]
 
     @property
     def number(self) -> int:
@@ -198,6 +197,12 @@ class TilingAttr(ParsedData):
 
     name = "nv_tileaa.tiling"
 
+    dim_map = DataField[tuple[int, ...] | None](0)
+    traversal_strides = DataField[tuple[int, ...] | None](1)
+    sparse_dim = DataField[int | None](2)
+    padding = DataField[str | None](3)
+    leading = DataField[int](4)
+
     def __init__(
         self,
         dim_map: Sequence[int] | None = None,
@@ -215,26 +220,6 @@ class TilingAttr(ParsedData):
                 leading,
             )
         )
-
-    @property
-    def dim_map(self) -> tuple[int, ...] | None:
-        return self.data[0]
-
-    @property
-    def traversal_strides(self) -> tuple[int, ...] | None:
-        return self.data[1]
-
-    @property
-    def sparse_dim(self) -> int | None:
-        return self.data[2]
-
-    @property
-    def padding(self) -> str | None:
-        return self.data[3]
-
-    @property
-    def leading(self) -> int:
-        return self.data[4]
 
     def body(self) -> str:
         parts = []
@@ -294,12 +279,10 @@ class ComputeCapabilityAttr(ParsedData):
 
     name = "nv_tileaa.compute_capability"
 
+    gpu_name = DataField[str](0)
+
     def __init__(self, gpu_name: str):
         super().__init__((gpu_name,))
-
-    @property
-    def gpu_name(self) -> str:
-        return self.data[0]
 
     def body(self) -> str:
         return self.gpu_name
@@ -334,16 +317,11 @@ class TargetSpecAttr(ParsedData):
 
     name = "nv_tileaa.target_spec"
 
+    capability = DataField[ComputeCapabilityAttr](0)
+    max_shared = DataField[int | None](1)
+
     def __init__(self, capability: ComputeCapabilityAttr, max_shared: int | None = None):
         super().__init__((capability, max_shared))
-
-    @property
-    def capability(self) -> ComputeCapabilityAttr:
-        return self.data[0]
-
-    @property
-    def max_shared(self) -> int | None:
-        return self.data[1]
 
     def body(self) -> str:
         text = f"{CAPABILITY}={self.capability.gpu_name}"
@@ -380,6 +358,12 @@ class KernelSpecAttr(ParsedData):
 
     name = "nv_tileaa.kernel_spec"
 
+    entry = DataField[bool](0)
+    num_warps = DataField[int](1)
+    num_ctas = DataField[int](2)
+    occupancy = DataField[int | None](3)
+    target = DataField[str | None](4)
+
     def __init__(
         self,
         entry: bool = True,
@@ -389,26 +373,6 @@ class KernelSpecAttr(ParsedData):
         target: str | None = None,
     ):
         super().__init__((entry, num_warps, num_ctas, occupancy, target))
-
-    @property
-    def entry(self) -> bool:
-        return self.data[0]
-
-    @property
-    def num_warps(self) -> int:
-        return self.data[1]
-
-    @property
-    def num_ctas(self) -> int:
-        return self.data[2]
-
-    @property
-    def occupancy(self) -> int | None:
-        return self.data[3]
-
-    @property
-    def target(self) -> str | None:
-        return self.data[4]
 
     @property
     def is_valid(self) -> bool:

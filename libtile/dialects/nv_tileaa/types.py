@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
+from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.dialects.parsed_data import ParsedData
 from libtile.dialects.tile_form import parse_type, type_text
@@ -34,16 +35,11 @@ class PtrType(TileAAType):
 
     name = "nv_tileaa.ptr"
 
+    pointee = DataField[Attribute](0)
+    space = DataField[int](1)
+
     def __init__(self, pointee: Attribute, space: int = GLOBAL):
         super().__init__((pointee, space))
-
-    @property
-    def pointee(self) -> Attribute:
-        return self.data[0]
-
-    @property
-    def space(self) -> int:
-        return self.data[1]
 
     def body(self) -> str:
         return f"{type_text(self.pointee)}, {self.space}"
@@ -80,16 +76,11 @@ class QueueType(TileAAType):
 
     name = "nv_tileaa.queue"
 
+    result_types = DataField[tuple[Attribute, ...]](0)
+    isolated = DataField[bool](1)
+
     def __init__(self, result_types: Sequence[Attribute], isolated: bool = False):
         super().__init__((tuple(result_types), isolated))
-
-    @property
-    def result_types(self) -> tuple[Attribute, ...]:
-        return self.data[0]
-
-    @property
-    def isolated(self) -> bool:
-        return self.data[1]
 
     def body(self) -> str:
         return f"({', '.join(map(type_text, self.result_types))}){', isolated' if self.isolated else ''}"
@@ -113,6 +104,12 @@ class MemRefType(TileAAType):
 
     name = "nv_tileaa.memref"
 
+    element_type = DataField[Attribute](0)
+    shape = DataField[tuple[int, ...]](1)
+    strides = DataField[tuple[int, ...]](2)
+    space = DataField[int](3)
+    alias_scope = DataField[int | None](4)
+
     def __init__(
         self,
         element_type: Attribute,
@@ -123,26 +120,6 @@ class MemRefType(TileAAType):
     ):
         kept = (DYNAMIC,) * len(shape) if strides is None else tuple(strides)
         super().__init__((element_type, tuple(shape), kept, space, alias_scope))
-
-    @property
-    def element_type(self) -> Attribute:
-        return self.data[0]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.data[1]
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.data[2]
-
-    @property
-    def space(self) -> int:
-        return self.data[3]
-
-    @property
-    def alias_scope(self) -> int | None:
-        return self.data[4]
 
     @property
     def rank(self) -> int:
@@ -195,20 +172,12 @@ class TiledViewType(TileAAType):
 
     name = "nv_tileaa.tiled_view"
 
+    source = DataField[Attribute](0)
+    shape = DataField[tuple[int, ...]](1)
+    layout = DataField[TilingAttr](2)
+
     def __init__(self, source: Attribute, shape: Sequence[int], layout: TilingAttr | None = None):
         super().__init__((source, tuple(shape), layout or TilingAttr()))
-
-    @property
-    def source(self) -> Attribute:
-        return self.data[0]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.data[1]
-
-    @property
-    def layout(self) -> TilingAttr:
-        return self.data[2]
 
     @property
     def element_type(self) -> Attribute:

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
+from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, parse_integers
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.parsed_data import ParsedData
@@ -49,6 +50,12 @@ class CopyAtomAttr(ParsedData):
         "tcgen05_ld", "tcgen05_st", "unknown_copy",
     )  # fmt: skip
 
+    kind = DataField[str](0)
+    bits = DataField[int](1)
+    box = DataField[tuple[int, ...]](2)
+    mode = DataField[str | None](3)
+    multicast = DataField[int | None](4)
+
     def __init__(
         self,
         kind: str,
@@ -58,26 +65,6 @@ class CopyAtomAttr(ParsedData):
         multicast: int | None = None,
     ):
         super().__init__((kind, bits, tuple(box), mode, multicast))
-
-    @property
-    def kind(self) -> str:
-        return self.data[0]
-
-    @property
-    def bits(self) -> int:
-        return self.data[1]
-
-    @property
-    def box(self) -> tuple[int, ...]:
-        return self.data[2]
-
-    @property
-    def mode(self) -> str | None:
-        return self.data[3]
-
-    @property
-    def multicast(self) -> int | None:
-        return self.data[4]
 
     @property
     def is_tma(self) -> bool:
@@ -122,17 +109,12 @@ class MmaAtomAttr(ParsedData):
     name = "nv_tileas.mma_atom"
     kinds: ClassVar[tuple[str, ...]] = ("fma", "mma_sync", "wgmma", "tcgen05")
 
+    kind = DataField[str](0)
+    shape = DataField[tuple[int, ...]](1)
+    """M, N and K."""
+
     def __init__(self, kind: str, shape: Sequence[int], a: str, b: str, d: str):
         super().__init__((kind, tuple(shape), a, b, d))
-
-    @property
-    def kind(self) -> str:
-        return self.data[0]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """M, N and K."""
-        return self.data[1]
 
     @property
     def types(self) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from typing import Self
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
+from libtile.dialects.data_field import DataField
 from libtile.dialects.parsed_data import ParsedData
 from libtile.layouts.linear import LinearLayout
 
@@ -24,12 +25,10 @@ class LayoutAttr(ParsedData):
 
     name = "nv_tileas.layout"
 
+    layout = DataField[LinearLayout](0)
+
     def __init__(self, layout: LinearLayout):
         super().__init__((layout,))
-
-    @property
-    def layout(self) -> LinearLayout:
-        return self.data[0]
 
     @property
     def shape(self) -> tuple[int, ...]:

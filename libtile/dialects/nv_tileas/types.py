@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
+from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileas.attributes import MEMORY_SPACES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.parsed_data import ParsedData
@@ -29,24 +30,13 @@ class BufferType(TileASType):
 
     name = "nv_tileas.buffer"
 
+    shape = DataField[tuple[int, ...]](0)
+    element_type = DataField[Attribute](1)
+    space = DataField[str](2)
+    layout = DataField[LayoutAttr | None](3)
+
     def __init__(self, shape: Sequence[int], element_type: Attribute, space: str, layout: LayoutAttr | None = None):
         super().__init__((tuple(shape), element_type, space, layout))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.data[0]
-
-    @property
-    def element_type(self) -> Attribute:
-        return self.data[1]
-
-    @property
-    def space(self) -> str:
-        return self.data[2]
-
-    @property
-    def layout(self) -> LayoutAttr | None:
-        return self.data[3]
 
     def body(self) -> str:
         text = "".join(f"{d}x" for d in self.shape) + f"{type_text(self.element_type)}, {self.space}"
@@ -70,12 +60,10 @@ class BufferType(TileASType):
 class _TypesType(TileASType):
     """Base of types that carry the types of the values of a stage."""
 
+    element_types = DataField[tuple[Attribute, ...]](0)
+
     def __init__(self, element_types: Sequence[Attribute]):
         super().__init__((tuple(element_types),))
-
-    @property
-    def element_types(self) -> tuple[Attribute, ...]:
-        return self.data[0]
 
     def body(self) -> str:
         return _types_text(self.element_types)
@@ -91,20 +79,12 @@ class PipelineType(TileASType):
 
     name = "nv_tileas.pipeline"
 
+    stages = DataField[int](0)
+    element_types = DataField[tuple[Attribute, ...]](1)
+    consumers = DataField[int](2)
+
     def __init__(self, stages: int, element_types: Sequence[Attribute], consumers: int = 1):
         super().__init__((stages, tuple(element_types), consumers))
-
-    @property
-    def stages(self) -> int:
-        return self.data[0]
-
-    @property
-    def element_types(self) -> tuple[Attribute, ...]:
-        return self.data[1]
-
-    @property
-    def consumers(self) -> int:
-        return self.data[2]
 
     def body(self) -> str:
         text = f"{self.stages}, {_types_text(self.element_types)}"
@@ -129,12 +109,10 @@ class PipelineIteratorType(TileASType):
 
     name = "nv_tileas.pipeline_iterator"
 
+    pipeline = DataField[Attribute](0)
+
     def __init__(self, pipeline: Attribute):
         super().__init__((pipeline,))
-
-    @property
-    def pipeline(self) -> Attribute:
-        return self.data[0]
 
     def body(self) -> str:
         return type_text(self.pipeline)
@@ -187,16 +165,11 @@ class TmaDescType(TileASType):
 
     name = "nv_tileas.tma_desc"
 
+    memref = DataField[Attribute](0)
+    box = DataField[tuple[int, ...]](1)
+
     def __init__(self, memref: Attribute, box: Sequence[int]):
         super().__init__((memref, tuple(box)))
-
-    @property
-    def memref(self) -> Attribute:
-        return self.data[0]
-
-    @property
-    def box(self) -> tuple[int, ...]:
-        return self.data[1]
 
     def body(self) -> str:
         return f"{type_text(self.memref)}, [{', '.join(map(str, self.box))}]"

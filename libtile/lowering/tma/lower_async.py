@@ -109,7 +109,7 @@ class _Lowering:
                     "atom": atom,
                     "tmaIdx": self.next_index,
                     "padding_value": getattr(op, "padding_value", None),
-                    "tma_internal_type": _internal_type(memref.element_type),
+                    "tma_internal_type": _internal_type(pointee_of(tensor.type)),
                 },
                 location=op.location,
             )
@@ -211,9 +211,10 @@ def _check_boxes(op: TiledMemOp) -> None:
         fail(op, str(found))
 
 
-def _internal_type(element: Attribute) -> Attribute | None:
+def _internal_type(element: Attribute | None) -> Attribute | None:
     """The element type inside of a descriptor, where it is not the tensor's: tensor maps have no 8-bit floats."""
-    return i8 if is_float(element) and bit_width(element) == i8.width.data else None
+    narrow = element is not None and is_float(element) and bit_width(element) == i8.width.data
+    return i8 if narrow else None
 
 
 def _coordinates(op: TiledMemOp) -> list[SSAValue]:
