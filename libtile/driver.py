@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import time
-import traceback
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING
 from libtile import timing
 from libtile.cache import Cache, digest
 from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
-from libtile.errors import LibtileError
+from libtile.errors import LibtileError, internal_error
 from libtile.remarks import Category, Kind, Remark
 
 if TYPE_CHECKING:
@@ -207,9 +206,7 @@ def _compile(module: Module, options: Options, observer: Observer | None) -> Art
         ) from None
     except Exception as error:
         # A fault of the compiler itself: its user gets a line like any other, with the place in the compiler.
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(frame.filename).name}:{frame.lineno}"
-        text = f"error: internal error of the compiler at {place}: {type(error).__name__}: {error}"
+        text = f"error: {internal_error(error, 'compiler')}"
         raise CompilationError(_lines(text, NOT_COMPILED)) from error
     remarks = list(dict.fromkeys(made.remarks))  # one for what is said twice of one place, as of a view's three arrays
     return Artifacts(made.cubin, made.ptx, made.llvm_ir, made.tileaa, made.tileas, remarks)

@@ -3,6 +3,27 @@
 
 from __future__ import annotations
 
+import os
+
 
 class LibtileError(Exception):
     """Anything that is wrong with what the library was given. A tool prints it and exits with a non-zero status."""
+
+
+TRACEBACK_VARIABLE = "LIBTILE_TRACEBACK"
+"""Set it in the environment to see the traceback of an internal error."""
+
+
+def internal_error(error: Exception, what: str) -> str:
+    """One line about an exception that should not have been: a fault of libtile in `what`, and where it stands.
+
+    Raises the exception itself for somebody who asked to see tracebacks.
+    """
+    if os.environ.get(TRACEBACK_VARIABLE):
+        raise error
+    import traceback
+
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    text = " ".join(str(error).split())
+    return f"internal error of the {what} at {place}: {type(error).__name__}: {text}"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from libtile.errors import LibtileError
+from libtile.errors import LibtileError, internal_error
 from libtile.tools import startup
 
 if TYPE_CHECKING:
@@ -182,6 +182,8 @@ def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
         return _fail(f"{program}: error: the input is nested too deeply")
     except OSError as error:
         return _fail(f"{program}: error: {error.filename or ''}{': ' if error.filename else ''}{error.strerror}")
+    except Exception as error:
+        return _fail(f"{program}: error: {internal_error(error, 'tool')}")
 
 
 def _unknown_option(program: str, error: click.NoSuchOption) -> str:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip inst
 ROOT = Path(__file__).resolve().parents[2]
 
 FRONTEND = """
-import importlib.metadata, io, json, sys
+import importlib.metadata, io, json, sys, tempfile
 
 version = importlib.metadata.version
 def hidden(name):
@@ -27,26 +28,49 @@ def hidden(name):
     return version(name)
 importlib.metadata.version = hidden
 
+import cuda.tile
 from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 from cuda.tile._exception import TileCompilerError
-from cuda.tile._compile import _find_compiler_bin
-from kernels import corpus
+from cuda.tile._compile import _find_compiler_bin, _get_max_supported_bytecode_version
+from kernels import corpus, crash_reports
 
-def export(kernel, name, parameters):
+CONVENTIONS = {1: CallingConvention.cutile_python_v1, 2: CallingConvention.cutile_python_v2}
+KERNELS = {**corpus.KERNELS, **crash_reports.KERNELS}
+
+def export(kernel, gpu_code=sys.argv[1]):
     output = io.BytesIO()
-    signature = KernelSignature(parameters, CallingConvention.cutile_python_v1(), symbol=name)
-    export_kernel(kernel, [signature], output, gpu_code=sys.argv[1], output_format="cubin")
-    return output.getvalue().hex()
+    signature = KernelSignature(kernel.parameters, CONVENTIONS[kernel.calling_convention](), symbol=kernel.name)
+    export_kernel(kernel.function, [signature], output, gpu_code=gpu_code, output_format="cubin")
+    return output.getvalue()
 
-result = {"compiler": _find_compiler_bin().path, "cubins": {}}
+def failure(name, gpu_code=sys.argv[1]):
+    try:
+        export(corpus.REFUSED[name][0], gpu_code)
+    except TileCompilerError as e:
+        kinds = ("TileCompilerExecutionError", "TileCompilerTimeoutError")
+        return {"type": next(k for k in kinds if isinstance(e, getattr(cuda.tile, k))), "file": e.loc.filename, "line": e.loc.line, "message": e.message,
+                "version": e.compiler_version}
+
+"""
+
+CASE = """
+result = {"compiler": _find_compiler_bin().path, "cubins": {name: export(KERNELS[name]).hex() for name in sys.argv[2:]}}
+result["newest"] = _get_max_supported_bytecode_version(tempfile.gettempdir(), True).name
+result["refused"] = failure("unsigned_floor_division")
+from cuda.tile import compiler_timeout
+with compiler_timeout(0.02):
+    result["timeout"] = failure("unsigned_floor_division")
+print(json.dumps(result))
+"""
+
+WHOLE = """
+from cuda.tile import TileUnsupportedFeatureError
+result = {}
 for name in sys.argv[2:]:
-    module = __import__(f"examples.{name}", fromlist=["KERNEL"])
-    result["cubins"][name] = export(module.KERNEL, name, module.PARAMETERS)
-refused, _ = corpus.REFUSED["unsigned_floor_division"]
-try:
-    export(refused.function, refused.name, refused.parameters)
-except TileCompilerError as error:
-    result["file"], result["line"], result["message"] = error.loc.filename, error.loc.line, error.message
+    try:
+        result[name] = export(KERNELS[name])[:4].decode("latin-1")
+    except TileUnsupportedFeatureError as error:  # the frontend knows that the target lacks it
+        result[name] = f"unsupported: {error}"
 print(json.dumps(result))
 """
 
@@ -55,9 +79,8 @@ EXAMPLES = ["attention", "gemm", "histogram", "layer_norm", "prefix_sum", "softm
 CASES = [("sm_80", ["vector_add"]), ("sm_90", EXAMPLES), ("sm_120", ["vector_add"])]
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case[0])
-def exported(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bin")
+def frontend(code: str, folder: Path, gpu: str, kernels: list[str], timeout: int = 120) -> Any:
+    """What a program in the frontend prints, with this `tileiras` on PATH, in `folder`."""
     tool = folder / "tileiras"
     tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m libtile.tools.tileiras "$@"\n')
     tool.chmod(0o755)
@@ -67,12 +90,18 @@ def exported(request, tmp_path_factory):
         "PYTHONPATH": f"{ROOT}:{ROOT / 'test'}",
         "LIBTILE_CACHE": "0",
     }
-    gpu, kernels = request.param
-    command = [sys.executable, "-c", FRONTEND, gpu, *kernels]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-W", "ignore", "-c", FRONTEND + code, gpu, *kernels]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert result["compiler"] == str(tool)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case[0])
+def exported(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bin")
+    gpu, kernels = request.param
+    result = frontend(CASE, folder, gpu, kernels)
+    assert result["compiler"] == str(folder / "tileiras")
     assert sorted(result["cubins"]) == kernels
     return gpu, result
 
@@ -87,9 +116,31 @@ def test_the_frontend_compiles_with_it(exported):
         assert read.host_object.startswith(b"\x7fELF")
 
 
+def test_the_frontend_finds_that_it_reads_the_newest_version(exported):
+    assert exported[1]["newest"] == "V_13_5"
+
+
 def test_an_error_arrives_with_its_message_and_line(exported):
-    _, result = exported
-    assert result["file"].endswith("refused.py")
-    assert "rounding mode 'negative_inf' is not allowed with 'unsigned' flag" in result["message"]
+    error = exported[1]["refused"]
+    assert error["type"] == "TileCompilerExecutionError"
+    assert error["file"].endswith("refused.py")
+    assert "rounding mode 'negative_inf' is not allowed with 'unsigned' flag" in error["message"]
     source = (ROOT / "test" / "kernels" / "refused.py").read_text().splitlines()
-    assert "a // b" in source[result["line"] - 1]
+    assert "a // b" in source[error["line"] - 1]
+    assert error["version"].startswith("tileiras: open CUDA Tile IR assembler\nlibtile ")
+
+
+def test_a_timeout_arrives_as_one(exported):
+    assert exported[1]["timeout"]["type"] == "TileCompilerTimeoutError"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "gpu"), enumerate(["sm_80", "sm_90", "sm_100", "sm_120"]))
+def test_every_kernel_of_the_corpus_compiles_or_is_refused_by_the_frontend(part, gpu, tmp_path):
+    """Each kernel for one of the targets."""
+    from kernels import corpus, crash_reports
+
+    names = [*corpus.KERNELS, *crash_reports.KERNELS][part::4]
+    result = frontend(WHOLE, tmp_path, gpu, names, timeout=900)
+    wrong = {name: text for name, text in result.items() if text != "\x7fELF" and "unsupported: " not in text}
+    assert list(result) == names and not wrong

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import click
@@ -114,3 +115,18 @@ def test_device_is_written_not_replaced() -> None:
 def test_split_parts_keep_the_positions_of_the_file() -> None:
     parts = cli.split_input("a\nb\n// -----\nc\n// ----- more\nd")
     assert [part.split("\n") for part in parts] == [["a", "b"], ["", "", "", "c"], ["", "", "", "", "", "d"]]
+
+
+def test_a_fault_of_the_tool_is_one_line_unless_its_traceback_is_wanted(capsys, monkeypatch) -> None:
+    @click.command("tool", cls=cli.Command)
+    def broken() -> None:
+        raise ZeroDivisionError("division\nby zero")
+
+    assert cli.call(broken, []) == cli.FAILED
+    error = capsys.readouterr().err
+    assert re.fullmatch(
+        r"tool: error: internal error of the tool at test_cli.py:\d+: ZeroDivisionError: division by zero\n", error
+    )
+    monkeypatch.setenv("LIBTILE_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.call(broken, [])
