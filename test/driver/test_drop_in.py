@@ -48,8 +48,9 @@ def failure(name, gpu_code=sys.argv[1]):
         export(corpus.REFUSED[name][0], gpu_code)
     except TileCompilerError as e:
         kinds = ("TileCompilerExecutionError", "TileCompilerTimeoutError")
-        return {"type": next(k for k in kinds if isinstance(e, getattr(cuda.tile, k))), "file": e.loc.filename, "line": e.loc.line, "message": e.message,
-                "version": e.compiler_version}
+        kind = next(k for k in kinds if isinstance(e, getattr(cuda.tile, k)))
+        place = {"file": e.loc.filename, "line": e.loc.line}
+        return {"type": kind, "message": e.message, "version": e.compiler_version, **place}
 
 """
 
@@ -135,7 +136,7 @@ def test_a_timeout_arrives_as_one(exported):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "gpu"), enumerate(["sm_80", "sm_90", "sm_100", "sm_120"]))
+@pytest.mark.parametrize(("part", "gpu"), list(enumerate(["sm_80", "sm_90", "sm_100", "sm_120"])))
 def test_every_kernel_of_the_corpus_compiles_or_is_refused_by_the_frontend(part, gpu, tmp_path):
     """Each kernel for one of the targets."""
     from kernels import corpus, crash_reports
