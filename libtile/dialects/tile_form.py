@@ -42,6 +42,8 @@ from xdsl.irdl import (
     irdl_op_definition,
 )
 
+from libtile.dialects.data_field import DataField
+
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser, Parser
     from xdsl.printer import Printer
@@ -286,6 +288,23 @@ def is_token(type_: Attribute) -> bool:
     return type_.name == "nv_tileaa.mem_token"
 
 
+class Storage:
+    """Base of the types of memory that holds a tile."""
+
+    shape: DataField[tuple[int, ...]]
+    element_type: DataField[Attribute]
+
+
+def stored_element(type_: Attribute) -> Attribute:
+    """The element type of a tile, or of memory that holds one."""
+    return type_.element_type if isinstance(type_, Storage) else element_of(type_)
+
+
+def stored_shape(type_: Attribute) -> tuple[int, ...]:
+    """The shape of a tile, or of memory that holds one."""
+    return type_.shape if isinstance(type_, Storage) else shape_of(type_)
+
+
 def element_of(type_: Attribute) -> Attribute:
     """The element type of a tile; any other type is its own."""
     return type_.element_type if isinstance(type_, TensorType) else type_
@@ -333,6 +352,6 @@ def parse_type(parser: AttrParser) -> Attribute:
 
 
 __all__ = [
-    "OP_CLASSES", "TileOp", "attribute_of", "build", "element_of", "is_token", "layout_of", "parse_type", "rank_of",
-    "shape_of", "tile", "tile_op", "type_text",
+    "OP_CLASSES", "Storage", "TileOp", "attribute_of", "build", "element_of", "is_token", "layout_of", "parse_type",
+    "rank_of", "shape_of", "stored_element", "stored_shape", "tile", "tile_op", "type_text",
 ]  # fmt: skip

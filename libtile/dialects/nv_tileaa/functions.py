@@ -36,7 +36,13 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr
 from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
-from libtile.dialects.nv_tileaa.terminators import FUNC, RETURN, check_region_ends, require_parent_function
+from libtile.dialects.nv_tileaa.terminators import (
+    FUNC,
+    RETURN,
+    check_agent_entries,
+    check_region_ends,
+    require_parent_function,
+)
 from libtile.dialects.nv_tileaa.types import ProgramIdType
 from libtile.dialects.tile_form import TileOp, element_of, tile_op, type_text
 
@@ -228,10 +234,7 @@ class ExecuteOp(Resources):
     def check(self) -> None:
         require_parent_function(self)
         check_region_ends(self)
-        for name in ("agent_warps", "agent_registers"):
-            entries = self.properties.get(name)
-            if isinstance(entries, ArrayAttr) and len(entries.data) != len(self.regions):
-                raise VerifyException(f"expects {len(self.regions)} entries in {name}, but got {len(entries.data)}")
+        check_agent_entries(self, "agent_warps", "agent_registers")
 
 
 @tile_op

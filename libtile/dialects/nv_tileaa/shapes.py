@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ops of nv_tileaa that make tiles and change their shape."""
+"""Ops of nv_tileaa that make tiles and change their shape.
+
+The bases (`View`, `ExpandDims`, `Generate`) also serve nv_tileas, where what they take may be storage of a tile too.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,22 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
-from libtile.dialects.tile_form import TileOp, element_of, rank_of, shape_of, tile_op, type_text
+from libtile.dialects.tile_form import (
+    TileOp,
+    element_of,
+    rank_of,
+    shape_of,
+    stored_element,
+    stored_shape,
+    tile_op,
+    type_text,
+)
 
 
 def require_same_element(op: TileOp) -> None:
-    """All operands but indices, and the results, have one element type."""
+    """The first operand and the first result have one element type."""
     source, result = op.operands[0].type, op.results[0].type
-    if element_of(source) != element_of(result):
+    if stored_element(source) != stored_element(result):
         raise VerifyException(
             f"expects source and result to have the same element type, but got {type_text(source)} vs "
             f"{type_text(result)}"
@@ -80,11 +92,9 @@ class BroadcastOp(TileOp):
             )
 
 
-@tile_op
-class ExpandDimsOp(TileOp):
+class ExpandDims(TileOp):
     """Inserts axes of size one; `axes` are their positions in the result."""
 
-    name = "nv_tileaa.expand_dims"
     source = operand_def()
     result = result_def()
     axes = prop_def(DenseArrayBase)
@@ -92,31 +102,41 @@ class ExpandDimsOp(TileOp):
 
     def check(self) -> None:
         require_same_element(self)
-        shape = list(shape_of(self.source.type))
+        shape = list(stored_shape(self.source.type))
         for axis in sorted(integers_of(self.axes)):
             if not 0 <= axis <= len(shape):
                 raise VerifyException(f"expects axis in range 0 to {len(shape)}, but got {axis}")
             shape.insert(axis, 1)
-        if tuple(shape) != shape_of(self.result.type):
+        if tuple(shape) != stored_shape(self.result.type):
             raise VerifyException(f"expects a result of shape {shape}, but got {type_text(self.result.type)}")
 
 
 @tile_op
-class ViewOp(TileOp):
+class ExpandDimsOp(ExpandDims):
+    __doc__ = ExpandDims.__doc__
+    name = "nv_tileaa.expand_dims"
+
+
+class View(TileOp):
     """The same elements, in row-major order, in another shape."""
 
-    name = "nv_tileaa.view"
     source = operand_def()
     result = result_def()
     traits = traits_def(Pure())
 
     def check(self) -> None:
         require_same_element(self)
-        if prod(shape_of(self.source.type)) != prod(shape_of(self.result.type)):
+        if prod(stored_shape(self.source.type)) != prod(stored_shape(self.result.type)):
             raise VerifyException(
                 f"expects the same number of elements, but got {type_text(self.source.type)} vs "
                 f"{type_text(self.result.type)}"
             )
+
+
+@tile_op
+class ViewOp(View):
+    __doc__ = View.__doc__
+    name = "nv_tileaa.view"
 
 
 @tile_op
@@ -249,11 +269,9 @@ class MakeRangeOp(TileOp):
             raise VerifyException(f"expects a rank-1 tile of integers as result, but got {type_text(type_)}")
 
 
-@tile_op
-class GenerateOp(TileOp):
+class Generate(TileOp):
     """A tile whose elements a region computes from their indices (`index` arguments, one per axis)."""
 
-    name = "nv_tileaa.generate"
     captured = var_operand_def()
     result = result_def()
     body = region_def()
@@ -265,3 +283,9 @@ class GenerateOp(TileOp):
         arguments = len(only_block(self).args)
         if arguments != expected:
             raise VerifyException(f"expects a region with {expected} arguments, but got {arguments}")
+
+
+@tile_op
+class GenerateOp(Generate):
+    __doc__ = Generate.__doc__
+    name = "nv_tileaa.generate"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How regions of nv_tileaa end."""
+"""How regions of nv_tileaa end, and what their ops have one of per region."""
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Block
 from xdsl.irdl import traits_def, var_operand_def
 from xdsl.traits import IsTerminator, Pure
@@ -22,6 +23,14 @@ def check_region_ends(op: TileOp, terminator: str = YIELD) -> None:
             last = block.last_op
             if last is None or last.name != terminator:
                 raise VerifyException(f"expects regions to end with '{terminator}'")
+
+
+def check_agent_entries(op: TileOp, *names: str) -> None:
+    """Attributes with an entry for each agent have as many as there are regions; VerifyException."""
+    for name in names:
+        entries = op.properties.get(name)
+        if isinstance(entries, ArrayAttr) and len(entries.data) != len(op.regions):
+            raise VerifyException(f"expects {len(op.regions)} entries in {name}, but got {len(entries.data)}")
 
 
 def only_block(op: TileOp, index: int = 0) -> Block:

@@ -2,7 +2,8 @@
 """Types of nv_tileaa: pointers, memory references, tiled views, queues, program ids, memory tokens.
 
 A tile is a tensor type; a scalar of the source program is one of rank 0. `DYNAMIC` marks a size or stride that is only
-known at run time (`?` in text). All types are immutable values, compared by value.
+known at run time (`?` in text; tensor types of xDSL have -1 for it, no tile has one). All types are immutable values,
+compared by value.
 """
 
 from __future__ import annotations
@@ -13,13 +14,11 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
+from libtile.dialects.cuda_tile.types import DYNAMIC as DYNAMIC
 from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.dialects.parsed_data import ParsedData
 from libtile.dialects.tile_form import parse_type, type_text
-
-DYNAMIC = -(2**63)
-"""A size or stride that is only known at run time. Tensor types of xDSL use -1 for it; no tile has one."""
 
 GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
 """Address spaces, numbered as in NVPTX (LLVM NVPTX usage guide, "Address spaces")."""

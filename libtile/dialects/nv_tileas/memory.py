@@ -23,6 +23,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.memory import Load, MemoryOp, Store, base_rank, check_special_padding, pointee_of
@@ -30,9 +31,6 @@ from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.dialects.nv_tileas.attributes import LOAD_KINDS, STORE_KINDS, CopyAtomAttr
 from libtile.dialects.nv_tileas.tiles import check_layout
 from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
-
-MAX_TILE_ELEMENTS = 0x1000000
-"""The largest number of elements of a tile."""
 
 
 @tile_op

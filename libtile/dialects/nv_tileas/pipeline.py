@@ -25,7 +25,12 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
+from libtile.dialects.nv_tileaa.terminators import (
+    check_agent_entries,
+    check_region_ends,
+    only_block,
+    require_parent_function,
+)
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
     ConsumerTokenType,
@@ -297,10 +302,7 @@ class AgentSwitchOp(TileOp):
 
     def check(self) -> None:
         check_region_ends(self, PIPELINE_YIELD)
-        for name in ("agent_ids", "agent_warps", "agent_registers"):
-            entries = self.properties.get(name)
-            if isinstance(entries, ArrayAttr) and len(entries.data) != len(self.regions):
-                raise VerifyException(f"expects {len(self.regions)} entries in {name}, but got {len(entries.data)}")
+        check_agent_entries(self, "agent_ids", "agent_warps", "agent_registers")
 
 
 @tile_op

@@ -18,7 +18,6 @@ from xdsl.irdl import (
     opt_region_def,
     opt_result_def,
     prop_def,
-    region_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -28,34 +27,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.collectives import DotLike, ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.dot_rules import check_dot
-from libtile.dialects.nv_tileaa.shapes import check_slice, integers_of
+from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, View, check_slice, require_same_element
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType
-from libtile.dialects.tile_form import TileOp, element_of, layout_of, shape_of, tile_op, type_text
+from libtile.dialects.tile_form import TileOp, layout_of, shape_of, stored_element, stored_shape, tile_op, type_text
 
 YIELDS = (YIELD, "nv_tileas.async.pipeline.yield")
-
-
-def stored_element(type_: Attribute) -> Attribute:
-    """The element type of a tile or of a buffer."""
-    return type_.element_type if isinstance(type_, BufferType) else element_of(type_)
-
-
-def stored_shape(type_: Attribute) -> tuple[int, ...]:
-    """The shape of a tile or of a buffer."""
-    return type_.shape if isinstance(type_, BufferType) else shape_of(type_)
-
-
-def require_same_elements(op: TileOp) -> None:
-    """The first operand and the first result have one element type; VerifyException."""
-    source, result = op.operands[0].type, op.results[0].type
-    if stored_element(source) != stored_element(result):
-        raise VerifyException(
-            f"expects source and result to have the same element type, but got {type_text(source)} vs "
-            f"{type_text(result)}"
-        )
 
 
 @tile_op
@@ -71,22 +50,27 @@ class AllocTensorOp(TileOp):
             raise VerifyException(f"expects a buffer as result, but got {type_text(self.result.type)}")
 
 
-@tile_op
-class ConvertLayoutOp(TileOp):
-    """The same tile in another layout."""
+class Rearranging(TileOp):
+    """Base: the same tile in another layout."""
 
-    name = "nv_tileas.convert_layout"
     source = operand_def()
     result = result_def()
-    atom = opt_prop_def(CopyAtomAttr)
     traits = traits_def(Pure())
 
     def check(self) -> None:
-        require_same_elements(self)
+        require_same_element(self)
         if stored_shape(self.source.type) != stored_shape(self.result.type):
             raise VerifyException("expects source and result to have the same shape")
         for type_ in (self.source.type, self.result.type):
             check_layout(type_)
+
+
+@tile_op
+class ConvertLayoutOp(Rearranging):
+    """The same tile in another layout."""
+
+    name = "nv_tileas.convert_layout"
+    atom = opt_prop_def(CopyAtomAttr)
 
 
 def check_layout(type_: Attribute) -> None:
@@ -119,18 +103,12 @@ class CopyOp(TileOp):
 
 
 @tile_op
-class ViewOp(TileOp):
-    """The same elements, in row-major order, in another shape."""
-
+class ViewOp(View):
+    __doc__ = View.__doc__
     name = "nv_tileas.view"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
-        require_same_elements(self)
-        if prod(stored_shape(self.source.type)) != prod(stored_shape(self.result.type)):
-            raise VerifyException("expects the same number of elements")
+        super().check()
         check_layout(self.result.type)
 
 
@@ -164,7 +142,7 @@ class ExtractSliceOp(TileOp):
     traits = traits_def(Pure())
 
     def check(self) -> None:
-        require_same_elements(self)
+        require_same_element(self)
         whole, part = stored_shape(self.source.type), stored_shape(self.result.type)
         check_slice(self, whole, (1,) * (len(whole) - len(part)) + part)
 
@@ -183,58 +161,29 @@ class InsertSliceOp(TileOp):
     traits = traits_def(Pure())
 
     def check(self) -> None:
-        require_same_elements(self)
+        require_same_element(self)
         if self.destination.type != self.result.type:
             raise VerifyException("expects the result to have the destination's type")
         check_slice(self, stored_shape(self.destination.type), stored_shape(self.source.type))
 
 
 @tile_op
-class ExpandDimsOp(TileOp):
-    """Inserts axes of size one; `axes` are their positions in the result."""
-
+class ExpandDimsOp(ExpandDims):
+    __doc__ = ExpandDims.__doc__
     name = "nv_tileas.expand_dims"
-    source = operand_def()
-    result = result_def()
-    axes = prop_def(DenseArrayBase)
-    traits = traits_def(Pure())
-
-    def check(self) -> None:
-        require_same_elements(self)
-        shape = list(stored_shape(self.source.type))
-        for axis in sorted(integers_of(self.axes)):
-            shape.insert(axis, 1)
-        if tuple(shape) != stored_shape(self.result.type):
-            raise VerifyException(f"expects a result of shape {shape}, but got {type_text(self.result.type)}")
 
 
 @tile_op
-class ShuffleOp(TileOp):
+class ShuffleOp(Rearranging):
     """Exchanges registers between the lanes of a warp: the conversion between layouts that differ in lanes only."""
 
     name = "nv_tileas.shuffle"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def check(self) -> None:
-        require_same_elements(self)
-        if stored_shape(self.source.type) != stored_shape(self.result.type):
-            raise VerifyException("expects source and result to have the same shape")
 
 
 @tile_op
-class GenerateOp(TileOp):
-    """A tile whose elements a region computes from their indices (`index` arguments, one per axis)."""
-
+class GenerateOp(Generate):
+    __doc__ = Generate.__doc__
     name = "nv_tileas.generate"
-    captured = var_operand_def()
-    result = result_def()
-    body = region_def()
-    traits = traits_def(Pure())
-
-    def check(self) -> None:
-        check_region_ends(self)
 
 
 @tile_op

@@ -14,7 +14,7 @@ from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileas.attributes import MEMORY_SPACES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.parsed_data import ParsedData
-from libtile.dialects.tile_form import parse_type, type_text
+from libtile.dialects.tile_form import Storage, parse_type, type_text
 
 
 class TileASType(ParsedData, TypeAttribute):
@@ -22,7 +22,7 @@ class TileASType(ParsedData, TypeAttribute):
 
 
 @irdl_attr_definition
-class BufferType(TileASType):
+class BufferType(Storage, TileASType):
     """`!nv_tileas.buffer<2x64x64xf16, shared, #nv_tileas.layout<...>>`: storage for a tile in a memory space.
 
     The layout maps the element's offset to its index (dimension `offset`); None stands for row-major order.

@@ -23,9 +23,9 @@ from xdsl.passes import ModulePass
 from libtile.dialects.nv_tileaa.element_types import bit_width
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.nv_tileas.tiles import CopyOp, stored_element, stored_shape
+from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
-from libtile.dialects.tile_form import build, layout_of, tile
+from libtile.dialects.tile_form import build, layout_of, stored_element, stored_shape, tile
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.tma.common import erase, fail
 
