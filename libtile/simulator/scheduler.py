@@ -5,8 +5,7 @@ A thread's key is `(MAX_DEPTH - call depth) << 32 | unit`, or FAR while it waits
 deeper calls finish before their callers go on, and units run in the order that `cfg` chose for reconvergence.
 
 Smallest-first alone would starve a lock holder behind lanes that spin for the lock, which threads of Volta and later
-never do to each other. So when one place keeps running while other threads are ready, the most advanced of those get a
-turn.
+never do to each other. So when one place keeps running while other threads are ready, those get turns.
 """
 
 from __future__ import annotations
@@ -46,6 +45,7 @@ class Scheduler(TensorCopies):
         self.patience = _FIRST_PATIENCE
         self.spin_until = _FIRST_PATIENCE
         self.last_min = -1
+        self.turn = FAR  # whose turn it was last
         self.spinning = False
         # Threads in a polling wait (mbarrier.try_wait, nanosleep): key to resume at.
         self.polling = np.full(n, FAR, dtype=np.int64)
@@ -90,10 +90,12 @@ class Scheduler(TensorCopies):
         return ids, chosen, until
 
     def _take_turns(self, lowest: int) -> tuple[int, int]:
-        """Someone may be starving: give the most advanced ready threads a turn, then come back more eagerly."""
-        ready = self.key[self.key < FAR]
-        highest = int(ready.max())
-        if highest == lowest:
+        """Someone may be starving: give other ready threads a turn, then come back more eagerly.
+
+        All places get one in turn, the most advanced first: who holds what the others wait for may be at any.
+        """
+        others = np.unique(self.key[self.key < FAR])[1:]
+        if not len(others):
             self._retry_gates()
             self.spin_until = self.executed + self.patience
             return lowest, NO_LIMIT
@@ -103,7 +105,9 @@ class Scheduler(TensorCopies):
             self.patience = _FIRST_PATIENCE
         self.last_min = lowest
         self.spin_until = self.executed + _TURN + self.patience
-        return highest, self.executed + _TURN
+        behind = others[others < self.turn]
+        self.turn = int(behind[-1] if len(behind) else others[-1])
+        return self.turn, self.executed + _TURN
 
     def _random_choice(self, rng: np.random.Generator) -> tuple[np.ndarray | None, int, int]:
         ready = np.flatnonzero(self.key < FAR)

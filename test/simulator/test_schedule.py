@@ -59,6 +59,19 @@ def test_lanes_that_spin_for_a_lock_do_not_starve_its_holder(order: int | None) 
     assert lock.tolist() == [0, 2 * 32]
 
 
+def test_a_holder_between_two_places_that_spin_is_not_starved() -> None:
+    """One thread that takes a lock twice, the others that wait for it at their first or second place."""
+    take = "{n}: atom.acquire.gpu.global.exch.b32 %r1, [%rd2], 1;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra {n};\n"
+    work = "mov.u32 %r2, 10;\n{n}: sub.u32 %r2, %r2, 1;\nsetp.ne.u32 %p1, %r2, 0;\n@%p1 bra {n};\n"
+    give = "st.release.gpu.global.u32 [%rd2], 0;\n"
+    body = "ld.param.u64 %rd2, [p1];\n"
+    for i in range(2):
+        body += take.format(n=f"TAKE{i}") + work.format(n=f"WORK{i}") + give
+    out, lock = np.zeros(4, dtype=np.uint32), np.zeros(1, dtype=np.uint32)
+    run(body, out, lock, block=1, grid=3, max_instructions=500_000)
+    assert lock.tolist() == [0]
+
+
 def test_a_warp_may_wait_for_a_flag_that_another_sets() -> None:
     body = (
         OUT
