@@ -138,6 +138,15 @@ def store_selected(
     return _selected("Store", function, location, instruction, shape)
 
 
+def tma_failed(function: str, location: SourceLocation | None, reason: str, *, store: bool) -> Remark:
+    """An access through a view is not done by TMA, on a target that has it."""
+    what = "Store" if store else "Load"
+    return Remark(
+        Category.MEMORY, Kind.FAILED, f"RemarkMemoryTma{what}Failed",
+        f"Failed to select TMA {what.lower()} instruction", function, location, (("Reason", reason),),
+    )  # fmt: skip
+
+
 def index_not_narrowed(function: str, location: SourceLocation | None, bits: int = 64) -> Remark:
     """The index computations of a tensor view stay 64 bits wide, because they may need `bits`."""
     message = f"Could not narrow tensor_view indexing to i32: index computations may require {bits} bits"

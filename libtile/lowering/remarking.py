@@ -15,6 +15,7 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.lowering.access_remarks import width_remarks
 from libtile.lowering.index_width import NARROW, index_bits
+from libtile.lowering.tensor_map_remarks import REDUCTION, tensor_map_remarks
 from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.tileaa_to_tileas.schedule import NOT_PIPELINED
 from libtile.targets import Target
@@ -37,6 +38,8 @@ def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
 
 
 def _of(op: Operation, function: str, place: SourceLocation | None, products: Products) -> Iterator[remarks.Remark]:
+    if op.name in (*LOADS, *ASYNCHRONOUS_LOADS, *STORES, REDUCTION) and products.gpu.has("tma"):
+        yield from tensor_map_remarks(op, function, place, store=op.name in (*STORES, REDUCTION))
     if op.name in LOADS:
         yield remarks.load_selected(function, place)
         yield from width_remarks(op, function, place)

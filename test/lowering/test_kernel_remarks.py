@@ -194,10 +194,29 @@ def test_a_load_that_cannot_run_ahead_says_why():
     assert said.arguments == (("Reason", "asynchronous copies pad with zeros, not with nan"),)
 
 
+TMA = {
+    "aligned": ("wide", "this version of the compiler generates no tensor maps"),
+    "unaligned base": ("unaligned base", "base pointer not 16-byte aligned"),
+    "odd rows": ("odd rows", "stride not 16-byte aligned"),
+    "short rows": ("short rows", "leading tile dimension not 16-byte aligned"),
+    "unknown size": ("unknown size", "contiguous tensor extent not 16-byte aligned"),
+    "no stride of 1": ("no stride of 1", "stride not 16-byte aligned"),
+}
+
+
+@pytest.mark.parametrize("view, reason", TMA.values(), ids=TMA)
+def test_a_store_says_what_a_tensor_map_lacks(view, reason):
+    text = VIEWS[view][0]
+    (said,) = [r for r in remarks_of(text, "sm_90")[0] if r.name == "RemarkMemoryTmaStoreFailed"]
+    assert (said.kind, said.arguments) == (Kind.FAILED, (("Reason", reason),))
+    assert not [r for r in remarks_of(text, "sm_80")[0] if "Tma" in r.name]
+
+
 def test_the_page_names_every_remark():
     source = (ROOT / "libtile" / "remarks.py").read_text(encoding="utf-8")
     names = set(re.findall(r'"(Remark[A-Z]\w+)"', source)) - {"RemarkId"} | {
         "RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructionSelected",
+        "RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed",
     }  # fmt: skip
     page = (ROOT / "docs" / "remarks.md").read_text(encoding="utf-8")
     assert set(re.findall(r"`(Remark\w+)`", page)) == names
