@@ -139,9 +139,10 @@ def compile_bytecode(
 
 
 def _load(data: bytes, preview: Collection[str]) -> Module:
-    from libtile.api import read
-    from libtile.bytecode import BytecodeError
-    from libtile.dialects.cuda_tile.verify import verify
+    with timing.stage("load the dialect"):
+        from libtile.api import read
+        from libtile.bytecode import BytecodeError
+        from libtile.dialects.cuda_tile.verify import verify
 
     try:
         with timing.stage("read bytecode"):

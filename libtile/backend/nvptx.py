@@ -28,10 +28,11 @@ class LlvmError(LibtileError):
 
 @lru_cache(maxsize=1)
 def _llvm() -> Any:
-    import llvmlite.binding as llvm
+    with timing.stage("load LLVM"):
+        import llvmlite.binding as llvm
 
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     return llvm
 
 

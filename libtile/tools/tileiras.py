@@ -188,9 +188,12 @@ for _name in ("--print-options", "--print-all-options"):  # the original takes t
 
 
 def _compile(path: str, given: dict[str, Any]) -> None:
-    startup.defer_formats()
-    from libtile import driver
-    from libtile.backend import fatal
+    from libtile import timing
+
+    with timing.stage("load the dialect"):
+        startup.defer_formats()
+        from libtile import bytecode, driver  # noqa: F401
+        from libtile.backend import fatal
 
     fatal.end_with(_COMPILE, driver.NOT_COMPILED)
     data = _read(path)
