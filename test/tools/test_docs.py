@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
-import shlex
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools.transcripts import CONSOLE, ROOT, output, refresh, transcript
+
 PAGE = ROOT / "docs" / "tools.md"
 FILE = re.compile(r"```mlir\n// (\w+\.mlir)\n.*?```", re.DOTALL)
-CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
-TOOLS = ("cuda-tile-translate", "cuda-tile-opt", "cuda-tile-run", "tileirdisasm")
 SECONDS = re.compile(r"\d+\.\d{3} s$", re.MULTILINE)
 
 
@@ -32,32 +30,6 @@ def prepare(folder: Path, text: str) -> None:
     for match in FILE.finditer(text):
         (folder / match[1]).write_text(match[0].removeprefix("```mlir\n").removesuffix("```"))
     np.save(folder / "x.npy", np.arange(16, dtype=np.float32))
-
-
-def output(line: str, folder: Path) -> str:
-    """What a command prints on both of its streams; `| head -N` keeps the first lines."""
-    line, _, limit = line.partition(" | head -")
-    words = shlex.split(line)
-    module = [f"libtile.tools.{words[0].replace('-', '_')}"] if words[0] in TOOLS else words[2:3]
-    assert words[0] in TOOLS or words[:2] == ["python", "-m"], line
-    done = subprocess.run(
-        [sys.executable, "-m", *module, *words[1 if words[0] in TOOLS else 3 :]],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    lines = done.stdout.splitlines(keepends=True)
-    return "".join(lines[: int(limit)] if limit else lines)
-
-
-def transcript(block: str, folder: Path) -> str:
-    """The commands of a console block, each with what it prints now."""
-    commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
-    return "".join(f"$ {command}\n{output(command, folder)}" for command in commands)
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +68,5 @@ def test_every_installed_tool_is_in_the_tour() -> None:
         assert f"`{line.split()[0]}`" in text, line
 
 
-def refresh() -> None:
-    """Write the page anew, with what its commands print now."""
-    text = PAGE.read_text()
-    with tempfile.TemporaryDirectory() as name:
-        prepare(Path(name), text)
-        blocks = CONSOLE.sub(lambda match: f"```console\n{transcript(match[1], Path(name))}```", text)
-    PAGE.write_text(blocks)
-
-
 if __name__ == "__main__":
-    refresh()
+    refresh(PAGE, prepare)
