@@ -13,12 +13,15 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from libtile import timing
+from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
+from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
 from libtile.lowering.tileaa_to_tileas.materialize import MaterializeSchedulePass
 from libtile.lowering.tileaa_to_tileas.schedule import GenerateSchedulePass
 from libtile.lowering.tileas_to_llvm.conversion import LlvmModule, Parameter
+from libtile.lowering.tileas_to_llvm.conversion import convert_module as to_llvm
 from libtile.targets import Target, target
 
 if TYPE_CHECKING:
@@ -135,12 +138,11 @@ def lower(
         return result
     from libtile.lowering.llvm.debug_info import DebugInfo
     from libtile.lowering.remarking import collect
-    from libtile.lowering.tileas_to_llvm.conversion import convert_module
 
     result.remarks = collect(inner, gpu)
     with timing.stage("convert-tileas-to-llvm"):
         information = DebugInfo(full=debug) if line_info or debug else None
-        llvm = convert_module(inner, gpu, information)
+        llvm = to_llvm(inner, gpu, information)
     with timing.stage("print LLVM IR"):
         result.llvm_ir = llvm.text(information.text() if information is not None else "")
     result.kernels = {
@@ -164,9 +166,6 @@ def _lower_dialects(
     keep_text: bool,
     observer: Observer | None,
 ) -> ModuleOp:
-    from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
-    from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
-
     inner = to_tileaa(module, gpu)
     _observe(observer, "convert-cuda-tile-to-tileaa", inner)
     if keep_text or emit == "tileaa":
