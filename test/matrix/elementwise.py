@@ -152,6 +152,22 @@ def rows(name: str, shape: tuple[int, ...]) -> Iterator[Row]:
             yield row(name, choice, shape)
 
 
+def sign_rows(name: str) -> Iterator[Row]:
+    """negf and absf change the sign bit alone, that of a NaN too: what they give is compared as integers."""
+    if name not in ("negf", "absf"):
+        return
+    shape = (512,)
+    for element in ("f16", "bf16", "f32", "f64"):
+        whole = f"i{ELEMENTS[element].width}"
+
+        def body(w: Writer, x: str, e: str = element, i: str = whole) -> list[str]:
+            value = w.let(generic(name, [(x, tile(e, shape))], tile(e, shape), {}))
+            return [w.let(f"bitcast {value} : {tile(e, shape)} -> {tile(i, shape)}")]
+
+        yield Row(name, f"{element} as bits", (Input(element, shape),), (Result(whole, shape),), body,
+                  elements=frozenset({element}))  # fmt: skip
+
+
 def row(name: str, choice: Choice, shape: tuple[int, ...]) -> Row:
     def body(w: Writer, *names: str) -> list[str]:
         operands = [(n, tile(e, shape)) for n, e in zip(names, choice.elements)]

@@ -51,6 +51,7 @@ class Memory:
     count: int
     seed: int = 2
     values: Callable[[int], np.ndarray] | None = None
+    multicast: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Row:
     adjust: Callable[..., None] | None = None
     elements: frozenset[str] = frozenset()
     globals: str = ""
+    feature: str = ""
+    """What a target must have to be able to compile the row (libtile.targets); any can without."""
 
     def __str__(self) -> str:
         return f"{self.op} {self.name}"
@@ -123,9 +126,9 @@ class Writer:
         return self.let(f"constant <{element}: {value}> : {tile(element, shape)}")
 
     def parameter(self, element: str) -> str:
-        result = f"%p{len(self.parameters)}"
-        self.parameters.append(f"{result}: !cuda_tile.tile<ptr<{element}>>")
-        return self.let(f"assume div_by<16>, {result} : !cuda_tile.tile<ptr<{element}>>")
+        result, type_ = f"%p{len(self.parameters)}", f"!cuda_tile.tile<ptr<{element}>>"
+        self.parameters.append(f"{result}: {type_}")
+        return self.let(f"assume div_by<16>, {result} : {type_}")
 
 
 # -- how elements lie in memory -------------------------------------------------------------------------------------
@@ -294,7 +297,7 @@ def build(rows: Sequence[Row]) -> Program:
         names = []
         for item, pattern in zip(row.inputs, bits):
             if isinstance(item, Memory):
-                names.append(w.parameter(item.element))
+                names.append(w.parameter(f"{item.element}, <multicast>" if item.multicast else item.element))
                 results.append((row, Result(item.element, (item.count,)), len(arguments)))
                 arguments.append(to_memory(item.element, (item.count,), pattern))
                 continue

@@ -290,8 +290,8 @@ def view_stores() -> Rows:
         if view.name == "overlapping tiles" or view.sparse:
             continue  # blocks would write to the same elements: see `chosen_rows`
         for element in VIEWED:
-            if element == "f4E2M1FN" and (not _packs(view) or view.sizes[-1] % 2):
-                continue  # two tile blocks would write halves of one byte
+            if element == "f4E2M1FN" and not _packs(view):
+                continue
             for dynamic in (False, True):
                 yield _view_store(view, element, dynamic)
     yield from chosen_rows()
@@ -497,6 +497,56 @@ def _view_reduction(element: str, mode: str, view: View, scope: str) -> Row:
     )
 
 
+# -- multicast objects ----------------------------------------------------------------------------------------------
+
+_REDUCTIONS = ("add", "min", "max", "and", "or", "xor", "umin", "umax")
+_LOAD_REDUCED = {
+    "i32": _REDUCTIONS, "i64": _REDUCTIONS, "f16": ("add", "min", "max"), "bf16": ("add", "min", "max"),
+    "f32": ("add",), "f64": ("add",),
+}  # fmt: skip
+_MULTICAST_SIZES: Shape = (13, 64)
+_MULTICAST_TILE: Shape = (4, 16)
+
+
+def multicast(op: str) -> Rows:
+    """Accesses to an object of one device, the tile at the lower edge cut off."""
+    for element, reductions in _LOAD_REDUCED.items():
+        if op == "multimem_store_view_tko":
+            reductions = ("",)
+        elif op == "multimem_reduce_view_tko":
+            reductions = tuple(r for r in reductions if r == "add" or element.startswith("i"))
+        for reduction in reductions:
+            yield _multicast(op, element, reduction)
+
+
+def _multicast(op: str, element: str, reduction: str) -> Row:
+    shape, sizes = _MULTICAST_TILE, _MULTICAST_SIZES
+    tensor = f"tensor_view<{sizes[0]}x{sizes[1]}x{element}, strides=[{sizes[1]},1], #cuda_tile.ptr_attr<multicast>>"
+    padded = "padding_value = zero, " if op == "multimem_load_reduce_view_tko" else ""
+    type_, value = f"partition_view<tile=(4x16), {padded}{tensor}>", tile(element, shape)
+    kind = f"attributes {{reduction = #cuda_tile.multimem_reduction_kind<{reduction}>}} " if reduction else ""
+
+    def body(w: Writer, base: str, *given: str) -> list[str]:
+        source = w.let(
+            f"make_tensor_view {base}, shape = {list(sizes)}, strides = [{sizes[1]}, 1] : "
+            f"tile<ptr<{element}, <multicast>>> -> {tensor}"
+        )
+        view = w.let(f"make_partition_view {source} : {type_}")
+        low = binary(w, "andi", w.block, w.constant(3), "i32", ())
+        high = w.let(f"shri {w.block}, {w.constant(2)} unsigned : tile<i32>")
+        if not given:
+            return [w.first(f"{op} relaxed device {view}[{low}, {high}] {kind}: {type_}, tile<i32> -> {value}, token")]
+        order = "relaxed device" if reduction else "weak"
+        w.let(f"{op} {order} {view}, {given[0]}[{low}, {high}] {kind}: {type_}, {value}, tile<i32> -> token")
+        return []
+
+    whole = (small(element, 3), small(element, 4)) if ELEMENTS[element].is_float else (None, None)
+    memory = Memory(element, prod(sizes), 2, whole[0], multicast=True)
+    inputs = (memory,) if padded else (memory, Input(element, shape, 3, whole[1]))
+    results = (Result(element, shape),) if padded else ()
+    return Row(op, f"{element} {reduction}", inputs, results, body, elements=frozenset({element}), feature="multimem")
+
+
 TABLE: dict[str, Callable[[], Rows]] = {
     "load_ptr_tko": pointer_loads,
     "store_ptr_tko": pointer_stores,
@@ -505,4 +555,8 @@ TABLE: dict[str, Callable[[], Rows]] = {
     "atomic_rmw_tko": modifications,
     "atomic_cas_tko": swaps,
     "atomic_red_view_tko": view_reductions,
+    **{
+        f"multimem_{name}_view_tko": (lambda name=name: multicast(f"multimem_{name}_view_tko"))  # type: ignore[misc]
+        for name in ("load_reduce", "reduce", "store")
+    },
 }

@@ -13,7 +13,10 @@ from itertools import chain
 
 import pytest
 
+import libtile
+from libtile.lowering.errors import LoweringError
 from libtile.spec import default_spec
+from libtile.targets import target
 from matrix import elementwise, flow, memory, products, structure
 from matrix.kernel import BLOCKS, Input, Result, Row, Writer, build, differences, problems, run, tile
 
@@ -46,9 +49,6 @@ PART_OF = {
 
 NOT_RUN = {
     "preview$call": "the callee is outside of the module",
-    "multimem_load_reduce_view_tko": "a multicast object over devices is not simulated; test/lowering/test_atomics.py",
-    "multimem_reduce_view_tko": "a multicast object over devices is not simulated; test/lowering/test_atomics.py",
-    "multimem_store_view_tko": "a multicast object over devices is not simulated; test/lowering/test_atomics.py",
 }
 
 _ATOMIC = frozenset(memory.MODES)
@@ -67,6 +67,11 @@ NOT_ADMITTED: dict[str, tuple[frozenset[str], str]] = {
     "store_view_tko": (frozenset({"i4", "ptr"}), "not an element of a tensor view"),
     "atomic_rmw_tko": (frozenset(structure.NUMBERS) - _ATOMIC, "no modification of such locations"),
     "atomic_red_view_tko": (frozenset({*structure.NUMBERS, "ptr"}) - _ATOMIC, "no modification of such locations"),
+    **{
+        op: (frozenset({*structure.NUMBERS, "ptr"}) - _ATOMIC, "no reduction of such elements")
+        for op in memory.TABLE
+        if op.startswith("multimem")
+    },
     "atomic_cas_tko": (frozenset(structure.NUMBERS) - {"i32", "i64", "f32", "f64"}, "32 and 64 bits only"),
     "get_tensor_shape": (frozenset({"i1"}), "no size of the tensor fits"),
     "get_index_space_shape": (frozenset({"i1"}), "no size of the view fits"),
@@ -81,7 +86,7 @@ NOT_ADMITTED: dict[str, tuple[frozenset[str], str]] = {
 def rows(op: str) -> tuple[Row, ...]:
     """All rows of an op, elementwise ones in the order of shapes."""
     if op in elementwise.OPS:
-        return tuple(chain.from_iterable(elementwise.rows(op, shape) for shape in SHAPES))
+        return tuple(chain(*(elementwise.rows(op, shape) for shape in SHAPES), elementwise.sign_rows(op)))
     return tuple(TABLES[op]())
 
 
@@ -95,6 +100,7 @@ def some(op: str, count: int = 24) -> list[Row]:
         every = [elementwise.row(op, c, SHAPES[i % len(SHAPES)]) for i, c in enumerate(given)]
         # A tile of f4E2M1FN has an even number of elements.
         every = [elementwise.row(op, c, (8,)) if "f4E2M1FN" in r.elements else r for c, r in zip(given, every)]
+        every += elementwise.sign_rows(op)
     else:
         every = list(rows(op))
     chosen, seen = [], set()
@@ -112,6 +118,12 @@ def kernels(op_rows: list[Row] | tuple[Row, ...]) -> Iterator[list[Row]]:
 
 
 def check(op_rows: list[Row] | tuple[Row, ...], gpu_name: str) -> None:
+    able = [row for row in op_rows if not row.feature or target(gpu_name).has(row.feature)]
+    for row in op_rows:
+        if row not in able:
+            with pytest.raises(LoweringError, match=f"do not exist on {gpu_name}"):
+                libtile.compile(build([row]).text.encode(), gpu_name, emit="llvm")
+    op_rows = able
     found = [p for kernel in kernels(op_rows) for p in problems(kernel, gpu_name)]
     assert not found, "\n".join(found)
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 VECTOR_BYTES = 16
 
+WORD_BYTES = 4
+"""What an access to a multicast object moves at least (PTX ISA, "multimem": types)."""
+
 POINTER_ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 TILED_ACCESSES = (
     "tiled_load",
@@ -117,6 +120,15 @@ def access(op: Operation) -> tuple[tuple[int, ...], int, int]:
     return _pointer_access(op) if name in POINTER_ACCESSES else _tiled_access(op)
 
 
+def least_vector(op: Operation) -> int:
+    """How many elements a thread must have side by side for an access to be possible at all."""
+    view = op.operands[0].type
+    if not op.name.startswith("nv_tileaa.multimem") or not isinstance(view, TiledViewType):
+        return 1
+    size = element_bytes(view.source.element_type) if isinstance(view.source, MemRefType) else WORD_BYTES
+    return max(WORD_BYTES // size, 1)
+
+
 def is_access(op: Operation) -> bool:
     return op.name.startswith("nv_tileaa.") and op.name.partition(".")[2] in POINTER_ACCESSES + TILED_ACCESSES
 
@@ -127,6 +139,7 @@ class AccessLayouts:
     def __init__(self, function: Operation, warps: int):
         self.warps = warps
         self._vectors: dict[tuple[tuple[int, ...], int], int] = {}
+        self._least: dict[tuple[tuple[int, ...], int], int] = {}
         self._orders: dict[tuple[int, ...], int] = {}
         for op in function.walk():
             if is_access(op):
@@ -135,6 +148,7 @@ class AccessLayouts:
                     continue
                 key = (shape, fastest)
                 self._vectors[key] = max(self._vectors.get(key, 1), vector)
+                self._least[key] = max(self._least.get(key, 1), least_vector(op))
                 self._orders.setdefault(shape, fastest)
 
     def of(self, op: Operation) -> LinearLayout:
@@ -152,6 +166,7 @@ class AccessLayouts:
         threads = 32 * self.warps
         # Wide accesses are worth it when half of the threads have none.
         busy = threads // 2 if (shape, fastest) in self._vectors else threads
-        vector = max(1, min(self._vectors.get((shape, fastest), 4), prod(shape) // busy))
+        vector = min(self._vectors.get((shape, fastest), 4), prod(shape) // busy)
+        vector = max(vector, self._least.get((shape, fastest), 1))
         order = [fastest, *(d for d in reversed(range(len(shape))) if d != fastest)]
         return spread(shape, self.warps, vector, order)

@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     memory,
     mma,
     move,
+    multimem,
     packed,
     video,
     warp,

@@ -113,5 +113,6 @@ def _atom(cg: Emitter, ins: Instruction) -> None:
 
 
 @op("red")
-def _red(cg: Emitter, ins: Instruction) -> None:
+def emit_red(cg: Emitter, ins: Instruction) -> None:
+    """A modification that gives no old value."""
     _emit(cg, ins, False)

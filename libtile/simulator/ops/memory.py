@@ -82,7 +82,8 @@ def _param_space(cg: Emitter, info: AccessInfo, operand: Any) -> str:
 
 
 @op("ld", "ldu")
-def _ld(cg: Emitter, ins: Instruction) -> None:
+def emit_ld(cg: Emitter, ins: Instruction) -> None:
+    """A load, of any space."""
     kind, vector = type_of(cg, ins), vector_of(ins)
     info = access_info(cg, ins, kind, vector)
     target, source = ins.operands[0], ins.operands[1]
@@ -134,7 +135,8 @@ def _ld_entry_param(cg: Emitter, ins: Instruction, kind: PtxType, vector: int) -
 
 
 @op("st")
-def _st(cg: Emitter, ins: Instruction) -> None:
+def emit_st(cg: Emitter, ins: Instruction) -> None:
+    """A store, to any space."""
     kind, vector = type_of(cg, ins), vector_of(ins)
     if "async" in ins.modifiers:
         from .async_copy import emit_st_async
