@@ -18,8 +18,33 @@ INTRODUCTION = """# The inner dialects
 
 Tile IR is lowered in two steps before it becomes LLVM IR: `nv_tileaa` says where memory is and what orders accesses
 to it, `nv_tileas` gives tiles layouts, accesses atoms, and spells out what runs asynchronously. `cuda-tile-opt` reads
-and prints both, also mixed with `arith`, `math`, `scf` and `cuda_tile`. This page is written by
-`python -m libtile.dialects.reference`.
+and prints both, also mixed with `arith`, `math`, `scf` and `cuda_tile`. [The passes](lowering-passes.md) lead from one
+to the next; [what the verifier says](inner-diagnostics.md), with an example each, is a page of its own. This page is
+written by `python -m libtile.dialects.reference`.
+
+```mlir
+// A product of one tile: tokens order the store behind the loads, and nothing else.
+nv_tileaa.func @product(%a: !nv_tileaa.memref<?x?xf16, 1>, %b: !nv_tileaa.memref<?x?xf16, 1>,
+                        %c: !nv_tileaa.memref<?x?xf32, 1>, %zero: tile<64x64xf32>, %i: index, %j: index, %k: index)
+    attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>} {
+  %va = nv_tileaa.block_tile %a {tileSizes = array<i64: 64, 32>, dimGroups = [array<i64: 0>, array<i64: 1>]}
+    : !nv_tileaa.memref<?x?xf16, 1> -> !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf16, 1>, 64x32>
+  %vb = nv_tileaa.block_tile %b {tileSizes = array<i64: 32, 64>, dimGroups = [array<i64: 0>, array<i64: 1>]}
+    : !nv_tileaa.memref<?x?xf16, 1> -> !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf16, 1>, 32x64>
+  %t0 = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+  %x, %t1 = nv_tileaa.tiled_load %va[%i, %k], %t0
+    : !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf16, 1>, 64x32>, index, index, !nv_tileaa.mem_token
+    -> tile<64x32xf16>, !nv_tileaa.mem_token
+  %y, %t2 = nv_tileaa.tiled_load %vb[%k, %j], %t0
+    : !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf16, 1>, 32x64>, index, index, !nv_tileaa.mem_token
+    -> tile<32x64xf16>, !nv_tileaa.mem_token
+  %d = nv_tileaa.dot %x, %y, %zero : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32> -> tile<64x64xf32>
+  %t3 = nv_tileaa.join_mem_token %t1, %t2 : !nv_tileaa.mem_token, !nv_tileaa.mem_token -> !nv_tileaa.mem_token
+  %t4 = nv_tileaa.tiled_store %c[%i, %j], %d, %t3 {mem_semantic = #nv_tileaa.mem_semantic<weak>}
+    : !nv_tileaa.memref<?x?xf32, 1>, tile<64x64xf32>, index, index, !nv_tileaa.mem_token -> !nv_tileaa.mem_token
+  nv_tileaa.return
+}
+```
 
 All ops have one textual form. Indices stand in brackets behind the first operand, the types of the operands follow in
 the order of the table below, optional operands need no mark where the types tell them apart:
@@ -34,6 +59,10 @@ on the op's line. In the tables, `?` marks what is optional and `*` what may be 
 Integer arithmetic, comparisons and selects on tiles are ops of `arith`, control flow is `scf`'s. In modules of
 `nv_tileas`, ops of `nv_tileaa` that have no counterpart there (elementwise ones above all) stay, with layouts in their
 types.
+
+From Python, `libtile.asm.parse` and `print_op` read and write modules of these dialects,
+`libtile.dialects.tile_form.build` makes an op by its name, and `libtile.dialects.cuda_tile.verify.verify` gives the
+diagnostics of a module.
 """
 
 
@@ -42,7 +71,7 @@ def reference() -> str:
     lines = [INTRODUCTION]
     for name, dialect in ((TILEAA, NvTileAA), (TILEAS, NvTileAS)):
         lines += [f"## {name}", "", "### Types and attributes", "", "| name | meaning |", "|---|---|"]
-        lines += [f"| `{cls.name}` | {_text(cls)} |" for cls in dialect.attributes if not _hidden(cls)]
+        lines += [f"| `{cls.name}` | {_text(cls)}{_cases(cls)} |" for cls in dialect.attributes if not _hidden(cls)]
         lines += ["", "### Ops", "", "| op | operands | results | attributes | meaning |", "|---|---|---|---|---|"]
         lines += [_row(cls) for op, cls in sorted(OP_CLASSES.items()) if op.startswith(name + ".")]
         lines.append("")
@@ -51,6 +80,15 @@ def reference() -> str:
 
 def _hidden(cls: type[Attribute]) -> bool:
     return getattr(cls, "stands_for", None) is not None
+
+
+def _cases(cls: type[Attribute]) -> str:
+    """The keywords that an attribute may have."""
+    for name, heading in (("keywords", "Cases"), ("kinds", "Kinds")):
+        found = getattr(cls, name, ())
+        if found:
+            return f" {heading}: {', '.join(f'`{keyword}`' for keyword in found)}."
+    return ""
 
 
 def _text(cls: type) -> str:

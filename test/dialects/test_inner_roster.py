@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from dialects.inner import messages, round_trip
+from dialects.inner_diagnostics import LIT, PAGE, expected, files, page
 from libtile.dialects.nv_tileaa import NvTileAA
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileas import NvTileAS
@@ -27,14 +28,8 @@ from libtile.transforms.pipeline import pass_options
 from libtile.transforms.registry import PASSES
 
 ROSTER = tomllib.loads(Path(__file__).with_name("inner_roster.toml").read_text())
-LIT = Path(__file__).parents[1] / "lit"
-FILES = sorted(p for folder in ("nv_tileaa", "nv_tileas", "lowering") for p in (LIT / folder).glob("*.mlir"))
-EXPECTED = [
-    line.split("{{", 1)[1].rsplit("}}", 1)[0]
-    for path in FILES
-    for line in path.read_text().splitlines()
-    if "expected-error" in line
-]
+FILES = files()
+EXPECTED = [text for path in FILES for text in expected(path)]
 NAMES = {"nv_tileaa": NvTileAA, "nv_tileas": NvTileAS}
 SYMBOLS = {cls.name: cls for dialect in NAMES.values() for cls in dialect.attributes}
 DIAGNOSTICS = [text for group in ROSTER["diagnostics"].values() for text in group]
@@ -103,6 +98,10 @@ def test_a_diagnostic_of_the_documents_has_a_lit_test(diagnostic: str) -> None:
     pattern = re.compile(r"'nv_tilea[as]\.[\w.]+' op " + re.escape(diagnostic).replace(re.escape("{}"), ".+"))
     found = [text for text in EXPECTED if pattern.fullmatch(text)]
     assert found, f"no expected-error comment below {LIT} has the whole message {diagnostic!r}"
+
+
+def test_the_page_of_diagnostics_is_fresh() -> None:
+    assert PAGE.read_text() == page(), "it is stale: run PYTHONPATH=test python -m dialects.inner_diagnostics"
 
 
 def test_no_diagnostic_stands_in_the_roster_twice() -> None:

@@ -99,11 +99,15 @@ class ElementwiseOp(TileOp):
             raise VerifyException(f"rounding mode '{rounding.keyword}' is not supported")
 
 
+def _roundings(row: Row) -> str:
+    return f" Rounding modes: {', '.join(row.roundings)}." if row.roundings else ""
+
+
 def _class(name: str, row: Row) -> type[ElementwiseOp]:
     members: dict[str, Any] = {
         "name": f"nv_tileaa.{name}",
         "ROW": row,
-        "__doc__": f"Elementwise: {row.summary}.",
+        "__doc__": f"Elementwise: {row.summary}.{_roundings(row)}",
         "__module__": __name__,
         "__annotations__": {"ROW": ClassVar[Row]},
         "result": result_def(),

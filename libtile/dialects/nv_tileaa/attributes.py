@@ -275,7 +275,10 @@ def parse_integers(parser: AttrParser) -> tuple[int, ...]:
 
 @irdl_attr_definition
 class ComputeCapabilityAttr(ParsedData):
-    """`#nv_tileaa.compute_capability<sm_90>`: the architecture that code is made for."""
+    """`#nv_tileaa.compute_capability<sm_90>`: the architecture that code is made for.
+
+    The older spelling `compute-capability`, of the attribute and of a key, is read as well, and printed as this one.
+    """
 
     name = "nv_tileaa.compute_capability"
 

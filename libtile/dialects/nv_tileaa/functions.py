@@ -221,7 +221,7 @@ class PluginOp(Resources):
 
 @tile_op
 class ExecuteOp(Resources):
-    """Runs its regions side by side, each by an agent: a group of `num_warps` warps with a register budget.
+    """Runs its regions side by side, each by an agent: a group of warps with a register budget.
 
     `agent_warps` and `agent_registers` have an entry per region.
     """

@@ -307,7 +307,7 @@ class AgentSwitchOp(TileOp):
 
 @tile_op
 class WaitOp(TileOp):
-    """Waits for asynchronous operations; `sunk` says that the wait may move behind the next barrier."""
+    """Waits for asynchronous operations, until at most `pending` later groups of them are under way."""
 
     name = "nv_tileas.async.wait"
     tokens = var_operand_def()
