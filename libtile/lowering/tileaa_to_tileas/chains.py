@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Chained products: those whose result becomes, element by element, the left operand of another product.
+"""Chained products: those whose result becomes, element by element, the left operand of another product, or is reduced
+along its rows.
 
 A fragment of an accumulator of 8 columns is half a fragment of a left operand of 16 (`llvm/mma_layouts.py`), so what a
-thread computed it can feed to the next product, when the warps lie along the rows in both. Products that add to one
-accumulator should lie alike as well, or it would change its layout between them.
+thread computed it can feed to the next product, when the warps lie along the rows in both. A reduction along rows needs
+no other warp then; it counts where it runs as often as the product. Products that add to one accumulator should lie
+alike as well, or it would change its layout between them.
 """
 
 from __future__ import annotations
@@ -11,26 +13,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
 
-DOT = "nv_tileaa.dot"
+DOT, REDUCE = "nv_tileaa.dot", "nv_tileaa.reduce"
 
 
 def chained_products(function: Operation) -> frozenset[Operation]:
     """The products of a function that should keep whole rows of their result in one warp."""
-    feeds, adds = set(), set()
+    feeds, adds, chained = set(), set(), set()
     for op in function.walk():
+        if op.name == REDUCE and _is_along_rows(op):
+            chained |= {source for source in _products_behind(op.operands[0]) if source.parent is op.parent}
         if op.name == DOT:
             left, _, accumulator = op.operands
             feeds |= {(source, op) for source in _products_behind(left)}
             adds |= {(source, op) for source in _products_behind(accumulator) if source is not op}
-    chained = {op for pair in feeds for op in pair}
+    chained |= {op for pair in feeds for op in pair}
     while grown := {op for pair in adds if chained.intersection(pair) for op in pair} - chained:
         chained |= grown
     return frozenset(chained)
+
+
+def _is_along_rows(reduction: Operation) -> bool:
+    type_, dim = reduction.operands[0].type, reduction.properties["dim"]
+    assert isinstance(type_, TensorType) and isinstance(dim, IntegerAttr)
+    return dim.value.data == len(type_.get_shape()) - 1 > 0
 
 
 def _products_behind(value: SSAValue) -> Iterator[Operation]:

@@ -62,11 +62,13 @@ cuda_tile.module @m {
   }
 
   // What the loop makes of the carried sum decides its layout; the store behind it is converted once, and the tile that
-  // the loop does not change before it.
+  // the loop does not change before it. Each iteration sums rows, so they stay in one warp.
   // CHECK-LABEL: nv_tileaa.func @carried
   // CHECK:       nv_tileas.tiled_load
   // CHECK:       convert_layout
   // CHECK-NEXT:  scf.for
+  // CHECK-NOT:   convert_layout
+  // CHECK:       nv_tileas.dot {{.*}}warp={{\[\[16,0\],\[32,0\]\]}} : 64x64>>{{$}}
   // CHECK-NOT:   convert_layout
   // CHECK:       scf.yield
   // CHECK:       nv_tileaa.fp_to_fp
@@ -100,6 +102,28 @@ cuda_tile.module @m {
     %z = divf %last, %wide : tile<64x64xf32>
     %h = ftof %z : tile<64x64xf32> -> tile<64x64xf16>
     %u = store_view_tko weak %h, %dv[%i, %i] : tile<64x64xf16>, partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> token
+    return
+  }
+
+  // Rows are summed once, behind the loop: the product in it counts more.
+  // CHECK-LABEL: nv_tileaa.func @afterwards
+  // CHECK:       nv_tileas.dot {{.*}}warp={{\[\[0,8\],\[16,0\]\]}} : 64x64>>{{$}}
+  // CHECK:       nv_tileas.reduce
+  entry @afterwards(%n: tile<i32>) {
+    %i = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %a = constant <f16: 1.0> : tile<64x64xf16>
+    %zero = constant <f32: 0.0> : tile<64x64xf32>
+    %last = for %k in (%i to %n, step %one) : tile<i32> iter_values(%before = %zero) -> (tile<64x64xf32>) {
+      %x = mmaf %a, %a, %before : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+      continue %x : tile<64x64xf32>
+    }
+    %r = reduce %last dim=1 identities=[0.0 : f32] : tile<64x64xf32> -> tile<64xf32>
+      (%p: tile<f32>, %q: tile<f32>) {
+        %r1 = addf %p, %q : tile<f32>
+        yield %r1 : tile<f32>
+      }
+    print_tko "%f", %r : tile<64xf32> -> token
     return
   }
 }
