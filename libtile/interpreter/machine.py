@@ -35,7 +35,7 @@ QUIET_TURNS = 4
 
 @dataclass
 class RunResult:
-    """What a launch did: counts for a summary, and what the kernel printed."""
+    """What a launch did: counts for a summary, and what the kernel printed. `bank_conflicts` is the simulator's."""
 
     kernel: str
     grid: BlockId
@@ -45,6 +45,7 @@ class RunResult:
     bytes_written: int = 0
     seconds: float = 0.0
     output: str = ""
+    bank_conflicts: int = 0
 
 
 @dataclass

@@ -176,7 +176,7 @@ def plan(source: LinearLayout, target: LinearLayout, element_bytes: int) -> Plan
 # -- shared memory --------------------------------------------------------------------------------------------------
 
 
-def _lanes_at_once(vector_bytes: int) -> int:
+def lanes_at_once(vector_bytes: int) -> int:
     """Bits of the lanes that one wavefront serves: a warp's access of 8 or 16 bytes a lane takes 2 or 4 wavefronts."""
     return {16: 3, 8: 4}.get(vector_bytes, 5)
 
@@ -190,7 +190,7 @@ def conflict_free_shared(a: LinearLayout, b: LinearLayout, element_bytes: int) -
     most = max(MAX_VECTOR_BYTES // element_bytes, 1).bit_length() - 1
     vector = f2.intersection(a.columns([REGISTER]), b.columns([REGISTER]))[:most]
     vector_bytes = element_bytes << len(vector)
-    at_once = _lanes_at_once(vector_bytes)
+    at_once = lanes_at_once(vector_bytes)
     lanes = [layout.columns([LANE])[:at_once] for layout in (a, b)]
     outs = {n: a.out_size(n) for n in a.out_dims}
     return shared_for(outs, vector, lanes, element_bytes), 1 << len(vector)
@@ -260,7 +260,7 @@ def bank_conflicts(registers: LinearLayout, shared: LinearLayout, element_bytes:
     """
     offsets = shared.inverse().transpose_ins(registers.out_dims)
     vector_bytes = element_bytes * vector
-    lanes = min(registers.in_size(LANE), 1 << _lanes_at_once(vector_bytes))
+    lanes = min(registers.in_size(LANE), 1 << lanes_at_once(vector_bytes))
     words: dict[int, set[int]] = {}
     for lane in range(lanes):
         first = offsets(**registers(lane=lane))[OFFSET] * element_bytes

@@ -137,6 +137,7 @@ def simulate(
         result.counters.warp_instructions,
         seconds=time.monotonic() - started,
         output=result.output,
+        bank_conflicts=result.counters.bank_conflicts,
     )
 
 

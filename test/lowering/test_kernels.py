@@ -29,8 +29,9 @@ def check_kernel(kernel: corpus.Kernel, gpu_name: str) -> None:
         with pytest.raises(libtile.LibtileError, match=UNSUPPORTED[kernel.name]):
             libtile.run(data, kernel.name, **options)
         return
-    libtile.run(data, kernel.name, **options)
+    done = libtile.run(data, kernel.name, **options)
     corpus.check_case(case, before, case.args)
+    assert done.bank_conflicts == 0
 
 
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.name)

@@ -198,6 +198,79 @@ def test_a_load_that_a_store_of_the_loop_precedes_stays():
     check(module(body), 320, 0, 9, 1, stages=None)
 
 
+# -- operands of all kinds --------------------------------------------------------------------------------------------
+
+STORAGE = {"f16": np.float16, "tf32": np.float32, "f32": np.float32, "f64": np.float64, "i8": np.int8}
+
+
+def product_text(m: int, n: int, k: int, element: str, acc: str, transposed: tuple[bool, bool]) -> str:
+    """A product along two tiles of k, of operands that lie in memory as they are or transposed."""
+    whole = f"tensor_view<256x256x{element}, strides=[256,1]>"
+    result = f"tensor_view<256x256x{acc}, strides=[256,1]>"
+    va, vb = (
+        f"partition_view<tile=({rows}x{columns}), {whole}{', dim_map=[1, 0]' if swapped else ''}>"
+        for rows, columns, swapped in ((m, k, transposed[0]), (k, n, transposed[1]))
+    )
+    vc = f"partition_view<tile=({m}x{n}), {result}>"
+    ta, tb, tc = f"tile<{m}x{k}x{element}>", f"tile<{k}x{n}x{element}>", f"tile<{m}x{n}x{acc}>"
+    zero, product = ("0.0", "mmaf %a, %b, %c") if acc[0] == "f" else ("0", "mmai %a, %b, %c signed signed")
+    return f"""cuda_tile.module @m {{
+  entry @k(%pa: tile<ptr<{element}>>, %pb: tile<ptr<{element}>>, %pc: tile<ptr<{acc}>>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %two = constant <i32: 2> : tile<i32>
+    %none = constant <{acc}: {zero}> : {tc}
+    %a0 = assume div_by<16>, %pa : tile<ptr<{element}>>
+    %b0 = assume div_by<16>, %pb : tile<ptr<{element}>>
+    %c0 = assume div_by<16>, %pc : tile<ptr<{acc}>>
+    %ta = make_tensor_view %a0, shape = [256, 256], strides = [256, 1] : {whole}
+    %tb = make_tensor_view %b0, shape = [256, 256], strides = [256, 1] : {whole}
+    %tc = make_tensor_view %c0, shape = [256, 256], strides = [256, 1] : {result}
+    %va = make_partition_view %ta : {va}
+    %vb = make_partition_view %tb : {vb}
+    %vc = make_partition_view %tc : {vc}
+    %r = for %i in (%zero to %two, step %one) : tile<i32> iter_values(%c = %none) -> ({tc}) {{
+      %a, %t0 = load_view_tko weak %va[%zero, %i] : {va}, tile<i32> -> {ta}, token
+      %b, %t1 = load_view_tko weak %vb[%i, %zero] : {vb}, tile<i32> -> {tb}, token
+      %d = {product} : {ta}, {tb}, {tc}
+      continue %d : {tc}
+    }}
+    %w = store_view_tko weak %r, %vc[%zero, %zero] : {tc}, {vc}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+def check_product(size: tuple[int, int, int], element: str, acc: str, transposed: tuple[bool, bool]) -> None:
+    m, n, k = size
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, (256, 256)).astype(STORAGE[element]) for _ in range(2))
+    c = np.zeros((256, 256), np.int32 if acc == "i32" else STORAGE[acc])
+    module = libtile.parse(product_text(*size, element, acc, transposed))
+    done = libtile.run(module, "k", args=[a, b, c], backend="simulator", gpu_name="sm_80", check="full")
+    left, right = (x.T if swapped else x for x, swapped in zip((a, b), transposed))
+    np.testing.assert_array_equal(c[:m, :n], left[:m, : 2 * k].astype(c.dtype) @ right[: 2 * k, :n].astype(c.dtype))
+    assert done.bank_conflicts == 0
+
+
+TYPES = [("f16", "f32"), ("tf32", "f32"), ("f32", "f32"), ("f64", "f64"), ("i8", "i32")]
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (True, True)], ids=["plain", "transposed"])
+@pytest.mark.parametrize(("element", "acc"), TYPES)
+def test_operands_come_and_go_without_bank_conflicts(element, acc, transposed):
+    check_product((64, 64, 32), element, acc, transposed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(64, 64, 32), (32, 128, 64), (128, 32, 16), (16, 16, 32)], ids=str)
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+@pytest.mark.parametrize(("element", "acc"), TYPES)
+def test_operands_of_all_shapes_come_and_go_without_bank_conflicts(element, acc, transposed, size):
+    check_product(size, element, acc, transposed)
+
+
 LARGE = """cuda_tile.module @m {{
   entry @k(%pa: tile<ptr<{e}>>, %pb: tile<ptr<{e}>>, %pc: tile<ptr<{acc}>>, %n: tile<i32>) {{
     %zero = constant <i32: 0> : tile<i32>

@@ -9,15 +9,25 @@ copied; a barrier before the next copy into the same place lets them finish (PTX
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
-from libtile.layouts import OFFSET, LinearLayout, f2
+from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.builders import dim_names, nvmma_shared, row_major
+from libtile.layouts.convert import bank_conflicts, lanes_at_once, shared_for
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.memory import STORAGE_BYTES, register_groups
-from libtile.lowering.llvm.shared_tiles import Addresses, Offsets, normalized, warp_bits_of
+from libtile.lowering.llvm.shared_tiles import (
+    Addresses,
+    Offsets,
+    accesses,
+    normalized,
+    warp_bits_of,
+    without_register_copies,
+)
 from libtile.lowering.llvm.tile import owner_predicate
 
 COPY_BYTES = (4, 8, 16)
+CHUNK_BYTES = 16
 
 SWIZZLES = (128, 64, 32)
 """Widths in bytes of rows whose 16-byte chunks are permuted, as TMA and wgmma know them."""
@@ -45,6 +55,47 @@ def operand_shared_layout(shape: Sequence[int], element: str, fastest: int | Non
     for d in others[1:]:
         layout = layout * LinearLayout.identity(shape[d], OFFSET, names[d])
     return layout.transpose_outs(names)
+
+
+@lru_cache(maxsize=256)
+def staged_layout(
+    copied: LinearLayout, targets: tuple[LinearLayout, ...], element: str, fastest: int, ldmatrix: bool
+) -> LinearLayout:
+    """A shared-memory layout for a tile that is copied in one layout, in vectors along a dimension, and read in others.
+
+    It is that of `operand_shared_layout`, which TMA knows as well, unless reading would meet conflicts there that it
+    does not meet when the 16-byte chunks are spread over the banks in another way.
+    """
+    size, shape = STORAGE_BYTES[element], copied.shape
+    outs = dict(zip(copied.out_dims, shape))
+    best = operand_shared_layout(shape, element, fastest)
+    chunk = min(CHUNK_BYTES // size, shape[fastest])
+    steps = [[1 << i if d == fastest else 0 for d in range(len(shape))] for i in range(chunk.bit_length() - 1)]
+    vector = LinearLayout.of({REGISTER: steps}, outs).columns([REGISTER])
+
+    def together(layout: LinearLayout) -> int:
+        """Elements of a chunk that a thread has."""
+        held = f2.Basis(layout.columns([REGISTER]))
+        return 1 << next((i for i, v in enumerate(vector) if v not in held), len(vector))
+
+    def lanes(layout: LinearLayout) -> list[int]:
+        """The vectors by which the places of one wavefront differ."""
+        return layout.columns([LANE])[: lanes_at_once(together(layout) * size)]
+
+    read = [normalized(without_register_copies(t), len(t.basis(WARP))) for t in targets]
+
+    def cost(shared: LinearLayout) -> int:
+        found = [accesses(t, shared, size, ldmatrix, storing=False) for t in read]
+        width = together(copied)
+        writes = copied.in_size(REGISTER) // width * (1 + bank_conflicts(copied, shared, size, width))
+        return writes + sum(access.instructions + access.wavefronts(size) for access in found)
+
+    lowest = cost(best)
+    for layout in read:
+        shared = shared_for(outs, vector, [lanes(copied), lanes(layout)], size)
+        if (found := cost(shared)) < lowest:
+            best, lowest = shared, found
+    return best
 
 
 def async_groups(

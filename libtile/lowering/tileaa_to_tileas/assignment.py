@@ -337,7 +337,9 @@ def _scan(a: Assigner, op: Operation) -> None:
 
 @rule("nv_tileaa.dot", SCALED_DOT)
 def _dot(a: Assigner, op: Operation) -> None:
-    wanted = a.products.operand_layouts(op)
+    wanted: list[LinearLayout | None] = list(a.products.operand_layouts(op))
+    if a.products.of(op).atom is None:  # fused multiply-adds fetch operands from shared memory, however they came
+        wanted[:2] = None, None
     operands = [a.get(v, layout) for v, layout in zip(op.operands, wanted, strict=True)]
     a.bind_results(op, a.clone(op, operands, [wanted[2]]))
 

@@ -43,10 +43,11 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.dialects.tile_form import build
 from libtile.lowering.tileaa_to_tileas.ahead import Ahead, computed_ahead
-from libtile.lowering.tileaa_to_tileas.cleanup import CONVERT, drop_unused
-from libtile.lowering.tileaa_to_tileas.schedule import LOOPS, ORDER, STAGE, STAGES, buffer_layout
+from libtile.lowering.tileaa_to_tileas.cleanup import drop_unused
+from libtile.lowering.tileaa_to_tileas.schedule import LOOPS, ORDER, STAGE, STAGES, buffer_layout, conversions
 from libtile.lowering.tileaa_to_tileas.shared_memory import pipeline_bytes
 from libtile.lowering.tileaa_to_tileas.types import layout_of
+from libtile.targets import Target, target
 
 PIPELINE = "nv_tileas.async.pipeline."
 PLACE = "shared_offset"
@@ -62,16 +63,16 @@ class MaterializeSchedulePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
-            if isinstance(inner, FuncOp):
-                materialize(inner)
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                materialize(inner, target(inner.kernel_spec.target))
 
 
-def materialize(function: FuncOp) -> None:
+def materialize(function: FuncOp, gpu: Target) -> None:
     """Make the pipelines of one function, and place them in shared memory."""
     scheduled = [op for op in function.walk() if STAGES in op.attributes]
     for number, loop in enumerate(reversed(scheduled)):  # inner ones first: an outer loop is made anew with them in it
         first = number == len(scheduled) - 1
-        _Pipeline(loop, first).make()
+        _Pipeline(loop, first, gpu).make()
     if scheduled:
         drop_unused(function.body.block)
         _place(function.body.block, 0)
@@ -136,7 +137,7 @@ class _Emit:
 class _Pipeline:
     """One loop, its loads, and what the producer carries."""
 
-    def __init__(self, loop: Operation, first: bool):
+    def __init__(self, loop: Operation, first: bool, gpu: Target):
         number = loop.attributes[STAGES]
         assert isinstance(number, IntegerAttr)
         self.loop, self.first = loop, first
@@ -147,7 +148,7 @@ class _Pipeline:
         ahead = computed_ahead(self.loads, self.body)
         assert ahead is not None  # or it would not have been scheduled
         self.ahead: Ahead = ahead
-        self.type = PipelineType(self.stages, [_buffer(load) for load in self.loads])
+        self.type = PipelineType(self.stages, [_buffer(load, gpu) for load in self.loads])
         self.iterator = PipelineIteratorType(self.type)
 
     def make(self) -> None:
@@ -287,7 +288,7 @@ class _Pipeline:
         """Read the tile where the load is, in each layout that somebody wants; the token, and the place behind."""
         block = load.parent
         assert block is not None
-        converts = [u.operation for u in load.results[0].uses if u.operation.name == CONVERT]
+        converts = conversions(load)
         wanted = {convert.results[0].type: None for convert in converts}
         if len(converts) < sum(1 for _ in load.results[0].uses):
             wanted[load.results[0].type] = None
@@ -316,13 +317,13 @@ def at_behind(block: Block, op: Operation, location: Attribute | None) -> _Emit:
     return _Emit(block, op.next_op, location)
 
 
-def _buffer(load: Operation) -> BufferType:
+def _buffer(load: Operation, gpu: Target) -> BufferType:
     type_ = load.results[0].type
     return BufferType(
         type_.get_shape(),  # type: ignore[attr-defined]  # a load gives a tile
         type_.element_type,  # type: ignore[attr-defined]
         "shared",
-        LayoutAttr(buffer_layout(load)),
+        LayoutAttr(buffer_layout(load, gpu)),
     )
 
 

@@ -25,10 +25,9 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.memory import pointee_of
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType, TiledViewType
 from libtile.layouts import LinearLayout
-from libtile.lowering.llvm.async_copies import copy_width, operand_shared_layout
+from libtile.lowering.llvm.async_copies import copy_width, operand_shared_layout, staged_layout
 from libtile.lowering.llvm.memory import PACKED
 from libtile.lowering.llvm.scratch import PIECE_BYTES
 from libtile.lowering.tileaa_to_tileas.accesses import access, element_bytes, pointer_vector
@@ -236,7 +235,7 @@ def _pointers_not_copied(load: Operation) -> str | None:
     layout, element, dim, width = pointer_copy(load)
     if any(not _is_zero(v) for v in load.group("other")):  # type: ignore[attr-defined]
         return "asynchronous copies pad with zeros, not with a tile"
-    if copy_width(buffer_layout(load), layout, element, dim, width) is None:
+    if copy_width(operand_shared_layout(layout.shape, element, fastest_dim(load)), layout, element, dim, width) is None:
         return "adjacent pointers are not known to be adjacent and aligned in memory"
     return None
 
@@ -247,12 +246,19 @@ def pointer_copy(load: Operation) -> tuple[LinearLayout, str, int, int]:
     return layout_of(load.operands[0]), element, vector.dim, vector.count
 
 
-def buffer_layout(load: Operation) -> LinearLayout:
+def buffer_layout(load: Operation, gpu: Target) -> LinearLayout:
     """Where the elements of a load's tile lie in a stage."""
     type_ = _tile_type(load)
-    pointee = pointee_of(load.operands[0].type)
-    assert pointee is not None
-    return operand_shared_layout(type_.get_shape(), NUMBER_NAMES[pointee], fastest_dim(load))
+    wanted = tuple(dict.fromkeys(layout_of(op.results[0]) for op in conversions(load)))
+    if len(conversions(load)) < sum(1 for _ in load.results[0].uses):
+        wanted += (layout_of(load.results[0]),)
+    name = NUMBER_NAMES[type_.element_type]
+    return staged_layout(layout_of(load.results[0]), wanted, name, fastest_dim(load), gpu.has("ldmatrix"))
+
+
+def conversions(load: Operation) -> list[Operation]:
+    """The conversions of what a load gives."""
+    return [use.operation for use in load.results[0].uses if use.operation.name == CONVERT]
 
 
 def _is_zero(value: SSAValue) -> bool:

@@ -18,8 +18,6 @@ store to shared memory take the copy's place, which the barrier of the wait make
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -30,9 +28,11 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm import async_copies, control, memory, shared_tiles, views
 from libtile.lowering.llvm.builder import SharedBuffer, Value, integer
 from libtile.lowering.llvm.control import Carried
+from libtile.lowering.llvm.memory import register_groups
 from libtile.lowering.tileaa_to_tileas.accesses import pointer_vector
 from libtile.lowering.tileaa_to_tileas.materialize import PIPELINE, PLACE
 from libtile.lowering.tileaa_to_tileas.schedule import LOOPS
+from libtile.lowering.tileaa_to_tileas.shape_layouts import spread
 from libtile.lowering.tileaa_to_tileas.shared_memory import STAGE_ALIGNMENT, pipeline_bytes, stage_offsets
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.tileas_to_llvm.fast_path import wide_facts
@@ -181,20 +181,6 @@ def _release(e: Emitter, op: Operation) -> None:
 # -- copies -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Destination:
-    """A buffer that a tile is copied to, each element by the thread that a layout says."""
-
-    buffer: Buffer
-    layout: LinearLayout
-
-    def width(self, dim: int | None, most: int) -> int | None:
-        """Elements of one asynchronous copy along a dimension; None when there are none."""
-        if dim is None:
-            return None
-        return async_copies.copy_width(self.buffer.layout, self.layout, self.buffer.element, dim, most)
-
-
 def _held_buffer(e: Emitter, value: SSAValue) -> Buffer:
     held = e.held[value]
     assert isinstance(held, Buffer)
@@ -204,29 +190,30 @@ def _held_buffer(e: Emitter, value: SSAValue) -> Buffer:
 @rule("nv_tileas.async.tiled_load")
 def _tiled_load(e: Emitter, op: Operation) -> None:
     b = e.b
-    layout = op.properties.get("layout")
-    if not isinstance(layout, LayoutAttr):
+    given = op.properties.get("layout")
+    if not isinstance(given, LayoutAttr):
         raise unsupported(op, "cannot be compiled without a layout", b.target.name)
     (value,) = op.group("buffer")  # type: ignore[attr-defined]  # every op of the inner dialects has groups
-    to = _Destination(_held_buffer(e, value), layout.layout)
+    to, wanted = _held_buffer(e, value), given.layout
     tiled, index, facts = tiled_operands(e, op)
     dim = views.contiguous_dim(tiled)
 
     def copy(known: views.ViewFacts) -> list[Carried]:
-        width = to.width(dim, views.access_width(tiled, known, to.layout))
+        most = views.access_width(tiled, known, wanted)
+        width = None if dim is None else async_copies.copy_width(to.layout, wanted, to.element, dim, most)
         if width is None or dim is None:
-            tile = views.load_tile(b, tiled, index, to.layout, facts=known)
-            shared_tiles.store_shared(b, to.buffer.pointer, to.buffer.layout, tile)
+            tile = views.load_tile(b, tiled, index, wanted, facts=known)
+            shared_tiles.store_shared(b, to.pointer, to.layout, tile)
             return []
-        places = views.Places(b, tiled, index, to.layout, known)
+        layout = _side_by_side(e, wanted, dim, width)
+        places = views.Places(b, tiled, index, layout, known)
         async_copies.copy_to_shared_async(
-            b, to.buffer.pointer, to.buffer.layout, to.layout, to.buffer.element,
-            places.address, places.mask, dim=dim, width=width,
-        )  # fmt: skip
+            b, to.pointer, to.layout, layout, to.element, places.address, places.mask, dim=dim, width=width
+        )
         return []
 
     e.bind(op.results[0], None)
-    wide = wide_facts(b, tiled, index, to.layout, facts)
+    wide = wide_facts(b, tiled, index, wanted, facts)
     if wide is None:
         copy(facts)
         return
@@ -234,21 +221,30 @@ def _tiled_load(e: Emitter, op: Operation) -> None:
     control.if_else(b, condition, lambda: copy(known), lambda: copy(facts))
 
 
+def _side_by_side(e: Emitter, layout: LinearLayout, dim: int, width: int) -> LinearLayout:
+    """The layout to copy in, `width` elements at a time: one in which neighbouring lanes copy what lies side by side,
+    where the layout is for wider accesses. It does not matter which thread copies an element."""
+    if len(register_groups(layout, dim, layout.shape[dim])[0]) <= width:
+        return layout
+    order = [dim, *(d for d in reversed(range(len(layout.shape))) if d != dim)]
+    return spread(layout.shape, e.b.threads // e.b.target.warp_size, width, order)
+
+
 @rule("nv_tileas.async.load")
 def _pointer_load(e: Emitter, op: Operation) -> None:
     b, pointers = e.b, e.tile(op.operands[0])
-    to = _Destination(_held_buffer(e, op.operands[1]), pointers.layout)
+    to = _held_buffer(e, op.operands[1])
     masks = [e.tile(v) for v in op.group("mask")]  # type: ignore[attr-defined]  # see above
     mask = masks[0] if masks else None
     vector, element = pointer_vector(op)
-    width = to.width(vector.dim, vector.count)
+    width = async_copies.copy_width(to.layout, pointers.layout, element, vector.dim, vector.count)
     e.bind(op.results[0], None)
     if width is None:
         tile = memory.load(b, pointers, element, mask=mask, vector=vector)
-        shared_tiles.store_shared(b, to.buffer.pointer, to.buffer.layout, tile)
+        shared_tiles.store_shared(b, to.pointer, to.layout, tile)
         return
     async_copies.copy_to_shared_async(
-        b, to.buffer.pointer, to.buffer.layout, to.layout, element,
+        b, to.pointer, to.layout, pointers.layout, element,
         lambda r: pointers.registers[r], None if mask is None else (lambda r: mask.registers[r]),
         dim=vector.dim, width=width,
     )  # fmt: skip
