@@ -42,6 +42,7 @@ from xdsl.irdl import (
     irdl_op_definition,
 )
 
+from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.data_field import DataField
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class TileOp(IRDLOperation):
             regions=_region_groups(cls.get_irdl_definition(), regions),
         )
         if location is not None:
-            op.location = location  # type: ignore[assignment]  # a Tile IR location may be a debug location
+            set_location(op, location)
         return op
 
     @classmethod
@@ -232,6 +233,9 @@ def _group(definition: Any, given: Any) -> Any:
     if isinstance(definition, VariadicDef):
         if given is None:
             return []
+        # Lists first: whether something is no Operation takes long to find out, since that class is abstract.
+        if isinstance(given, list | tuple):
+            return list(given)
         return [given] if isinstance(given, SSAValue | Operation | Attribute) else list(given)
     return given
 
@@ -257,11 +261,9 @@ def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | 
 
     TypeError when there is none.
     """
-    if value is None or isinstance(value, Attribute):
-        return value
-    if isinstance(value, bool):
-        if not value:
-            return None
+    if value is None or value is False:
+        return None
+    if value is True:
         return IntegerAttr(1, i1) if cls is IntegerAttr else UnitAttr()
     if isinstance(value, int):
         return IntegerAttr(value, i64)
@@ -269,6 +271,8 @@ def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | 
         if cls is SymbolRefAttr:
             return SymbolRefAttr(value)
         return StringAttr(value) if cls is None or cls is StringAttr else cls(value)  # type: ignore[call-arg]
+    if isinstance(value, Attribute):
+        return value
     if isinstance(value, Mapping):
         return DictionaryAttr({k: a for k, v in value.items() if (a := attribute_of(v)) is not None})
     items = list(value)

@@ -25,7 +25,7 @@ def unsupported(op: Operation, reason: str, target: str = "") -> LoweringError:
     """The error for an op: names it, its types, the target, and the position in the source."""
     from libtile.dialects.cuda_tile.locations import source_location
 
-    place = source_location(getattr(op, "location", None))  # type: ignore[arg-type]
+    place = source_location(getattr(op, "location", None))
     types = ", ".join(str(v.type) for v in (*op.operands, *op.results))
     where = f"{place}: " if place is not None else ""
     suffix = f" on {target}" if target else ""

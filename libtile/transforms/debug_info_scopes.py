@@ -29,6 +29,7 @@ from libtile.dialects.cuda_tile.attributes import (
     DISubprogramAttr,
     FileLineColRange,
 )
+from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 
 _MAX_CHAIN = 1024
@@ -75,7 +76,7 @@ def _synthesize_scope(function: CudaTileOp, unit: DICompileUnitAttr) -> None:
     scope = DISubprogramAttr(file, line, name, name, unit, line)
     for op in function.walk():
         at = file_location(op.location) or place
-        op.location = DILocAttr(scope, at.filename.data, at.line.data, at.column.data)  # type: ignore[assignment]
+        set_location(op, DILocAttr(scope, at.filename.data, at.line.data, at.column.data))
 
 
 def file_location(location: Attribute) -> FileLineColLoc | None:

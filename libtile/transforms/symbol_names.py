@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 
 from libtile.diagnostics import DiagnosticError, error
 from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr, DISubprogramAttr
-from libtile.dialects.cuda_tile.locations import call_site_loc, source_location
+from libtile.dialects.cuda_tile.locations import call_site_loc, set_location, source_location
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class _Replacer:
 
     def run(self, scope: Operation) -> None:
         for op in scope.walk():
-            op.location = self._replace(op.location)  # type: ignore[assignment]
+            set_location(op, self._replace(op.location))
             for members in (op.properties, op.attributes):
                 for key, attr in members.items():
                     members[key] = self._replace(attr)

@@ -229,8 +229,8 @@ def location_text(location: Attribute, alias: Alias = no_alias, top: bool = True
         case CallSiteLoc():
             callee, caller = (location_text(x, alias, top=False) for x in (location.callee, location.caller))
             return f"callsite({callee} at {caller})"
-        case FusedLoc():
-            inner_texts = ", ".join(location_text(x, alias, top=False) for x in location.locations.data)  # type: ignore[attr-defined]
+        case FusedLoc(locations=ArrayAttr() as parts):
+            inner_texts = ", ".join(location_text(x, alias, top=False) for x in parts)
             metadata = location.metadata
             extra = "" if isinstance(metadata, NoneAttr) else f"<{attribute_text(metadata, TypeElision.NEVER, alias)}>"
             return f"fused{extra}[{inner_texts}]"

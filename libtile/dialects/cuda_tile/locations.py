@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
@@ -23,7 +23,7 @@ def call_site_loc(callee: Attribute, caller: Attribute) -> CallSiteLoc:
     return attr
 
 
-def source_location(location: Attribute) -> SourceLocation | None:
+def source_location(location: Attribute | None) -> SourceLocation | None:
     """The file position that a diagnostic at `location` names: the callee of a call site, the first fused one.
 
     None when the location names no position.
@@ -46,6 +46,11 @@ def source_location(location: Attribute) -> SourceLocation | None:
     return None
 
 
+def set_location(op: Operation, location: Attribute) -> None:
+    """Say where an op stands. In Tile IR that may be a debug location; xDSL declares locations of its own only."""
+    op.location = location  # type: ignore[assignment]
+
+
 def is_encodable(location: Attribute) -> bool:
     """Whether the bytecode has a record for the location, or drops it (positions without a debug scope)."""
     if isinstance(location, CallSiteLoc):
@@ -53,4 +58,4 @@ def is_encodable(location: Attribute) -> bool:
     return isinstance(location, DILocAttr | FileLineColLoc | FileLineColRange | UnknownLoc)
 
 
-__all__ = ["UNKNOWN_LOC", "call_site_loc", "is_encodable", "source_location"]
+__all__ = ["UNKNOWN_LOC", "call_site_loc", "is_encodable", "set_location", "source_location"]

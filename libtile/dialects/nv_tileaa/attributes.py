@@ -394,7 +394,8 @@ class KernelSpecAttr(ParsedData):
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Self:
-        values: dict[str, int | str] = {}
+        numbers: dict[str, int] = {}
+        target = None
         entry = parser.parse_optional_keyword("entry") is not None
         if entry:
             parser.parse_punctuation(",")
@@ -403,13 +404,12 @@ class KernelSpecAttr(ParsedData):
             if key not in ("num_warps", "num_ctas", "occupancy", "target"):
                 parser.raise_error(f"unknown parameter '{key}' of a kernel_spec")
             parser.parse_punctuation("=")
-            values[key] = (
-                parser.parse_identifier()
-                if key == "target"
-                else parser.parse_integer(allow_boolean=False, allow_negative=False)
-            )
+            if key == "target":
+                target = parser.parse_identifier()
+            else:
+                numbers[key] = parser.parse_integer(allow_boolean=False, allow_negative=False)
             if parser.parse_optional_punctuation(",") is None:
-                return cls(entry, **values)  # type: ignore[arg-type]  # each key has its own kind
+                return cls(entry, **numbers, target=target)
 
 
 ATTRIBUTES: tuple[type[Attribute], ...] = (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr
 from xdsl.ir import Attribute, Region
 
 from libtile.dialects.nv_tileaa.attributes import CAPABILITY, LEGACY_CAPABILITY
@@ -66,9 +66,10 @@ def print_function(op: TileOp, printer: Printer) -> None:
     """The rest of a function behind `nv_tileaa.func`."""
     properties = dict(op.properties)
     printer.print_string(" ")
-    printer.print_symbol_name(properties.pop("sym_name").data)  # type: ignore[attr-defined]
-    type_ = properties.pop("function_type")
-    inputs, outputs = type_.inputs.data, type_.outputs.data  # type: ignore[attr-defined]
+    name, type_ = properties.pop("sym_name"), properties.pop("function_type")
+    assert isinstance(name, StringAttr) and isinstance(type_, FunctionType)  # the class declares them so
+    printer.print_symbol_name(name.data)
+    inputs, outputs = type_.inputs.data, type_.outputs.data
     arg_attrs = properties.pop("arg_attrs", None)
     body = op.regions[0]
     entry = body.first_block

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -24,10 +25,10 @@ from libtile.dialects.tile_form import TileOp, tile_op, type_text
 QUEUE_YIELD = "nv_tileaa.queue.yield"
 
 
-def queue_of(type_: object) -> QueueType:
+def queue_of(type_: Attribute) -> QueueType:
     """The queue type; VerifyException for any other."""
     if not isinstance(type_, QueueType):
-        raise VerifyException(f"expects a queue, but got {type_text(type_)}")  # type: ignore[arg-type]
+        raise VerifyException(f"expects a queue, but got {type_text(type_)}")
     return type_
 
 

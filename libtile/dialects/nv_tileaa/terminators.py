@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, FunctionType
 from xdsl.ir import Block
 from xdsl.irdl import traits_def, var_operand_def
 from xdsl.traits import IsTerminator, Pure
@@ -76,6 +76,6 @@ class ReturnOp(TileOp):
         parent = self.parent_op()
         if parent is None or parent.name != FUNC:
             raise VerifyException(f"expects parent op '{FUNC}'")
-        expected = tuple(parent.function_type.outputs.data)  # type: ignore[attr-defined]
-        if tuple(v.type for v in self.values) != expected:
+        type_ = parent.properties.get("function_type")
+        if isinstance(type_, FunctionType) and tuple(v.type for v in self.values) != tuple(type_.outputs.data):
             raise VerifyException("expects operands of the function's result types")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, i1
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     operand_def,
@@ -25,10 +26,10 @@ from libtile.dialects.nv_tileaa.terminators import check_region_ends
 from libtile.dialects.tile_form import TileOp, element_of, is_token, tile_op, type_text
 
 
-def require_token(type_: object) -> None:
+def require_token(type_: Attribute) -> None:
     """VerifyException unless a type is that of tokens."""
-    if not is_token(type_):  # type: ignore[arg-type]  # any type has a name
-        raise VerifyException(f"expects a mem_token, but got {type_text(type_)}")  # type: ignore[arg-type]
+    if not is_token(type_):
+        raise VerifyException(f"expects a mem_token, but got {type_text(type_)}")
 
 
 @tile_op

@@ -49,6 +49,13 @@ def expect_type(what: str, type_: Attribute, cls: type[Attribute]) -> None:
         raise VerifyException(f"expects {what} of type '{cls.name}', but got {type_text(type_)}")
 
 
+def carried_types(type_: Attribute) -> tuple[Attribute, ...] | None:
+    """What a stage of a pipeline holds, by the type of the pipeline or of a token; None for any other type."""
+    if isinstance(type_, PipelineType | ProducerTokenType | ConsumerTokenType):
+        return type_.element_types
+    return None
+
+
 def check_iterator(iterator: Attribute, pipeline: Attribute) -> None:
     """An iterator of this pipeline; VerifyException."""
     expect_type("an iterator", iterator, PipelineIteratorType)
@@ -121,7 +128,7 @@ class StageOp(TileOp):
     def check_token(self, token: Attribute, pipeline: Attribute) -> None:
         """A token of the side that carries the types of the pipeline's stages; VerifyException."""
         expect_type("a token", token, self.TOKEN)
-        if token.element_types != pipeline.element_types:  # type: ignore[attr-defined]  # both classes have them
+        if carried_types(token) != carried_types(pipeline):
             raise VerifyException(f"expects a token with the element types of {type_text(pipeline)}")
 
 
@@ -151,7 +158,7 @@ class RegionOp(TileOp):
         check_region_ends(self, PIPELINE_YIELD)
         expect_type("a token", token, self.TOKEN_TYPE)
         block = only_block(self)
-        if tuple(a.type for a in block.args) != token.element_types:  # type: ignore[attr-defined]
+        if tuple(a.type for a in block.args) != carried_types(token):
             raise VerifyException(
                 f"expects {self.ROLE} region arguments to have the element types carried by the {self.ROLE} token"
             )

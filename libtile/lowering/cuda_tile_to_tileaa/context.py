@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from libtile.analysis import Facts
 from libtile.dialects import tile_form
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED
@@ -70,7 +71,7 @@ class Context:
     def emit(self, op: Operation) -> Operation:
         """Put an op at the end of the current block, at the current source location."""
         if self.location is not None:
-            op.location = self.location  # type: ignore[assignment]  # a Tile IR location may be a debug location
+            set_location(op, self.location)
         self.block.add_op(op)
         return op
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, bit_width
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, TileType, bit_width
 from libtile.dialects.cuda_tile.verify.arithmetic import element_type, rounding_modes
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
 from libtile.spec import default_spec
@@ -15,7 +15,9 @@ _E8M0 = NUMBER_TYPES["f8E8M0FNU"]
 
 
 def _source_element(op: CudaTileOp) -> Attribute:
-    return op._operands[0].type.element_type  # type: ignore[attr-defined]  # a tile, as declared
+    type_ = op._operands[0].type
+    assert isinstance(type_, TileType)  # as declared
+    return type_.element_type
 
 
 @rule("bitcast")

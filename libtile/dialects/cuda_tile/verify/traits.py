@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, StringAttr, UnregisteredOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import SymbolTable
 
@@ -279,7 +279,8 @@ def _attribute_dictionaries(op: CudaTileOp, name: str, what: str, count: int) ->
     attr = op.properties.get(name)
     if attr is None:
         return
-    dictionaries = attr.data  # type: ignore[attr-defined]  # an array, as the declared kind says
+    assert isinstance(attr, ArrayAttr)  # as the declared kind says
+    dictionaries = attr.data
     if len(dictionaries) != count:
         fail(
             op,
