@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from generators.check import Outcome, check_pipeline, parsed, run
+from generators.core import Program
+from generators.programs import program
 
 import libtile
 from libtile.transforms.pipeline import PassManager, parse_pipeline
-from transforms.random_programs import SLOTS, program
 
 PIPELINES = [
     "canonicalize",
@@ -29,8 +31,6 @@ MORE_THAN_ROUNDING = {
 }
 """Kernels whose results `fuse-fma` changes beyond any tolerance, and why that is right."""
 
-INPUTS = [(3, -4), (-5, 2), (2**31 - 1, -(2**31))]
-
 
 def transformed(module: libtile.Module, pipeline: str) -> libtile.Module:
     """The module itself, after the passes; verified behind each of them."""
@@ -41,31 +41,29 @@ def transformed(module: libtile.Module, pipeline: str) -> libtile.Module:
 # -- random programs --------------------------------------------------------------------------------------------------
 
 
-def memory_after(module: libtile.Module) -> list[list[int]]:
-    outcomes = []
-    for x, y in INPUTS:
-        out = np.full(SLOTS, -77, np.int32)
-        libtile.run(module, "kernel", args=[out, np.int32(x), np.int32(y)], check="full")
-        outcomes.append(out.tolist())
-    return outcomes
-
-
 @cache
-def expected_memory(seed: int) -> list[list[int]]:
-    module = libtile.parse(program(seed))
-    libtile.verify(module)
-    return memory_after(module)
+def program_and_outcomes(seed: int, profile: str) -> tuple[Program, list[Outcome]]:
+    """A random program, and what runs of it with some arguments leave behind."""
+    made = program(seed, profile)
+    module = parsed(made)
+    return made, [run(module, made, variant) for variant in range(VARIANTS[profile])]
 
 
-def check_random_programs(pipeline: str, seeds: range) -> None:
+VARIANTS = {"control": 3, "all": 1}
+"""How many sets of arguments the programs of each profile are run with."""
+
+
+def check_random_programs(pipeline: str, seeds: range, profile: str = "control") -> None:
     changed = 0
     for seed in seeds:
-        module = libtile.parse(program(seed))
-        before = str(module)
-        after = memory_after(transformed(module, pipeline))
-        assert after == expected_memory(seed), f"seed {seed}: print(program({seed})) shows the program"
-        changed += str(module) != before
-    assert changed or pipeline == "synthesize-debug-info-scopes", f"{pipeline} changed none of the programs"
+        made, expected = program_and_outcomes(seed, profile)
+        try:
+            changed += check_pipeline(made, pipeline, expected=expected)
+        except Exception as error:
+            error.add_note(f"`python -m generators {seed} --profile {profile} --print` in test/ shows the program")
+            raise
+    if profile == "control" and pipeline != "synthesize-debug-info-scopes":
+        assert changed, f"{pipeline} changed none of the programs"
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
@@ -73,14 +71,20 @@ def test_random_programs_write_the_same_memory(pipeline: str) -> None:
     check_random_programs(pipeline, range(20))
 
 
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_random_programs_over_tiles_write_the_same_memory(pipeline: str) -> None:
+    check_random_programs(pipeline, range(4), "all")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_many_random_programs_write_the_same_memory(pipeline: str) -> None:
     check_random_programs(pipeline, range(20, 320))
+    check_random_programs(pipeline, range(4, 104), "all")
 
 
 def test_random_programs_have_every_structure() -> None:
-    text = "".join(program(seed) for seed in range(20))
+    text = "".join(program(seed, "control").text for seed in range(20))
     for op in (" if ", " for ", "for unsigned", " loop ", " break ", " continue ", " select ", "store_ptr_tko"):
         assert op in text
     assert text.count("return") > 20, "some program returns early"

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs random programs by hand: `python -m generators 0:1000`, in `test/`."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from generators.check import TARGETS, failure
+from generators.core import Program
+from generators.programs import PROFILES, program
+from generators.reduce import reduce
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("seeds")
+@click.option("--profile", type=click.Choice(list(PROFILES)), default="all", help="What kind of programs.")
+@click.option("--target", "targets", multiple=True, default=TARGETS, help="Targets to compile for (default: all four).")
+@click.option("--print", "print_", is_flag=True, help="Print the programs, and run nothing.")
+@click.option("--reduce", "reduce_", is_flag=True, help="Make each program that fails smaller, and print it.")
+@click.option("--seconds", type=float, default=float("inf"), help="Stop after so many seconds.")
+def main(seeds: str, profile: str, targets: tuple[str, ...], print_: bool, reduce_: bool, seconds: float) -> None:
+    """Run the random programs of SEEDS (a number, or FIRST:END) on the interpreter and in the simulator."""
+    first, _, end = seeds.partition(":")
+    started, failed, seed = time.monotonic(), 0, int(first)
+    for seed in range(int(first), int(end or int(first) + 1)):
+        made = program(seed, profile)
+        if print_:
+            click.echo(made.text)
+            continue
+        for target in targets:
+            found = failure(made, target)
+            if found is not None:
+                failed += 1
+                click.echo(f"seed {seed}, {target}: {found}")
+                if reduce_:
+                    click.echo(reduced(made, target, found))
+                break
+        if time.monotonic() - started > seconds:
+            break
+    if not print_:
+        click.echo(f"{seed - int(first) + 1} programs, {failed} failed")
+    raise SystemExit(failed > 0)
+
+
+def reduced(made: Program, target: str, found: str) -> str:
+    """A small program that fails in the same manner."""
+    kind = found.partition(":")[0]
+    return reduce(
+        made.text,
+        lambda text: (failure(made, target, text=text) or "").partition(":")[0] == kind,
+        lambda message: click.echo(message, err=True),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs a random program on the interpreter and in the simulator, after passes and through bytecode, and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import libtile
+from generators.core import Parameter, Program
+from libtile.interpreter.formats import ELEMENTS, from_bits
+from libtile.transforms.pipeline import PassManager, parse_pipeline
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+
+Outcome = tuple[list[Any], list[str]]
+"""The arguments after a run, and the lines that it printed, sorted: what blocks print may mix."""
+
+
+class Disagreement(AssertionError):
+    """Two runs of a program wrote different memory."""
+
+
+def parsed(program: Program, text: str | None = None) -> libtile.Module:
+    """The program (or another text with the same entry), verified."""
+    module = libtile.parse(text or program.text, filename=f"seed-{program.seed}.mlir")
+    libtile.verify(module)
+    return module
+
+
+def run(module: libtile.Module, program: Program, variant: int = 0, **options: Any) -> Outcome:
+    """What a run with all checks leaves behind."""
+    args = program.arguments(variant)
+    done = libtile.run(module, "kernel", grid=program.grid, args=args, check="full", verify=False, **options)
+    return args, sorted(done.output.splitlines())
+
+
+def compare(program: Program, expected: Outcome, got: Outcome, exactly: bool = False) -> None:
+    """Disagreement, naming the first element that differs, unless both runs did the same.
+
+    `exactly` takes no tolerance: for two runs on one backend.
+    """
+    for parameter, want, have in zip(program.parameters, expected[0], got[0], strict=True):
+        if not parameter.size:
+            continue
+        wrong = np.flatnonzero(want != have if exactly else ~agree(parameter, want, have))
+        if wrong.size:
+            i = int(wrong[0])
+            shown = [f"{v[i]:#x}" + _number(parameter, v[i : i + 1]) for v in (want, have)]
+            raise Disagreement(
+                f"{parameter.name}[{i}] ({parameter.element}) is {shown[1]} and should be {shown[0]}; "
+                f"{wrong.size} of {want.size} elements differ"
+            )
+    if expected[1] != got[1]:
+        raise Disagreement(f"printed {got[1][:5]}, not {expected[1][:5]}")
+
+
+def _number(parameter: Parameter, bits: np.ndarray) -> str:
+    elem = ELEMENTS[parameter.element]
+    return f" ({from_bits(bits, elem)[0]})" if elem.is_float and elem.width > 4 else ""
+
+
+def agree(parameter: Parameter, want: np.ndarray, have: np.ndarray) -> np.ndarray:
+    """For each element in memory, whether it is the same on both sides, as far as the program promises that."""
+    rule = parameter.comparison
+    if rule.unordered:
+        want, have = np.sort(want), np.sort(have)
+    same: np.ndarray = want == have
+    elem = ELEMENTS[parameter.element]
+    if elem.float is None or elem.width == 4 or same.all():
+        return same
+    with np.errstate(invalid="ignore", over="ignore"):
+        x, y = (np.asarray(from_bits(v, elem)).astype(np.float64) for v in (want, have))
+        same |= np.isnan(x) & np.isnan(y)
+        if rule.ulps:
+            same |= (_steps(want, have) <= rule.ulps) & ~(np.isnan(x) | np.isnan(y))
+        if rule.relative:
+            same |= np.abs(x - y) <= rule.relative * np.abs(x)
+    return same
+
+
+def _steps(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """How many values of the type lie between; the zeros are one value."""
+    sign = 1 << 8 * x.dtype.itemsize - 1
+    place = [np.where(v >= sign, sign - v.astype(object), v.astype(object)) for v in (x, y)]
+    return np.abs(place[0] - place[1]).astype(np.float64)
+
+
+# -- what is checked --------------------------------------------------------------------------------------------------
+
+
+def check_targets(
+    program: Program, targets: Sequence[str] = TARGETS, variant: int = 0, text: str | None = None, **options: Any
+) -> None:
+    """The interpreter and the simulator agree for each target: Disagreement, or the error of one of them."""
+    module = parsed(program, text)
+    expected = run(module, program, variant)
+    for target in targets:
+        try:
+            got = run(module, program, variant, backend="simulator", gpu_name=target, **options)
+            compare(program, expected, got)
+        except Disagreement as error:
+            raise Disagreement(f"{target}: {error}") from None
+
+
+def check_bytecode(program: Program, version: str = "13.5") -> None:
+    """The module that is read from the bytecode prints the same text."""
+    module = parsed(program)
+    again = libtile.read(libtile.write(module, version))
+    if str(again) != str(module):
+        raise Disagreement(f"the module is another one after bytecode {version}")
+
+
+def check_pipeline(
+    program: Program, pipeline: str, variants: int = 1, expected: Sequence[Outcome] | None = None
+) -> bool:
+    """The program writes the same memory after the passes, which leave a valid module; whether they changed it."""
+    if expected is None:
+        module = parsed(program)
+        expected = [run(module, program, variant) for variant in range(variants)]
+    module = parsed(program)
+    before = str(module)
+    PassManager(parse_pipeline(pipeline)).run(module.op)
+    libtile.verify(module)
+    for variant, want in enumerate(expected):
+        compare(program, want, run(module, program, variant), exactly=True)
+    return str(module) != before
+
+
+class _Verifier:
+    """Verifies the inner dialects behind each pass of a compilation."""
+
+    def after_pass(self, name: str, op: Any) -> None:
+        try:
+            op.verify()
+        except Exception as error:
+            raise AssertionError(f"invalid after {name}: {error}") from error
+
+
+def check_inner_dialects(program: Program, target: str, text: str | None = None) -> None:
+    """Every pass of the lowering stack leaves valid IR."""
+    libtile.compile(parsed(program, text), target, emit="llvm", verify=False, observer=_Verifier())
+
+
+def failure(program: Program, target: str, variant: int = 0, text: str | None = None) -> str | None:
+    """What goes wrong with the program on a target, its kind first; None if nothing does."""
+    try:
+        check_targets(program, [target], variant, text)
+        check_inner_dialects(program, target, text)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return None
