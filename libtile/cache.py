@@ -3,8 +3,8 @@
 
 An entry is one file, named by the digest of everything that its contents depend on. It is written to a temporary file
 and renamed into place, so that a reader sees a whole entry or none, and it carries a digest of its contents, so that a
-damaged one is a miss. A hit renews the entry's time; when the cache is larger than its limit, the entries that were
-not used for longest go.
+damaged one is a miss. A hit renews the entry's time; when the cache is larger than its limit, by some small entries at
+most, the entries that were not used for longest go.
 
 Environment: `LIBTILE_CACHE=0` turns it off, `LIBTILE_CACHE_DIR` says where it is (default `~/.cache/libtile`, or below
 `XDG_CACHE_HOME`), `LIBTILE_CACHE_SIZE` bounds it, in bytes (K, M and G may follow; default 1G).
@@ -29,6 +29,7 @@ DEFAULT_SIZE = 1 << 30
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _OFF = frozenset({"0", "off", "false", "no"})
 _STALE_SECONDS = 3600.0
+_MANY = 256
 
 
 class CacheError(LibtileError):
@@ -109,18 +110,16 @@ class Cache:
                 raise
         except OSError:
             return False
-        self.evict()
+        # Looking at every file takes time: among many small entries it is done for one key in sixteen.
+        if len(raw) * _MANY > self.limit or key.endswith("0"):
+            self.evict()
         return True
 
     def entries(self) -> Iterator[tuple[Path, os.stat_result]]:
         """The files of all entries with their status; temporary files of writers that died are removed on the way."""
         newest = 0.0
         left: list[tuple[Path, float]] = []
-        for path in self.folder.glob("??/*"):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
+        for path, status in self._files():
             newest = max(newest, status.st_mtime)
             if path.suffix == SUFFIX:
                 yield path, status
@@ -130,6 +129,13 @@ class Cache:
             if newest - time > _STALE_SECONDS:
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        for shelf in self.folder.glob("??"):
+            with contextlib.suppress(OSError), os.scandir(shelf) as found:
+                for file in found:
+                    with contextlib.suppress(OSError):  # another process may have removed it
+                        yield Path(file.path), file.stat()
 
     def evict(self) -> int:
         """Remove the entries that were not used for longest until the cache is within its limit; how many went."""

@@ -15,7 +15,7 @@ import platform
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -216,8 +216,13 @@ def _compile(module: Module, options: Options, observer: Observer | None) -> Art
 # -- the lines of an error --------------------------------------------------------------------------------------------
 
 
+def _visible(text: str) -> str:
+    """A text with what would break a line, or cannot be shown, in escapes: names in a file can be any bytes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _lines(*texts: str) -> str:
-    lines = [line for text in texts for line in text.split("\n")]
+    lines = [_visible(line) for text in texts for line in text.split("\n")]
     return "\n".join(x if "error:" in x or "note:" in x or "warning:" in x else f"error: {x}" for x in lines)
 
 
@@ -226,7 +231,7 @@ def location_text(place: SourceLocation | None) -> str:
     if place is None:
         return ""
     position = f":{place.line}:{place.column}" if place.line else ""
-    return f'loc("{place.filename}"{position}): '
+    return f'loc("{_visible(place.filename)}"{position}): '
 
 
 def located(diagnostic: Diagnostic) -> str:
@@ -251,7 +256,7 @@ def compiler_identity() -> str:
     """What the output depends on besides input and options: this package's files, LLVM's bindings, ptxas."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from libtile.backend.tools import find_libdevice, find_tool
+    from libtile.backend.tools import ToolNotFoundError, find_libdevice, find_tool
 
     root = Path(__file__).parent
     parts = []
@@ -261,7 +266,13 @@ def compiler_identity() -> str:
             path = os.path.join(folder, name)
             status = os.stat(path)
             parts.append(f"{os.path.relpath(path, root)} {status.st_size} {status.st_mtime_ns}")
-    for tool in (find_tool("ptxas"), find_libdevice()):
+    finders: list[Callable[[], Path]] = [partial(find_tool, "ptxas"), find_libdevice]
+    for find in finders:
+        try:
+            tool = find()
+        except ToolNotFoundError as error:  # what needs it will say so
+            parts.append(str(error))
+            continue
         status = os.stat(tool)
         parts.append(f"{tool} {status.st_size} {status.st_mtime_ns}")
     for package in ("llvmlite", "xdsl"):
@@ -287,7 +298,7 @@ def _packed(made: Artifacts) -> dict[str, bytes]:
         }
         for r in made.remarks
     ]
-    texts = {name: getattr(made, name).encode() for name in ("ptx", "llvm", "tileaa", "tileas")}
+    texts = {name: getattr(made, name).encode(errors="surrogateescape") for name in ("ptx", "llvm", "tileaa", "tileas")}
     return {"cubin": made.cubin, **texts, "remarks": json.dumps(remarks).encode()}
 
 
@@ -304,5 +315,5 @@ def _unpacked(parts: dict[str, bytes]) -> Artifacts:
         )
         for r in json.loads(parts["remarks"])
     ]
-    texts = {name: parts[name].decode() for name in ("ptx", "llvm", "tileaa", "tileas")}
+    texts = {name: parts[name].decode(errors="surrogateescape") for name in ("ptx", "llvm", "tileaa", "tileas")}
     return Artifacts(cubin=parts["cubin"], **texts, remarks=remarks, cached=True)

@@ -362,7 +362,8 @@ def _give_remarks(made: Artifacts, filter_: RemarkFilter | None, given: dict[str
             raise cli.ToolError(f"error: {error}", _INPUT) from None
     else:
         # Text for a reader goes beside the output, never into it.
-        click.echo(command_line_format(wanted), nl=False, err=_output(given) == "-")
+        text = command_line_format(wanted).encode(errors="surrogateescape")
+        click.echo(text, nl=False, err=_output(given) == "-")
 
 
 def _remarks_file(given: dict[str, Any]) -> str:

@@ -51,6 +51,14 @@ def test_the_entries_not_used_for_longest_go_first(tmp_path):
     assert [box.load(k) is not None for k in keys] == [True, False, True, True]
 
 
+def test_among_many_small_entries_the_limit_holds_but_for_some(tmp_path):
+    box = Cache(tmp_path, limit=100_000)
+    for number in range(700):
+        assert box.store(cache.digest([str(number)]), {"x": bytes(50)})
+        assert sum(status.st_size for _, status in box.entries()) < 120_000
+    assert sum(1 for _ in box.entries()) > 400
+
+
 def test_what_is_larger_than_the_cache_is_not_stored(tmp_path):
     box = Cache(tmp_path, limit=100)
     assert not box.store(KEY, PARTS)
@@ -76,6 +84,7 @@ def test_what_a_writer_that_died_left_is_removed_when_it_is_old(tmp_path):
     left.write_bytes(b"half")
     os.utime(left, (1000, 1000))
     box.store(KEY, PARTS)
+    box.evict()
     assert not left.exists()
 
 

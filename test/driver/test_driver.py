@@ -10,6 +10,7 @@ import pytest
 import libtile
 from libtile import driver, remarks, timing
 from libtile.backend.ptxas import PtxasError
+from libtile.backend.tools import ToolNotFoundError
 from libtile.cache import Cache
 from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
 from libtile.driver import CompilationError, InputError, Options
@@ -36,8 +37,10 @@ def _failing(monkeypatch, error):
         (PtxasError("ptxas failed", "log"), "error: ptxas failed"),
         (DiagnosticError([Diagnostic(Severity.ERROR, PLACE, "bad").note(SourceLocation("b.py"), "because")]),
          'loc("a.py":3:7): error: bad\nloc("b.py"): note: because'),
+        (LoweringError("a name\x00\udc80 that is none", SourceLocation("a\n\x1cb.py", 3, 7)),
+         'loc("a\\n\\x1cb.py":3:7): error: a name\\x00\\udc80 that is none'),
     ],
-    ids=["located", "unlocated", "ptxas", "diagnostics"],
+    ids=["located", "unlocated", "ptxas", "diagnostics", "any bytes"],
 )  # fmt: skip
 def test_errors_have_the_shape_that_frontends_parse(monkeypatch, error, line):
     _failing(monkeypatch, error)
@@ -74,6 +77,22 @@ def test_the_cache_gives_back_everything(tmp_path, monkeypatch):
     assert again.cached
     assert [again.stage(s) for s in driver.STAGES] == [made.stage(s) for s in driver.STAGES]
     assert again.remarks == made.remarks
+
+
+def test_without_ptxas_the_cache_serves_what_needs_none(tmp_path, monkeypatch):
+    def missing(name):
+        raise ToolNotFoundError(f"{name} was not found in nowhere")
+
+    monkeypatch.setattr("libtile.backend.tools.find_tool", missing)
+    monkeypatch.setattr("libtile.backend.ptxas.find_tool", missing)
+    driver.compiler_identity.cache_clear()
+    try:
+        made = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", emit="ptx"), cache=Cache(tmp_path))
+        assert ".entry vector_add" in made.ptx
+        with pytest.raises(CompilationError, match=r"^error: ptxas was not found in nowhere\nerror: failed"):
+            driver.compile_bytecode(VECTOR_ADD, SM_90, cache=Cache(tmp_path))
+    finally:
+        driver.compiler_identity.cache_clear()
 
 
 def test_remarks_survive_the_cache(tmp_path):
