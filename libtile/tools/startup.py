@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Shortens the start of a tool's process, most of which is Python making the classes of xDSL and of libtile.
 
-Two things are done, both for a process that is a tool, never for one that imports libtile:
+Three things are done, all for a process that is a tool, never for one that imports libtile:
 
 - `dataclasses` writes the methods of each class as text and compiles it, every time. The compiled code is kept in
   `__pycache__`, as that of modules is, and by the same rules (`PYTHONDONTWRITEBYTECODE`, `PYTHONPYCACHEPREFIX`).
+- A dataclass without a docstring gets one with its signature, which takes long to find out, and no tool shows it.
 - xDSL parses the assembly format of every op of a dialect that is imported. A compilation prints and reads none of
   them, so each is parsed when it is first used.
 
-Neither holds anything of an input. Without them a tool does the same, more slowly.
+None of them has to do with an input. Without them a tool does the same, more slowly.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import dataclasses
+import inspect
 import marshal
 import os
 import sys
@@ -81,6 +83,16 @@ def _place() -> str | None:
     return cache_from_source(__file__).replace("startup", "generated_code").removesuffix("pyc") + "bin"
 
 
+class _NoSignatures:
+    """Stands for the module `inspect` in `dataclasses`."""
+
+    def signature(self, *_: Any, **__: Any) -> str:
+        return ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(inspect, name)
+
+
 class _FormatOnDemand:
     """An assembly format that is parsed when an op is first printed or read with it."""
 
@@ -105,10 +117,11 @@ _generated: GeneratedCode | None = None
 
 
 def install() -> None:
-    """Called first in a tool's process: keeps the code of dataclasses (see the module's text)."""
+    """Called first in a tool's process: makes dataclasses cheaper (see the module's text)."""
     global _generated
     _generated = GeneratedCode(_place())
     dataclasses.exec = _generated.execute  # type: ignore[attr-defined]  # stands before the builtin of that name
+    dataclasses.inspect = _NoSignatures()  # type: ignore[attr-defined]
 
 
 def defer_formats() -> None:
