@@ -18,7 +18,6 @@ import platform
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from collections.abc import Sequence
@@ -149,11 +148,9 @@ def _machine() -> str:
         lines = [line for line in information.read_text().splitlines() if line.startswith("model name")]
         model = lines[0].partition(":")[2].strip() if lines else model
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg()) if hasattr(os, "getloadavg") else "unknown"
-    optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
-    build = "built with" if optimized else "built without"
     return (
         f"{datetime.date.today().isoformat()}, {os.cpu_count()} processors ({model}), load average {load}, "
-        f"Python {platform.python_version()} {build} profile-guided optimization"
+        f"Python {platform.python_version()}"
     )
 
 
