@@ -186,7 +186,7 @@ def row_major(shape: Sequence[int], order: Sequence[int] | None = None) -> Linea
     layout = LinearLayout.empty()
     for d in fastest_first:
         layout = layout * LinearLayout.identity(shape[d], OFFSET, f"dim{d}")
-    return layout.transpose_outs(dim_names(rank))
+    return layout.with_in_dim(OFFSET).transpose_outs(dim_names(rank))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.builder import KernelBuilder, Value
-from libtile.lowering.llvm.copies import share_from_owner
 from libtile.lowering.llvm.memory import (
     STORAGE_BYTES,
     Ordering,
@@ -30,6 +29,7 @@ from libtile.lowering.llvm.memory import (
     register_groups,
     to_storage,
 )
+from libtile.lowering.llvm.sharing import share_from_owner
 from libtile.lowering.llvm.tile import LLVM_TYPES, Tile, owner_predicate, unique_registers
 from libtile.lowering.llvm.views import (
     NO_FACTS,

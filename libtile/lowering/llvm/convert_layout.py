@@ -17,7 +17,6 @@ from libtile.layouts import LANE, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.convert import Conversion, Plan, conflict_free_shared, plan, shared_for
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import KernelBuilder, Value
-from libtile.lowering.llvm.copies import representatives
 from libtile.lowering.llvm.lanes import shuffle_registers
 from libtile.lowering.llvm.memory import STORAGE_BYTES, as_integer, from_integer
 from libtile.lowering.llvm.shared_tiles import (
@@ -30,7 +29,7 @@ from libtile.lowering.llvm.shared_tiles import (
     warp_bits_of,
     without_register_copies,
 )
-from libtile.lowering.llvm.tile import Tile, unique_registers
+from libtile.lowering.llvm.tile import Tile, representatives, unique_registers
 
 
 def convert_layout(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import if_else
-from libtile.lowering.llvm.copies import share_from_owner
 from libtile.lowering.llvm.memory import STORAGE_BYTES
+from libtile.lowering.llvm.sharing import share_from_owner
 from libtile.lowering.llvm.tile import Tile
 
 _HEAP_ALIGNMENT = 16

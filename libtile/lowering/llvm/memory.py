@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from libtile.analysis.facts import Fact
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.copies import representatives, share_from_owner
-from libtile.lowering.llvm.tile import LLVM_TYPES, Tile, owner_predicate, unique_registers
+from libtile.lowering.llvm.sharing import share_from_owner
+from libtile.lowering.llvm.tile import LLVM_TYPES, Tile, owner_predicate, representatives, unique_registers
 
 MAX_ACCESS_BYTES = 16
 

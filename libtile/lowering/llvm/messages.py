@@ -20,9 +20,9 @@ from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import Carried, for_loop
 from libtile.lowering.llvm.conversions import ftoi, itof, widen
-from libtile.lowering.llvm.copies import flat_index
 from libtile.lowering.llvm.globals import byte_string, trap
 from libtile.lowering.llvm.memory import STORAGE_BYTES, from_storage, to_storage
+from libtile.lowering.llvm.sharing import flat_index
 from libtile.lowering.llvm.tile import Tile, index, owner_predicate, unique_registers
 
 _CHUNK = 512

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.builder import KernelBuilder, Value
-from libtile.lowering.llvm.copies import share_from_owner
 from libtile.lowering.llvm.memory import (
     STORAGE_BYTES,
     WEAK,
@@ -28,6 +27,7 @@ from libtile.lowering.llvm.memory import (
     to_storage,
     unpack_words,
 )
+from libtile.lowering.llvm.sharing import share_from_owner
 from libtile.lowering.llvm.tile import Tile, owner_predicate
 from libtile.lowering.llvm.views import (
     NO_FACTS,

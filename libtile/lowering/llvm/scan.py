@@ -21,7 +21,7 @@ from libtile.layouts.builders import dim_names
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.convert_layout import convert_all
 from libtile.lowering.llvm.reduce import Body, index_bits, is_unit, prepared, shuffle_value
-from libtile.lowering.llvm.tile import Tile, linear_of_bits, unique_registers
+from libtile.lowering.llvm.tile import Tile, linear_of_bits, representatives, unique_registers
 
 Values = list[Value]
 
@@ -36,8 +36,6 @@ def scan(b: KernelBuilder, tiles: Sequence[Tile], dim: int, body: Body, *, rever
     ready = prepared(b, tiles)
     made = _Scan(b, ready, dim, body, reverse).run()
     if is_unit(layout):
-        from libtile.lowering.llvm.copies import representatives
-
         position = {r: i for i, r in enumerate(unique_registers(layout))}
         return [Tile(layout, t.element, tuple(t.registers[position[r]] for r in representatives(layout))) for t in made]
     return convert_all(b, made, [layout] * len(made))

@@ -174,3 +174,9 @@ def unique_registers(layout: LinearLayout) -> list[int]:
     """The registers of a thread that are not copies of its own lower-numbered ones."""
     free = layout.free_bits().get(REGISTER, 0)
     return [r for r in range(layout.in_size(REGISTER)) if r & free == 0]
+
+
+def representatives(layout: LinearLayout) -> list[int]:
+    """For every register of a thread the one among `unique_registers` that holds the same element."""
+    unique = {tuple(layout(register=r).values()): r for r in unique_registers(layout)}
+    return [unique[tuple(layout(register=r).values())] for r in range(layout.in_size(REGISTER))]

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from libtile.analysis.facts import power_of_two_factor
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.copies import share_from_owner
 from libtile.lowering.llvm.memory import (
     MAX_ACCESS_BYTES,
     NO_HINT,
@@ -39,6 +38,7 @@ from libtile.lowering.llvm.memory import (
     to_storage,
 )
 from libtile.lowering.llvm.nibbles import load_packed, store_packed
+from libtile.lowering.llvm.sharing import share_from_owner
 from libtile.lowering.llvm.tile import Tile, owner_predicate, thread_part
 from libtile.lowering.llvm.tile import index as index_of
 

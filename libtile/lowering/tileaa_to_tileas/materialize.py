@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -41,7 +41,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.dialects.tile_form import build
+from libtile.dialects.tile_form import Given, build
 from libtile.lowering.tileaa_to_tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileaa_to_tileas.cleanup import drop_unused
 from libtile.lowering.tileaa_to_tileas.schedule import LOOPS, ORDER, STAGE, STAGES, buffer_layout, conversions
@@ -101,8 +101,9 @@ class _Emit:
     def __init__(self, block: Block, before: Operation | None, location: Attribute | None):
         self.block, self.before, self.location = block, before, location
 
-    def add(self, op: Operation) -> Operation:
-        op.location = self.location  # type: ignore[assignment]  # a Tile IR location may be a debug location
+    def add(self, op: Operation, location: Attribute | None = None) -> Operation:
+        """Insert an op, which stands where `location` says in the source (None: where this place does)."""
+        op.location = location or self.location  # type: ignore[assignment]  # it may be a location of Tile IR
         if self.before is None:
             self.block.add_op(op)
         else:
@@ -115,8 +116,8 @@ class _Emit:
     def build(
         self,
         name: str,
-        operands: Sequence[SSAValue] = (),
-        results: Sequence[Attribute] = (),
+        operands: Sequence[Given] = (),
+        results: Sequence[Attribute | Sequence[Attribute] | None] = (),
         regions: Sequence[Region] = (),
         **attributes: object,
     ) -> Operation:
@@ -125,12 +126,7 @@ class _Emit:
     def clone(self, ops: Sequence[Operation], values: dict[SSAValue, SSAValue]) -> None:
         """Ops again, with other values for some; `values` gets their results."""
         for op in ops:
-            made = op.clone(dict(values))
-            made.location = op.location
-            if self.before is None:
-                self.block.add_op(made)
-            else:
-                self.block.insert_op_before(made, self.before)
+            made = self.add(op.clone(dict(values)), op.location)
             values.update(zip(op.results, made.results))
 
 
@@ -144,7 +140,7 @@ class _Pipeline:
         self.stages = number.value.data
         self.body = loop.regions[0].block
         found = [op for op in self.body.ops if STAGE in op.attributes]
-        self.loads = sorted(found, key=lambda op: op.attributes[ORDER].value.data)  # type: ignore[attr-defined]
+        self.loads = sorted(found, key=lambda op: op.attributes[ORDER].value.data)
         ahead = computed_ahead(self.loads, self.body)
         assert ahead is not None  # or it would not have been scheduled
         self.ahead: Ahead = ahead
@@ -182,7 +178,7 @@ class _Pipeline:
         assert last is not None and body.first_op is not None
         begin = _Emit(body, body.first_op, old.location)
         token_type = ConsumerTokenType(self.type.element_types)
-        token = begin.build(
+        token: SSAValue = begin.build(
             PIPELINE + "consumer_wait", [self.pipe, read], [token_type], pending=self.stages - 2
         ).results[0]
         self._produce(begin, written, self._more(begin, left, self.stages - 1), counter, state)
@@ -192,7 +188,7 @@ class _Pipeline:
             token, after = self._read(load, token, read)
             if number == len(self.loads) - 1:
                 after.build(PIPELINE + "consumer_release", [token])
-        one = ends.value(arith.ConstantOp(IntegerAttr(1, left.type)))
+        one = ends.value(arith.ConstantOp(self._number(1)))
         carried = [
             self._next(ends, read),
             self._next(ends, written),
@@ -223,23 +219,28 @@ class _Pipeline:
         old.detach()
         old.erase()
 
+    def _number(self, value: int) -> IntegerAttr:
+        """A number of the type that the loop counts in."""
+        type_ = self.body.args[0].type
+        assert isinstance(type_, IntegerType | IndexType)
+        return IntegerAttr(value, type_)
+
     # -- counting ---------------------------------------------------------------------------------------------------
 
     def _trips(self, at: _Emit) -> SSAValue:
         """How many iterations the loop has: as many steps as there are from the lower bound to the upper one."""
         lower, upper, step = self.loop.operands[:3]
         unsigned = "unsignedCmp" in self.loop.attributes or "unsignedCmp" in self.loop.properties
-        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, lower.type))) for n in (0, 1))
+        zero, one = (at.value(arith.ConstantOp(self._number(n))) for n in (0, 1))
         some = at.value(arith.CmpiOp(lower, upper, "ult" if unsigned else "slt"))
         distance = at.value(arith.SubiOp(upper, lower))
         # Not (distance + step - 1) / step, which could wrap around.
         steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), step))
         return at.value(arith.SelectOp(some, at.value(arith.AddiOp(steps, one)), zero))
 
-    @staticmethod
-    def _more(at: _Emit, left: SSAValue, number: int) -> SSAValue:
+    def _more(self, at: _Emit, left: SSAValue, number: int) -> SSAValue:
         """Whether there are more than so many iterations left."""
-        limit = at.value(arith.ConstantOp(IntegerAttr(number, left.type)))
+        limit = at.value(arith.ConstantOp(self._number(number)))
         return at.value(arith.CmpiOp(left, limit, "ugt"))
 
     def _next(self, at: _Emit, iterator: SSAValue) -> SSAValue:
@@ -247,7 +248,7 @@ class _Pipeline:
 
     def _values(self, counter: SSAValue, state: Sequence[SSAValue]) -> dict[SSAValue, SSAValue]:
         """What stands for the loop's counter and the carried values in an iteration ahead."""
-        values = {self.body.args[0]: counter}
+        values: dict[SSAValue, SSAValue] = {self.body.args[0]: counter}
         values.update((self.body.args[1 + number], v) for number, v in zip(self.ahead.carried, state))
         return values
 
@@ -309,12 +310,7 @@ class _Pipeline:
         _hand_on_token(at, load)
         load.detach()
         load.erase()
-        return done.results[0], at_behind(block, done, load.location)
-
-
-def at_behind(block: Block, op: Operation, location: Attribute | None) -> _Emit:
-    """The place right behind an op."""
-    return _Emit(block, op.next_op, location)
+        return done.results[0], _Emit(block, done.next_op, load.location)
 
 
 def _buffer(load: Operation, gpu: Target) -> BufferType:
@@ -351,19 +347,18 @@ def _start(at: _Emit, load: Operation, values: dict[SSAValue, SSAValue], buffer:
     def group(name: str) -> list[SSAValue]:
         return [values.get(v, v) for v in load.group(name)]  # type: ignore[attr-defined]  # a load has groups
 
-    atom = CopyAtomAttr("ldgsts")
+    attributes: dict[str, object] = {"atom": CopyAtomAttr("ldgsts"), **load.attributes}
     source = values.get(load.operands[0], load.operands[0])
+    token = next(iter(group("token")), None)
     if load.name == "nv_tileas.load":
-        operands: list[object] = [source, buffer, *(next(iter(group(name)), None) for name in ("mask", "token"))]
-        made = build("nv_tileas.async.load", operands, [AsyncTokenType()], {"atom": atom})  # type: ignore[arg-type]
+        mask = next(iter(group("mask")), None)
+        made = build("nv_tileas.async.load", [source, buffer, mask, token], [AsyncTokenType()], attributes)
     else:
-        operands = [source, buffer, group("indices"), next(iter(group("token")), None)]
-        layout = LayoutAttr(layout_of(load.results[0]))
-        attributes = {"atom": atom, "layout": layout, "in_bounds": load.properties.get("in_bounds")}
-        made = build("nv_tileas.async.tiled_load", operands, [AsyncTokenType()], attributes)  # type: ignore[arg-type]
-    made.attributes.update(load.attributes)
-    at.add(made)
-    made.location = load.location
+        attributes["layout"] = LayoutAttr(layout_of(load.results[0]))
+        attributes["in_bounds"] = load.properties.get("in_bounds")
+        operands: list[Given] = [source, buffer, group("indices"), token]
+        made = build("nv_tileas.async.tiled_load", operands, [AsyncTokenType()], attributes)
+    at.add(made, load.location)
 
 
 def _hand_on_token(at: _Emit, load: Operation) -> None:

@@ -25,7 +25,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType, TiledViewType
+from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
 from libtile.layouts import LinearLayout
 from libtile.lowering.llvm.async_copies import copy_width, operand_shared_layout, staged_layout
 from libtile.lowering.llvm.memory import PACKED
@@ -225,7 +225,7 @@ def _not_copied(load: Operation) -> str | None:
     if view.layout.padding not in (None, "zero"):
         return f"asynchronous copies pad with zeros, not with {view.layout.padding}"
     fastest = fastest_dim(load)
-    if view.source.strides[view.dim_map[fastest]] != 1:
+    if not isinstance(view.source, MemRefType) or view.source.strides[view.dim_map[fastest]] != 1:
         return "no dimension has stride 1"
     row = type_.get_shape()[fastest] * element_bytes(type_.element_type)
     return None if row >= MIN_ROW_BYTES else f"its rows are {row} bytes, less than {MIN_ROW_BYTES}"

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
+from libtile.layouts import LANE, WARP, LinearLayout
+from libtile.layouts.builders import row_major
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.lanes import shuffle
-from libtile.lowering.llvm.tile import REGISTER_BYTES, Tile, index, owner_predicate, unique_registers
+from libtile.lowering.llvm.tile import REGISTER_BYTES, Tile, index, representatives, unique_registers
 
 
 def _warps_holding_copies(b: KernelBuilder, layout: LinearLayout) -> int:
@@ -43,12 +44,6 @@ def _per_unique(tile: Tile, make: Callable[[int], Value]) -> Tile:
     return tile.with_registers([made[r] for r in representatives(tile.layout)])
 
 
-def representatives(layout: LinearLayout) -> list[int]:
-    """For every register of a thread the one among `unique_registers` that holds the same element."""
-    unique = {tuple(layout(register=r).values()): r for r in unique_registers(layout)}
-    return [unique[tuple(layout(register=r).values())] for r in range(layout.in_size(REGISTER))]
-
-
 def _from_lane(b: KernelBuilder, value: Value, source: Value) -> Value:
     """The value in lane `source`, for a register of any type."""
     type_ = value.type
@@ -59,25 +54,16 @@ def _from_lane(b: KernelBuilder, value: Value, source: Value) -> Value:
 
 
 def _through_shared(b: KernelBuilder, tile: Tile) -> Tile:
-    size = REGISTER_BYTES[tile.llvm_type]
-    stored_type = "i8" if tile.llvm_type == "i1" else tile.llvm_type
-    region = scratch.begin(b, size * prod(tile.shape))
-    base = scratch.pointer(b, region)
-    owner = owner_predicate(b, tile.layout)
-    places = {r: _place(b, tile.layout, r, size, base) for r in unique_registers(tile.layout)}
-    with b.when(owner):
-        for r, place in places.items():
-            value = b.cast("zext", tile.registers[r], "i8") if stored_type == "i8" else tile.registers[r]
-            b.line(f"store {value.typed}, {place.typed}, align {size}")
+    from libtile.lowering.llvm.memory import STORAGE_BYTES  # which shares what it has loaded, by the function above
+    from libtile.lowering.llvm.shared_tiles import load_shared, store_shared
+
+    region = scratch.begin(b, STORAGE_BYTES[tile.element] * prod(tile.shape))
+    base, shared = scratch.pointer(b, region), row_major(tile.shape)
+    store_shared(b, base, shared, tile)
     b.barrier()
-
-    def read(r: int) -> Value:
-        value = b.emit(stored_type, f"load {stored_type}, {places[r].typed}, align {size}")
-        return b.cast("trunc", value, "i1") if tile.llvm_type == "i1" else value
-
-    shared = _per_unique(tile, read)
+    result = load_shared(b, base, shared, tile.layout, tile.element)
     scratch.end(b, region)
-    return shared
+    return result
 
 
 def flat_index(b: KernelBuilder, layout: LinearLayout, register: int) -> Value:
@@ -86,9 +72,3 @@ def flat_index(b: KernelBuilder, layout: LinearLayout, register: int) -> Value:
     for dim, extent in enumerate(layout.shape):
         position = b.add(b.mul(position, integer("i32", extent)), index(b, layout, register, dim))
     return position
-
-
-def _place(b: KernelBuilder, layout: LinearLayout, register: int, size: int, base: Value) -> Value:
-    """Where an element lies in a row-major buffer of the tile."""
-    offset = b.mul(flat_index(b, layout, register), integer("i32", size))
-    return b.emit(base.type, f"getelementptr i8, {base.typed}, {offset.typed}")
