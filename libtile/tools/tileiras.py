@@ -167,7 +167,7 @@ def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> N
         )
     if not inputs or not inputs[0]:
         click.echo("error: no input file provided", err=True)
-        click.echo(ctx.get_help(), err=True)
+        click.echo(ctx.get_help())
         raise cli.Failed
     if options["time_report"]:
         from libtile import timing

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The lines that a cubin's instructions lead to are those of the reference assembler's cubin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import libtile
+from oracle import run_tileiras, run_tool
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def lines(cubin: bytes | None, folder: Path) -> set[tuple[str, int]]:
+    """(file, line) of the instructions, as the disassembler finds them."""
+    assert cubin is not None
+    path = folder / "k.cubin"
+    path.write_bytes(cubin)
+    text = run_tool("nvdisasm", "-g", "-c", path).stdout
+    found = re.findall(r'//## File "([^"]+)", line (\d+)', text)
+    return {(Path(file).name, int(line)) for file, line in found}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("name", "options", "opt_level"),
+    [
+        ("vector_add", "line_info", 3),
+        pytest.param("softmax", "line_info", 3, marks=pytest.mark.slow),
+        pytest.param("gemm", "line_info", 0, marks=pytest.mark.slow),
+        pytest.param("gemm", "debug", 0, marks=pytest.mark.slow),
+    ],
+)
+def test_instructions_lead_to_the_lines_of_the_reference(
+    name: str, options: str, opt_level: int, tmp_path: Path
+) -> None:
+    data = (EXAMPLES / f"{name}.bc").read_bytes()
+    option = {"line_info": "--lineinfo", "debug": "-g"}[options]
+    theirs = lines(run_tileiras(data, "sm_90", option, f"-O{opt_level}").cubin, tmp_path)
+    ours = lines(libtile.compile(data, "sm_90", opt_level, **{options: True}).cubin, tmp_path)
+    assert ours - theirs <= {min(ours)}, "only the reading of parameters, at the function itself, may be ours alone"
+    assert {file for file, _ in ours} == {f"{name}.py"}
+    # A line of the reference may be one whose value here needs no instruction.
+    assert len(theirs) - len(ours) <= 3, sorted(theirs - ours)
