@@ -41,7 +41,8 @@ def test_instructions_lead_to_the_lines_of_the_reference(
     option = {"line_info": "--lineinfo", "debug": "-g"}[options]
     theirs = lines(run_tileiras(data, "sm_90", option, f"-O{opt_level}").cubin, tmp_path)
     ours = lines(libtile.compile(data, "sm_90", opt_level, **{options: True}).cubin, tmp_path)
-    assert ours - theirs <= {min(ours)}, "only the reading of parameters, at the function itself, may be ours alone"
+    # The function's first two lines, its decorator and its name, are where parameters are read.
+    assert ours - theirs <= set(sorted(ours)[:2])
     assert {file for file, _ in ours} == {f"{name}.py"}
     # A line of the reference may be one whose value here needs no instruction.
     assert len(theirs) - len(ours) <= 3, sorted(theirs - ours)
