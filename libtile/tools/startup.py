@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from xdsl.irdl.declarative_assembly_format import FormatProgram
 
 
+MOST_KEPT = 10_000
+"""A file with more texts, most of them of classes of older releases, is begun anew; all tools together need 2000."""
+
+
 class GeneratedCode:
     """Compiled code by source text, kept in a file; `execute` is `exec` for texts that are worth keeping."""
 
@@ -67,7 +71,9 @@ class GeneratedCode:
         """Write the file when there is new code; a place that cannot be written to is left alone, as Python does."""
         if self.path is None or not self.added:
             return
-        kept = {**self._load(), **{text: marshal.dumps(code) for text, code in self._compiled.items()}}
+        kept = {text: marshal.dumps(code) for text, code in self._compiled.items()}
+        if len(self._load()) < MOST_KEPT:
+            kept = {**self._load(), **kept}
         temporary = f"{self.path}.{os.getpid()}"
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
@@ -80,7 +86,7 @@ def _place() -> str | None:
     """Where the code is kept: beside that of this module; nowhere when Python is told to write none."""
     if sys.dont_write_bytecode or sys.implementation.cache_tag is None:
         return None
-    return cache_from_source(__file__).replace("startup", "generated_code").removesuffix("pyc") + "bin"
+    return cache_from_source(os.path.join(os.path.dirname(__file__), "generated_code.py")).removesuffix("pyc") + "bin"
 
 
 class _NoSignatures:

@@ -39,6 +39,16 @@ def test_kept_code_is_not_compiled_again(tmp_path, monkeypatch):
     assert not code.added
 
 
+def test_a_file_is_begun_anew_when_it_has_grown(tmp_path, monkeypatch):
+    path = saved(tmp_path)
+    for most, kept in ((2, 2), (1, 1)):
+        monkeypatch.setattr(startup, "MOST_KEPT", most)
+        code = startup.GeneratedCode(path)
+        code.execute(f"x = {most}", {})
+        code.save()
+        assert len(startup.GeneratedCode(path)._load()) == kept
+
+
 @pytest.mark.parametrize("damage", ["gone", "cut", "older", "other"])
 def test_a_file_that_cannot_be_used_is_as_good_as_none(tmp_path, damage):
     path = saved(tmp_path)
