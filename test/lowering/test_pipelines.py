@@ -130,6 +130,17 @@ def test_a_loop_may_have_several_products():
     check(module(loop(LOADS + PRODUCT + second, "%e")), 320, 0, 9, 1)
 
 
+@pytest.mark.parametrize(("latency", "stages"), [(1, 2), (9, 6)])
+def test_a_hint_makes_a_load_run_ahead_that_feeds_no_product(latency, stages):
+    hint = f" optimization_hints = <sm_80 = {{latency = {latency}}}>"
+    body = f"""
+      %b, %t1 = load_view_tko weak %vb[%i, %zero]{hint} : {VIEW_B}, tile<i32> -> tile<32x64xf16>, token
+      %w = ftof %b : tile<32x64xf16> -> tile<32x64xf32>
+      %d = addf %w, %c : tile<32x64xf32>
+"""
+    check(module(loop(body)), 288, 0, 9, 1, stages=stages)
+
+
 def test_an_inner_loop_starts_again_each_time():
     inner = loop(LOADS + PRODUCT).replace("%r =", "%q =").replace("(%c = %none)", "(%c = %outer)")
     body = f"""
