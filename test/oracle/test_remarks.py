@@ -12,7 +12,7 @@ import pytest
 from xdsl.ir import Operation
 
 import libtile
-from libtile import driver, remarks
+from libtile import remarks
 from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.lowering.tensor_map_remarks import NOT_GENERATED
@@ -147,7 +147,7 @@ def differences(data: bytes, target: str, folder: Path) -> list[tuple[str, tuple
     if said is None:
         return []
     theirs = facts(read(said))
-    made = driver.compile_bytecode(data, driver.Options(target))
+    made = libtile.compile(data, gpu_name=target, emit="llvm")
     ours, unsaid = facts(read(remarks.yaml_format(made.remarks))), places(data, _is_unsaid)
     messages = places(data, lambda op: op.name == "cuda_tile.print_tko")
     missing = [("theirs", f) for f in theirs - ours if not is_theirs_alone(f, ours, messages)]
