@@ -313,10 +313,12 @@ def split_input(text: str) -> list[str]:
 
 
 def _previews(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str]:
+    names = [name for text in value for name in text.split(",")]
+    if not names:
+        return frozenset()
     from libtile.spec import default_spec
 
-    known = sorted({op.preview for op in default_spec().ops.values() if op.preview is not None}) if value else []
-    names = [name for text in value for name in text.split(",")]
+    known = sorted({op.preview for op in default_spec().ops.values() if op.preview is not None})
     for name in names:
         if name not in known:
             raise click.ClickException(

@@ -64,21 +64,6 @@ def _opt_level(ctx: click.Context, param: click.Parameter, value: str) -> int:
         ) from None
 
 
-def _previews(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str]:
-    names = [name for text in value for name in text.split(",")]
-    if not names:
-        return frozenset()
-    from libtile.spec import default_spec
-
-    known = sorted({op.preview for op in default_spec().ops.values() if op.preview is not None})
-    for name in names:
-        if name not in known:
-            raise click.ClickException(
-                f"for the --preview option: unknown preview feature '{name}'; supported features: {', '.join(known)}"
-            )
-    return frozenset(names)
-
-
 def _list_versions(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from libtile.spec import default_spec
@@ -129,10 +114,7 @@ def _remark_options(function: Any) -> Any:
 @_choice("sanitize", ("memcheck",), None, "Instrument for a sanitizer: memcheck checks memory accesses.")
 @_choice("host-arch", ("x86_64", "aarch64"), None, "Architecture of the host code in the output; default this one's.")
 @_choice("host-os", ("linux", "windows"), "linux", "System of the host code in the output.")
-@click.option(
-    "--preview", "previews", multiple=True, metavar="FEATURE[,FEATURE...]", callback=_previews,
-    help="Enable one or more named preview features.",
-)  # fmt: skip
+@cli.preview_option
 @click.option("-l", "libraries", multiple=True, metavar="PATH", help="Tile libraries; needs --preview=simt.")
 @click.option("--apply-controls", metavar="PATH", default="", help="Accepted, and refused, as by the original.")
 @_remark_options
