@@ -183,7 +183,9 @@ def load(g: Generator, s: Scope, base: Value, place: Value, type_: Type, bounds:
     elif g.chance(0.2):
         order = f" token = {g.random.choice(s.state[: len(g.TOKENS)])}"
     value, done = Value(g.name(), type_, bounds), g.name()
-    mask, kind = "", g.random.choice(["all", "all", "padded", "chosen"]) if g.has("masks") else "all"
+    mask, kind = "", "all"
+    if g.has("masks") and bounds is None:
+        kind = g.random.choice(["all", "all", "padded", "chosen"])
     types = str(where.type)
     if kind == "chosen" and type_.element in _NOT_BY_POINTER:
         kind = "all"
@@ -191,7 +193,6 @@ def load(g: Generator, s: Scope, base: Value, place: Value, type_: Type, bounds:
         condition = some_of(g, s, type_.shape)
         mask, types = f", {condition}", f"{types}, {condition.type}"
         other = g.get(s, type_, bits=True)
-        value = replace(value, bounds=None)
     if kind == "padded":
         mask, types = f"{mask}, {other}", f"{types}, {type_}"
     g.emit(s, f"{value}, {done} = load_ptr_tko {ordering} {where}{mask}{order}{hints(g)} : {types} -> {type_}, token")

@@ -209,3 +209,42 @@ def test_scalar_parameters_of_every_width_arrive(backend):
     outs = [np.zeros(1, ELEMENTS[e].dtype) for e in numbers]
     libtile.run(libtile.parse(text), args=[a for pair in zip(numbers.values(), outs) for a in pair], backend=backend)
     assert [float(out[0]) for out in outs] == list(numbers.values())
+
+
+class _Verifier:
+    def after_pass(self, name, op):
+        op.verify()
+
+
+TV = "tensor_view<60x64xf32, strides=[64,1]>"
+VALID_BETWEEN_PASSES = {
+    "a store that is inside along one dimension": f"""
+        %v = make_tensor_view %p, shape = [60, 64], strides = [64, 1] : {TV}
+        %w = make_partition_view %v : partition_view<tile=(16x16), {TV}>
+        %x = constant <f32: 1.0> : tile<16x16xf32>
+        %i = constant <i32: 3> : tile<i32>
+        %t = store_view_tko weak %x, %w[%i, %i] inbounds = [false, true]
+            : tile<16x16xf32>, partition_view<tile=(16x16), {TV}>, tile<i32> -> token""",
+    "a part of a loaded tile": f"""
+        %v = make_tensor_view %p, shape = [60, 64], strides = [64, 1] : {TV}
+        %w = make_partition_view %v : partition_view<tile=(16x16), padding_value = zero, {TV}>
+        %i = constant <i32: 1> : tile<i32>
+        %x, %t = load_view_tko weak %w[%i, %i]
+            : partition_view<tile=(16x16), padding_value = zero, {TV}>, tile<i32> -> tile<16x16xf32>, token
+        %y = permute %x [1, 0] : tile<16x16xf32> -> tile<16x16xf32>
+        %part = constant <f32: 2.0> : tile<8x4xf32>
+        %z = insert %part, %y[%i, %i] : tile<8x4xf32>, tile<16x16xf32>
+        %o = make_partition_view %v : partition_view<tile=(16x16), {TV}>
+        %u = store_view_tko weak %z, %o[%i, %i] token=%t
+            : tile<16x16xf32>, partition_view<tile=(16x16), {TV}>, tile<i32> -> token""",
+}
+
+
+@pytest.mark.parametrize("body", VALID_BETWEEN_PASSES.values(), ids=VALID_BETWEEN_PASSES)
+def test_ir_is_valid_behind_every_pass(body):
+    module = libtile.parse(f"cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>) {{ {body}\n return }} }}")
+    libtile.compile(module, emit="llvm", observer=_Verifier())
+    outs = [np.arange(60 * 64, dtype=np.float32) for _ in range(2)]
+    for out, backend in zip(outs, ("interpreter", "simulator")):
+        libtile.run(module, args=[out], backend=backend)
+    assert np.array_equal(*outs)

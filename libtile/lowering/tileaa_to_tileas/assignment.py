@@ -319,6 +319,18 @@ def _body(a: Assigner, op: Operation) -> Region:
     return Region(new)
 
 
+@rule("nv_tileaa.insert_slice")
+def _insert_slice(a: Assigner, op: Operation) -> None:
+    """In the layout of the tile that a part of is replaced."""
+    source, destination, *indices = op.operands
+    layout = None
+    if size := tile_shape(destination):
+        at_will = a.remakeable(destination)
+        layout = a.demands.of(op.results[0]) or a.default(size) if at_will else layout_of(a.values[destination])
+    operands = [a.get(source), a.get(destination, layout), *(a.get(v) for v in indices)]
+    a.bind_results(op, a.clone(op, operands, [layout]))
+
+
 @rule("nv_tileaa.reduce")
 def _reduce(a: Assigner, op: Operation) -> None:
     layout = _same_layout(a, op)

@@ -3,14 +3,15 @@
 
 An acquiring load is a relaxed one with an acquiring fence behind it, a releasing store a relaxed one with a releasing
 fence in front (PTX ISA, "Acquire pattern", "Release pattern"); the addition of an atomic has one name for integers and
-floats.
+floats; a store that may reach out of bounds has a padding value.
 """
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from libtile.dialects.nv_tileaa.attributes import MemSemanticAttr, RmwModeAttr
+from libtile.dialects.nv_tileaa.attributes import MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.tile_form import build
 
@@ -31,6 +32,10 @@ def lowered_properties(op: Operation) -> dict[str, Attribute]:
         properties["mem_semantic"] = MemSemanticAttr("relaxed")
     if op.name == "nv_tileaa.tiled_atomic_rmw" and properties["rmw_mode"] == RmwModeAttr("addf"):
         properties["rmw_mode"] = RmwModeAttr("add")
+    inside = properties.get("in_bounds")
+    if op.name == "nv_tileaa.tiled_store" and isinstance(inside, DenseArrayBase) and not all(inside.get_values()):
+        # What says that a store is not known to lie inside; nothing is written there.
+        properties["padding_value"] = PaddingValueAttr("zero")
     return properties
 
 
