@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.analysis import facts as f
 from libtile.analysis.facts import Fact, pointee_bytes, power_of_two_factor, tile_shape
-from libtile.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, SameElementsAttr
+from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
 
@@ -155,7 +155,8 @@ def _constant(op: CudaTileOp, state: State) -> Fact:
         return Fact.unknown(len(tile_shape(type_)))
     value = op.properties["value"]
     bits = bit_width(type_.element_type)
-    elements = value.elements()  # type: ignore[attr-defined]
+    assert isinstance(value, DenseElementsAttr)  # as declared
+    elements = value.elements()
     signed = [e - (1 << bits) if bits > 1 and e >> (bits - 1) & 1 else e for e in elements]
     if len(signed) == 1:
         return Fact.constant(signed[0], type_.shape)

@@ -129,8 +129,8 @@ def multiply(a: Fact, b: Fact) -> Fact:
             return y
     divisor = tuple(min(a.divisor_at(d, 1) * b.divisor_at(d, 1), MAX_DIVISOR) for d in range(len(a.divisor)))
     lower = upper = None
-    if None not in (a.lower, a.upper, b.lower, b.upper):
-        corners = [x * y for x in (a.lower, a.upper) for y in (b.lower, b.upper)]  # type: ignore[operator]
+    if a.lower is not None and a.upper is not None and b.lower is not None and b.upper is not None:
+        corners = [x * y for x in (a.lower, a.upper) for y in (b.lower, b.upper)]
         lower, upper = min(corners), max(corners)
     return Fact(divisor, (1,) * len(divisor), tuple(map(min, a.constancy, b.constancy)), lower, upper)
 

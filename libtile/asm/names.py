@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.float_bits import decode
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, i1, is_integer, type_text
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, i1, type_text
 
 Suggest = Callable[[Operation], "dict[int, str]"]
 """Gives the names that an op suggests for its results, by result number."""
@@ -100,8 +101,8 @@ def constant_name(op: CudaTileOp) -> str:
 def _value_suffix(value: DenseElementsAttr) -> str:
     element_type = value.type.element_type
     bits = value.elements()[0]
-    if is_integer(element_type):
-        width = element_type.width.data  # type: ignore[attr-defined]
+    if isinstance(element_type, IntegerType):
+        width = element_type.width.data
         return f"_{bits - (1 << width) if bits >> (width - 1) else bits}"
     number = decode(bits, NUMBER_NAMES[element_type])
     if number != number:

@@ -191,6 +191,12 @@ def _dim3(value: Dim3, name: str) -> tuple[int, int, int]:
     return items[0], items[1], items[2]
 
 
+def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
+    """One to three sizes of a directive, as three."""
+    x, y, z = [*sizes, 1, 1][:3]
+    return x, y, z
+
+
 class _Dims:
     """Grid, block and cluster, checked against each other and the entry's directives."""
 
@@ -202,10 +208,10 @@ class _Dims:
         directives = function.directives
         required = directives.get("reqntid")
         if required:
-            wanted = tuple([*required, 1, 1][:3])
+            wanted = _three(required)
             if "language" in directives and block == (1, 1, 1):
                 # Tile IR kernels are launched with one "thread" per tile block.
-                block = wanted  # type: ignore[assignment]
+                block = wanted
             if block != wanted and int(np.prod(block)) != int(np.prod(wanted)):
                 raise LaunchError(f"{function.name} needs a block of {wanted} (.reqntid), not {block}")
         most = directives.get("maxntid")
@@ -213,7 +219,7 @@ class _Dims:
             raise LaunchError(f"{function.name} allows {int(np.prod(most))} threads (.maxntid), not {block}")
         fixed = directives.get("reqnctapercluster")
         if fixed and cluster == (1, 1, 1):
-            cluster = tuple([*fixed, 1, 1][:3])  # type: ignore[assignment]
+            cluster = _three(fixed)
         if any(g % c for g, c in zip(grid, cluster, strict=True)):
             raise LaunchError(f"grid {grid} is not a multiple of cluster {cluster}")
         self.explicit = cluster != (1, 1, 1) or "explicitcluster" in directives

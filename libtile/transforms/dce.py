@@ -6,7 +6,7 @@ Stays what a program can observe: stores, atomics, prints, assertions, and whate
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -131,8 +131,8 @@ class _Feeds:
             for exit_ in _own_exits(op, "break"):
                 self._feed(op.results, exit_.operands)
 
-    def _feed(self, targets: object, values: object) -> None:
-        for target, value in zip(targets, values):  # type: ignore[call-overload]
+    def _feed(self, targets: Iterable[SSAValue], values: Iterable[SSAValue]) -> None:
+        for target, value in zip(targets, values):
             self.incoming.setdefault(target, []).append(value)
 
     def needed_by_itself(self, op: Operation) -> list[SSAValue]:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, Int
 from xdsl.ir import SSAValue
 
 from libtile.analysis.facts import MAX_DIVISOR, Fact, power_of_two_factor
+from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
@@ -40,9 +41,9 @@ def ordering(op: CudaTileOp) -> dict[str, Any]:
 def hints(op: CudaTileOp, target: str) -> dict[str, Any]:
     """The optimization hints for a target, as discardable attributes."""
     given = op.properties.get("optimization_hints")
-    if given is None:
+    if not isinstance(given, OptimizationHintsAttr):
         return {}
-    table = given.hints  # type: ignore[attr-defined]
+    table = given.hints
     chosen = {**table.get("default", {}), **table.get(target, {})}
     return {"hints": DictionaryAttr(chosen)} if chosen else {}
 

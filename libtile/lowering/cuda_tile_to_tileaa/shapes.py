@@ -6,13 +6,16 @@ from __future__ import annotations
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, f16
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
 
 
 @rule("constant")
 def _constant(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.constant(op.properties["value"]))  # type: ignore[arg-type]
+    value = op.properties["value"]
+    assert isinstance(value, DenseElementsAttr)  # as declared
+    c.bind(op.results[0], c.constant(value))
 
 
 @rule("iota")

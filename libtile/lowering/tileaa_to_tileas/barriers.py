@@ -11,6 +11,7 @@ without the barriers of the other one, and the end of a loop's body is followed 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -81,9 +82,9 @@ class _Analysis:
         self.behind: dict[SSAValue, Accesses] = {}
         self.places: dict[Operation, None] = {}
 
-    def tokens(self, values: object) -> Accesses:
+    def tokens(self, values: Iterable[SSAValue]) -> Accesses:
         found: set[Operation] = set()
-        for value in values:  # type: ignore[attr-defined]
+        for value in values:
             found |= self.behind.get(value, _NONE)
         return frozenset(found)
 
@@ -125,10 +126,10 @@ class _Analysis:
                 self.join(op.results, last.operands)
         return frozenset().union(*ends)
 
-    def join(self, targets: object, sources: object) -> bool:
+    def join(self, targets: Iterable[SSAValue], sources: Iterable[SSAValue]) -> bool:
         """Tokens flow from sources to targets; returns whether a target stands for more than before."""
         grown = False
-        for target, source in zip(targets, sources):  # type: ignore[call-overload]
+        for target, source in zip(targets, sources):
             if _is_token(target):
                 both = self.behind.get(target, _NONE) | self.behind.get(source, _NONE)
                 grown |= both != self.behind.get(target, _NONE)

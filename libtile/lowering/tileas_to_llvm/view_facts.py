@@ -70,5 +70,7 @@ def described_view(op: Operation) -> View | None:
     memref = block.operands[0].owner if isinstance(block, Operation) and block.name == "nv_tileaa.block_tile" else None
     if not isinstance(block, Operation) or not isinstance(memref, Operation) or memref.name != "nv_tileaa.make_memref":
         return None
-    rank = len(memref.results[0].type.shape)  # type: ignore[attr-defined]
-    return block_view(block, memref_view(memref, _UNKNOWN, [_UNKNOWN] * rank, [_UNKNOWN] * rank))
+    type_ = memref.results[0].type
+    assert isinstance(type_, MemRefType)
+    unknown = [_UNKNOWN] * type_.rank
+    return block_view(block, memref_view(memref, _UNKNOWN, unknown, unknown))
