@@ -26,8 +26,12 @@ def check(seed: int, profile: str, body: Callable[[Program], None]) -> None:
 @pytest.mark.parametrize("gpu", TARGETS)
 @pytest.mark.parametrize("seed", FEW)
 def test_random_programs_agree(seed, gpu):
+    def here(p: Program) -> None:
+        check_targets(p, [gpu])
+        check_inner_dialects(p, gpu)
+
     # Another program for each target: what is wrong for one target only is rare.
-    check(seed + 10 * TARGETS.index(gpu), "all", lambda p: check_targets(p, [gpu]))
+    check(seed + 10 * TARGETS.index(gpu), "all", here)
 
 
 @pytest.mark.parametrize("gpu", TARGETS)
