@@ -97,11 +97,18 @@ def by_place(tile: Tile) -> dict[Place, Value]:
 
 
 class Product:
-    """The products of all atoms of a tile: what `multiply` adds to `results`, by place in the tile."""
+    """The products of the atoms of a tile, which `multiply` adds to `results`, by place in the tile.
 
-    def __init__(self, b: KernelBuilder, atom: MmaAtom, types: tuple[str, str], lhs: Tile, rhs: Tile, acc: Tile):
+    Floats are converted to `element`, if that is given, where they are first multiplied.
+    """
+
+    def __init__(
+        self, b: KernelBuilder, atom: MmaAtom, types: tuple[str, str], lhs: Tile, rhs: Tile, acc: Tile,
+        element: str | None = None,
+    ):  # fmt: skip
         self.b, self.atom, self.types, self.acc = b, atom, types, acc
-        self.packed = packed_elements(lhs.element)
+        self.elements = element or lhs.element, element or rhs.element
+        self.packed = packed_elements(self.elements[0])
         self.sides = lhs, rhs
         self.depth = lhs.shape[-1]
         self.values = by_place(lhs), by_place(rhs)
@@ -114,19 +121,18 @@ class Product:
         self._words: dict[tuple[int, Place], Value] = {}
 
     def run(self) -> Tile:
-        self.multiply(0, self.depth)
+        atoms = self.atoms()
+        for k in range(0, self.depth, self.atom.k):
+            for place in atoms:
+                self.multiply(place, k)
         return self.result()
 
-    def multiply(self, start: int, end: int) -> None:
-        """Add the products of the part of the depth from `start` to `end`, which are multiples of the atom's."""
+    def atoms(self) -> list[Place]:
+        """Where the atoms of a thread's part of the result are."""
         rows = {m for _, m, _ in self.results if not (m & 8 and self.atom.m == 16)}
         columns = {n for _, _, n in self.results if not n & 1}
         batches = {g for g, _, _ in self.results}
-        for k in range(start, end, self.atom.k):
-            for g in sorted(batches):
-                for m in sorted(rows):
-                    for n in sorted(columns):
-                        self._atom(g, m, n, k)
+        return [(g, m, n) for g in sorted(batches) for m in sorted(rows) for n in sorted(columns)]
 
     def result(self) -> Tile:
         """The tile of the results."""
@@ -143,13 +149,15 @@ class Product:
         return self._words[key]
 
     def _make_word(self, side: int, batch: int, line: int, k: int) -> Value:
-        b, tile = self.b, self.sides[side]
-        parts = []
-        for i in range(self.packed):
-            place = (batch, line, k + i) if side == 0 else (batch, k + i, line)
-            value = self.values[side].get(place) if k + i < self.depth else None
-            zero = integer(f"i{8 * STORAGE_BYTES[tile.element]}", 0)
-            parts.append(zero if value is None else as_integer(b, value))
+        b, element = self.b, self.elements[side]
+        depths = range(k, min(k + self.packed, self.depth))
+        places = [(batch, line, i) if side == 0 else (batch, i, line) for i in depths]
+        values = [self.values[side][place] for place in places if place in self.values[side]]
+        if element != self.sides[side].element:
+            values = ftof_all(b, values, self.sides[side].element, element)
+        zero = integer(f"i{8 * STORAGE_BYTES[element]}", 0)
+        parts = [as_integer(b, v) for v in values]
+        parts += [zero] * (self.packed - len(parts))
         word = parts[0] if len(parts) == 1 else b.cast("bitcast", b.vector(parts), "i32")
         if self.outside is not None:
             word = b.select(self.outside, integer(word.type, 0), word)
@@ -165,8 +173,15 @@ class Product:
         halves = (0, 8) if self.atom.m == 16 else (0,)
         return [((m + h) & (rows - 1) if m + h >= rows else m + h, (n + i) % columns) for h in halves for i in (0, 1)]
 
-    def _atom(self, g: int, m: int, n: int, k: int) -> None:
+    def places(self, atom: Place) -> list[Place]:
+        """The places of an atom's results."""
+        g, m, n = atom
+        return [(g, row, column) for row, column in self._corners(m, n)]
+
+    def multiply(self, place: Place, k: int) -> None:
+        """Add the product of an atom's part of the depth, which starts at `k`, to its results."""
         b, atom = self.b, self.atom
+        g, m, n = place
         corners = self._corners(m, n)
         rows = [row for row, _ in corners[::2]]
         a = [self._word(0, g, row, depth) for depth in self._depths(k) for row in rows]
@@ -180,8 +195,8 @@ class Product:
             pairs = [b.cast("bitcast", word, "<2 x half>") for word in made]
             made = [b.extract(pair, i, "half") for pair in pairs for i in range(2)]
         # A row or column that is folded into the tile is a copy; the first of equals is kept.
-        for place, value in reversed(list(zip(corners, made))):
-            self.results[g, place[0], place[1]] = value
+        for (row, column), value in reversed(list(zip(corners, made))):
+            self.results[g, row, column] = value
 
 
 def _mma(

@@ -71,24 +71,25 @@ def dot_scaled(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, lhs_scale: Til
     The result is in the accumulator's layout of `scaled_layouts`; operands in other layouts are converted. All threads
     of the block must come here.
     """
-    tiles = [lhs, rhs, acc, lhs_scale, rhs_scale]
-    shapes = [t.shape for t in tiles]
-    layouts = scaled_layouts(*shapes[:2], *shapes[3:], b.target, b.threads // b.target.warp_size)
+    warps = b.threads // b.target.warp_size
+    layouts = scaled_layouts(lhs.shape, rhs.shape, lhs_scale.shape, rhs_scale.shape, b.target, warps)
     assert layouts.dot.atom is not None  # every target multiplies f16
     wanted = [layouts.dot.a, layouts.dot.b, layouts.dot.c, layouts.lhs_scale, layouts.rhs_scale]
-    lhs, rhs, acc, lhs_scale, rhs_scale = convert_all(b, tiles, wanted)
-    lhs, rhs = in_element(b, lhs, MULTIPLIED), in_element(b, rhs, MULTIPLIED)
-    product = Product(b, layouts.dot.atom, (MULTIPLIED, MULTIPLIED), lhs, rhs, acc)
+    lhs, rhs, acc, lhs_scale, rhs_scale = convert_all(b, [lhs, rhs, acc, lhs_scale, rhs_scale], wanted)
+    product = Product(b, layouts.dot.atom, (MULTIPLIED, MULTIPLIED), lhs, rhs, acc, MULTIPLIED)
     rows, columns = _factors(b, lhs_scale), _factors(b, rhs_scale)
-    total = product.results
-    count = lhs_scale.shape[-1]
-    size = lhs.shape[-1] // count
+    depth, count = lhs.shape[-1], lhs_scale.shape[-1]
+    # One atom at a time, so that few sums are alive beside the totals.
     for block in range(count):
-        product.results = {place: float_constant("float", 0.0) for place in total}
-        product.multiply(block * size, (block + 1) * size)
-        for (g, m, n), part in product.results.items():
-            total[g, m, n] = _scaled_sum(b, part, rows[g, m, block], columns[g, block, n], total[g, m, n])
-    product.results = total
+        for atom in product.atoms():
+            totals = {place: product.results[place] for place in product.places(atom)}
+            product.results |= dict.fromkeys(totals, float_constant("float", 0.0))
+            for k in range(block * depth // count, (block + 1) * depth // count, layouts.dot.atom.k):
+                product.multiply(atom, k)
+            for place, total in totals.items():
+                g, m, n = place
+                factors = rows[g, m, block], columns[g, block, n]
+                product.results[place] = _scaled_sum(b, product.results[place], *factors, total)
     return product.result()
 
 
