@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogram", "transpose", "prefix_sum")
 
 STAGES = {
-    "imports": ("load the dialect", "load the compiler", "load LLVM"),
+    "imports": ("load the driver", "load the dialect", "load the compiler", "load LLVM"),
     "read, verify": ("read bytecode", "verify"),
     "LLVM": ("print LLVM IR", "optimize LLVM IR", "print PTX", "LLVM"),
     "ptxas": ("ptxas",),

@@ -21,15 +21,19 @@ import inspect
 import marshal
 import os
 import sys
+from collections.abc import Sequence
 from functools import cached_property
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xdsl.irdl import OpDef
     from xdsl.irdl.declarative_assembly_format import FormatProgram
 
+
+_FORMATS = "xdsl.irdl.declarative_assembly_format"
 
 MOST_KEPT = 10_000
 """A file with more texts, most of them of classes of older releases, is begun anew; all tools together need 2000."""
@@ -119,23 +123,38 @@ class _FormatOnDemand:
         self.program.print(*arguments)
 
 
+class _FormatsLoader(SourceFileLoader):
+    """Loads xDSL's module of assembly formats, and has it parse them on demand."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        module.FormatProgram.from_str = staticmethod(_FormatOnDemand)
+
+
+class _FormatsFinder:
+    """Finds that module for `_FormatsLoader`, so that nothing of xDSL is imported before it is needed."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != _FORMATS:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _FormatsLoader(fullname, spec.loader.path)
+        return spec
+
+
 _generated: GeneratedCode | None = None
 
 
 def install() -> None:
-    """Called first in a tool's process: makes dataclasses cheaper (see the module's text)."""
+    """Called first in a tool's process."""
     global _generated
     _generated = GeneratedCode(_place())
     dataclasses.exec = _generated.execute  # type: ignore[attr-defined]  # stands before the builtin of that name
     dataclasses.inspect = _NoSignatures()  # type: ignore[attr-defined]
-
-
-def defer_formats() -> None:
-    """Called before dialects are imported; does nothing where `install` was not called."""
-    if _generated is not None:
-        from xdsl.irdl import declarative_assembly_format as formats
-
-        formats.FormatProgram.from_str = staticmethod(_FormatOnDemand)  # type: ignore[assignment]
+    sys.meta_path.insert(0, _FormatsFinder())
 
 
 def finish() -> None:

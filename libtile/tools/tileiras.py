@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from libtile.tools import cli, startup
+from libtile.tools import cli
 
 if TYPE_CHECKING:
     from libtile.cache import Cache
@@ -172,9 +172,8 @@ for _name in ("--print-options", "--print-all-options"):  # the original takes t
 def _compile(path: str, given: dict[str, Any]) -> None:
     from libtile import timing
 
-    with timing.stage("load the dialect"):
-        startup.defer_formats()
-        from libtile import bytecode, driver  # noqa: F401
+    with timing.stage("load the driver"):
+        from libtile import bytecode, driver  # noqa: F401  # bytecode for what follows
         from libtile.backend import fatal
 
     fatal.end_with(_COMPILE, driver.NOT_COMPILED)

@@ -84,7 +84,6 @@ def test_nothing_is_kept_when_python_keeps_nothing(monkeypatch):
 
 
 def test_the_library_leaves_dataclasses_and_xdsl_as_they_are():
-    startup.defer_formats()
     assert not hasattr(dataclasses, "exec")
     from xdsl.irdl.declarative_assembly_format import FormatProgram
 
