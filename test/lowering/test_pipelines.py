@@ -91,6 +91,21 @@ def test_a_counter_may_end_at_the_largest_number():
     check(module(loop(body)), 320, top - 9, top, 3)
 
 
+def test_a_counter_may_be_wide():
+    head = "for %i in (%l to %u, step %s) : tile<i64>"
+    narrow = "      %j = trunci %i : tile<i64> -> tile<i32>\n"
+    bounds = "".join(
+        f"    %{wide} = exti %{given} signed : tile<i32> -> tile<i64>\n"
+        for wide, given in (("l", "lower"), ("u", "upper"), ("s", "step"))
+    )
+    loads = LOADS.replace("%zero, %i]", "%zero, %j]").replace("[%i, ", "[%j, ")
+    check(module(bounds + loop(narrow + loads + PRODUCT, head=head)), 288, 1, 9, 3)
+
+
+def test_a_counter_may_be_unsigned():
+    check(module(loop(LOADS + PRODUCT, head=HEAD.replace("for", "for unsigned"))), 288, 0, 9, 1)
+
+
 @pytest.mark.parametrize("depth", [40, 100, 250])
 def test_a_tensor_may_end_within_a_tile(depth):
     # Rows of odd lengths have no alignment: the copies fall back to loads and stores.
