@@ -369,7 +369,9 @@ def float_to_float(g: Generator, s: Scope) -> None:
     elif element in FLOATS and here in FLOATS and width(here) > width(element):
         modes = IEEE if (here, element) == ("f64", "f32") else ("nearest_even", "zero")
     elif (here, element) == ("f32", "tf32"):
-        modes = ("nearest_even", "zero")
+        modes = ("nearest_even", "zero", "nearest_away")
+    elif here in ("f16", "bf16", "f8E4M3FN", "f8E5M2") and element in ("f32", "f64"):
+        modes = (*IEEE, "nearest_away")  # nothing is rounded
     rounding = g.random.choice(modes)
     bounds = source.bounds
     if element == "f8E8M0FNU":
