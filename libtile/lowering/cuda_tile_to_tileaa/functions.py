@@ -28,6 +28,8 @@ BIG_WARPS = 8
 BIG_ACCUMULATORS = 24 << 10
 """32-bit words of the accumulators of a kernel (192 registers of a thread of four warps) from which there are eight."""
 PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
+SCALED_WEIGHT = 3
+"""A scaled product takes more registers than its accumulator: factors, and bytes of operands, one in each."""
 ACCUMULATOR = 2
 """The operand of a product that it adds to."""
 
@@ -63,7 +65,8 @@ def _accumulator_words(op: CudaTileOp) -> int:
             continue
         type_ = result.type
         assert isinstance(type_, TileType)
-        total += prod(type_.shape) * bit_width(type_.element_type) // 32
+        words = prod(type_.shape) * bit_width(type_.element_type) // 32
+        total += words * (SCALED_WEIGHT if inner.name == "cuda_tile.mmaf_scaled" else 1)
     return total
 
 

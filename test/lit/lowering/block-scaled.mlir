@@ -28,4 +28,16 @@ cuda_tile.module @m {
     %d = mmaf_scaled %a, %b, %c, %sa, %sb : tile<16x32xf8E4M3FN>, tile<32x8xf8E4M3FN>, tile<16x8xf32>, tile<16x1xf8E8M0FNU>, tile<1x8xf8E8M0FNU>
     return
   }
+  // Twice the warps that a plain product of this size has: the factors and the operands' bytes take registers, too.
+  // OLD: nv_tileaa.func @large{{.*}}num_warps=8
+  // NEW: nv_tileaa.func @large{{.*}}num_warps=8
+  entry @large() {
+    %a = constant <f8E4M3FN: 1.0> : tile<128x32xf8E4M3FN>
+    %b = constant <f8E4M3FN: 1.0> : tile<32x64xf8E4M3FN>
+    %c = constant <f32: 0.0> : tile<128x64xf32>
+    %sa = constant <f8E8M0FNU: 1.0> : tile<128x1xf8E8M0FNU>
+    %sb = constant <f8E8M0FNU: 1.0> : tile<1x64xf8E8M0FNU>
+    %d = mmaf_scaled %a, %b, %c, %sa, %sb : tile<128x32xf8E4M3FN>, tile<32x64xf8E4M3FN>, tile<128x64xf32>, tile<128x1xf8E8M0FNU>, tile<1x64xf8E8M0FNU>
+    return
+  }
 }
