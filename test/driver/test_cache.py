@@ -55,7 +55,8 @@ def test_among_many_small_entries_the_limit_holds_but_for_some(tmp_path):
     box = Cache(tmp_path, limit=100_000)
     for number in range(700):
         assert box.store(cache.digest([str(number)]), {"x": bytes(50)})
-        assert sum(status.st_size for _, status in box.entries()) < 120_000
+        if number % 50 == 49:
+            assert sum(status.st_size for _, status in box.entries()) < 120_000
     assert sum(1 for _ in box.entries()) > 400
 
 

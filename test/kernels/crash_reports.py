@@ -238,7 +238,7 @@ def scaled_loop(a, a_scale, b, b_scale, out, steps: int, m: ct.Constant[int], n:
     ct.store(out, (0, 0), acc)
 
 
-def scaled_loop_problem(n, steps, k=256, block=32, m=128):
+def scaled_loop_problem(n, steps, k=256, block=32, m=32):
     def problem(rng):
         values = []
         for shape, axis in (((m, k * steps), 1), ((k * steps, n), 0)):
@@ -310,7 +310,7 @@ def _kernels() -> list[Kernel]:
     one_row = {"min_version": "13.3"}
     f8, e8 = array(ct.float8_e4m3fn, 2, multiple_of=16), array(ct.float8_e8m0fnu, 2, multiple_of=8)
     scaled = [
-        Kernel(f"scaled_loop_{n}_{steps}", scaled_loop, (f8, e8, f8, e8, single, size, 128, n, 256, 32),
+        Kernel(f"scaled_loop_{n}_{steps}", scaled_loop, (f8, e8, f8, e8, single, size, 32, n, 256, 32),
                scaled_loop_problem(n, steps), scaled_loop_reference, min_version="13.3", gpu_code="sm_100")
         for n, steps in ((16, 2), (32, 2), (64, 3))
     ]  # fmt: skip
