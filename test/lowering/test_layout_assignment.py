@@ -89,6 +89,39 @@ def products(shapes: list[tuple[int, int, int]], element: str = "f16", result: s
     ids=["one", "one large", "two", "two into one", "f64"],
 )
 def test_warps_are_as_many_as_the_accumulators_need(text, warps):
+    assert number_of_warps(text) == warps
+
+
+def number_of_warps(text: str) -> int:
     inner = to_tileaa(libtile.parse(text).op, target("sm_80"))
     (function,) = (op for op in inner.body.block.ops if op.name == "nv_tileaa.func")
-    assert function.kernel_spec.num_warps == warps
+    return function.kernel_spec.num_warps
+
+
+@pytest.mark.parametrize(
+    "tile, warps",
+    [
+        ("8192xf32", 4),
+        ("128x128xf32", 8),
+        ("1x32768xi32", 16),
+        ("512x512xf32", 16),
+        ("8192xf64", 8),
+        ("16384xf16", 4),
+        ("32768xi8", 8),
+    ],
+)
+def test_warps_are_as_many_as_the_largest_tile_needs(tile, warps):
+    assert number_of_warps(printing(tile)) == warps
+
+
+def printing(tile: str, hints: str = "") -> str:
+    """A kernel that prints a tile of zeros."""
+    element = tile.rsplit("x", 1)[1]
+    value = "0.0" if element.startswith("f") else "0"
+    body = f'%c = constant <{element}: {value}> : tile<{tile}> print_tko "%d", %c : tile<{tile}> -> token return'
+    return f"cuda_tile.module @m {{ entry @k() {hints} {{ {body} }} }}"
+
+
+def test_large_tiles_leave_room_for_the_blocks_that_a_hint_wants_together():
+    hints = "optimization_hints = <sm_80 = {occupancy = 5}>"
+    assert number_of_warps(printing("32768xf32", hints)) == 8

@@ -14,7 +14,7 @@ from libtile.backend.ptx import name_problem
 from libtile.dialects import tile_form
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import TileType, bit_width
+from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.lowering.cuda_tile_to_tileaa.arithmetic import declared_attributes
@@ -27,6 +27,9 @@ DEFAULT_WARPS = 4
 BIG_WARPS = 8
 BIG_ACCUMULATORS = 24 << 10
 """32-bit words of the accumulators of a kernel (192 registers of a thread of four warps) from which there are eight."""
+TILE_WORDS = 2 << 10
+"""32-bit words of the largest tile for each warp (64 registers of a thread), in a kernel without products."""
+MAX_WARPS = 16
 PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
 SCALED_WEIGHT = 3
 """A scaled product takes more registers than its accumulator: factors, and bytes of operands, one in each."""
@@ -47,11 +50,24 @@ def entry_hint(op: CudaTileOp, key: str, target: Target) -> int | None:
 
 
 def number_of_warps(op: CudaTileOp, target: Target) -> int:
-    """Warps per CTA: what the hint asks for, else more of them when a large product needs the registers."""
+    """Warps per CTA: what the hint asks for, else more of them when large products or tiles need the registers."""
     hinted = entry_hint(op, "num_worker_warps_per_cta", target)
     if hinted is not None and 1 <= hinted <= 32 and hinted & (hinted - 1) == 0:
         return hinted
-    return BIG_WARPS if _accumulator_words(op) >= BIG_ACCUMULATORS else DEFAULT_WARPS
+    if any(inner.name in PRODUCTS for inner in op.walk()):
+        return BIG_WARPS if _accumulator_words(op) >= BIG_ACCUMULATORS else DEFAULT_WARPS
+    warps = min(_largest_tile_words(op) // TILE_WORDS, MAX_WARPS)
+    resident = target.warps_per_sm // (entry_hint(op, "occupancy", target) or 1)
+    while warps > resident:
+        warps //= 2
+    return max(warps, DEFAULT_WARPS)
+
+
+def _largest_tile_words(op: CudaTileOp) -> int:
+    """32-bit words of the largest tile of numbers; elements of less than 16 bits take as much as those of 16."""
+    types = (result.type for inner in op.walk() for result in inner.results)
+    tiles = (t for t in types if isinstance(t, TileType) and not isinstance(t.element_type, PointerType))
+    return max((prod(t.shape) * max(bit_width(t.element_type), 16) // 32 for t in tiles), default=0)
 
 
 def _accumulator_words(op: CudaTileOp) -> int:
@@ -115,8 +131,7 @@ def _grid(c: Context, op: CudaTileOp) -> None:
 
 @rule("get_global")
 def _get_global(c: Context, op: CudaTileOp) -> None:
-    type_ = convert_type(op.results[0].type)
-    pointer = type_.element_type  # type: ignore[attr-defined]
+    pointer = tile_form.element_of(convert_type(op.results[0].type))
     assert isinstance(pointer, PtrType)
     made = tile_form.build("nv_tileaa.get_global", (), [pointer], {"name": op.properties["name"]})
     c.bind(op.results[0], c.tile(c.emit(made).results[0]))

@@ -271,9 +271,40 @@ def _pieces(source: LinearLayout, target: LinearLayout, wanted: int) -> _Pieces:
     return _Pieces(layouts[0], layouts[1], tuple(registers))
 
 
+@lru_cache(maxsize=256)
+def _between(source: LinearLayout, target: LinearLayout, wanted: int) -> LinearLayout | None:
+    """A layout on the way: it has registers in common with both, so that two trips can be cut where one cannot.
+
+    None where there is no such layout, as where threads hold few elements or several hold the same ones.
+    """
+    bits, cuts = source.out_bits, wanted.bit_length() - 1
+    sides = source.columns([REGISTER]), target.columns([REGISTER])
+    if not source.is_invertible or not target.is_invertible or len(sides[0]) != len(sides[1]):
+        return None
+    basis = f2.Basis()
+    registers: list[int] = []
+    # From each side its highest registers, as `_pieces` prefers them; then what is left of the source's.
+    for vectors, most in ((sides[0][::-1], cuts), (sides[1][::-1], 2 * cuts), (sides[0], len(sides[0]))):
+        for vector in vectors:
+            if len(registers) < most and basis.insert(vector):
+                registers.append(vector)
+    threads = f2.complement(registers, bits)
+    lanes = len(source.columns([LANE]))
+    flat = {REGISTER: registers[::-1], LANE: threads[:lanes], WARP: threads[lanes:]}
+    made = LinearLayout.of(flat, {"dim0": 1 << bits}).reshape_outs({d: source.out_size(d) for d in source.out_dims})
+    if any(len(_pieces(*trip, wanted).registers) < wanted for trip in ((source, made), (made, target))):
+        return None
+    return made
+
+
 def _in_pieces(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:
     wanted = _size(tile) // scratch.piece_bytes(b)
-    pieces = _pieces(_reduced(b, tile.layout), _reduced(b, target), wanted)
+    before, after = _reduced(b, tile.layout), _reduced(b, target)
+    pieces = _pieces(before, after, wanted)
+    if _size(tile) // len(pieces.registers) > scratch.piece_bytes(b, _size(tile)):
+        middle = _between(before, after, wanted)
+        if middle is not None:
+            return _in_pieces(b, _in_pieces(b, tile, middle), target)
     values = _unique(tile)
     result: dict[int, Value] = {}
     for sources, targets in pieces.registers:
