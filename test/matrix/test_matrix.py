@@ -93,7 +93,7 @@ def rows(op: str) -> tuple[Row, ...]:
 OPS = (*elementwise.OPS, *TABLES)
 
 
-def some(op: str, count: int = 24) -> list[Row]:
+def some(op: str, count: int = 16) -> list[Row]:
     """Rows that have all of the op's element types, and others at regular distances, in a changing order of shapes."""
     if op in elementwise.OPS:
         given = elementwise.choices(op)
