@@ -301,10 +301,13 @@ def _in_pieces(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:
     wanted = _size(tile) // scratch.piece_bytes(b)
     before, after = _reduced(b, tile.layout), _reduced(b, target)
     pieces = _pieces(before, after, wanted)
-    if _size(tile) // len(pieces.registers) > scratch.piece_bytes(b, _size(tile)):
-        middle = _between(before, after, wanted)
-        if middle is not None:
-            return _in_pieces(b, _in_pieces(b, tile, middle), target)
+    needed = _size(tile) // scratch.piece_bytes(b, _size(tile))
+    if len(pieces.registers) < needed:
+        while wanted >= needed:
+            middle = _between(before, after, wanted)
+            if middle is not None:
+                return _in_pieces(b, _in_pieces(b, tile, middle), target)
+            wanted //= 2
     values = _unique(tile)
     result: dict[int, Value] = {}
     for sources, targets in pieces.registers:
