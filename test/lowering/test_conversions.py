@@ -17,7 +17,7 @@ from lowering.elementwise import (
 
 from libtile.interpreter.formats import ELEMENTS
 from libtile.lowering.llvm import conversions
-from libtile.lowering.llvm.builder import KernelBuilder, Value
+from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.targets import target
 
 SIZE = 2048
@@ -237,3 +237,13 @@ def test_pointers_and_addresses_are_the_same_bits():
 def test_conversions_that_do_not_exist_are_refused(call):
     with pytest.raises(ValueError):
         call(KernelBuilder("k", target("sm_80"), 32), Value("float", "%f"))
+
+
+@pytest.mark.parametrize("signedness, true", [("signed", -1), ("unsigned", 1)])
+def test_constant_conditions_are_extended_like_others(signedness, true):
+    """LLVM's `true` is the constant 1 in one bit, which is the sign."""
+    b = KernelBuilder("k", target("sm_80"), 32)
+    for width in (4, 8, 16, 32, 64):
+        for bit in (0, 1):
+            made = conversions.exti(b, integer("i1", bit), "i1", f"i{width}", signedness)
+            assert made.constant == bit * true

@@ -348,6 +348,8 @@ class KernelBuilder:
             if operation == "zext":
                 bits = int(value.type[1:])
                 number &= (1 << bits) - 1
+            elif operation == "sext" and value.type == "i1":
+                number = -number  # the one bit is the sign
             return integer(type_, number)
         return self.emit(type_, f"{operation} {value.typed} to {type_}")
 
