@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What each step of the lowering leaves verifies, and reads as it is printed: any of it can be given to cuda-tile-opt."""
+"""What each step of the lowering leaves verifies, and reads as it is printed: cuda-tile-opt can be given any of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not 
 
 from dialects.inner import messages, round_trip
 from kernels import corpus
+
 from libtile.api import Module
 from libtile.asm import print_op
 from libtile.lowering.pipeline import lower
