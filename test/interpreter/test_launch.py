@@ -95,11 +95,6 @@ def test_what_is_no_module_is_refused(tmp_path):
         libtile.run(b"\xff\xfe\x00")
 
 
-def test_a_backend_that_needs_a_gpu_says_so():
-    with pytest.raises(libtile.LibtileError, match="does not launch on a GPU"):
-        libtile.run(libtile.parse(module_text("", "")), backend="gpu")
-
-
 def test_an_unknown_backend_or_check_is_refused():
     module = libtile.parse(module_text("", ""))
     with pytest.raises(libtile.LibtileError, match="no backend 'cpu'"):

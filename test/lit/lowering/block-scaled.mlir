@@ -1,6 +1,6 @@
 // Casts of block-scaled formats become the op that the target has; scaled products stay one op on every target.
-// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa="gpu-name=sm_80" %s | filecheck %s --check-prefix=OLD
-// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa="gpu-name=sm_100" %s | filecheck %s --check-prefix=NEW
+// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa="gpu-name=sm_80" %s | FileCheck %s --check-prefix=OLD
+// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa="gpu-name=sm_100" %s | FileCheck %s --check-prefix=NEW
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 cuda_tile.module @m {
