@@ -4,7 +4,8 @@
 The bits of the index along the dimension are folded one after the other: those that registers hold within a thread,
 those of lanes by butterflies, those of warps by handing all warps' partial results to every warp. Folding from the
 lowest bit up combines neighbours only, which an associative body needs, and which is the tree that the interpreter
-builds; a body that commutes is folded in the cheaper order of registers, lanes, warps.
+builds; a body that commutes is folded in the cheaper order of registers, lanes, warps. Where a lane's bit comes before
+a register's, the two change places as the first is folded: each lane of a pair keeps one half of the registers.
 """
 
 from __future__ import annotations
@@ -105,6 +106,9 @@ def reduce(b: KernelBuilder, tiles: Sequence[Tile], dim: int, body: Body, *, com
             layout = current[0].layout
         if vector in layout.basis(REGISTER):
             current = _fold_registers(current, layout.basis(REGISTER).index(vector), body)
+        elif left := [v for v in layout.basis(REGISTER) if v[dim]]:
+            highest = layout.basis(REGISTER).index(max(left, key=lambda v: v[dim]))
+            current = _fold_lanes_into_registers(b, current, layout.basis(LANE).index(vector), highest, body)
         else:
             current = _fold_lanes(b, current, layout.basis(LANE).index(vector), body, commutative)
     result = reduced_layout(current[0].layout, dim)
@@ -138,6 +142,31 @@ def _fold_lanes(b: KernelBuilder, tiles: Sequence[Tile], position: int, body: Bo
     vectors = [(0,) * len(v) if i == position else v for i, v in enumerate(layout.basis(LANE))]
     smaller = _with(layout, LANE, vectors)
     return [Tile(smaller, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
+
+
+def _fold_lanes_into_registers(
+    b: KernelBuilder, tiles: Sequence[Tile], position: int, register: int, body: Body
+) -> list[Tile]:
+    """Fold a bit of the lanes, which then hold what a bit of the registers held: a lane gives its partner the half of
+    its registers that the partner keeps."""
+    layout, bit = tiles[0].layout, 1 << register
+    upper = parity(b, 1 << position)
+    results = []
+    for r in range(layout.in_size(REGISTER)):
+        if r & bit:
+            continue
+        first, second = [], []
+        for t in tiles:
+            kept = b.select(upper, t.registers[r | bit], t.registers[r])
+            given = b.select(upper, t.registers[r], t.registers[r | bit])
+            received = shuffle_value(b, given, 1 << position)
+            first.append(b.select(upper, received, kept))
+            second.append(b.select(upper, kept, received))
+        results.append(body(first, second))
+    registers, lanes = list(layout.basis(REGISTER)), list(layout.basis(LANE))
+    lanes[position] = registers.pop(register)
+    moved = _with(_with(layout, REGISTER, registers), LANE, lanes)
+    return [Tile(moved, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
 
 
 def _warps_to_registers(b: KernelBuilder, tiles: Sequence[Tile], dim: int) -> list[Tile]:

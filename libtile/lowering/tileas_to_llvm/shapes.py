@@ -15,6 +15,7 @@ from libtile.lowering.llvm import shapes as movement
 from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.convert_layout import convert_layout
 from libtile.lowering.llvm.tile import Tile, scalar
+from libtile.lowering.tileas_to_llvm.commuting import commutes
 from libtile.lowering.tileas_to_llvm.elementwise import apply
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
 
@@ -159,30 +160,10 @@ def _body(e: Emitter, op: Operation) -> Callable[[list[Value], list[Value]], lis
     return run
 
 
-_COMMUTATIVE = frozenset(
-    ["arith.addi", "arith.muli", "arith.andi", "arith.ori", "arith.xori", "arith.maxsi", "arith.maxui", "arith.minsi",
-     "arith.minui", "nv_tileaa.addf", "nv_tileaa.mulf", "nv_tileaa.maxf", "nv_tileaa.minf"]
-)  # fmt: skip
-
-
-def _is_commutative(op: Operation) -> bool:
-    """Whether a region is one op that does not care about the order of the arguments."""
-    block = op.regions[0].block
-    first, last = block.first_op, block.last_op
-    return (
-        first is not None
-        and first.name in _COMMUTATIVE
-        and first.next_op is last
-        and set(first.operands) == set(block.args)
-        and last is not None
-        and last.operands[0] is first.results[0]
-    )
-
-
 @rule("nv_tileas.reduce")
 def _reduce(e: Emitter, op: Operation) -> None:
     tiles = [e.tile(v) for v in op.operands]
-    made = reduce.reduce(e.b, tiles, e.attribute(op, "dim"), _body(e, op), commutative=_is_commutative(op))
+    made = reduce.reduce(e.b, tiles, e.attribute(op, "dim"), _body(e, op), commutative=commutes(op))
     for result, tile in zip(op.results, made, strict=True):
         e.bind(result, converted(e, tile, result))
 
