@@ -198,7 +198,9 @@ class View:
         self.name, self.kind, self.tile_shape = name, kind, tile_shape
         self.sizes, self.strides, self.extra, self.padded = sizes, strides, extra, padded
         self.count = sum((n - 1) * s for n, s in zip(sizes, strides)) + 1
-        self.count += -self.count % 8  # whole words of 4-bit elements: halves of bytes are stored by accesses to words
+        # Whole bytes of 4-bit elements; words where rows begin in the middle of a byte, as words are accessed there.
+        unit = 8 if any(s % 2 for s in strides if s != 1) else 2
+        self.count += -self.count % unit
         self.sparse = kind == "gather_scatter_view"
 
     def tensor(self, element: str, dynamic: bool) -> str:

@@ -2,8 +2,10 @@
 """Tiles of 4-bit elements, two of which share a byte in a tensor: the one at the even offset is the low half.
 
 Where a thread's registers hold whole bytes, bytes move. A byte of which only one half lies within the tensor is read,
-changed and written back by its one owner. Where the two halves of a byte may belong to different threads, a store
-clears and sets its bits atomically in the surrounding 32-bit word.
+changed and written back by its one owner. Where the two halves of a byte may belong to different threads, as where
+rows begin in the middle of one, a store clears and sets its bits atomically in the surrounding aligned 32-bit word:
+PTX changes nothing smaller so. The other bits of that word, of which up to 24 are beyond the end of an array whose
+size is no multiple of four bytes, stay as they are.
 """
 
 from __future__ import annotations

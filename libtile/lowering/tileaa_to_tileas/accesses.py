@@ -43,14 +43,19 @@ def numbers(op: Operation, name: str) -> tuple[int, ...]:
     return tuple(int(v) for v in attr.get_values()) if isinstance(attr, DenseArrayBase) else ()
 
 
-def element_bytes(type_: Attribute) -> int:
-    """Bytes that an element takes in memory, at least 1."""
+def element_bits(type_: Attribute) -> int:
+    """Bits that an element takes in memory; two of 4 bits share a byte of a tensor."""
     from libtile.dialects.cuda_tile.types import bit_width
 
     if isinstance(type_, PtrType):
-        return 8
+        return 64
     bits = bit_width(type_)
-    return 4 if bits == 19 else max(bits // 8, 1)
+    return {1: 8, 19: 32}.get(bits, bits)
+
+
+def element_bytes(type_: Attribute) -> int:
+    """Bytes that an element takes in memory, at least 1."""
+    return max(element_bits(type_) // 8, 1)
 
 
 def _pointee(type_: Attribute) -> Attribute:
@@ -121,12 +126,15 @@ def access(op: Operation) -> tuple[tuple[int, ...], int, int]:
 
 
 def least_vector(op: Operation) -> int:
-    """How many elements a thread must have side by side for an access to be possible at all."""
+    """How many elements a thread must have side by side: those of a word of a multicast object, without which there is
+    no access at all, and those of a byte, half of which takes atomic changes of the word around it."""
     view = op.operands[0].type
-    if not op.name.startswith("nv_tileaa.multimem") or not isinstance(view, TiledViewType):
+    if not isinstance(view, TiledViewType) or not isinstance(view.source, MemRefType):
         return 1
-    size = element_bytes(view.source.element_type) if isinstance(view.source, MemRefType) else WORD_BYTES
-    return max(WORD_BYTES // size, 1)
+    bits = element_bits(view.source.element_type)
+    if op.name.startswith("nv_tileaa.multimem"):
+        return max(8 * WORD_BYTES // bits, 1)
+    return 2 if bits == 4 else 1
 
 
 def is_access(op: Operation) -> bool:
