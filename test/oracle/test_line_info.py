@@ -32,6 +32,7 @@ def lines(cubin: bytes | None, folder: Path) -> set[tuple[str, int]]:
         pytest.param("softmax", "line_info", 3, marks=pytest.mark.slow),
         pytest.param("gemm", "line_info", 0, marks=pytest.mark.slow),
         pytest.param("gemm", "debug", 0, marks=pytest.mark.slow),
+        pytest.param("gemm", "line_info", 3, marks=pytest.mark.slow),
     ],
 )
 def test_instructions_lead_to_the_lines_of_the_reference(
