@@ -66,6 +66,45 @@ def test_bounds_compare_as_signed_or_unsigned(unsigned):
     assert result[0] == (len(range(first, last, 1 << 29)) if unsigned else 0)
 
 
+@pytest.mark.parametrize("step_is_constant", [False, True])
+@pytest.mark.parametrize(
+    ("unsigned", "lower", "upper", "step"),
+    [
+        (False, 2**31 - 21, 2**31 - 1, 7),
+        (False, 2**31 - 22, 2**31 - 1, 7),
+        (False, -(2**31), 2**31 - 1, 2**30),
+        (False, -(2**31), -(2**31) + 3, 2**31 - 1),
+        (False, 5, -5, 7),
+        (True, 2**32 - 21, 2**32 - 1, 7),
+        (True, 0, 3, 2**31),
+        (True, 5, 4, 7),
+    ],
+)
+def test_a_loop_whose_counter_would_wrap_around_ends(unsigned, lower, upper, step, step_is_constant):
+    b, (numbers, out) = mk.kernel()
+    bounds = [read_scalar(b, numbers, i) for i in range(3)]
+    if step_is_constant:
+        bounds[2] = integer("i32", step if step < 2**31 else step - 2**32)
+    counted, last = for_loop(
+        b, *bounds, [integer("i32", 0), integer("i32", -1)],
+        lambda i, c: [b.add(c[0], integer("i32", 1)), i], unsigned=unsigned,
+    )  # fmt: skip
+    write_scalar(b, out, counted)
+    write_scalar(b, out, last, 1)
+    result = np.zeros(2, np.int32)
+    mk.run(b, np.array([lower, upper, step], np.int64).astype(np.int32), result)
+    wanted = range(lower, upper, step)
+    assert result[0] == len(wanted)
+    assert result[1] == np.int64(wanted[-1] if wanted else -1).astype(np.int32)
+
+
+def test_a_loop_in_steps_of_one_only_compares_with_its_bound():
+    b, (numbers, _) = mk.kernel()
+    lower, upper = read_scalar(b, numbers, 0), read_scalar(b, numbers, 1)
+    for_loop(b, lower, upper, integer("i32", 1), [], lambda i, c: [])
+    assert "sub.sat" not in b.module_text()
+
+
 @pytest.mark.parametrize("gpu", GPUS)
 def test_a_while_loop_forwards_from_its_condition(gpu):
     b, (numbers, out) = mk.kernel(gpu)

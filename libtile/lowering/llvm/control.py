@@ -90,23 +90,46 @@ def for_loop(
 ) -> list[Carried]:
     """Run `body(induction value, carried)` for lower, lower + step, ... below upper; it returns what to carry on.
 
-    The step is positive. The bounds have one integer type; `unsigned` is how they compare. The last increment must
-    not wrap around (Tile IR, "for": iteration ends with the first value that is not below the bound).
+    The step is positive. The bounds have one integer type; `unsigned` is how they compare. The range is that of whole
+    numbers (Tile IR, "for"): it ends even where the counter would wrap around before it reached the bound.
     """
-    header = _open(b, "for", [lower, *initial])
+    below, exact = ("ult", "add nuw") if unsigned else ("slt", "add nsw")
+    start, last = [lower, *initial], None
+    if not _stays_in_range(upper, step, unsigned):
+        # There is another iteration where counter + step < upper, which is compared without the sum.
+        last = b.call(f"llvm.{'u' if unsigned else 's'}sub.sat.{upper.type}", upper.type, [upper, step])
+        start.append(b.compare(below, lower, upper))
+    header = _open(b, "for", start)
     inside, after = b.new_block("body"), b.new_block("done")
-    header.enter_from_here([lower, *initial])
+    header.enter_from_here(start)
     b.start(header.block)
-    counter, carried = header.values[0], header.values[1:]
+    counter, carried = header.values[0], header.values[1 : 1 + len(initial)]
     if not isinstance(counter, Value):
         raise TypeError("a loop counts with a scalar")
-    b.conditional_branch(b.compare("ult" if unsigned else "slt", counter, upper), inside, after)
+    more = b.compare(below, counter, upper) if last is None else header.values[-1]
+    assert isinstance(more, Value)
+    b.conditional_branch(more, inside, after)
     b.start(inside)
     results = list(body(counter, list(carried)))
-    following = b.binary("add nuw" if unsigned else "add nsw", counter, step)
-    header.enter_from_here([following, *results])
+    # Behind the last iteration the sum may wrap around and be poison, but then nobody reads it.
+    following = [b.binary(exact, counter, step), *results]
+    header.enter_from_here(following if last is None else [*following, b.compare(below, counter, last)])
     b.start(after)
     return carried
+
+
+def _stays_in_range(upper: Value, step: Value, unsigned: bool) -> bool:
+    """Whether constants show that counting by `step` up to the first number that is not below `upper` cannot wrap."""
+    bits = int(upper.type[1:])
+    largest = (1 << bits if unsigned else 1 << bits - 1) - 1
+
+    def number(constant: int) -> int:
+        return constant % (1 << bits) if unsigned else constant
+
+    if step.constant is None:
+        return False
+    highest = largest if upper.constant is None else number(upper.constant)
+    return highest - 1 + number(step.constant) <= largest
 
 
 def while_loop(
