@@ -107,6 +107,21 @@ def test_every_code_of_a_narrow_format_is_read_and_written_by_hardware_and_softw
             assert_same(back, evaluate(gpu, [back])[0] & mask, codes & mask, finite)
 
 
+@pytest.mark.parametrize("element", LOW[:3])
+def test_every_code_becomes_the_same_f16_beside_any_other(element):
+    codes = np.arange(256, dtype=np.uint8)
+    beside = np.random.default_rng(3).permutation(codes)
+
+    def emit(place):
+        return lambda b, x, y: conversions.ftof_all(b, [(x, y)[place], (y, x)[place]], element, "f16")[place]
+
+    cases = [Case(element, emit(place), [(element, codes), (element, beside)], "f16") for place in (0, 1)]
+    for gpu in ("sm_80", "sm_100"):
+        for case, got in zip(cases, evaluate(gpu, cases)):
+            known = codes & 15 if element == "f4E2M1FN" else codes
+            assert_same(case, got, expected("ftof", [(element, known)], "f16", rounding_mode="nearest_even"))
+
+
 def test_pairs_and_odd_ones_out_are_converted_like_single_values():
     rows = []
     bits = [("f32", patterns("f32", 256, seed)) for seed in (2, 3, 4)]

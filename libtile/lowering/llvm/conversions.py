@@ -66,8 +66,8 @@ def ftof_all(
         return [b.cast("fpext", v, "double") for v in widen_all(b, values, source)] if source != "f64" else list(values)
     if source == "f64":
         return [_from_double(b, v, result, mode, saturate) for v in values]
-    if result == "f16" and source in _F16_EXACT and (decoder := narrow_floats.pair_decoder(b, source)):
-        return _in_pairs(values, decoder)
+    if result == "f16" and source in _F16_EXACT:
+        return _in_pairs(values, narrow_floats.pair_decoder(b, source) or narrow_floats.half_decoder(b, source))
     singles = widen_all(b, values, source)
     if result in NARROW and saturate and (encoder := narrow_floats.pair_encoder(b, result, mode)):
         return _in_pairs(singles, encoder)

@@ -223,6 +223,46 @@ def decode(b: KernelBuilder, value: Value, element: str) -> Value:
     return float_of(b, result)
 
 
+def half_decoder(b: KernelBuilder, element: str) -> Pairwise:
+    """The exact conversion of two floats of a format with a sign, and all of whose values are f16, to two f16, by
+    arithmetic on both at once. The high half of an f4E2M1FN's byte does not matter."""
+    form = FORMATS[element]
+    assert form.sign_bit is not None
+    sign_bit, signs, magnitudes = form.sign_bit, integer("i32", _both(1 << _HALF_SIGN)), integer("i32", _both(0x7FFF))
+
+    def code(value: Value) -> Value:
+        wide = b.cast("zext", value, "i32")
+        return b.and_(wide, integer("i32", (2 << sign_bit) - 1)) if sign_bit < 7 else wide
+
+    def decode_both(low: Value, high: Value) -> tuple[Value, Value]:
+        up = _HALF_SIGN - sign_bit
+        low, high = (b.binary("shl", code(v), integer("i32", up + at)) for v, at in ((low, 0), (high, 16)))
+        both = b.or_(low, high)
+        narrower = _HALF_EXPONENT_BITS - (sign_bit - form.fraction)
+        if not narrower:
+            return _halves(b, both, "half")
+        magnitude = b.and_(both, magnitudes)
+        placed = b.cast("bitcast", b.binary("lshr", magnitude, integer("i32", narrower)), "<2 x half>")
+        scale = b.cast("bitcast", integer("i32", _both((2 * _HALF_BIAS - form.bias) << _HALF_FRACTION)), "<2 x half>")
+        result = b.cast("bitcast", b.binary("fmul", placed, scale), "i32")
+        result = b.or_(result, b.and_(both, signs))
+        if form.nan_magnitude is not None:  # all of its bits are set, so that one more in the last place carries
+            carried = b.and_(b.binary("add", magnitude, integer("i32", _both(1 << up))), signs)
+            ones = b.binary("sub", carried, b.binary("lshr", carried, integer("i32", _HALF_SIGN)))
+            result = b.or_(result, ones)
+        return _halves(b, result, "half")
+
+    return decode_both
+
+
+_HALF_SIGN, _HALF_FRACTION, _HALF_EXPONENT_BITS, _HALF_BIAS = 15, 10, 5, 15
+
+
+def _both(bits: int) -> int:
+    """A pattern in both halves of a word."""
+    return bits << 16 | bits
+
+
 def _decode_e8m0(b: KernelBuilder, code: Value) -> Value:
     placed = b.binary("shl", code, integer("i32", 23))
     placed = b.select(b.compare("eq", code, integer("i32", 0)), integer("i32", SMALLEST_NORMAL >> 1), placed)
