@@ -325,6 +325,15 @@ LARGE = """cuda_tile.module @m {{
 """
 
 
+def large(m: int, n: int, k: int, e: str, acc: str) -> libtile.Module:
+    """A product in a loop, of tiles of e that are summed in acc."""
+    views = [
+        f"tensor_view<{shape}x{element}, strides=[{stride},1]>"
+        for shape, stride, element in (("512x4096", 4096, e), ("4096x512", 512, e), ("512x512", 512, acc))
+    ]
+    return libtile.parse(LARGE.format(m=m, n=n, k=k, e=e, acc=acc, ta=views[0], tb=views[1], tc=views[2]))
+
+
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_86"])
 @pytest.mark.parametrize(
     ("m", "n", "k", "e", "acc"),
@@ -336,14 +345,23 @@ LARGE = """cuda_tile.module @m {{
     ],
 )
 def test_stages_and_exchanges_fit_a_block_together(m, n, k, e, acc, gpu):
-    views = [
-        f"tensor_view<{shape}x{element}, strides=[{stride},1]>"
-        for shape, stride, element in (("512x4096", 4096, e), ("4096x512", 512, e), ("512x512", 512, acc))
-    ]
-    text = LARGE.format(m=m, n=n, k=k, e=e, acc=acc, ta=views[0], tb=views[1], tc=views[2])
-    made = libtile.compile(libtile.parse(text), gpu_name=gpu, emit="llvm", keep_text=True)
-    assert ("nv_tileas.pipeline<" in made.tileas) or ("two stages take" in made.tileas)
+    made = libtile.compile(large(m, n, k, e, acc), gpu_name=gpu, emit="llvm", keep_text=True)
+    assert ("nv_tileas.pipeline<" in made.tileas) or ("one stage takes" in made.tileas)
     assert made.kernels["k"].smem <= target(gpu).shared_per_block
+
+
+@pytest.mark.parametrize("trips", [0, 1, 3])
+def test_tiles_of_which_only_one_stage_fits_are_copied_in_their_own_iteration(trips):
+    text = large(16, 128, 256, "f16", "f32")
+    made = libtile.compile(text, gpu_name="sm_86", emit="tileas").tileas
+    assert "nv_tileas.pipeline<1," in made
+    random = np.random.default_rng(trips)
+    a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((512, 4096), (4096, 512)))
+    results = []
+    for backend, options in (("interpreter", {}), ("simulator", {"gpu_name": "sm_86", "check": "full"})):
+        results.append(np.full((512, 512), 7, np.float32))
+        libtile.run(text, "k", args=[a, b, results[-1], trips], backend=backend, **options)
+    assert np.array_equal(*results)
 
 
 class ProduceBehindRelease:

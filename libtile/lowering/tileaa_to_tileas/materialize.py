@@ -14,6 +14,9 @@ With S stages,
       ... inc_iter %read, inc_iter %written
     }
 
+With one stage the iteration's own tiles are produced in front of the wait: nothing runs ahead, but tiles do not pass
+through registers either.
+
 A turn is produced in any case, so that turns count iterations; its copies are under the condition that there is such an
 iteration. How many are left is counted down, as the counter of an iteration that does not exist may wrap around.
 """
@@ -177,11 +180,14 @@ class _Pipeline:
         last = body.last_op
         assert last is not None and body.first_op is not None
         begin = _Emit(body, body.first_op, old.location)
+        if self.stages == 1:
+            self._produce(begin, written, self._more(begin, left, 0), counter, state)
         token_type = ConsumerTokenType(self.type.element_types)
         token: SSAValue = begin.build(
-            PIPELINE + "consumer_wait", [self.pipe, read], [token_type], pending=self.stages - 2
+            PIPELINE + "consumer_wait", [self.pipe, read], [token_type], pending=max(self.stages - 2, 0)
         ).results[0]
-        self._produce(begin, written, self._more(begin, left, self.stages - 1), counter, state)
+        if self.stages > 1:
+            self._produce(begin, written, self._more(begin, left, self.stages - 1), counter, state)
         ends = _Emit(body, last, old.location)
         given = self._next_state(ends, counter, state)
         for number, load in enumerate(op for op in list(body.ops) if op in self.loads):

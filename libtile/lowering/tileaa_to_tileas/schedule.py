@@ -107,8 +107,11 @@ class _Scheduler:
         wanted = max(_stages(load, self.stages) for load in chosen)
         free = self._free(inside, each, wanted, self._copied | set(chosen))
         stages = min(wanted, free // each)
-        if stages < 2:
-            reason = f"two stages take {2 * each} bytes of shared memory, of which {free} are left"
+        # One stage hides no latency, but holds what would take registers on its way to a product.
+        least = 1 if all(_feeds_product(load.results[0]) for load in chosen) else 2
+        if stages < least:
+            count = "one stage takes" if least == 1 else "two stages take"
+            reason = f"{count} {least * each} bytes of shared memory, of which {free} are left"
             for load in chosen:
                 load.attributes[NOT_PIPELINED] = StringAttr(reason)
             return

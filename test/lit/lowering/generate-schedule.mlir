@@ -91,10 +91,10 @@ cuda_tile.module @m {
     return
   }
 
-  // Buffers, and what exchanges between threads need, share a block's memory: two stages of 128 KiB do not fit.
+  // Buffers, and what exchanges between threads need, share a block's memory: of 128 KiB one stage fits, of 256 KiB none.
   // CHECK-LABEL: nv_tileaa.func @large
-  // CHECK:       nv_tileas.tiled_load {{.*}}not_pipelined = "two stages take 262144 bytes of shared memory, of which {{[0-9]+}} are left"
-  // CHECK-NOT:   num_stages
+  // CHECK:       nv_tileas.tiled_load {{.*}}order = 0, stage = 0
+  // CHECK:       num_stages = 1
   // CHECK:       nv_tileaa.return
   entry @large(%pb: tile<ptr<f32>>, %n: tile<i32>) {
     %zero = constant <i32: 0> : tile<i32>
@@ -106,6 +106,26 @@ cuda_tile.module @m {
     %r = for %k in (%zero to %n, step %one) : tile<i32> iter_values(%c = %acc) -> (tile<16x128xf32>) {
       %b, %t1 = load_view_tko weak %vb[%k, %zero] : partition_view<tile=(256x128), tensor_view<4096x128xf32, strides=[128,1]>>, tile<i32> -> tile<256x128xf32>, token
       %d = mmaf %a, %b, %c : tile<16x256xf32>, tile<256x128xf32>, tile<16x128xf32>
+      continue %d : tile<16x128xf32>
+    }
+    print_tko "%f", %r : tile<16x128xf32> -> token
+    return
+  }
+
+  // CHECK-LABEL: nv_tileaa.func @larger
+  // CHECK:       nv_tileas.tiled_load {{.*}}not_pipelined = "one stage takes 262144 bytes of shared memory, of which {{[0-9]+}} are left"
+  // CHECK-NOT:   num_stages
+  // CHECK:       nv_tileaa.return
+  entry @larger(%pb: tile<ptr<f32>>, %n: tile<i32>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %acc = constant <f32: 0.0> : tile<16x128xf32>
+    %a = constant <f32: 1.0> : tile<16x512xf32>
+    %tb = make_tensor_view %pb, shape = [4096, 128], strides = [128, 1] : tensor_view<4096x128xf32, strides=[128,1]>
+    %vb = make_partition_view %tb : partition_view<tile=(512x128), tensor_view<4096x128xf32, strides=[128,1]>>
+    %r = for %k in (%zero to %n, step %one) : tile<i32> iter_values(%c = %acc) -> (tile<16x128xf32>) {
+      %b, %t1 = load_view_tko weak %vb[%k, %zero] : partition_view<tile=(512x128), tensor_view<4096x128xf32, strides=[128,1]>>, tile<i32> -> tile<512x128xf32>, token
+      %d = mmaf %a, %b, %c : tile<16x512xf32>, tile<512x128xf32>, tile<16x128xf32>
       continue %d : tile<16x128xf32>
     }
     print_tko "%f", %r : tile<16x128xf32> -> token
