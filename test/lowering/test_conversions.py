@@ -16,8 +16,9 @@ from lowering.elementwise import (
 )
 
 from libtile.interpreter.formats import ELEMENTS
-from libtile.lowering.llvm import conversions
+from libtile.lowering.llvm import conversions, narrow_floats
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
+from libtile.lowering.llvm.packing import join
 from libtile.targets import target
 
 SIZE = 2048
@@ -115,7 +116,18 @@ def test_every_code_becomes_the_same_f16_beside_any_other(element):
     def emit(place):
         return lambda b, x, y: conversions.ftof_all(b, [(x, y)[place], (y, x)[place]], element, "f16")[place]
 
-    cases = [Case(element, emit(place), [(element, codes), (element, beside)], "f16") for place in (0, 1)]
+    def emit_from_word(place):
+        def emit(b, x, y):
+            word = join(b, [y, x, y, y] if place else [y, y, x, y], 8)  # at its second byte, or its third
+            halves = narrow_floats.halves_of_bytes(b, element, word, 0 if place else 2)
+            if halves is None:
+                return conversions.ftof(b, x, element, "f16")
+            return b.extract(b.cast("bitcast", halves, "<2 x half>"), place, "half")
+
+        return emit
+
+    emitters = [make(place) for make in (emit, emit_from_word) for place in (0, 1)]
+    cases = [Case(element, emitter, [(element, codes), (element, beside)], "f16") for emitter in emitters]
     for gpu in ("sm_80", "sm_100"):
         for case, got in zip(cases, evaluate(gpu, cases)):
             known = codes & 15 if element == "f4E2M1FN" else codes

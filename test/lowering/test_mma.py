@@ -221,6 +221,21 @@ def test_blocks_along_the_depth_have_factors(element, scale, gpu):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("element", ["f8E4M3FN", "f8E5M2"])
+def test_bytes_wait_four_to_a_register_and_are_converted_in_pairs(element):
+    """Before sm_89, which has no conversions from these formats."""
+    b, bases = kernel("sm_80", 128, 5)
+    shapes = {0: (64, 64), 1: (64, 64), 2: (64, 64), 3: (64, 2), 4: (2, 64)}
+    elements = [element, element, "f32", "f8E8M0FNU", "f8E8M0FNU"]
+    tiles = [load(b, pointers(b, p, rows(shapes[i]), e), e) for i, (p, e) in enumerate(zip(bases, elements))]
+    put(b, b.add_parameter("ptr addrspace(1)"), dot_scaled(b, *tiles))
+    ptx = ptx_of(b)
+    words = 2 * 64 * 64 // 128 // 4 * 2  # each operand is held by two rows or columns of warps
+    assert ptx.count("bytes in") == words
+    assert ptx.count("prmt.b32") >= 2 * words, "a word gives two pairs"
+    assert "cvt.rn.f16x2.f32" not in ptx
+
+
 @pytest.mark.parametrize("gpu", sorted(targets()))
 def test_every_atom_assembles_for_its_target(gpu):
     shapes = (64, 32), (32, 64), (64, 64)

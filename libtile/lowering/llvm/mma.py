@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
@@ -16,7 +16,10 @@ from libtile.lowering.llvm.convert_layout import convert_all
 from libtile.lowering.llvm.lanes import parity
 from libtile.lowering.llvm.memory import STORAGE_BYTES, as_integer, from_integer
 from libtile.lowering.llvm.mma_layouts import DotLayouts, dot_layouts, packed_elements, ptx_type
+from libtile.lowering.llvm.narrow_floats import halves_of_bytes
+from libtile.lowering.llvm.packing import join
 from libtile.lowering.llvm.shared_tiles import (
+    WORD_BYTES,
     load_shared,
     normalized,
     store_shared,
@@ -96,6 +99,36 @@ def by_place(tile: Tile) -> dict[Place, Value]:
     return {_place(tuple(tile.layout(register=r).values())): v for r, v in enumerate(tile.registers)}
 
 
+class BytesInWords(Mapping[Place, Value]):
+    """Bytes by place that take a quarter of a register each until they are asked for."""
+
+    def __init__(self, b: KernelBuilder, values: Mapping[Place, Value]):
+        self._b = b
+        self._words: dict[Place, tuple[Value, int]] = {}
+        places = list(values)
+        for start in range(0, len(places), WORD_BYTES):
+            group = places[start : start + WORD_BYTES]
+            word = b.cast("zext", join(b, [values[p] for p in group], 8), "i32")
+            # LLVM would see through the word and hold its bytes.
+            word = b.asm("// bytes in $0", "=r,0", "i32", [word])
+            self._words |= {p: (word, 8 * i) for i, p in enumerate(group)}
+
+    def __getitem__(self, place: Place) -> Value:
+        word, shift = self._words[place]
+        return self._b.cast("trunc", self._b.binary("lshr", word, integer("i32", shift)) if shift else word, "i8")
+
+    def halves(self, places: Sequence[Place], element: str) -> Value | None:
+        """Two neighbours, which are floats, as two f16 in a word; None where they have to be taken apart for that."""
+        (word, low), (other, high) = (self._words[p] for p in places)
+        return halves_of_bytes(self._b, element, word, low // 8) if other is word and high == low + 8 else None
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._words)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+
 class Product:
     """The products of the atoms of a tile, which `multiply` adds to `results`, by place in the tile.
 
@@ -111,7 +144,7 @@ class Product:
         self.packed = packed_elements(self.elements[0])
         self.sides = lhs, rhs
         self.depth = lhs.shape[-1]
-        self.values = by_place(lhs), by_place(rhs)
+        self.values = self._held(0, lhs), self._held(1, rhs)
         self.results = by_place(acc)
         self.box = _box(acc.shape)
         # Lanes whose place along k lies beyond the tile's depth hold copies, which must not count.
@@ -119,6 +152,14 @@ class Product:
         masks = [parity(b, 1 << i) for i, out in enumerate(beyond) if out]
         self.outside = masks[0] if len(masks) == 1 else b.or_(masks[0], masks[1]) if masks else None
         self._words: dict[tuple[int, Place], Value] = {}
+
+    def _held(self, side: int, tile: Tile) -> Mapping[Place, Value]:
+        """The values of an operand. Bytes that are converted later wait in words, neighbours along k in one."""
+        values = by_place(tile)
+        if tile.element == self.elements[side] or STORAGE_BYTES[tile.element] != 1:
+            return values
+        order = sorted(values, key=lambda p: (p[0], p[1 + side], p[2 - side]))
+        return BytesInWords(self.b, {place: values[place] for place in order})
 
     def run(self) -> Tile:
         atoms = self.atoms()
@@ -152,7 +193,13 @@ class Product:
         b, element = self.b, self.elements[side]
         depths = range(k, min(k + self.packed, self.depth))
         places = [(batch, line, i) if side == 0 else (batch, i, line) for i in depths]
-        values = [self.values[side][place] for place in places if place in self.values[side]]
+        held = self.values[side]
+        places = [place for place in places if place in held]
+        if isinstance(held, BytesInWords) and element == "f16" and len(places) == self.packed and self.outside is None:
+            word = held.halves(places, self.sides[side].element)
+            if word is not None:
+                return word
+        values = [held[place] for place in places]
         if element != self.sides[side].element:
             values = ftof_all(b, values, self.sides[side].element, element)
         zero = integer(f"i{8 * STORAGE_BYTES[element]}", 0)

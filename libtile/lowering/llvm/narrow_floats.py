@@ -228,31 +228,57 @@ def half_decoder(b: KernelBuilder, element: str) -> Pairwise:
     arithmetic on both at once. The high half of an f4E2M1FN's byte does not matter."""
     form = FORMATS[element]
     assert form.sign_bit is not None
-    sign_bit, signs, magnitudes = form.sign_bit, integer("i32", _both(1 << _HALF_SIGN)), integer("i32", _both(0x7FFF))
-
-    def code(value: Value) -> Value:
-        wide = b.cast("zext", value, "i32")
-        return b.and_(wide, integer("i32", (2 << sign_bit) - 1)) if sign_bit < 7 else wide
+    sign_bit = form.sign_bit
 
     def decode_both(low: Value, high: Value) -> tuple[Value, Value]:
-        up = _HALF_SIGN - sign_bit
-        low, high = (b.binary("shl", code(v), integer("i32", up + at)) for v, at in ((low, 0), (high, 16)))
-        both = b.or_(low, high)
-        narrower = _HALF_EXPONENT_BITS - (sign_bit - form.fraction)
-        if not narrower:
-            return _halves(b, both, "half")
-        magnitude = b.and_(both, magnitudes)
-        placed = b.cast("bitcast", b.binary("lshr", magnitude, integer("i32", narrower)), "<2 x half>")
-        scale = b.cast("bitcast", integer("i32", _both((2 * _HALF_BIAS - form.bias) << _HALF_FRACTION)), "<2 x half>")
-        result = b.cast("bitcast", b.binary("fmul", placed, scale), "i32")
-        result = b.or_(result, b.and_(both, signs))
-        if form.nan_magnitude is not None:  # all of its bits are set, so that one more in the last place carries
-            carried = b.and_(b.binary("add", magnitude, integer("i32", _both(1 << up))), signs)
-            ones = b.binary("sub", carried, b.binary("lshr", carried, integer("i32", _HALF_SIGN)))
-            result = b.or_(result, ones)
-        return _halves(b, result, "half")
+        codes = []
+        for value, at in ((low, 0), (high, 16)):
+            wide = b.cast("zext", value, "i32")
+            code = b.and_(wide, integer("i32", (2 << sign_bit) - 1)) if sign_bit < 7 else wide
+            codes.append(b.binary("shl", code, integer("i32", _HALF_SIGN - sign_bit + at)))
+        return _halves(b, _decode_placed(b, form, b.or_(*codes)), "half")
 
     return decode_both
+
+
+def halves_of_bytes(b: KernelBuilder, element: str, word: Value, position: int) -> Value | None:
+    """Two neighbouring bytes of an i32 as two f16 in an i32, exactly, for the formats of `half_decoder`; None where the
+    bytes have to be taken apart for that."""
+    form = FORMATS[element]
+    if form.feature is not None and b.target.has(form.feature):
+        if form.ptx == "e2m1":
+            return None
+        shifted = b.binary("lshr", word, integer("i32", 8 * position)) if position else word
+        return b.asm(f"cvt.rn.f16x2.{form.ptx}x2 $0, $1;", "=r,h", "i32", [b.cast("trunc", shifted, "i16")])
+    zero = 4  # the first byte of the second operand
+    selector = (position + 1) << 12 | zero << 8 | position << 4 | zero
+    placed = b.call("llvm.nvvm.prmt", "i32", [word, integer("i32", 0), integer("i32", selector)])
+    if form.sign_bit != 7:
+        assert form.sign_bit is not None
+        up = 7 - form.sign_bit
+        placed = b.binary("shl", placed, integer("i32", up))
+        placed = b.and_(placed, integer("i32", _both((0xFF << up & 0xFF) << 8)))
+    return _decode_placed(b, form, placed)
+
+
+def _decode_placed(b: KernelBuilder, form: NarrowFormat, both: Value) -> Value:
+    """Two f16, from codes in the halves of an i32 whose signs are where f16's are, and whose other bits are 0."""
+    assert form.sign_bit is not None
+    signs, magnitudes = integer("i32", _both(1 << _HALF_SIGN)), integer("i32", _both(0x7FFF))
+    narrower = _HALF_EXPONENT_BITS - (form.sign_bit - form.fraction)
+    if not narrower:
+        return both
+    magnitude = b.and_(both, magnitudes)
+    placed = b.cast("bitcast", b.binary("lshr", magnitude, integer("i32", narrower)), "<2 x half>")
+    scale = b.cast("bitcast", integer("i32", _both((2 * _HALF_BIAS - form.bias) << _HALF_FRACTION)), "<2 x half>")
+    result = b.cast("bitcast", b.binary("fmul", placed, scale), "i32")
+    result = b.or_(result, b.and_(both, signs))
+    if form.nan_magnitude is not None:  # all of its bits are set, so that one more in the last place carries
+        last = integer("i32", _both(1 << (_HALF_SIGN - form.sign_bit)))
+        carried = b.and_(b.binary("add", magnitude, last), signs)
+        ones = b.binary("sub", carried, b.binary("lshr", carried, integer("i32", _HALF_SIGN)))
+        result = b.or_(result, ones)
+    return result
 
 
 _HALF_SIGN, _HALF_FRACTION, _HALF_EXPONENT_BITS, _HALF_BIAS = 15, 10, 5, 15
