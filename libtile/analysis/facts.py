@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
+from xdsl.ir import Operation, SSAValue
+
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width
 
 MAX_DIVISOR = 1 << 62
@@ -330,12 +332,12 @@ def pointee_bytes(type_: TileType) -> int:
 class Facts:
     """Facts of every value of a function, computed when asked for the first time. See `libtile.analysis.dataflow`."""
 
-    def __init__(self, function: object):
+    def __init__(self, function: Operation):
         from libtile.analysis.dataflow import analyse
 
-        self._facts = analyse(function)  # type: ignore[arg-type]
+        self._facts = analyse(function)
 
-    def of(self, value: object) -> Fact:
+    def of(self, value: SSAValue) -> Fact:
         """The fact of an SSA value; unknown for one that is no integer or pointer tile."""
-        fact = self._facts.get(value)  # type: ignore[call-overload]
+        fact = self._facts.get(value)
         return fact if fact is not None else Fact.unknown(len(tile_shape(getattr(value, "type", None))))

@@ -6,7 +6,7 @@ An alias is printed behind what it needs. Those that only locations need come at
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, DictionaryAttr, FusedLoc, NameLoc, UnknownLoc
@@ -48,7 +48,8 @@ def _children(attr: Attribute) -> Iterator[Attribute]:
                 yield attr.location
         case FusedLoc():
             yield attr.metadata
-            yield from attr.locations  # type: ignore[misc]
+            assert isinstance(attr.locations, ArrayAttr)
+            yield from attr.locations
         case ArrayAttr():
             yield from attr.data
         case DictionaryAttr():
@@ -123,11 +124,15 @@ class Aliases:
                 current.deferred = False
                 stack.extend(self._entries[child] for child in current.children)
 
+    def _but(self, own: Attribute) -> Callable[[Attribute], str | None]:
+        """The aliases of all attributes but one, which is being defined."""
+        return lambda attr: None if attr is own else self(attr)
+
     def definitions(self, deferred: bool) -> str:
         """The lines that define the aliases of one kind; each ends in a newline."""
         lines = []
         for attr, entry in self._ordered:
             if entry.deferred == deferred:
-                text = attribute_text(attr, TypeElision.NEVER, lambda a, own=attr: None if a is own else self(a))  # type: ignore[misc]
+                text = attribute_text(attr, TypeElision.NEVER, self._but(attr))
                 lines.append(f"{self._names[attr]} = {text}\n")
         return "".join(lines)

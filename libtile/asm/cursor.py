@@ -46,9 +46,10 @@ class Cursor:
         match = next_token(self.text, self.end)
         assert match is not None  # the pattern ends in a branch that takes any character, or none at the end
         kind = match.lastgroup
-        self.start, self.end = match.span(kind)  # type: ignore[arg-type]
-        self.token = match[kind]  # type: ignore[index]
-        self.kind = self.token if kind == "punct" else kind  # type: ignore[assignment]
+        assert kind is not None  # every branch has a name
+        self.start, self.end = match.span(kind)
+        self.token = match[kind]
+        self.kind = self.token if kind == "punct" else kind
 
     def seek(self, offset: int) -> None:
         """Make the token that starts at or after `offset` the current one."""

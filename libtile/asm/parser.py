@@ -28,6 +28,7 @@ from libtile.asm.metadata import skip_metadata
 from libtile.asm.op_state import Argument, OpState, Use
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of
+from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i32
 from libtile.spec import OpSpec, Spec, default_spec
@@ -433,7 +434,7 @@ class Parser(ValueParser):
                 raise self.report("invalid block name in region with named arguments", self.start)
             for argument in arguments:
                 value = block.insert_arg(argument.type, len(block.args))
-                value.location = argument.location or self.location_here(argument.use.offset)  # type: ignore[assignment]
+                set_location(value, argument.location or self.location_here(argument.use.offset))
                 self.define_argument(argument.use, value)
         if self.kind == "caret":
             self._labelled_block(region, block)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, UnregisteredOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from libtile.asm.aliases import Aliases
 from libtile.asm.attribute_kinds import default_attribute
@@ -273,10 +273,10 @@ class Printer:
             self.operation(op)
             self.write("\n")
 
-    def _argument(self, argument: SSAValue[Any]) -> str:
+    def _argument(self, argument: BlockArgument) -> str:
         text = f"{self.value(argument)}: {generic_type_text(argument.type)}"
         if self.debuginfo:
-            location: Attribute = argument.location  # type: ignore[attr-defined]
+            location: Attribute = argument.location
             text += f" loc({self.alias(location) or location_text(location, self.alias)})"
         return text
 

@@ -66,14 +66,14 @@ class FunctionFlag:
     """Before ENTRY_HINTS_MANDATORY only."""
 
 
-class _Problem(c.ConstructError):  # type: ignore[misc]
+class _Problem(c.ConstructError):
     def __init__(self, message: str, expected: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.expected = expected
 
 
-class _Varint(c.Construct):  # type: ignore[misc]
+class _Varint(c.Construct):
     """An unsigned number in groups of 7 bits, lowest first; at most 64 bits."""
 
     def _parse(self, stream: Any, context: Any, path: Any) -> int:
@@ -94,7 +94,7 @@ class _Varint(c.Construct):  # type: ignore[misc]
         return obj
 
 
-class _Gap(c.Construct):  # type: ignore[misc]
+class _Gap(c.Construct):
     """Padding up to a multiple of `alignment` from the start of the stream."""
 
     def __init__(self, alignment: int) -> None:
@@ -109,7 +109,7 @@ class _Gap(c.Construct):  # type: ignore[misc]
         stream.write(bytes([PADDING]) * (-stream.tell() % self.alignment))
 
 
-class _Offsets(c.Construct):  # type: ignore[misc]
+class _Offsets(c.Construct):
     """`count` unsigned numbers of `width` bytes; the count is checked against what is left before anything is read."""
 
     def __init__(self, width: int, what: str) -> None:

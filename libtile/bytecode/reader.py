@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -270,8 +271,7 @@ def _constants(ctx: ReadContext, section: _Section) -> None:
                 raise Fault(p, f"failed to read the raw byte data: {size} bytes", expected=f"{len(data) - p}")
             constants.append(data[p:])
     if len(set(constants)) != len(constants):
-        seen: set[bytes] = set()
-        ctx.duplicates = frozenset(c for c in constants if c in seen or seen.add(c))  # type: ignore[func-returns-value]
+        ctx.duplicates = frozenset(data for data, count in Counter(constants).items() if count > 1)
 
 
 class _Slots:

@@ -204,6 +204,19 @@ def tile_op(cls: C) -> C:
     return cls
 
 
+def operand_group(op: Operation, name: str) -> tuple[SSAValue, ...]:
+    """The operands of a declared group of an op of the inner dialects."""
+    assert isinstance(op, TileOp)
+    return op.group(name)
+
+
+def integer_property(op: Operation, name: str) -> int:
+    """The value of an integer property that the op's verifier asks for."""
+    value = op.properties[name]
+    assert isinstance(value, IntegerAttr)
+    return value.value.data
+
+
 def _define(cls: type[TileOp]) -> None:
     irdl_op_definition(cls)
 

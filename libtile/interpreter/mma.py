@@ -8,6 +8,8 @@ own sums. `fast_acc` permits less accuracy, which this does not use.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from libtile.interpreter.formats import Array
@@ -16,10 +18,10 @@ from libtile.interpreter.math_functions import through_f64
 from libtile.interpreter.rules import Run, Site, pure
 
 
-def _mask(site: Site):  # type: ignore[no-untyped-def]
+def _mask(site: Site) -> Callable[[tuple, tuple], Array | None]:
     """A row of the left or a column of the right operand that holds an uninitialised element spoils its products."""
 
-    def mask(values: tuple, masks: tuple):  # type: ignore[no-untyped-def]
+    def mask(values: tuple, masks: tuple) -> Array | None:
         result = np.zeros(site.shape("result"), bool)
         left, right, acc = masks[:3]
         for m, axis in ((left, -1), (right, -2)):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
@@ -46,9 +46,9 @@ def source_location(location: Attribute | None) -> SourceLocation | None:
     return None
 
 
-def set_location(op: Operation, location: Attribute) -> None:
-    """Say where an op stands. In Tile IR that may be a debug location; xDSL declares locations of its own only."""
-    op.location = location  # type: ignore[assignment]
+def set_location(of: Operation | BlockArgument, location: Attribute) -> None:
+    """Say where an op or an argument stands. In Tile IR that may be a debug location; xDSL declares its own only."""
+    of.location = location  # type: ignore[assignment]
 
 
 def is_encodable(location: Attribute) -> bool:

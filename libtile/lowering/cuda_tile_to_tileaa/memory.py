@@ -21,6 +21,7 @@ from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
+from libtile.dialects.tile_form import shape_of
 from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
 
 SEMANTICS = {"weak": "weak", "relaxed": "relaxed", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
@@ -176,7 +177,7 @@ def _make_tile_view(c: Context, op: CudaTileOp) -> None:
 def _indices(c: Context, values: Sequence[SSAValue]) -> list[SSAValue]:
     """Scalars as `index`; a tile of indices (of a gather-scatter view) as it is."""
     converted = c.all(values)
-    return [c.index(v) if not v.type.get_shape() else v for v in converted]  # type: ignore[attr-defined]
+    return [c.index(v) if not shape_of(v.type) else v for v in converted]
 
 
 def _view_facts(c: Context, op: Any) -> dict[str, Any]:

@@ -36,6 +36,9 @@ _CONVERSION = re.compile(
 )
 _SIGNED, _UNSIGNED, _FLOATS = "di", "uoxX", "eEfFgGaA"
 
+UNKNOWN_FILE = "(unknown)"
+"""What an assertion without a source location names as its file."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Conversion:
@@ -280,7 +283,7 @@ def _bracketed(b: KernelBuilder, conversion: str, shape: Sequence[int], position
 
 
 def report_failures(
-    b: KernelBuilder, condition: Tile, message: str, *, file: str = "(unknown)", line: int = 0
+    b: KernelBuilder, condition: Tile, message: str, *, file: str = UNKNOWN_FILE, line: int = 0
 ) -> Value:
     """Print `file:line: tile block: [x, y, z], position: [i, ...]: message` for each false element; whether this
     thread holds one."""
@@ -304,7 +307,7 @@ def report_failures(
     return anything
 
 
-def assert_(b: KernelBuilder, condition: Tile, message: str, *, file: str = "(unknown)", line: int = 0) -> None:
+def assert_(b: KernelBuilder, condition: Tile, message: str, *, file: str = UNKNOWN_FILE, line: int = 0) -> None:
     """Report every false element and end the kernel with an error if there is one (Tile IR, "assert")."""
     failed = report_failures(b, condition, message, file=file, line=line)
     with b.when(failed):

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.dialects import nv_tileas  # noqa: F401  (its ops are in OP_CLASSES)
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.dialects.tile_form import OP_CLASSES
+from libtile.dialects.tile_form import OP_CLASSES, integer_property
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileaa_to_tileas import shape_layouts as layouts
 from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts, is_access, numbers
@@ -334,7 +334,7 @@ def _insert_slice(a: Assigner, op: Operation) -> None:
 @rule("nv_tileaa.reduce")
 def _reduce(a: Assigner, op: Operation) -> None:
     layout = _same_layout(a, op)
-    dim = op.properties["dim"].value.data  # type: ignore[attr-defined]
+    dim = integer_property(op, "dim")
     rest = layouts.sliced(layout, dim) if len(layout.outs) > 1 else a.default(())
     operands = [a.get(v, layout) for v in op.operands]
     a.bind_results(op, a.clone(op, operands, [rest] * len(op.results), [_body(a, op)]))

@@ -28,10 +28,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
@@ -44,7 +45,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.dialects.tile_form import Given, build
+from libtile.dialects.tile_form import Given, build, operand_group
 from libtile.lowering.tileaa_to_tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileaa_to_tileas.cleanup import drop_unused
 from libtile.lowering.tileaa_to_tileas.schedule import LOOPS, ORDER, STAGE, STAGES, buffer_layout, conversions
@@ -106,7 +107,8 @@ class _Emit:
 
     def add(self, op: Operation, location: Attribute | None = None) -> Operation:
         """Insert an op, which stands where `location` says in the source (None: where this place does)."""
-        op.location = location or self.location  # type: ignore[assignment]  # it may be a location of Tile IR
+        if (place := location or self.location) is not None:
+            set_location(op, place)
         if self.before is None:
             self.block.add_op(op)
         else:
@@ -321,12 +323,8 @@ class _Pipeline:
 
 def _buffer(load: Operation, gpu: Target) -> BufferType:
     type_ = load.results[0].type
-    return BufferType(
-        type_.get_shape(),  # type: ignore[attr-defined]  # a load gives a tile
-        type_.element_type,  # type: ignore[attr-defined]
-        "shared",
-        LayoutAttr(buffer_layout(load, gpu)),
-    )
+    assert isinstance(type_, TensorType)  # a load gives a tile
+    return BufferType(type_.get_shape(), type_.element_type, "shared", LayoutAttr(buffer_layout(load, gpu)))
 
 
 def _is_repeated(loop: Operation) -> bool:
@@ -351,7 +349,7 @@ def _start(at: _Emit, load: Operation, values: dict[SSAValue, SSAValue], buffer:
     """The asynchronous copy for a load, with its operands of another iteration."""
 
     def group(name: str) -> list[SSAValue]:
-        return [values.get(v, v) for v in load.group(name)]  # type: ignore[attr-defined]  # a load has groups
+        return [values.get(v, v) for v in operand_group(load, name)]
 
     attributes: dict[str, object] = {"atom": CopyAtomAttr("ldgsts"), **load.attributes}
     source = values.get(load.operands[0], load.operands[0])
@@ -372,6 +370,6 @@ def _hand_on_token(at: _Emit, load: Operation) -> None:
     token = load.results[-1]
     if not isinstance(token.type, MemTokenType) or token.first_use is None:
         return
-    before = load.group("token")  # type: ignore[attr-defined]  # a load has groups
+    before = operand_group(load, "token")
     after = before[0] if before else at.value(build("nv_tileaa.create_mem_token", [], [token.type]))
     token.replace_all_uses_with(after)

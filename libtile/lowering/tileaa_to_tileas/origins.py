@@ -10,6 +10,7 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.dialects.tile_form import integer_property
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileaa_to_tileas import shape_layouts as layouts
 from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts, is_access, numbers
@@ -59,7 +60,7 @@ class Origins:
             return None
         match op.name:
             case "nv_tileaa.reduce":
-                return layouts.sliced(source, op.properties["dim"].value.data)  # type: ignore[attr-defined]
+                return layouts.sliced(source, integer_property(op, "dim"))
             case "nv_tileaa.scan":
                 return source
             case "nv_tileaa.permute":

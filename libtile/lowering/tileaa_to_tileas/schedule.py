@@ -26,6 +26,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
+from libtile.dialects.tile_form import operand_group
 from libtile.layouts import LinearLayout
 from libtile.lowering.llvm.async_copies import copy_width, operand_shared_layout, staged_layout
 from libtile.lowering.llvm.memory import PACKED
@@ -37,7 +38,7 @@ from libtile.lowering.tileaa_to_tileas.demands import source_layout
 from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
 from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.tileaa_to_tileas.shared_memory import DOT, block_bytes, exchange_bytes, tile_bytes
-from libtile.lowering.tileaa_to_tileas.types import layout_of, with_layout
+from libtile.lowering.tileaa_to_tileas.types import layout_of, tile_shape, with_layout
 from libtile.targets import Target, target
 
 LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
@@ -183,9 +184,7 @@ def _stages(load: Operation, default: int) -> int:
 
 def _is_worth_it(load: Operation) -> bool:
     """Whether a load feeds a product, or is said to take long."""
-    return bool(load.results[0].type.get_shape()) and (  # type: ignore[attr-defined]  # a load gives a tile
-        _latency(load) is not None or _feeds_product(load.results[0])
-    )
+    return bool(tile_shape(load.results[0])) and (_latency(load) is not None or _feeds_product(load.results[0]))
 
 
 def _feeds_product(value: SSAValue) -> bool:
@@ -236,7 +235,7 @@ def _not_copied(load: Operation) -> str | None:
 
 def _pointers_not_copied(load: Operation) -> str | None:
     layout, element, dim, width = pointer_copy(load)
-    if any(not _is_zero(v) for v in load.group("other")):  # type: ignore[attr-defined]
+    if any(not _is_zero(v) for v in operand_group(load, "other")):
         return "asynchronous copies pad with zeros, not with a tile"
     if copy_width(operand_shared_layout(layout.shape, element, fastest_dim(load)), layout, element, dim, width) is None:
         return "adjacent pointers are not known to be adjacent and aligned in memory"

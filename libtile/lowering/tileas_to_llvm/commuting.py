@@ -17,6 +17,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.dialects.tile_form import integer_property
 from libtile.lowering.tileaa_to_tileas.types import tile_shape
 
 _COMMUTATIVE = frozenset(
@@ -38,7 +39,7 @@ def commutes(op: Operation) -> bool:
     *steps, last = block.ops
     if any(len(step.results) != 1 or step.regions for step in steps):
         return False
-    dim: int = op.properties["dim"].value.data  # type: ignore[attr-defined]
+    dim = integer_property(op, "dim")
     choices = [_cases(steps, block, i, _is_distinct(v, dim)) for i, v in enumerate(op.operands)]
     if prod(map(len, choices)) > _MOST_CASES:
         return False

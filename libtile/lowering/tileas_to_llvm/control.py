@@ -86,8 +86,8 @@ def _assert(e: Emitter, op: Operation) -> None:
     from libtile.dialects.cuda_tile.locations import source_location
 
     place = source_location(op.location)
-    where = {"file": place.filename, "line": place.line} if place is not None else {}
-    messages.assert_(e.b, e.tile(op.operands[0]), e.attribute(op, "message"), **where)  # type: ignore[arg-type]
+    file, line = (place.filename, place.line) if place is not None else (messages.UNKNOWN_FILE, 0)
+    messages.assert_(e.b, e.tile(op.operands[0]), e.attribute(op, "message"), file=file, line=line)
 
 
 @rule("nv_tileaa.return")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.backend.nvptx import DATA_LAYOUT, TRIPLE
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
@@ -82,14 +82,14 @@ class LlvmModule:
 _BYTES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4}
 
 
-def _parameter(e: Emitter, type_: Attribute, value: object) -> Parameter:
+def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
     """Declare a parameter; i1 comes as a byte."""
     assert isinstance(type_, TensorType)
     element = type_.element_type
     kind = llvm_type(element)
     given = e.b.add_parameter("i8" if kind == "i1" else kind)
     held = e.b.cast("trunc", given, "i1") if kind == "i1" else given
-    e.bind(value, e.as_tile(held, element))  # type: ignore[arg-type]
+    e.bind(value, e.as_tile(held, element))
     return Parameter(element_name(element), _BYTES.get(kind, 8))
 
 

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.types import PtrType
+from libtile.dialects.tile_form import operand_group
 from libtile.lowering.llvm import atomics, globals, memory, multimem, views
 from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.control import Carried, if_else
@@ -65,7 +66,7 @@ def cache_hint(op: Operation) -> CacheHint:
 
 def _group(op: Operation, name: str) -> SSAValue | None:
     """The one operand of an optional group, or None."""
-    found = op.group(name)  # type: ignore[attr-defined]  # every op of the inner dialects has groups
+    found = operand_group(op, name)
     return found[0] if found else None
 
 
@@ -165,7 +166,7 @@ def tiled_operands(e: Emitter, op: Operation) -> tuple[views.TiledView, list[Val
     view = e.view(op.operands[0])
     assert view.tiled is not None
     index: list[Value | Tile] = []
-    for value in op.group("indices"):  # type: ignore[attr-defined]
+    for value in operand_group(op, "indices"):
         index.append(e.tile(value) if isinstance(value.type, TensorType) else e.scalar(value))
     return view.tiled, index, access_facts(op, view)
 

@@ -18,11 +18,14 @@ store to shared memory take the copy's place, which the barrier of the wait make
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
+from libtile.dialects.tile_form import operand_group
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm import async_copies, control, memory, shared_tiles, views
@@ -89,9 +92,8 @@ def _inc_iter(e: Emitter, op: Operation) -> None:
 
 
 def _type_of_iterator(value: SSAValue) -> PipelineType:
-    type_ = value.type.pipeline  # type: ignore[attr-defined]  # the verifier knows it to be an iterator
-    assert isinstance(type_, PipelineType)
-    return type_
+    assert isinstance(value.type, PipelineIteratorType) and isinstance(value.type.pipeline, PipelineType)
+    return value.type.pipeline
 
 
 # -- turns ------------------------------------------------------------------------------------------------------------
@@ -114,9 +116,9 @@ def _one_turn(e: Emitter, op: Operation) -> None:
     _emit_region(e, op, op.regions[0].block, op.results)
 
 
-def _emit_region(e: Emitter, op: Operation, block: Block, results: object) -> None:
+def _emit_region(e: Emitter, op: Operation, block: Block, results: Sequence[SSAValue]) -> None:
     """Emit a region that ends with a yield, and bind results to what that gives."""
-    for result, value in zip(results, e.emit_block(block)):  # type: ignore[call-overload]
+    for result, value in zip(results, e.emit_block(block)):
         e.bind(result, e.held[value])
 
 
@@ -193,7 +195,7 @@ def _tiled_load(e: Emitter, op: Operation) -> None:
     given = op.properties.get("layout")
     if not isinstance(given, LayoutAttr):
         raise unsupported(op, "cannot be compiled without a layout", b.target.name)
-    (value,) = op.group("buffer")  # type: ignore[attr-defined]  # every op of the inner dialects has groups
+    (value,) = operand_group(op, "buffer")
     to, wanted = _held_buffer(e, value), given.layout
     tiled, index, facts = tiled_operands(e, op)
     dim = views.contiguous_dim(tiled)
@@ -234,7 +236,7 @@ def _side_by_side(e: Emitter, layout: LinearLayout, dim: int, width: int) -> Lin
 def _pointer_load(e: Emitter, op: Operation) -> None:
     b, pointers = e.b, e.tile(op.operands[0])
     to = _held_buffer(e, op.operands[1])
-    masks = [e.tile(v) for v in op.group("mask")]  # type: ignore[attr-defined]  # see above
+    masks = [e.tile(v) for v in operand_group(op, "mask")]
     mask = masks[0] if masks else None
     vector, element = pointer_vector(op)
     width = async_copies.copy_width(to.layout, pointers.layout, element, vector.dim, vector.count)
