@@ -31,6 +31,8 @@ FILE = DIFileAttr("k.py", "/src")
 UNIT = DICompileUnitAttr(FILE)
 KERNEL = DISubprogramAttr(FILE, 10, "kernel", "kernel", UNIT, 11)
 HELPER = DISubprogramAttr(FILE, 30, "helper", "helper", UNIT, 30)
+ELSEWHERE = DIFileAttr("h.py", "/lib")
+HELPER_ELSEWHERE = DISubprogramAttr(ELSEWHERE, 30, "helper", "helper", DICompileUnitAttr(ELSEWHERE), 30)
 BLOCK = DILexicalBlockAttr(KERNEL, FILE, 12, 4)
 AT_KERNEL = DILocAttr(KERNEL, "/src/k.py", 11, 0)
 
@@ -93,6 +95,41 @@ def test_two_kernels_of_one_source_function_have_subprograms_of_their_own():
     assert len(re.findall(r"distinct !DISubprogram\(", ir)) == 2
     assert len(re.findall(r"distinct !DICompileUnit\(", ir)) == 1
     assert nvptx.to_ptx(ir, SM_90).count(".entry") == 2
+
+
+#: A kernel of one source file, with code inlined from another file, of another compile unit.
+INLINED = """
+#f = #cuda_tile.di_file<"a.py" in "/src">
+#g = #cuda_tile.di_file<"b.py" in "/src/deep">
+#unit = #cuda_tile.di_compile_unit<file = #f>
+#other = #cuda_tile.di_compile_unit<file = #g>
+#k = #cuda_tile.di_subprogram<file = #f, line = 1, name = "k", linkageName = "k", compileUnit = #unit, scopeLine = 1>
+#h = #cuda_tile.di_subprogram<file = #g, line = 10, name = "h", linkageName = "h", compileUnit = #other, scopeLine = 10>
+#at = #cuda_tile.di_loc<loc("/src/a.py":3:4) in #k>
+#in = #cuda_tile.di_loc<loc("/src/deep/b.py":11:6) in #h>
+#inlined = loc(callsite(#in at #at))
+cuda_tile.module @m { entry @k(%p: tile<ptr<i32>>) {
+  %x, %y, %z = get_tile_block_id : tile<i32> loc(#at)
+  %s = addi %x, %y : tile<i32> loc(#inlined)
+  %t = store_ptr_tko weak %p, %s : tile<ptr<i32>>, tile<i32> -> token loc(#at)
+  return loc(#at) } loc(#at) }
+"""
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("option", ["line_info", "debug"])
+def test_code_inlined_from_another_compile_unit_assembles(option, gpu):
+    made = libtile.compile(INLINED.encode(), gpu_name=gpu, opt_level=0, **{option: True})
+    assert len(re.findall(r"distinct !DICompileUnit\(", made.llvm_ir)) == 1
+    assert b"/src/deep\0" in made.cubin and b"b.py\0" in made.cubin
+
+
+def test_two_kernels_of_two_compile_units_share_one():
+    debug = DebugInfo(full=True)
+    assert debug.function("kernel", AT_KERNEL) is not None
+    assert debug.function("helper", DILocAttr(HELPER_ELSEWHERE, "/lib/h.py", 30, 0)) is not None
+    assert debug.text().count("!DICompileUnit(") == 1
+    assert debug.text().count("!DISubprogram(") == 2
 
 
 def test_a_kernel_without_a_scope_gets_a_subprogram_at_its_place():

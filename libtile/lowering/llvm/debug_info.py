@@ -9,6 +9,10 @@
 
 Every kernel gets subprograms of its own, even where two come of one source function: LLVM wants a subprogram to belong
 to one function. A location whose outermost scope is not the kernel is one of the kernel, in the location's file.
+
+A module has one compile unit, that of its first kernel, however many its sources have: PTX has one line table, and
+ptxas lays sections of one name over one another ("overlapping non-identical data"), of which LLVM prints some for each
+unit. Subprograms and lines keep the files that they are in.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ class DebugInfo:
         self.full = full
         self._nodes: list[str] = []
         self._numbers: dict[str, str] = {}
-        self._units: dict[tuple[str, str], str] = {}
+        self._unit = ""
 
     def add(self, text: str, distinct: bool = False) -> str:
         """A node's name, such as `!7`; equal nodes are one, except distinct ones."""
@@ -60,17 +64,16 @@ class DebugInfo:
         return self.add(f"DIFile(filename: {_quoted(name)}, directory: {_quoted(directory)})")
 
     def unit(self, name: str, directory: str) -> str:
-        """The compile unit of a source file."""
-        key = (name, directory)
-        if key not in self._units:
+        """The module's compile unit; the source file is that of the first call."""
+        if not self._unit:
             kind = "FullDebug" if self.full else "DebugDirectivesOnly"
-            self._units[key] = self.add(
+            self._unit = self.add(
                 f"DICompileUnit(language: DW_LANG_C, file: {self.file(name, directory)}, "
-                f"producer: {_quoted(_PRODUCER)}, "
-                f"isOptimized: {'false' if self.full else 'true'}, runtimeVersion: 0, emissionKind: {kind})",
+                f"producer: {_quoted(_PRODUCER)}, isOptimized: {'false' if self.full else 'true'}, "
+                f"runtimeVersion: 0, emissionKind: {kind}, nameTableKind: None)",
                 distinct=True,
             )
-        return self._units[key]
+        return self._unit
 
     def function(self, name: str, location: Attribute) -> FunctionDebugInfo | None:
         """The debug information of the kernel `name`, which stands at `location`; None for an unknown place."""
@@ -81,11 +84,10 @@ class DebugInfo:
 
     def text(self) -> str:
         """The metadata as LLVM text; empty when there is none."""
-        if not self._units:
+        if not self._unit:
             return ""
         version = self.add('{i32 2, !"Debug Info Version", i32 3}')
-        units = ", ".join(self._units.values())
-        return "\n".join([f"!llvm.dbg.cu = !{{{units}}}", f"!llvm.module.flags = !{{{version}}}", *self._nodes])
+        return "\n".join([f"!llvm.dbg.cu = !{{{self._unit}}}", f"!llvm.module.flags = !{{{version}}}", *self._nodes])
 
 
 def _subprogram_of(location: Attribute) -> DISubprogramAttr | None:
@@ -123,6 +125,7 @@ class FunctionDebugInfo:
         self.source = source
         self._subprograms: dict[DISubprogramAttr, str] = {}
         if source is not None:
+            module.unit(source.compile_unit.file.file_name, source.compile_unit.file.directory)
             self.subprogram = self._subprogram(source, linkage_name=name)
         else:
             file, directory = _split(place.filename)
