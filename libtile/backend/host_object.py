@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from libtile.backend.llvm_text import byte_array, to_bytes
 from libtile.errors import LibtileError
 
 ARCHITECTURES = ("x86_64", "aarch64")
@@ -57,20 +58,14 @@ class HostTargetError(LibtileError):
     """A host architecture or system for which no object can be made."""
 
 
-def _string(name: str) -> tuple[int, str]:
-    raw = name.encode() + b"\0"
-    return len(raw), "".join(f"\\{b:02X}" for b in raw)
-
-
 def host_ir(kernels: Sequence[str], arch: str = "x86_64", system: str = "linux") -> str:
     """The object's contents as LLVM IR."""
     convention = "win64cc " if (arch, system) == ("x86_64", "windows") else ""
     lines = [f'target triple = "{arch}-unknown-linux-gnu"']
     records = []
     for number, kernel in enumerate(kernels):
-        size, text = _string(kernel)
         name, changed = f"@__CUDA_TILEIR_FUNC_NAME_{number}", f"@__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_{number}"
-        lines.append(f'{name} = internal constant [{size} x i8] c"{text}"')
+        lines.append(f"{name} = internal constant {byte_array(to_bytes(kernel) + bytes(1))}")
         lines.append(f"define internal {convention}i32 {changed}(ptr %0, ptr %1, ptr %2, ptr %3) {{\n  ret i32 0\n}}")
         records.append(
             f"{_KERNEL} {{ ptr {name}, [32 x i8] zeroinitializer, ptr {changed}, [16 x i8] zeroinitializer }}"

@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from libtile.backend import ptx_text
+from libtile.backend.symbols import LAUNCH_META_DATA
 from libtile.errors import LibtileError
 from libtile.targets import Target
 
@@ -21,23 +23,14 @@ TILE_LANGUAGE = 7
 PTX_VERSION = "9.2"
 """The first PTX version with `.language`; a target may need a later one."""
 
-LAUNCH_META_DATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
+LAUNCH_META_DATA_VARIABLE = f".visible .global .align 8 .b8 {LAUNCH_META_DATA}[64];"
 
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$.]+)\s*", re.MULTILINE)
 _VERSION = re.compile(r"^\.version\s+[\d.]+\s*$", re.MULTILINE)
 _TARGET = re.compile(r"^\.target\s+(\w+)(.*)$", re.MULTILINE)
 _DIRECTIVE_NAME = re.compile(r"\.(\w+)")
-
-
-_IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$][\w$]+", re.ASCII)
-_TAKEN = re.compile(r"WARP_SZ|___NV_TILE_LAUNCH_META_DATA___|(?:__nv_|__libtile_|libtile_shared_).*")
-
-
-def name_problem(name: str) -> str:
-    """Why PTX cannot have a kernel of this name, in words that follow "the kernel's name"; empty if it can."""
-    if not _IDENTIFIER.fullmatch(name):
-        return "is no PTX identifier: letters, digits, '_' and '$', no digit first, and not '_' or '$' alone"
-    return "is taken: PTX, libdevice or the compiler uses it" if _TAKEN.fullmatch(name) else ""
+_FILE = re.compile(r"^(\s*\.file\b[^\"\n]*)(.*)$", re.MULTILINE)
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 class PtxFormatError(LibtileError):
@@ -106,6 +99,14 @@ def _header(text: str, name: str, directives: EntryDirectives) -> tuple[str, str
     return parameters, "\n".join([*kept.values(), *lines])
 
 
+def _file_directive(match: re.Match[str]) -> str:
+    """A `.file` directive with its name as PTX can say it."""
+    string = _STRING.fullmatch(match[2])
+    if string is None:
+        raise PtxFormatError(f"a .file directive without a string: {match[0].strip()!r}")
+    return match[1] + ptx_text.string(ptx_text.bytes_of_llvm_string(string[1]))
+
+
 def finish(
     text: str,
     target: Target,
@@ -122,6 +123,7 @@ def finish(
         raise PtxFormatError("the text has no .version or no .target directive")
     text = _VERSION.sub(f".version {target.ptx_version or PTX_VERSION}", text, count=1)
     text = _TARGET.sub(lambda m: f".target {target.ptx_target}{m[2]}", text, count=1)
+    text = _FILE.sub(_file_directive, text)
     out, position, seen = [], 0, set()
     for match in _ENTRY.finditer(text):
         name = match[1]
@@ -133,7 +135,7 @@ def finish(
             raise PtxFormatError(f"entry {name!r} has no body")
         parameters, lines = _header(text[match.end() : body], name, entries[name])
         if launch_meta_data and len(seen) == 1:
-            out.append(text[position : match.start()].rstrip() + f"\n\n{LAUNCH_META_DATA}\n\n")
+            out.append(text[position : match.start()].rstrip() + f"\n\n{LAUNCH_META_DATA_VARIABLE}\n\n")
             position = match.start()
             while text[position] == "\n":
                 position += 1

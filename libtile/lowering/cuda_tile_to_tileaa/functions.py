@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, Region
 
 from libtile.analysis import Facts
-from libtile.backend.ptx import name_problem
+from libtile.backend.symbols import kernel_problem
 from libtile.dialects import tile_form
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
@@ -89,7 +89,7 @@ def _accumulator_words(op: CudaTileOp) -> int:
 def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     """The nv_tileaa.func of an entry; LoweringError, before anything is made, for a name that no cubin can have."""
     name = str(op.attribute_value("sym_name"))
-    if problem := name_problem(name):
+    if problem := kernel_problem(name):
         raise unsupported(op, f"has the name {name!r}, which {problem}: no kernel can have it", target.name)
     old = op.regions[0].block
     types = [convert_type(a.type) for a in old.args]

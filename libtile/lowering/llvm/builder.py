@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from libtile.backend.llvm_text import quoted, symbol
 from libtile.backend.nvptx import DATA_LAYOUT, TRIPLE
+from libtile.backend.symbols import own_name
 from libtile.targets import Target
 
 GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
@@ -90,7 +92,7 @@ class KernelBuilder:
         self._location: str = ""
         self.subprogram = ""
         """Debug metadata of the kernel itself (`!N`); empty for none."""
-        self.shared_name = "libtile_shared"
+        self.shared_name = own_name("shared", name)
         self.shared_size = 0
         self.block = self.new_block("entry")
         self._blocks.append(self.block)
@@ -181,15 +183,15 @@ class KernelBuilder:
     def declare(self, name: str, result: str, arguments: Sequence[str], attributes: str = "") -> str:
         """Declare a function once; returns its name with `@`."""
         self._declarations[name] = (
-            f"declare {result} @{name}({', '.join(arguments)}){' ' + attributes if attributes else ''}"
+            f"declare {result} {symbol(name)}({', '.join(arguments)}){' ' + attributes if attributes else ''}"
         )
-        return "@" + name
+        return symbol(name)
 
     def add_global(self, name: str, text: str) -> Value:
         """A module-level variable given by the text after `=`; returns a pointer to it."""
-        self._globals[name] = f"@{name} = {text}"
+        self._globals[name] = f"{symbol(name)} = {text}"
         space = text.split("addrspace(")[1].split(")")[0] if "addrspace(" in text else "0"
-        return Value(f"ptr addrspace({space})" if space != "0" else "ptr", f"@{name}")
+        return Value(f"ptr addrspace({space})" if space != "0" else "ptr", symbol(name))
 
     def call(self, name: str, result: str, arguments: Sequence[Value], attributes: str = "") -> Value:
         """Call a declared-on-demand function; for `void` the value returned has no meaning."""
@@ -213,10 +215,8 @@ class KernelBuilder:
         """Inline PTX. `memory` says that it reads or writes memory (it then keeps its place among other such)."""
         clobber = ("," if constraints else "") + "~{memory}" if memory else ""
         effect = " sideeffect" if side_effects or memory else ""
-        escaped = template.replace('"', "\\22").replace("\n", "\\0A")
-        text = (
-            f'call {result} asm{effect} "{escaped}", "{constraints}{clobber}"({", ".join(a.typed for a in arguments)})'
-        )
+        operands = ", ".join(a.typed for a in arguments)
+        text = f"call {result} asm{effect} {quoted(template)}, {quoted(constraints + clobber)}({operands})"
         if result == "void":
             self.line(text)
             return Value("void", "")
@@ -232,7 +232,7 @@ class KernelBuilder:
 
     def shared_pointer(self, buffer: SharedBuffer, byte_offset: Value | None = None) -> Value:
         """The address of a byte in a buffer (a shared-memory pointer)."""
-        base = Value(f"ptr addrspace({SHARED})", f"@{self.shared_name}")
+        base = Value(f"ptr addrspace({SHARED})", symbol(self.shared_name))
         start = self.emit(base.type, f"getelementptr i8, {base.typed}, i32 {buffer.offset}")
         if byte_offset is None:
             return start
@@ -379,6 +379,12 @@ class KernelBuilder:
         """The module-level variables that the kernel uses, defined, by name."""
         return self._globals
 
+    @property
+    def shared_definition(self) -> str:
+        """The definition of the kernel's one array in shared memory."""
+        array = f"[{self.shared_size} x i8]"
+        return f"{symbol(self.shared_name)} = internal addrspace({SHARED}) global {array} undef, align 128"
+
     def function_text(self, attributes: int = 0) -> str:
         """The kernel's definition alone, with attribute group `#attributes`."""
         parameters = ", ".join(
@@ -386,15 +392,13 @@ class KernelBuilder:
         )
         body = "\n".join(f"{b.name}:\n" + "\n".join(line for line in b.lines if line) for b in self._blocks)
         debug = f" !dbg {self.subprogram}" if self.subprogram else ""
-        return f"define ptx_kernel void @{self.name}({parameters}) #{attributes}{debug} {{\n{body}\n}}\n"
+        return f"define ptx_kernel void {symbol(self.name)}({parameters}) #{attributes}{debug} {{\n{body}\n}}\n"
 
     def module_text(self, extra: str = "") -> str:
         """An LLVM module that holds the kernel; `extra` is appended (metadata)."""
         out = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"', ""]
         if self.shared_size:
-            out.append(
-                f"@{self.shared_name} = internal addrspace({SHARED}) global [{self.shared_size} x i8] undef, align 128"
-            )
+            out.append(self.shared_definition)
         out += [*self._globals.values(), "", *self._declarations.values(), "", self.function_text()]
         out.append(f'attributes #0 = {{ "nvvm.reqntid"="{self.threads},1,1" }}')
         return "\n".join(out) + ("\n" + extra if extra else "") + "\n"

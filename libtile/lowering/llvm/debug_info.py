@@ -22,6 +22,7 @@ import os
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute
 
+from libtile.backend.llvm_text import quoted
 from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.attributes import DIFileAttr, DILexicalBlockAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.locations import source_location
@@ -31,8 +32,8 @@ _PRODUCER = "libtile"
 
 
 def _quoted(text: str) -> str:
-    raw = text.encode("utf-8", errors="replace")
-    return '"' + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else f"\\{b:02X}" for b in raw) + '"'
+    """A string of the metadata. In debug sections a NUL ends a string, and what follows would be read as data."""
+    return quoted(text.replace("\0", "\\0"))
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import hashlib
 
 import numpy as np
 
+from libtile.backend.symbols import own_name
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.constants import TF32_SHIFT, from_bits, resized
@@ -126,7 +127,7 @@ def _table(b: KernelBuilder, element: str, values: Patterns) -> Value:
     """A read-only array of the patterns, in row-major order, shared between equal constants."""
     size = values.dtype.itemsize
     data = np.ascontiguousarray(values).tobytes()
-    name = f"libtile_constant_{size}_{hashlib.sha256(data).hexdigest()[:16]}"
+    name = own_name("constant", size, hashlib.sha256(data).hexdigest()[:16])
     items = ", ".join(f"i{8 * size} {int(v)}" for v in values.reshape(-1))
     text = f"internal addrspace({GLOBAL}) constant [{values.size} x i{8 * size}] [{items}], align 16"
     return b.add_global(name, text)

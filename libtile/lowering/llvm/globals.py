@@ -8,9 +8,9 @@ memory, and the block traps when there is none.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from libtile.backend import llvm_text, symbols
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import if_else
@@ -22,22 +22,6 @@ _HEAP_ALIGNMENT = 16
 """What the device heap guarantees (CUDA Programming Guide, "Dynamic Global Memory Allocation")."""
 
 _POINTER = f"ptr addrspace({GLOBAL})"
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9$_]")
-
-
-def byte_string(data: bytes) -> str:
-    """Bytes as an LLVM array constant with its type, e.g. `[2 x i8] c"a\\00"`."""
-    if not any(data):
-        return f"[{len(data)} x i8] zeroinitializer"
-    text = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
-    return f'[{len(data)} x i8] c"{text}"'
-
-
-def symbol_name(name: str) -> str:
-    """A name that PTX takes: characters that its identifiers have not become `$` and their code in hex, so that
-    different names stay different unless one is written like that by hand (PTX ISA, "Identifiers")."""
-    plain = _NOT_PLAIN.sub(lambda m: f"${ord(m[0]):x}$", name)
-    return f"_{plain}" if plain[:1].isdigit() else plain
 
 
 def define_global(
@@ -58,13 +42,13 @@ def define_global(
     linkage = "internal " if private else ""
     kind = "constant" if constant else "global"
     align = max(alignment, STORAGE_BYTES[element])
-    text = f"{linkage}addrspace({GLOBAL}) {kind} {byte_string(data)}, align {align}"
-    return b.add_global(symbol_name(name), text)
+    text = f"{linkage}addrspace({GLOBAL}) {kind} {llvm_text.byte_array(data)}, align {align}"
+    return b.add_global(symbols.global_name(name), text)
 
 
 def get_global(b: KernelBuilder, name: str) -> Value:
     """A pointer to the first element of a global that `define_global` made (Tile IR, "get_global")."""
-    return Value(_POINTER, "@" + symbol_name(name))
+    return Value(_POINTER, llvm_text.symbol(symbols.global_name(name)))
 
 
 @dataclass(frozen=True, slots=True)

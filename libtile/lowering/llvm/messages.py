@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from libtile.backend import llvm_text, symbols
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import Carried, for_loop
 from libtile.lowering.llvm.conversions import ftoi, itof, widen
-from libtile.lowering.llvm.globals import byte_string, trap
+from libtile.lowering.llvm.globals import trap
 from libtile.lowering.llvm.memory import STORAGE_BYTES, from_storage, to_storage
 from libtile.lowering.llvm.sharing import flat_index
 from libtile.lowering.llvm.tile import Tile, index, owner_predicate, unique_registers
@@ -116,8 +117,8 @@ def _argument(b: KernelBuilder, value: Value, element: str, conversion: _Convers
 
 def _text(b: KernelBuilder, data: bytes) -> Value:
     """A generic pointer to constant bytes."""
-    name = f"libtile_text_{b.name}_{len(data)}_{_digest(data)}"
-    place = b.add_global(name, f"internal addrspace({GLOBAL}) constant {byte_string(data)}, align 1")
+    name = symbols.own_name("text", b.name, len(data), _digest(data))
+    place = b.add_global(name, f"internal addrspace({GLOBAL}) constant {llvm_text.byte_array(data)}, align 1")
     return b.emit("ptr", f"addrspacecast {place.typed} to ptr")
 
 
@@ -188,11 +189,11 @@ def print_tile(b: KernelBuilder, format_: str, args: Sequence[Tile]) -> None:
 def _print_line(b: KernelBuilder, text: str, scalars: Sequence[Value]) -> None:
     if text:
         with b.when(_is_printer(b)):
-            _vprintf(b, _text(b, text.encode() + b"\0"), scalars)
+            _vprintf(b, _text(b, llvm_text.to_bytes(text) + b"\0"), scalars)
 
 
 def _lock(b: KernelBuilder) -> Value:
-    return b.add_global("libtile_print_lock", f"internal addrspace({GLOBAL}) global i32 0, align 4")
+    return b.add_global(symbols.own_name("print_lock"), f"internal addrspace({GLOBAL}) global i32 0, align 4")
 
 
 def _take(b: KernelBuilder, lock: Value) -> None:
@@ -303,7 +304,7 @@ def report_failures(
         for r, wrong in failing.items():
             with b.when(wrong):
                 where = [index(b, condition.layout, r, d) for d in range(len(condition.shape))]
-                _vprintf(b, _text(b, text.encode() + b"\0"), [*block, *where])
+                _vprintf(b, _text(b, llvm_text.to_bytes(text) + b"\0"), [*block, *where])
     return anything
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from libtile.backend.llvm_text import symbol
+from libtile.backend.symbols import own_name
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.builder import SHARED, Block, KernelBuilder, Value
 
@@ -115,12 +117,12 @@ def end(b: KernelBuilder, region: Region) -> None:
 
 def _name(b: KernelBuilder) -> str:
     """The arena's name. Kernels of one module have their own: what one needs must not add to another's."""
-    return f"__libtile_scratch_{b.name}"
+    return own_name("scratch", b.name)
 
 
 def pointer(b: KernelBuilder, region: Region, byte_offset: int = 0) -> Value:
     """The address of a byte of a region."""
-    base = Value(f"ptr addrspace({SHARED})", f"@{_name(b)}")
+    base = Value(f"ptr addrspace({SHARED})", symbol(_name(b)))
     start = region.start + byte_offset
     if start == 0:
         return base

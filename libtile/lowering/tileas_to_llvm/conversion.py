@@ -13,8 +13,9 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm import globals, scratch
-from libtile.lowering.llvm.builder import SHARED, KernelBuilder
+from libtile.lowering.llvm.builder import KernelBuilder
 from libtile.lowering.llvm.debug_info import DebugInfo
 from libtile.lowering.tileaa_to_tileas.shape_layouts import scalar_layout
 from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register rules)
@@ -69,9 +70,7 @@ class LlvmModule:
             declarations |= b.declarations
             variables |= b.globals
             if b.shared_size:
-                variables[b.shared_name] = (
-                    f"@{b.shared_name} = internal addrspace({SHARED}) global [{b.shared_size} x i8] undef, align 128"
-                )
+                variables[b.shared_name] = b.shared_definition
             functions.append(b.function_text(number))
             attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{b.threads},1,1" }}')
         head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
@@ -101,7 +100,6 @@ def convert_function(
     assert isinstance(spec, KernelSpecAttr)
     name = function.sym_name.data
     b = KernelBuilder(name, target, target.warp_size * spec.num_warps)
-    b.shared_name = f"libtile_shared_{name}"
     for op in siblings:
         if op.name == "nv_tileaa.global":
             _define_global(b, op)
@@ -135,4 +133,12 @@ def _define_global(b: KernelBuilder, op: Operation) -> None:
 def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = None) -> LlvmModule:
     """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations."""
     ops = list(module.body.block.ops)
-    return LlvmModule(target, [convert_function(op, target, ops, debug) for op in ops if isinstance(op, FuncOp)])
+    functions = [op for op in ops if isinstance(op, FuncOp)]
+    result = LlvmModule(target, [convert_function(op, target, ops, debug) for op in functions])
+    used = {name for kernel in result.kernels for name in kernel.builder.declarations}
+    for function in functions:
+        if (name := function.sym_name.data) in used:
+            raise unsupported(
+                function, f"has the name {name!r} of a device function that the module calls", target.name
+            )
+    return result

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How texts stand in LLVM IR: the one place that quotes and escapes for it (LLVM Language Reference, "Identifiers",
+"String constants").
+
+Texts of an input can be any bytes. In memory they are `str`, with bytes that are no UTF-8 as surrogate escapes.
+"""
+
+from __future__ import annotations
+
+import re
+
+_IDENTIFIER = re.compile(r"[A-Za-z_$.-][\w$.-]*", re.ASCII)
+_LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+def to_bytes(text: str) -> bytes:
+    """The bytes that a text stands for; code points that no encoding has become U+FFFD."""
+    return _LONE_SURROGATE.sub("\ufffd", text).encode("utf-8", errors="surrogateescape")
+
+
+def quoted(text: str | bytes) -> str:
+    """A string in quotes, any byte in it that is not plain as `\\XX`."""
+    raw = to_bytes(text) if isinstance(text, str) else text
+    return '"' + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else f"\\{b:02X}" for b in raw) + '"'
+
+
+def byte_array(data: bytes) -> str:
+    """Bytes as an array constant with its type, e.g. `[2 x i8] c"a\\00"`."""
+    return f"[{len(data)} x i8] " + (f"c{quoted(data)}" if any(data) else "zeroinitializer")
+
+
+def symbol(name: str) -> str:
+    """A global name with its `@`, in quotes where it must be."""
+    return f"@{name}" if _IDENTIFIER.fullmatch(name) else f"@{quoted(name)}"
