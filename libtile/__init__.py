@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from libtile.api import Module, compile, migrate, parse, print_module, read, verify, write
     from libtile.diagnostics import Diagnostic, DiagnosticError
-    from libtile.errors import LibtileError
+    from libtile.errors import HintsDroppedWarning, LibtileError
     from libtile.runtime.run import run as run
 
 __version__ = "0.1.0"
@@ -37,12 +37,14 @@ _HOME = {
     "run": "libtile.runtime",
     "Diagnostic": "libtile.diagnostics",
     "DiagnosticError": "libtile.diagnostics",
+    "HintsDroppedWarning": "libtile.errors",
     "LibtileError": "libtile.errors",
 }
 
 __all__ = [
     "Diagnostic",
     "DiagnosticError",
+    "HintsDroppedWarning",
     "LibtileError",
     "Module",
     "__version__",

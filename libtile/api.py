@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from libtile.collector import collector_paused
-from libtile.errors import LibtileError
+from libtile.errors import HintsDroppedWarning, LibtileError
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -122,15 +122,27 @@ def print_module(module: Module, generic: bool = False, debuginfo: bool = False)
     return text if text.endswith("\n") else text + "\n"
 
 
-def migrate(data: Path | Bytes, to: str | Version) -> bytes:
+def migrate(data: Path | Bytes, to: str | Version, *, for_target: str | None = None, drop_hints: bool = False) -> bytes:
     """A bytecode file in another version.
 
     Upgrading always works. Downgrading drops what has its default, and raises MigrationError, naming op, feature and
     version needed, for anything else. Raises BytecodeError for a bad file.
+
+    Optimization hints, which change no program, are what most files are refused for: 13.1 and 13.2 have none for
+    `default`. `for_target` ("sm_90", ...) writes these for one target: a key that the file has for that target itself
+    wins, and a value that the target does not take is left out. `drop_hints` leaves out the hints that the version
+    cannot hold (those for `default` where no target is given, and newer keys), with a HintsDroppedWarning for each
+    kind of them.
     """
+    import warnings
+
     from libtile import bytecode
 
-    return bytecode.migrate(_load(data), to)
+    dropped: list[str] = []
+    result = bytecode.migrate(_load(data), to, for_target=for_target, drop_hints=drop_hints, warnings=dropped)
+    for message in dropped:
+        warnings.warn(message, HintsDroppedWarning, stacklevel=2)
+    return result
 
 
 def verify(module: Module) -> list[Diagnostic]:

@@ -10,6 +10,10 @@ class LibtileError(Exception):
     """Anything that is wrong with what the library was given. A tool prints it and exits with a non-zero status."""
 
 
+class HintsDroppedWarning(UserWarning):
+    """Optimization hints that the version asked for cannot hold were left out, as the caller had asked for."""
+
+
 TRACEBACK_VARIABLE = "LIBTILE_TRACEBACK"
 """Set it in the environment to see the traceback of an internal error."""
 

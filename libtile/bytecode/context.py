@@ -6,7 +6,7 @@ from __future__ import annotations
 from libtile.bytecode import types_codec
 from libtile.bytecode.errors import Fault, InvalidError, MigrationError
 from libtile.bytecode.limits import FILE_BYTES, WARNINGS
-from libtile.bytecode.migration import check_hints, downgrade_architecture
+from libtile.bytecode.migration import HintMigration
 from libtile.bytecode.model import DebugInfo, Dense, OptimizationHints, Tables, Type
 from libtile.spec import Spec, Version
 
@@ -96,9 +96,9 @@ class WriteContext:
     """The tables of the file being written: each look-up gives an entry its index, in order of first use."""
 
     def __init__(
-        self, spec: Spec, version: Version, preview: bool, base: Tables | None, hint_architecture: str | None = None
+        self, spec: Spec, version: Version, preview: bool, base: Tables | None, hints: HintMigration | None = None
     ) -> None:
-        self.hint_architecture = hint_architecture
+        self.hints = hints or HintMigration(spec, version)
         self.spec = spec
         self.version = version
         self.preview = preview
@@ -199,10 +199,7 @@ class WriteContext:
 
     def checked_hints(self, hints: OptimizationHints) -> OptimizationHints:
         """The hints as the version can hold them; MigrationError when it cannot."""
-        if self.hint_architecture is not None:
-            hints = downgrade_architecture(hints, self.hint_architecture, self.spec, self.version)
-        check_hints(self.spec, hints, self.version)
-        return hints
+        return self.hints.downgrade(hints)
 
     def check_op(self, name: str) -> MigrationError | None:
         """Why the version written lacks the op, or None."""

@@ -9,7 +9,7 @@ missing field is read as its default; a default is left out for an older version
 from __future__ import annotations
 
 from libtile.bytecode.errors import InvalidError, MigrationError
-from libtile.bytecode.model import Dictionary, Function, Global, Module, OptimizationHints
+from libtile.bytecode.model import Attribute, Dictionary, Function, Global, Integer, Module, OptimizationHints
 from libtile.spec import Spec, Version
 
 NO_HINTS = OptimizationHints()
@@ -96,37 +96,107 @@ def check_preview(module: Module, version: Version) -> None:
 # -- DEFAULT_ARCHITECTURE: 13.3 added `default` beside the named architectures, and a key for worker warps.
 
 
-def downgrade_architecture(
-    hints: OptimizationHints, architecture: str, spec: Spec, version: Version
-) -> OptimizationHints:
-    """Hints for `default` as hints for the one named architecture, unless it has its own. For the older versions."""
-    if version >= spec.change("DEFAULT_ARCHITECTURE") or hints.get("default") is None:
-        return hints
-    others = tuple(item for item in hints.items if item[0] != "default")
-    if any(name == architecture for name, _ in others):
-        return OptimizationHints(others)
-    return OptimizationHints(tuple((architecture if n == "default" else n, v) for n, v in hints.items))
+class HintMigration:
+    """What becomes of the optimization hints that the version written cannot hold.
 
+    `for_target` (`"sm_90"`) is the architecture that hints for `default` are written for. With `drop`, hints that the
+    version cannot hold even so are left out, and `warnings` says which; without it, they are refused.
+    """
 
-def check_hints(spec: Spec, hints: OptimizationHints, version: Version) -> None:
-    """Refuse hint architectures and keys that are newer than `version`. Upgrading needs nothing."""
-    for architecture, keys in hints.items:
-        required = spec.change("DEFAULT_ARCHITECTURE")
-        if architecture == "default" and version < required:
-            raise MigrationError(
-                f"optimization hints for 'default' require bytecode version {required}+, but targeting {version}",
-                feature="optimization_hints.default",
-                required=required,
-                target=version,
+    def __init__(self, spec: Spec, version: Version, for_target: str | None = None, drop: bool = False) -> None:
+        if for_target is not None and for_target not in spec.hint_architectures:
+            raise InvalidError(
+                f"optimization hints cannot be written for '{for_target}'",
+                expected=f"one of {', '.join(spec.hint_architectures)}",
             )
-        if not isinstance(keys, Dictionary):
-            raise InvalidError(f"expected dictionary attribute for optimization_hints entry `{architecture}`")
-        for name, _ in keys.items:
-            hint = spec.hints.get(name)
-            if hint is not None and hint.since > version:
-                raise MigrationError(
-                    f"optimization hint '{name}' requires bytecode version {hint.since}+, but targeting {version}",
-                    feature=f"optimization_hints.{name}",
-                    required=hint.since,
-                    target=version,
-                )
+        self.spec = spec
+        self.version = version
+        self.for_target = for_target
+        self.drop = drop
+        self._dropped: dict[str, tuple[Version, int]] = {}
+
+    def downgrade(self, hints: OptimizationHints) -> OptimizationHints:
+        """The hints as the version can hold them; MigrationError when it cannot. Upgrading needs nothing."""
+        if self.for_target is not None and self.version < self.spec.change("DEFAULT_ARCHITECTURE"):
+            hints = _for_target(hints, self.for_target, self.spec)
+        return self._left_out(hints) if self.drop else self._checked(hints)
+
+    def _checked(self, hints: OptimizationHints) -> OptimizationHints:
+        for architecture, keys in hints.items:
+            if (required := self._newer_architecture(architecture)) is not None:
+                raise self._refused("optimization hints for 'default' require", "default", required)
+            for key, _ in _keys(architecture, keys):
+                if (required := self._newer_key(key)) is not None:
+                    raise self._refused(f"optimization hint '{key}' requires", key, required)
+        return hints
+
+    def _left_out(self, hints: OptimizationHints) -> OptimizationHints:
+        kept = []
+        for architecture, keys in hints.items:
+            if (required := self._newer_architecture(architecture)) is not None:
+                self._drop("optimization hints for 'default'", required)
+                continue
+            items = _keys(architecture, keys)
+            for key, _ in items:
+                if (required := self._newer_key(key)) is not None:
+                    self._drop(f"optimization hint '{key}'", required)
+            kept.append((architecture, Dictionary(tuple(item for item in items if self._newer_key(item[0]) is None))))
+        return OptimizationHints(tuple(kept))
+
+    def _newer_architecture(self, architecture: str) -> Version | None:
+        """The version that the name of an architecture needs, where that is newer than the one written."""
+        required = self.spec.change("DEFAULT_ARCHITECTURE")
+        return required if architecture == "default" and required > self.version else None
+
+    def _newer_key(self, key: str) -> Version | None:
+        hint = self.spec.hints.get(key)
+        return hint.since if hint is not None and hint.since > self.version else None
+
+    def _refused(self, what: str, feature: str, required: Version) -> MigrationError:
+        return MigrationError(
+            f"{what} bytecode version {required}+, but targeting {self.version}",
+            feature=f"optimization_hints.{feature}",
+            required=required,
+            target=self.version,
+        )
+
+    def _drop(self, what: str, required: Version) -> None:
+        self._dropped[what] = required, self._dropped.get(what, (required, 0))[1] + 1
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence about each kind of hint that was left out."""
+        return [
+            f"left out {what} of {count} op{'s' if count > 1 else ''}: bytecode version {required}+ is needed for "
+            f"them, but targeting {self.version}"
+            for what, (required, count) in self._dropped.items()
+        ]
+
+
+def _keys(architecture: str, keys: Attribute) -> tuple[tuple[str, Attribute], ...]:
+    if not isinstance(keys, Dictionary):
+        raise InvalidError(f"expected dictionary attribute for optimization_hints entry `{architecture}`")
+    return keys.items
+
+
+def _for_target(hints: OptimizationHints, target: str, spec: Spec) -> OptimizationHints:
+    """The hints for `default` as hints for the target, key by key; a key that the target has of its own wins.
+
+    A value that is not valid for the target is no fallback for it, and is left out (optimization guide, 12.1).
+    """
+    given = dict(hints.items)
+    if "default" not in given:
+        return hints
+    merged = {k: v for k, v in _keys("default", given.pop("default")) if _is_valid(spec, target, k, v)}
+    merged.update(_keys(target, given.get(target, Dictionary(()))))
+    given[target] = Dictionary(tuple(sorted(merged.items(), key=_name)))
+    return OptimizationHints(tuple(sorted(given.items(), key=_name)))
+
+
+def _name(item: tuple[str, Attribute]) -> str:
+    return item[0]
+
+
+def _is_valid(spec: Spec, architecture: str, key: str, value: Attribute) -> bool:
+    hint = spec.hints.get(key)
+    return hint is None or not isinstance(value, Integer) or hint.problem(architecture, value.value) is None

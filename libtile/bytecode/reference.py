@@ -39,13 +39,32 @@ def migration_page(spec: Spec) -> str:
         "the version that it needs. Nothing is ever dropped that changes what a program means.",
         "",
         "```python",
-        "from libtile import bytecode",
+        "import libtile",
         "",
-        'older = bytecode.migrate(data, "13.1")                              # or MigrationError',
-        'older = bytecode.migrate(data, "13.1", hint_architecture="sm_90")   # a name for the hints for `default`',
+        'older = libtile.migrate(data, to="13.1")                          # or MigrationError',
+        'older = libtile.migrate(data, to="13.1", for_target="sm_90")      # hints for `default` as hints for sm_90',
+        'older = libtile.migrate(data, to="13.1", drop_hints=True)         # without them, and a HintsDroppedWarning',
         "```",
         "",
-        "The command line does the same: see `cuda-tile-translate --help`.",
+        "```sh",
+        "cuda-tile-translate -cudatilebc-to-cudatilebc -bytecode-version=13.1 -for-target=sm_90 new.bc -o old.bc",
+        "cuda-tile-translate -cudatilebc-to-cudatilebc -bytecode-version=13.1 -drop-hints new.bc -o old.bc",
+        "```",
+        "",
+        "## Optimization hints",
+        "",
+        "Hints never change what a program means, and a compiler may ignore them. They are refused all the same when a "
+        f"version cannot hold them, until the caller says what is to become of them. Versions before "
+        f"{spec.change('DEFAULT_ARCHITECTURE')} have no hints for `default`, which cuTile Python writes:",
+        "",
+        "- `for_target` writes the hints for `default` as hints for one target, key by key. A key that the file has "
+        "for that target itself wins, as it does when the newer file is compiled for it; a value that the target does "
+        f"not take is left out. From {spec.change('DEFAULT_ARCHITECTURE')} on it changes nothing.",
+        "- `drop_hints` leaves out what the version still cannot hold: hints for `default` where no target is given, "
+        "and keys that are newer. What was left out is said: a warning on stderr, a `libtile.HintsDroppedWarning` for "
+        "each kind of hint in Python.",
+        "",
+        "An upgrade of such a file gives back the program, with its hints as the older file has them.",
         "",
     ]
     for version in reversed(spec.released_versions[1:]):

@@ -18,6 +18,7 @@ from libtile.bytecode.context import WriteContext
 from libtile.bytecode.cursor import put
 from libtile.bytecode.errors import InvalidError, MigrationError, UnsupportedVersionError
 from libtile.bytecode.migration import (
+    HintMigration,
     check_preview,
     downgrade_argument_attributes,
     downgrade_global,
@@ -49,11 +50,15 @@ def write(
     version: Version | str | None = None,
     *,
     allow_testing: bool = False,
-    hint_architecture: str | None = None,
+    for_target: str | None = None,
+    drop_hints: bool = False,
+    warnings: list[str] | None = None,
 ) -> bytes:
     """The bytes of `module` in `version` (None: the version it was read from, or else the compatibility version).
 
-    `hint_architecture` (`"sm_90"`...) stands in for `default` in optimization hints where the version has no `default`.
+    Optimization hints change no program. Where the version has none for `default`, `for_target` (`"sm_90"`...) is the
+    architecture that they are written for; a key that the file has for it wins. `drop_hints` leaves out those that the
+    version still cannot hold, and appends to `warnings` what that was.
     Raises MigrationError when the module uses what the version does not have, InvalidError when it cannot be encoded
     at all, UnsupportedVersionError for a version that is not known (or a testing one without `allow_testing`).
     """
@@ -61,7 +66,11 @@ def write(
     if not allow_testing:
         _check_entries(module)
     check_preview(module, target)
-    return _FileWriter(module, target, hint_architecture).write()
+    hints = HintMigration(module.spec, target, for_target, drop_hints)
+    data = _FileWriter(module, target, hints).write()
+    if warnings is not None:
+        warnings += hints.warnings
+    return data
 
 
 def migrate(
@@ -71,11 +80,15 @@ def migrate(
     spec: Spec | None = None,
     allow_testing: bool = False,
     preview: Collection[str] = (),
-    hint_architecture: str | None = None,
+    for_target: str | None = None,
+    drop_hints: bool = False,
+    warnings: list[str] | None = None,
 ) -> bytes:
     """A file as the same program in another version. Upgrading always works; see `write` for what may be refused."""
     module = read(data, spec=spec, allow_testing=allow_testing, preview=preview)
-    return write(module, to, allow_testing=allow_testing, hint_architecture=hint_architecture)
+    return write(
+        module, to, allow_testing=allow_testing, for_target=for_target, drop_hints=drop_hints, warnings=warnings
+    )
 
 
 def _check_entries(module: Module) -> None:
@@ -105,11 +118,11 @@ def _target(module: Module, version: Version | str | None, allow_testing: bool) 
 class _FileWriter:
     """One file being written."""
 
-    def __init__(self, module: Module, version: Version, hint_architecture: str | None) -> None:
+    def __init__(self, module: Module, version: Version, hints: HintMigration) -> None:
         self.module = module
         self.spec = module.spec
         self.version = version
-        self.ctx = WriteContext(module.spec, version, module.preview, module.tables, hint_architecture)
+        self.ctx = WriteContext(module.spec, version, module.preview, module.tables, hints)
         self.slots: list[Sequence[int]] = []
         """Debug indices of each function that has locations: its own, then its ops'."""
 

@@ -171,7 +171,10 @@ class _Builder:
 
     def _hint(self, name: str, record: dict[str, Any]) -> HintSpec:
         since = self.version(record.get("since", self.scalars["compatibility"]), name)
-        return HintSpec(name, record["kind"], tuple(record["ops"]), since, record["doc"])
+        values = record.get("least", 1), record.get("most"), record.get("powers_of_two", False)
+        return HintSpec(
+            name, record["kind"], tuple(record["ops"]), since, record["doc"], *values, tuple(record.get("one_on", ()))
+        )
 
     def _enum(self, name: str, record: dict[str, Any]) -> EnumSpec:
         since = self.version(record["since"], name)

@@ -264,13 +264,29 @@ class DebugSpec:
 
 @dataclass(frozen=True, slots=True)
 class HintSpec:
-    """An optimization hint: its value's kind (i32 or bool), and the ops that take it."""
+    """An optimization hint: its value's kind (i32 or bool), the ops that take it, and the values that it may have."""
 
     name: str
     kind: str
     ops: tuple[str, ...]
     since: Version
     doc: str
+    least: int = 1
+    most: int | None = None
+    """None: every value will do."""
+    powers_of_two: bool = False
+    one_on: tuple[str, ...] = ()
+    """The architectures that take nothing but 1."""
+
+    def problem(self, architecture: str, value: int) -> str | None:
+        """What is wrong with a value for an architecture, in the verifier's words; None when nothing is."""
+        if architecture in self.one_on and value != 1:
+            return "expected 1"
+        if self.most is None or (self.least <= value <= self.most and not (self.powers_of_two and value & (value - 1))):
+            return None
+        if self.powers_of_two:
+            return f"expected power-of-two ≤ {self.most}"
+        return f"integer value in the range [{self.least}, {self.most}] is expected"
 
 
 @dataclass(frozen=True, slots=True)

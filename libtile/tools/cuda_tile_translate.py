@@ -58,6 +58,8 @@ class Options:
     translation: str
     filename: str
     version: Version | None
+    for_target: str | None
+    drop_hints: bool
     implicit_module: bool
     allow_unregistered: bool
     generic: bool
@@ -76,25 +78,51 @@ class Translator:
 
     def text_to_bytecode(self, text: str) -> bytes:
         from libtile.dialects.cuda_tile.bridge import write_bytecode
-        from libtile.spec import default_spec
 
-        # The open tool writes the newest version unless told otherwise.
-        version = self.options.version or default_spec().current
-        return write_bytecode(self._tile_module(self._parse(text)), version, allow_testing=True)
+        options, dropped = self.options, list[str]()
+        data = write_bytecode(
+            self._tile_module(self._parse(text)), self._version_written(), allow_testing=True,
+            for_target=options.for_target, drop_hints=options.drop_hints, warnings=dropped,
+        )  # fmt: skip
+        self._warn(dropped)
+        return data
+
+    def bytecode_to_bytecode(self, data: bytes) -> bytes:
+        from libtile import bytecode
+
+        options, dropped = self.options, list[str]()
+        module = bytecode.read(data, allow_testing=True, preview=options.previews)
+        self._warn(module.warnings)
+        migrated = bytecode.write(
+            module, self._version_written(), allow_testing=True,
+            for_target=options.for_target, drop_hints=options.drop_hints, warnings=dropped,
+        )  # fmt: skip
+        self._warn(dropped)
+        return migrated
 
     def bytecode_to_text(self, data: bytes) -> str:
         from libtile import bytecode
-        from libtile.diagnostics import warning
         from libtile.dialects.cuda_tile.bridge import from_bytecode
 
         module = bytecode.read(data, allow_testing=True, preview=self.options.previews)
-        self.warnings += [warning(None, message) for message in module.warnings]
+        self._warn(module.warnings)
         op = from_bytecode(module)
         self._verify(op)
         return self._print(op)
 
     def round_trip(self, text: str) -> str:
         return self.bytecode_to_text(self.text_to_bytecode(text))
+
+    def _version_written(self) -> Version:
+        from libtile.spec import default_spec
+
+        # The open tool writes the newest version unless told otherwise.
+        return self.options.version or default_spec().current
+
+    def _warn(self, messages: list[str]) -> None:
+        from libtile.diagnostics import warning
+
+        self.warnings += [warning(None, message) for message in messages]
 
     def _parse(self, text: str) -> Operation:
         from libtile import asm
@@ -141,6 +169,7 @@ class Translator:
 _TRANSLATIONS: dict[str, tuple[str, bool]] = {
     "mlir-to-cudatilebc": ("text_to_bytecode", True),
     "cudatilebc-to-mlir": ("bytecode_to_text", False),
+    "cudatilebc-to-cudatilebc": ("bytecode_to_bytecode", False),
     "test-cudatile-roundtrip": ("round_trip", True),
 }
 """By option: the translator's method, and whether its input is text."""
@@ -154,12 +183,14 @@ _TRANSLATIONS: dict[str, tuple[str, bool]] = {
         "cuda-tile-translate -mlir-to-cudatilebc -bytecode-version=13.1 kernel.mlir -o kernel.bc",
         "cuda-tile-translate -cudatilebc-to-mlir kernel.bc",
         "cuda-tile-translate -cudatilebc-to-mlir -mlir-print-debuginfo < kernel.bc",
+        "cuda-tile-translate -cudatilebc-to-cudatilebc -bytecode-version=13.1 -for-target=sm_90 new.bc -o old.bc",
     ),
 )
 @click.argument("input_", metavar="[INPUT]", default="-")
 @click.option("-o", "output", metavar="FILE", default="-", help="Write to FILE ('-', the default, is stdout).")
 @click.option("--mlir-to-cudatilebc", is_flag=True, help="Translate text to bytecode.")
 @click.option("--cudatilebc-to-mlir", is_flag=True, help="Translate bytecode to text.")
+@click.option("--cudatilebc-to-cudatilebc", is_flag=True, help="Translate bytecode to another version of it.")
 @click.option("--test-cudatile-roundtrip", is_flag=True, help="Translate text to bytecode and back.")
 @click.option(
     "--bytecode-version",
@@ -167,6 +198,14 @@ _TRANSLATIONS: dict[str, tuple[str, bool]] = {
     metavar="X.Y",
     help="Version of the bytecode written (default: newest).",
 )
+@click.option(
+    "--for-target", metavar="SM",
+    help="Write optimization hints for 'default' for this target (such as sm_90) where the version has no 'default'.",
+)  # fmt: skip
+@click.option(
+    "--drop-hints", is_flag=True,
+    help="Leave out, with a warning, the optimization hints that the version written cannot hold.",
+)  # fmt: skip
 @click.option(
     "--list-versions", is_flag=True, is_eager=True, expose_value=False, callback=_list_versions,
     help="List the supported bytecode versions and exit.",
@@ -191,6 +230,8 @@ def command(
     input_: str,
     output: str,
     bytecode_version: Version | None,
+    for_target: str | None,
+    drop_hints: bool,
     no_implicit_module: bool,
     allow_unregistered_dialect: bool,
     split_input_file: bool,
@@ -213,10 +254,14 @@ def command(
         names = ", ".join(f"--{name}" for name in _TRANSLATIONS)
         raise click.UsageError(f"choose exactly one translation: {names}")
     method, is_text = _TRANSLATIONS[chosen[0]]
+    if method == "bytecode_to_text" and (for_target is not None or drop_hints):
+        raise click.UsageError("--for-target and --drop-hints are about the bytecode written, and none is")
     options = Options(
         translation=method,
         filename="<stdin>" if input_ == "-" else input_,
         version=bytecode_version,
+        for_target=for_target,
+        drop_hints=drop_hints,
         implicit_module=not no_implicit_module,
         allow_unregistered=allow_unregistered_dialect,
         generic=generic or generic_form,
@@ -270,6 +315,10 @@ def _render(error: LibtileError, options: Options, source: list[str] | None) -> 
         diagnostic = _migration_diagnostic(error)
         if error.required is not None and str(error.required) not in error.message:
             diagnostic.note(None, f"it needs bytecode version {error.required}")
+        if error.feature == "optimization_hints.default":
+            diagnostic.note(None, "hints change no program: --for-target=SM writes them for one target")
+        if error.feature.startswith("optimization_hints."):
+            diagnostic.note(None, "--drop-hints leaves out the hints that the version cannot hold")
         return diagnostic.render(source)
     if isinstance(error, BytecodeError) and error.offset is not None:
         return f"{options.filename}: {error}"

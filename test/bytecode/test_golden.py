@@ -10,7 +10,7 @@ import pytest
 
 from bytecode.samples import dump
 from libtile import bytecode
-from libtile.bytecode.model import Module, OptimizationHints
+from libtile.bytecode.model import Dictionary, Module, OptimizationHints
 
 pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
 
@@ -58,23 +58,36 @@ def test_kernel_upgrades_to_every_later_version(kernel: Any) -> None:
 
 @pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
 def test_kernel_downgrades_to_the_same_program_or_names_what_is_missing(kernel: Any) -> None:
-    data = exports(kernel)[-1][1]
+    version, data = exports(kernel)[-1]
     for older in VERSIONS:
+        dropped: list[str] = []
         try:
-            downgraded = bytecode.migrate(data, older, hint_architecture=kernel.gpu_code)
+            downgraded = bytecode.migrate(data, older, for_target=kernel.gpu_code, drop_hints=True, warnings=dropped)
         except bytecode.MigrationError as error:
             assert error.feature and str(error.required or error.target) in str(error)
+            assert not error.feature.startswith("optimization_hints"), "hints stop no downgrade"
             continue
-        architecture = kernel.gpu_code if older in ("13.1", "13.2") else "default"
-        assert dump(bytecode.read(downgraded)) == dump(with_hints_for(bytecode.read(data), architecture)), older
+        expected = dump(with_hints_for(bytecode.read(data), kernel.gpu_code, older))
+        assert dump(bytecode.read(downgraded)) == expected, older
+        assert dump(bytecode.read(bytecode.migrate(downgraded, version))) == expected, f"{older} -> {version}"
+        assert not any("'default'" in message for message in dropped), dropped
 
 
-def with_hints_for(module: Module, architecture: str) -> Module:
-    """The module with its hints for `default` under the name that an older version needs."""
+def with_hints_for(module: Module, architecture: str, version: str) -> Module:
+    """The module with its hints as a version before 13.3 has them for one architecture."""
 
     def renamed(hints: OptimizationHints) -> OptimizationHints:
-        items = [i for i in hints.items if i[0] != "default" or hints.get(architecture) is None or architecture == i[0]]
-        return OptimizationHints(tuple((architecture if n == "default" else n, v) for n, v in items))
+        if version not in ("13.1", "13.2"):
+            return hints
+        given = {name: dict(keys.items) for name, keys in hints.items}  # type: ignore[attr-defined]
+        if "default" in given:
+            given[architecture] = given.pop("default") | given.get(architecture, {})
+        return OptimizationHints(
+            tuple(
+                (name, Dictionary(tuple(sorted((k, v) for k, v in keys.items() if k != "num_worker_warps_per_cta"))))
+                for name, keys in sorted(given.items())
+            )
+        )
 
     for function in module.functions:
         function.hints = renamed(function.hints or OptimizationHints())

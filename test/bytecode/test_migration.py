@@ -312,10 +312,10 @@ def test_hints_become_mandatory() -> None:
 
 def test_default_hints_can_be_renamed_to_the_target_of_an_older_version() -> None:
     data = bytecode.write(with_hints("default", "occupancy"), "13.3")
-    old = bytecode.migrate(data, "13.1", hint_architecture="sm_90")
+    old = bytecode.migrate(data, "13.1", for_target="sm_90")
     hints = bytecode.read(old).functions[0].hints
     assert hints is not None and [name for name, _ in hints.items] == ["sm_90"]
-    assert bytecode.read(bytecode.migrate(data, "13.4", hint_architecture="sm_90")).functions[0].hints == (
+    assert bytecode.read(bytecode.migrate(data, "13.4", for_target="sm_90")).functions[0].hints == (
         bytecode.read(data).functions[0].hints
     )
 

@@ -182,3 +182,53 @@ def test_a_preview_file_is_read_when_its_feature_is_enabled(tmp_path: Path) -> N
     refused = run(TOOL, "-cudatilebc-to-mlir", made)
     assert refused.status == 1 and "requires at least one enabled preview feature" in refused.err
     assert call in run(TOOL, "-cudatilebc-to-mlir", "--preview=simt", made).text
+
+
+HINTED = TEXT.replace("(%arg0: tile<i32>) {", "(%arg0: tile<i32>) optimization_hints=<default = {occupancy = 2}> {")
+
+
+def test_default_hints_are_refused_by_an_old_version_with_what_can_be_done() -> None:
+    done = run(TOOL, "-mlir-to-cudatilebc", "-bytecode-version=13.1", stdin=HINTED.encode())
+    assert (done.status, done.out) == (1, b"")
+    assert done.err.splitlines()[-2:] == [
+        "note: hints change no program: --for-target=SM writes them for one target",
+        "note: --drop-hints leaves out the hints that the version cannot hold",
+    ]
+
+
+def test_bytecode_becomes_an_older_version_with_its_hints_for_one_target(tmp_path: Path) -> None:
+    newer, older = tmp_path / "newer.bc", tmp_path / "older.bc"
+    assert run(TOOL, "-mlir-to-cudatilebc", "-o", newer, stdin=HINTED.encode()).status == 0
+    options = "-cudatilebc-to-cudatilebc", "-bytecode-version=13.1", "--for-target=sm_90"
+    done = run(TOOL, *options, newer, "-o", older)
+    assert (done.status, done.err) == (0, "")
+    assert str(bytecode.read(older.read_bytes()).version) == "13.1"
+    text = run(TOOL, "-cudatilebc-to-mlir", older).text
+    assert "optimization_hints=<sm_90 = {occupancy = 2}>" in text
+    direct = run(TOOL, "-mlir-to-cudatilebc", "-bytecode-version=13.1", "-for-target", "sm_90", stdin=HINTED.encode())
+    assert run(TOOL, "-cudatilebc-to-mlir", stdin=direct.out).text == text
+
+
+@pytest.mark.parametrize("translation", ["-mlir-to-cudatilebc", "-cudatilebc-to-cudatilebc"])
+def test_dropped_hints_are_said(translation: str) -> None:
+    given = HINTED.encode()
+    if translation != "-mlir-to-cudatilebc":
+        given = run(TOOL, "-mlir-to-cudatilebc", stdin=given).out
+    done = run(TOOL, translation, "-bytecode-version=13.2", "-drop-hints", stdin=given)
+    assert done.status == 0
+    assert done.err == (
+        "warning: left out optimization hints for 'default' of 1 op: bytecode version 13.3+ is needed for them, "
+        "but targeting 13.2\n"
+    )
+    assert "optimization_hints" not in run(TOOL, "-cudatilebc-to-mlir", stdin=done.out).text
+
+
+def test_options_about_hints_need_bytecode_to_write() -> None:
+    data = run(TOOL, "-mlir-to-cudatilebc", stdin=TEXT.encode()).out
+    done = run(TOOL, "-cudatilebc-to-mlir", "-drop-hints", stdin=data)
+    assert done.status == 1 and "are about the bytecode written" in done.err
+
+
+def test_an_unknown_target_of_hints_is_refused() -> None:
+    done = run(TOOL, "-mlir-to-cudatilebc", "-bytecode-version=13.1", "-for-target=gfx90", stdin=HINTED.encode())
+    assert done.status == 1 and "optimization hints cannot be written for 'gfx90' (expected one of sm_80" in done.err

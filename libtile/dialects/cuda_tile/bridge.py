@@ -280,9 +280,18 @@ def _checked_module(op: Operation) -> CudaTileOp:
 
 
 def write_bytecode(
-    op: Operation, version: Version | str | None = None, *, spec: Spec | None = None, allow_testing: bool = False
+    op: Operation,
+    version: Version | str | None = None,
+    *,
+    spec: Spec | None = None,
+    allow_testing: bool = False,
+    for_target: str | None = None,
+    drop_hints: bool = False,
+    warnings: list[str] | None = None,
 ) -> bytes:
     """The bytes of a `cuda_tile.module` op in one version; None stands for the oldest one that can hold it.
+
+    For `for_target`, `drop_hints` and `warnings` see `bytecode.write`.
 
     Raises MigrationError when the version asked for cannot hold the module, with the source position of the op where
     the IR knows one, and what `to_bytecode` raises.
@@ -294,7 +303,14 @@ def write_bytecode(
         module = conversion.run(_checked_module(op))
         while True:
             try:
-                return bytecode.write(module, candidates.pop(0), allow_testing=allow_testing)
+                return bytecode.write(
+                    module,
+                    candidates.pop(0),
+                    allow_testing=allow_testing,
+                    for_target=for_target,
+                    drop_hints=drop_hints,
+                    warnings=warnings,
+                )
             except MigrationError as error:
                 if not candidates:
                     _place(error, conversion.sources)

@@ -2,12 +2,10 @@
 """Optimization hints: what an unusable one is reported as.
 
 Hints never change what a program means, so a bad one is silently ignored unless the caller asks for warnings, or for
-errors. Which keys an op takes is data in the spec; the values' ranges are here.
+errors. Which keys an op takes, and which values, is data in the spec.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute
@@ -17,9 +15,6 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import i1
 from libtile.dialects.cuda_tile.verify.report import Report, fail
 from libtile.spec import default_spec
-
-_SINGLE_CTA = ("sm_80", "sm_86", "sm_87", "sm_88", "sm_89")
-"""Architectures without clusters."""
 
 
 def verify_hints(op: CudaTileOp, report: Report) -> None:
@@ -49,38 +44,7 @@ def _problems(op: CudaTileOp, arch: str, keys: dict[str, Attribute]) -> list[str
         if not isinstance(value, IntegerAttr) or (hint.kind == "bool" and value.type != i1):
             problems.append(f"{kind} value expected for {arch}.{key}")
             continue
-        problem = _RANGES.get(key, _anything)(arch, value.value.data)
+        problem = hint.problem(arch, value.value.data)
         if problem is not None:
             problems.append(f"{problem} for {arch}.{key}")
     return problems
-
-
-def _anything(arch: str, value: int) -> str | None:
-    return None
-
-
-def _power_of_two(most: int) -> Callable[[str, int], str | None]:
-    def check(arch: str, value: int) -> str | None:
-        return None if 0 < value <= most and not value & (value - 1) else f"expected power-of-two ≤ {most}"
-
-    return check
-
-
-def _cluster(arch: str, value: int) -> str | None:
-    return "expected 1" if arch.startswith(_SINGLE_CTA) and value != 1 else _power_of_two(16)(arch, value)
-
-
-def _range(least: int, most: int) -> Callable[[str, int], str | None]:
-    def check(arch: str, value: int) -> str | None:
-        return None if least <= value <= most else f"integer value in the range [{least}, {most}] is expected"
-
-    return check
-
-
-_RANGES: dict[str, Callable[[str, int], str | None]] = {
-    "num_cta_in_cga": _cluster,
-    "num_worker_warps_per_cta": _power_of_two(32),
-    "occupancy": _range(1, 32),
-    "latency": _range(1, 10),
-}
-"""The values that each hint may have; the wording of what is wrong, without the place."""
