@@ -28,7 +28,7 @@ from libtile.errors import LibtileError
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogram", "transpose", "prefix_sum")
-CORPUS = ("mma_bf16_bf16_f32", "mma_f64_f64_f64", "softmax_online", "rms_norm")
+CORPUS = ("mma_bf16_bf16_f32", "mma_f64_f64_f64", "softmax_online", "rms_norm", "attention_causal_d128")
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")

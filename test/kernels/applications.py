@@ -114,6 +114,40 @@ def rms_norm_reference(x, weight, y, epsilon):
     return {"y": (wide * scale * weight.astype(np.float64)).astype(y.dtype)}
 
 
+@ct.kernel
+def attention_causal(q, k, v, out, scale: float, tq: ct.Constant[int], tk: ct.Constant[int], width: ct.Constant[int]):
+    # Only tiles that the diagonal crosses are masked: the scores go through an `if` between the two products.
+    block, head = ct.bid(0), ct.bid(1)
+    factor = scale * 1.4426950408889634
+    queries = ct.load(q, (head, block, 0), (1, tq, width)).reshape((tq, width))
+    best = ct.full((tq, 1), -math.inf, ct.float32)
+    total = ct.zeros((tq, 1), ct.float32)
+    result = ct.zeros((tq, width), ct.float32)
+    for j in range(min(ct.num_tiles(k, 1, (1, tk, width)), ct.cdiv((block + 1) * tq, tk))):
+        keys = ct.load(k, (head, 0, j), (1, width, tk), order=(0, 2, 1), padding_mode=ZERO).reshape((width, tk))
+        scores = ct.mma(queries, keys, ct.zeros((tq, tk), ct.float32))
+        if (j + 1) * tk > block * tq:
+            rows = (block * tq + ct.arange(tq, dtype=ct.int32))[:, None]
+            columns = (j * tk + ct.arange(tk, dtype=ct.int32))[None, :]
+            scores = scores + ct.where(rows >= columns, 0.0, -math.inf)
+        higher = ct.maximum(best, ct.max(scores, 1, keepdims=True) * factor)
+        weights = ct.exp2(scores * factor - higher)
+        correction = ct.exp2(best - higher)
+        total = total * correction + ct.sum(weights, 1, keepdims=True)
+        values = ct.load(v, (head, j, 0), (1, tk, width), padding_mode=ZERO).reshape((tk, width))
+        result = ct.mma(weights.astype(q.dtype), values, result * correction)
+        best = higher
+    ct.store(out, (head, block, 0), (result / total).astype(out.dtype).reshape((1, tq, width)))
+
+
+def attention_causal_reference(q, k, v, out, scale):
+    queries, keys, values = (x.astype(np.float64) for x in (q, k, v))
+    scores = scale * queries @ keys.transpose(0, 2, 1)
+    scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    return {"out": (weights / weights.sum(axis=2, keepdims=True) @ values).astype(out.dtype)}
+
+
 def gelu(x):
     return 0.5 * x * (1.0 + ct.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
 
@@ -340,6 +374,11 @@ def _life_problem(rng: np.random.Generator) -> Problem:
     return Problem((2, 2, 1), [before, np.zeros_like(before)])
 
 
+def _attention_problem(rng: np.random.Generator) -> Problem:
+    q, k, v = rng.standard_normal((3, 2, 88, 32)).astype(np.float16)
+    return Problem((2, 2, 1), [q, k, v, np.zeros_like(q), 32**-0.5])
+
+
 def _dropout_problem(rng: np.random.Generator) -> Problem:
     return Problem((4, 1, 1), [rng.standard_normal(500).astype(np.float32), np.zeros(500, np.float32), 12345, 0.75])
 
@@ -376,6 +415,7 @@ def _matmul_kernels() -> list[Kernel]:
 def _kernels() -> list[Kernel]:
     tags = frozenset({"real"})
     f1, f2, h1, h2 = array(ct.float32), array(ct.float32, 2), array(ct.float16), array(ct.float16, 2)
+    h3 = array(ct.float16, 3, multiple_of=8)
     i1, f, u2 = array(ct.int32), scalar(ct.float32), array(ct.uint8, 2)
     near = Tolerance(1e-5, 1e-5)
     return [
@@ -387,6 +427,10 @@ def _kernels() -> list[Kernel]:
                softmax_reference, Tolerance(1e-3, 1e-6), tags=tags),
         Kernel("rms_norm", rms_norm, (h2, h1, h2, f, 256), _rms_problem, rms_norm_reference, Tolerance(1e-3, 1e-6),
                tags=tags),
+        Kernel("attention_causal", attention_causal, (h3, h3, h3, h3, f, 64, 32, 32), _attention_problem,
+               attention_causal_reference, Tolerance(2e-3, 2e-3), tags=tags),
+        Kernel("attention_causal_d128", attention_causal, (h3, h3, h3, h3, f, 128, 128, 128), None, None, tags=tags,
+               compile_only="tiles of the size that is fast on a GPU are slow in a simulator"),
         Kernel("mlp", mlp, (h2, h2, f1, h2, f2, 16, 32, 32), _mlp_problem, mlp_reference, Tolerance(2e-3, 3e-3),
                tags=tags),
         Kernel("convolution", convolution, (f2, f2, f2, 16, 32), _convolution_problem, convolution_reference, near,

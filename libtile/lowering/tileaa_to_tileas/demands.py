@@ -92,12 +92,12 @@ class Demands:
     def _loop(
         self, op: Operation, block: Block, initial: list[SSAValue], carried: list[SSAValue], results: list[SSAValue]
     ) -> None:
-        """The body's wish for a carried value goes before that of the loop's users, and so does where it leaves it."""
+        """The wish of the body for a carried value goes first, where it leaves it second; where it starts goes last."""
         self._visit_block(block)
         last = block.last_op
         assert last is not None
         for before, inside, result, after in zip(initial, carried, results, last.operands):
-            wanted = self.of(inside) or self._origins.of(after) or self.of(result)
+            wanted = self.of(inside) or self._origins.of(after) or self.of(result) or self._origins.of(before)
             if wanted is None:
                 continue
             for value in (inside, result, before, after):
