@@ -30,6 +30,8 @@ BIG_ACCUMULATORS = 24 << 10
 TILE_WORDS = 2 << 10
 """32-bit words of the largest tile for each warp (64 registers of a thread), in a kernel without products."""
 MAX_WARPS = 16
+SHOWN_NAME = 80
+"""Characters of a kernel's name that an error about it shows."""
 PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
 SCALED_WEIGHT = 3
 """A scaled product takes more registers than its accumulator: factors, and bytes of operands, one in each."""
@@ -90,7 +92,8 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     """The nv_tileaa.func of an entry; LoweringError, before anything is made, for a name that no cubin can have."""
     name = str(op.attribute_value("sym_name"))
     if problem := kernel_problem(name):
-        raise unsupported(op, f"has the name {name!r}, which {problem}: no kernel can have it", target.name)
+        shown = name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}..."
+        raise unsupported(op, f"has the name {shown!r}, which {problem}: no kernel can have it", target.name)
     old = op.regions[0].block
     types = [convert_type(a.type) for a in old.args]
     block = Block(arg_types=types)
