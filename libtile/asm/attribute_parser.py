@@ -28,7 +28,6 @@ from xdsl.ir import Attribute
 from libtile.asm.cursor import integer_value
 from libtile.asm.dense import dense_attribute
 from libtile.asm.lexer import unquote
-from libtile.asm.numbers import float_bits
 from libtile.asm.type_parser import TypeParser
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, debug_fields, file_line_col
 from libtile.dialects.cuda_tile.attributes import (
@@ -46,9 +45,10 @@ from libtile.dialects.cuda_tile.attributes import (
     SameElementsAttr,
     TestValueAttr,
 )
-from libtile.dialects.cuda_tile.float_bits import decode
 from libtile.dialects.cuda_tile.locations import call_site_loc
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, Fnv8E5M3FNUType, bit_width, f64, i1, i64, is_float
+from libtile.numerics.float_bits import decode
+from libtile.numerics.text import float_bits
 from libtile.spec.model import EnumSpec
 
 _FOREIGN = frozenset({"affine_map", "affine_set", "dense_resource", "opaque", "sparse", "strided", "distinct"})

@@ -15,13 +15,12 @@ from libtile.asm.cursor import ParseError
 from libtile.asm.lexer import unquote
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, element_storage_bytes
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, TileType, type_text
+from libtile.spec import default_spec
 
 if TYPE_CHECKING:
     from libtile.asm.attribute_parser import AttributeParser
 
-_ELEMENT_TYPES = (
-    "i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN"
-)
+_ELEMENT_TYPES = default_spec().constraints["number_tile"].summary.removeprefix("tile of ").removesuffix(" values")
 _EXPECTED_ELEMENT = f"expect element type to be one of {_ELEMENT_TYPES} values, but got"
 _RAGGED = "tensor literal is invalid; ranks are not consistent between elements"
 

@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.float_bits import decode
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, i1, type_text
+from libtile.numerics.float_bits import decode
 
 Suggest = Callable[[Operation], "dict[int, str]"]
 """Gives the names that an op suggests for its results, by result number."""

@@ -24,48 +24,12 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
+from libtile.numerics import elements
+from libtile.numerics.elements import FloatFormat
 
 Array = Any
 """A numpy array or numpy scalar: rules take and return either for tiles of rank 0."""
 
-
-@dataclass(frozen=True, slots=True)
-class FloatFormat:
-    """A binary floating-point format: `precision` counts the hidden bit, exponents are of the form 1.x * 2**e.
-
-    `top` is the largest finite value. A format without infinities overflows to NaN, one without NaN to `top`.
-    """
-
-    name: str
-    precision: int
-    emin: int
-    top: float
-    has_infinity: bool = True
-    has_nan: bool = True
-    signed: bool = True
-    has_zero: bool = True
-
-    @property
-    def smallest_normal(self) -> float:
-        return float(2.0**self.emin)
-
-
-_FLOATS = {
-    f.name: f
-    for f in (
-        FloatFormat("f16", 11, -14, 65504.0),
-        FloatFormat("bf16", 8, -126, float(np.ldexp(255.0, 120))),
-        FloatFormat("f32", 24, -126, float(np.finfo(np.float32).max)),
-        FloatFormat("tf32", 11, -126, float(np.ldexp(2047.0, 117))),
-        FloatFormat("f64", 53, -1022, float(np.finfo(np.float64).max)),
-        FloatFormat("f8E4M3FN", 4, -6, 448.0, has_infinity=False),
-        FloatFormat("f8E5M2", 3, -14, 57344.0),
-        FloatFormat("f8E8M0FNU", 1, -127, 2.0**127, has_infinity=False, signed=False, has_zero=False),
-        FloatFormat("f4E2M1FN", 2, 0, 6.0, has_infinity=False, has_nan=False),
-        # Unsigned, bias 15, all ones is NaN: the top is 1.75 * 2**16.
-        FloatFormat("fnv8E5M3FNU", 4, -14, 114688.0, has_infinity=False, signed=False),
-    )
-}
 
 _DTYPES: dict[str, Any] = {
     "i1": np.bool_,
@@ -85,9 +49,6 @@ _DTYPES: dict[str, Any] = {
     "f4E2M1FN": ml_dtypes.float4_e2m1fn,
     "fnv8E5M3FNU": np.float32,
 }
-_BITS = {"i1": 8, "tf32": 32}
-_WIDTHS = {"i1": 1, "i4": 4, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32, "tf32": 19,
-           "f64": 64, "f8E4M3FN": 8, "f8E5M2": 8, "f8E8M0FNU": 8, "f4E2M1FN": 4, "fnv8E5M3FNU": 8}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +96,8 @@ class Element:
 
 
 def _number(name: str) -> Element:
-    width = _WIDTHS[name]
-    return Element(name, width, _BITS.get(name, width), np.dtype(_DTYPES[name]), _FLOATS.get(name))
+    held = elements.ELEMENTS[name]
+    return Element(name, held.bits, held.storage_bits, np.dtype(_DTYPES[name]), held.float)
 
 
 ELEMENTS: dict[str, Element] = {name: _number(name) for name in _DTYPES}
@@ -148,7 +109,8 @@ def element(type_: Attribute) -> Element:
     if isinstance(type_, TileType):
         return element(type_.element_type)
     if isinstance(type_, PointerType):
-        return Element("ptr", 64, 64, np.dtype(np.int64), None, element(type_.pointee))
+        pointee, bits = element(type_.pointee), elements.POINTER_BITS
+        return Element(elements.POINTER, bits, bits, np.dtype(np.int64), None, pointee)
     if type_ in NUMBER_NAMES:
         return ELEMENTS[NUMBER_NAMES[type_]]
     raise TypeError(f"{type_} is not a tile, number or pointer type")

@@ -23,7 +23,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from libtile.interpreter.formats import ELEMENTS, Array, Element, FloatFormat
+from libtile.interpreter.formats import ELEMENTS, Array, Element
+from libtile.numerics.elements import FloatFormat
 
 MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
 

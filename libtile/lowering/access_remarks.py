@@ -18,12 +18,13 @@ from libtile.diagnostics import SourceLocation
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.layouts import LANE, WARP, LinearLayout
-from libtile.lowering.llvm.memory import MAX_ACCESS_BYTES, STORAGE_BYTES, register_groups
+from libtile.lowering.llvm.memory import MAX_ACCESS_BYTES, register_groups
 from libtile.lowering.llvm.views import TiledView, ViewFacts, access_width, contiguous_dim, element_bits
 from libtile.lowering.tileaa_to_tileas.accesses import numbers, pointer_vector
 from libtile.lowering.tileaa_to_tileas.types import is_tile, layout_of, shape_of
 from libtile.lowering.tileas_to_llvm.fast_path import checked_facts
 from libtile.lowering.tileas_to_llvm.view_facts import access_facts, described_view
+from libtile.numerics.elements import STORAGE_BYTES
 
 MAX_BITS = 8 * MAX_ACCESS_BYTES
 Limit = tuple[int, str]

@@ -25,7 +25,9 @@ from libtile.spec.model import (
     EnumSpec,
     EnumSubset,
     Flag,
+    FloatSpec,
     HintSpec,
+    NumberSpec,
     OpSpec,
     Spec,
     TraitSpec,
@@ -229,6 +231,7 @@ class _Builder:
             record["kind"],
             record["display"],
             record.get("bits", 0),
+            _number(name, record) if record["kind"] in ("integer", "float") else None,
             tuple(parameters),
             record.get("testing", False),
             record.get("doc", ""),
@@ -350,6 +353,22 @@ def _unique(numbers: dict[str, int], what: str) -> None:
 def _unique_names(names: list[str], where: str) -> None:
     if len(set(names)) != len(names):
         raise SpecError(f"{where}: a name is declared twice")
+
+
+def _number(name: str, record: dict[str, Any]) -> NumberSpec:
+    """How a number type is held; SpecError where its format does not fit its width."""
+    form, bits = record.get("format"), record.get("bits", 0)
+    if (form is not None) != (record["kind"] == "float"):
+        raise SpecError(f"type {name}: a float has a format, and no other type has one")
+    fields = None
+    if form is not None:
+        fields = FloatSpec(form["exponent"], form["mantissa"], form.get("specials", "ieee"), form.get("signed", True))
+        if fields.specials not in ("ieee", "nan", "none"):
+            raise SpecError(f"type {name}: unknown specials {fields.specials!r}")
+        if fields.exponent + fields.mantissa + fields.signed != bits:
+            raise SpecError(f"type {name}: its format does not have {bits} bits")
+    storage = record.get("storage", bits)
+    return NumberSpec(storage, record.get("llvm", ""), record.get("ptx", ""), fields, record.get("padding", {}))
 
 
 def load(overlays: Iterable[str] = ()) -> Spec:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -208,6 +209,30 @@ class TypeParameter:
 
 
 @dataclass(frozen=True, slots=True)
+class FloatSpec:
+    """The fields of a float type. `specials` is "ieee" (infinities and NaNs), "nan" (one NaN: all ones) or "none"."""
+
+    exponent: int
+    mantissa: int
+    specials: str
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSpec:
+    """How a number type is held: `storage` bits in memory, in a register of type `llvm`; `ptx` names it or is empty.
+
+    `padding` has the stored bits of the padding values that the format does not tell, by the enum's keyword.
+    """
+
+    storage: int
+    llvm: str
+    ptx: str
+    float: FloatSpec | None
+    padding: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TypeSpec:
     """A type: `kind` is integer, float, token, function or composite; `bits` is the width of a number type."""
 
@@ -217,6 +242,7 @@ class TypeSpec:
     kind: str
     display: str
     bits: int
+    number: NumberSpec | None
     parameters: tuple[TypeParameter, ...]
     testing: bool
     doc: str

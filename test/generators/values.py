@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from libtile.asm.numbers import float_text, integer_text
 from libtile.interpreter.formats import ELEMENTS
+from libtile.numerics.text import float_text, integer_text
 
 INTEGERS = ("i1", "i8", "i16", "i32", "i64")
 WIDE_INTEGERS = INTEGERS[1:]

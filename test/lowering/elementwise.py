@@ -14,7 +14,8 @@ from libtile.interpreter.formats import ELEMENTS, from_bits, to_bits
 from libtile.interpreter.rules import load_rules
 from libtile.lowering.llvm import constants
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.tile import LLVM_TYPES, REGISTER_BYTES
+from libtile.lowering.llvm.tile import REGISTER_BYTES
+from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target
 

@@ -12,7 +12,8 @@ from oracle import require_tool
 from libtile.backend import ptxas
 from libtile.lowering.llvm import floats, math_functions
 from libtile.lowering.llvm.builder import KernelBuilder, integer
-from libtile.lowering.llvm.tile import LLVM_TYPES, REGISTER_BYTES
+from libtile.lowering.llvm.tile import REGISTER_BYTES
+from libtile.numerics.elements import LLVM_TYPES
 from libtile.targets import target, targets
 
 

@@ -16,10 +16,10 @@ from libtile.lowering.llvm.async_copies import (
 )
 from libtile.lowering.llvm.builder import float_constant, integer
 from libtile.lowering.llvm.control import for_loop
-from libtile.lowering.llvm.memory import STORAGE_BYTES
 from libtile.lowering.llvm.mma import dot, dot_layouts
 from libtile.lowering.llvm.shared_tiles import load_operand_from_shared
 from libtile.lowering.llvm.tile import Tile, index, scalar
+from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import target
 
 

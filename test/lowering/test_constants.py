@@ -10,7 +10,7 @@ from lowering.elementwise import POINTER, finished_ptx, patterns, store
 from libtile.layouts import LinearLayout, builders
 from libtile.lowering.llvm import constants, dense_constants
 from libtile.lowering.llvm.builder import KernelBuilder, integer
-from libtile.lowering.llvm.tile import LLVM_TYPES
+from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target
 

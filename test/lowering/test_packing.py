@@ -10,7 +10,8 @@ from lowering.elementwise import POINTER, expected, finished_ptx, load, patterns
 from libtile.layouts import LinearLayout, builders
 from libtile.lowering.llvm import packing
 from libtile.lowering.llvm.builder import KernelBuilder, integer
-from libtile.lowering.llvm.tile import LLVM_TYPES, Tile, index
+from libtile.lowering.llvm.tile import Tile, index
+from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target
 

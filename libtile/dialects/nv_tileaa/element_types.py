@@ -3,35 +3,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float4E2M1FNType,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float8E8M0FNUType,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    FloatTF32Type,
-    IndexType,
-    IntegerType,
-)
+from xdsl.dialects.builtin import Float4E2M1FNType, Float8E4M3FNType, Float8E8M0FNUType, IndexType, IntegerType
 from xdsl.ir import Attribute
 
-from libtile.dialects.cuda_tile.types import Fnv8E5M3FNUType
+from libtile.dialects.cuda_tile.types import NUMBER_TYPES, Fnv8E5M3FNUType
+from libtile.numerics.elements import ELEMENTS, FORMATS, POINTER_BITS
 
-FLOATS: dict[type[Attribute], int] = {
-    Float16Type: 16,
-    BFloat16Type: 16,
-    FloatTF32Type: 32,
-    Float32Type: 32,
-    Float64Type: 64,
-    Float8E4M3FNType: 8,
-    Float8E5M2Type: 8,
-    Float8E8M0FNUType: 8,
-    Fnv8E5M3FNUType: 8,
-    Float4E2M1FNType: 4,
-}
+FLOATS: dict[type[Attribute], int] = {type(NUMBER_TYPES[name]): ELEMENTS[name].storage_bits for name in FORMATS}
 """Supported float element types and the bits that an element takes in memory (tf32 is stored as f32)."""
 
 BLOCK_SCALED = (Float4E2M1FNType, Float8E8M0FNUType, Fnv8E5M3FNUType)
@@ -54,5 +32,5 @@ def bit_width(element: Attribute) -> int:
     if isinstance(element, IntegerType):
         return element.width.data
     if isinstance(element, IndexType) or element.name == "nv_tileaa.ptr":
-        return 64
+        return POINTER_BITS
     return FLOATS[type(element)]

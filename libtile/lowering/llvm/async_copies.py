@@ -15,7 +15,7 @@ from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.builders import dim_names, nvmma_shared, row_major
 from libtile.layouts.convert import bank_conflicts, lanes_at_once, shared_for
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.memory import STORAGE_BYTES, register_groups
+from libtile.lowering.llvm.memory import register_groups
 from libtile.lowering.llvm.shared_tiles import (
     Addresses,
     Offsets,
@@ -25,6 +25,7 @@ from libtile.lowering.llvm.shared_tiles import (
     without_register_copies,
 )
 from libtile.lowering.llvm.tile import owner_predicate
+from libtile.numerics.elements import STORAGE_BYTES
 
 COPY_BYTES = (4, 8, 16)
 CHUNK_BYTES = 16

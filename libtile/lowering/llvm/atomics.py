@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.builder import KernelBuilder, Value
 from libtile.lowering.llvm.memory import (
-    STORAGE_BYTES,
     Ordering,
     Registers,
     Words,
@@ -30,7 +29,7 @@ from libtile.lowering.llvm.memory import (
     to_storage,
 )
 from libtile.lowering.llvm.sharing import share_from_owner
-from libtile.lowering.llvm.tile import LLVM_TYPES, Tile, owner_predicate, unique_registers
+from libtile.lowering.llvm.tile import Tile, owner_predicate, unique_registers
 from libtile.lowering.llvm.views import (
     NO_FACTS,
     Places,
@@ -39,6 +38,7 @@ from libtile.lowering.llvm.views import (
     access_width,
     contiguous_dim,
 )
+from libtile.numerics.elements import LLVM_TYPES, STORAGE_BYTES
 
 RELAXED = Ordering("relaxed", "device")
 

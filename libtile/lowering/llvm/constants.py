@@ -11,7 +11,8 @@ import struct
 
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.tile import LLVM_TYPES, Tile, index, scalar
+from libtile.lowering.llvm.tile import Tile, index, scalar
+from libtile.numerics.elements import LLVM_TYPES
 
 TF32_SHIFT = 13
 """Tile IR keeps the 19 bits of a tf32 at the low end of four bytes; a register holds them where an f32 has them."""

@@ -15,22 +15,16 @@ from libtile.lowering.llvm import narrow_floats
 from libtile.lowering.llvm.builder import KernelBuilder, Value, float_constant, integer
 from libtile.lowering.llvm.compare import is_nan
 from libtile.lowering.llvm.integers import flags, is_signed, width
-from libtile.lowering.llvm.tile import LLVM_TYPES
+from libtile.numerics.elements import ELEMENTS, FORMATS, LLVM_TYPES
 
 PTX_ROUNDING = {"nearest_even": "rn", "zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
-NARROW = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN", "fnv8E5M3FNU")
+NARROW = tuple(name for name, element in ELEMENTS.items() if element.is_narrow_float)
 """The formats that are held as their bits in an i8."""
-
-_FLOATS = ("f16", "bf16", "f32", "tf32", "f64", *NARROW)
-_F16_EXACT = ("f8E4M3FN", "f8E5M2", "f4E2M1FN")
-"""Narrow formats all of whose values are f16."""
-_EXACT = {"f16": _F16_EXACT, "bf16": (*_F16_EXACT, "fnv8E5M3FNU")}
-"""Formats all of whose values another has, so that every rounding mode gives the same."""
 
 
 def _check(*elements: str) -> None:
     for element in elements:
-        if element not in _FLOATS:
+        if element not in FORMATS:
             raise ValueError(f"{element} is not a floating-point type")
 
 
@@ -60,13 +54,13 @@ def ftof_all(
     _check(source, result)
     if source == result:
         return list(values)
-    if source in _EXACT.get(result, ()):
+    if FORMATS[source].fits_in(FORMATS[result]):  # then every rounding mode gives the same
         mode = "nearest_even"
     if result == "f64":
         return [b.cast("fpext", v, "double") for v in widen_all(b, values, source)] if source != "f64" else list(values)
     if source == "f64":
         return [_from_double(b, v, result, mode, saturate) for v in values]
-    if result == "f16" and source in _F16_EXACT:
+    if result == "f16" and ELEMENTS[source].widens_to_half:
         return _in_pairs(values, narrow_floats.pair_decoder(b, source) or narrow_floats.half_decoder(b, source))
     singles = widen_all(b, values, source)
     if result in NARROW and saturate and (encoder := narrow_floats.pair_encoder(b, result, mode)):

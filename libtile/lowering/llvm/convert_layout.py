@@ -18,7 +18,7 @@ from libtile.layouts.convert import Conversion, Plan, conflict_free_shared, plan
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import KernelBuilder, Value
 from libtile.lowering.llvm.lanes import shuffle_registers
-from libtile.lowering.llvm.memory import STORAGE_BYTES, as_integer, from_integer
+from libtile.lowering.llvm.memory import as_integer, from_integer
 from libtile.lowering.llvm.shared_tiles import (
     MAX_BYTES,
     WORD_BYTES,
@@ -30,6 +30,7 @@ from libtile.lowering.llvm.shared_tiles import (
     without_register_copies,
 )
 from libtile.lowering.llvm.tile import Tile, representatives, unique_registers
+from libtile.numerics.elements import STORAGE_BYTES
 
 
 def convert_layout(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:

@@ -11,7 +11,8 @@ from libtile.backend.symbols import own_name
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.constants import TF32_SHIFT, from_bits, resized
-from libtile.lowering.llvm.tile import LLVM_TYPES, REGISTER_BYTES, Tile, index, scalar
+from libtile.lowering.llvm.tile import REGISTER_BYTES, Tile, index, scalar
+from libtile.numerics.elements import LLVM_TYPES
 
 MOST_SELECTS = 3
 """A register that takes at most this many selects to make from the thread's bits is not loaded from a table."""

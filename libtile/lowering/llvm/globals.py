@@ -14,9 +14,9 @@ from libtile.backend import llvm_text, symbols
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import if_else
-from libtile.lowering.llvm.memory import STORAGE_BYTES
 from libtile.lowering.llvm.sharing import share_from_owner
 from libtile.lowering.llvm.tile import Tile
+from libtile.numerics.elements import STORAGE_BYTES
 
 _HEAP_ALIGNMENT = 16
 """What the device heap guarantees (CUDA Programming Guide, "Dynamic Global Memory Allocation")."""

@@ -21,19 +21,13 @@ from libtile.analysis.facts import Fact
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.sharing import share_from_owner
-from libtile.lowering.llvm.tile import LLVM_TYPES, Tile, owner_predicate, representatives, unique_registers
+from libtile.lowering.llvm.tile import Tile, owner_predicate, representatives, unique_registers
+from libtile.numerics.elements import LLVM_TYPES, PACKED, STORAGE_BYTES
 
 MAX_ACCESS_BYTES = 16
 
 SCOPES = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
 """PTX's names of Tile IR's memory scopes."""
-
-STORAGE_BYTES = {"i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "tf32": 4}
-STORAGE_BYTES |= {"f64": 8, "f8E4M3FN": 1, "f8E5M2": 1, "f8E8M0FNU": 1, "f4E2M1FN": 1, "fnv8E5M3FNU": 1, "ptr": 8}
-"""Bytes that one element takes in memory where it is not packed with others (4-bit ones take a byte)."""
-
-PACKED = ("i4", "f4E2M1FN")
-"""Elements of which two share a byte in a tensor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,10 @@ from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import Carried, for_loop
 from libtile.lowering.llvm.conversions import ftoi, itof, widen
 from libtile.lowering.llvm.globals import trap
-from libtile.lowering.llvm.memory import STORAGE_BYTES, from_storage, to_storage
+from libtile.lowering.llvm.memory import from_storage, to_storage
 from libtile.lowering.llvm.sharing import flat_index
 from libtile.lowering.llvm.tile import Tile, index, owner_predicate, unique_registers
+from libtile.numerics.elements import STORAGE_BYTES
 
 _CHUNK = 512
 """Elements of a tile that pass through shared memory at a time."""

@@ -14,7 +14,7 @@ from libtile.lowering.llvm.control import for_loop
 from libtile.lowering.llvm.conversions import ftof_all
 from libtile.lowering.llvm.convert_layout import convert_all
 from libtile.lowering.llvm.lanes import parity
-from libtile.lowering.llvm.memory import STORAGE_BYTES, as_integer, from_integer
+from libtile.lowering.llvm.memory import as_integer, from_integer
 from libtile.lowering.llvm.mma_layouts import DotLayouts, dot_layouts, packed_elements, ptx_type
 from libtile.lowering.llvm.narrow_floats import halves_of_bytes
 from libtile.lowering.llvm.packing import join
@@ -27,6 +27,7 @@ from libtile.lowering.llvm.shared_tiles import (
     without_register_copies,
 )
 from libtile.lowering.llvm.tile import Tile, linear_of_bits
+from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import MmaAtom
 
 __all__ = ["DotLayouts", "Place", "Product", "by_place", "dot", "dot_layouts", "in_element"]

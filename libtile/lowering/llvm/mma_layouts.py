@@ -20,17 +20,12 @@ from dataclasses import dataclass
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.lowering.errors import LoweringError
-from libtile.lowering.llvm.memory import STORAGE_BYTES
+from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.targets import MmaAtom, Target
 
 ATOM_COLUMNS = 8
 
-PTX_TYPES = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f64": "f64", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
-"""PTX's names of the float types that an operand can have."""
-
 _ACCUMULATORS = {"f16": "f16", "f32": "f32", "f64": "f64", "i32": "s32"}
-_WIDENS_TO_F16 = ("f8E4M3FN", "f8E5M2", "f4E2M1FN")
-"""Formats all of whose values are f16: their products are f16's where the target has no atom for them."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +165,7 @@ def _choose_atom(target: Target, a: str, b: str, acc: str, rows: int, depth: int
 def ptx_type(element: str, signed: bool) -> str:
     if element == "i8":
         return "s8" if signed else "u8"
-    return PTX_TYPES.get(element, "")
+    return ELEMENTS[element].ptx
 
 
 def dot_layouts(
@@ -196,8 +191,8 @@ def dot_layouts(
     shapes = (tuple(a_shape), tuple(b_shape), c_shape)
     acc = _ACCUMULATORS.get(acc_element, "")
     pairs = [(a_element, b_element)]
-    if a_element in (*_WIDENS_TO_F16, "f16") and b_element in (*_WIDENS_TO_F16, "f16"):
-        pairs.append(("f16", "f16"))
+    if all(element == "f16" or ELEMENTS[element].widens_to_half for element in (a_element, b_element)):
+        pairs.append(("f16", "f16"))  # their products are f16's where the target has no atom for them
     for a, b in pairs:
         types = ptx_type(a, signed_a), ptx_type(b, signed_b)
         atom = _choose_atom(target, *types, acc, c_shape[-2], a_shape[-1]) if all((*types, acc)) else None

@@ -13,7 +13,6 @@ from libtile.layouts import LinearLayout
 from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.builder import KernelBuilder, Value
 from libtile.lowering.llvm.memory import (
-    STORAGE_BYTES,
     WEAK,
     Ordering,
     Registers,
@@ -38,6 +37,7 @@ from libtile.lowering.llvm.views import (
     contiguous_dim,
     padding_constant,
 )
+from libtile.numerics.elements import STORAGE_BYTES
 
 RELAXED = Ordering("relaxed", "device")
 

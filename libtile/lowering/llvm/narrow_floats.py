@@ -18,47 +18,24 @@ Sources: OCP 8-bit Floating Point Specification 1.0, OCP Microscaling Formats 1.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from libtile.lowering.llvm.builder import KernelBuilder, Value, float_constant, integer
+from libtile.numerics.elements import ELEMENTS, FORMATS, FloatFormat
 
 MAGNITUDE, INFINITY, SMALLEST_NORMAL = 0x7FFFFFFF, 0x7F800000, 0x00800000
 """Of an f32's pattern: all but the sign, infinity, and 2**-126."""
 
 
-@dataclass(frozen=True)
-class NarrowFormat:
-    """A format of 8 bits or less.
-
-    `top` is the code of the largest finite magnitude, `beyond` that of what lies above it without saturation, `nan`
-    what a NaN becomes, and `nan_magnitude` the first code that is read as NaN where the exponent does not say so.
-    `ptx` names the format in cvt, `encode_feature` and `decode_feature` the target features that its cvt needs.
-    """
-
-    fraction: int
-    bias: int
-    top: int
-    beyond: int
-    nan: int
-    sign_bit: int | None
-    nan_magnitude: int | None = None
-    ptx: str | None = None
-    feature: str | None = None
-
-    @property
-    def magnitude_mask(self) -> int:
-        return 0xFF if self.sign_bit is None else (1 << self.sign_bit) - 1
+_CVT_FEATURES = {"e4m3": "cvt_fp8", "e5m2": "cvt_fp8", "e2m1": "cvt_fp4"}
+"""The target features that cvt to and from a format needs, by its name in PTX (PTX ISA, cvt)."""
 
 
-FORMATS = {
-    "f8E4M3FN": NarrowFormat(3, 7, 0x7E, 0x7F, 0x7F, 7, 0x7F, "e4m3", "cvt_fp8"),
-    "f8E5M2": NarrowFormat(2, 15, 0x7B, 0x7C, 0x7F, 7, None, "e5m2", "cvt_fp8"),
-    "f4E2M1FN": NarrowFormat(1, 1, 7, 7, 7, 3, None, "e2m1", "cvt_fp4"),
-    "fnv8E5M3FNU": NarrowFormat(3, 15, 0xFE, 0xFF, 0xFF, None, 0xFF),
-}
-"""All but f8E8M0FNU, which is an exponent alone."""
+def _has_cvt(b: KernelBuilder, element: str) -> bool:
+    feature = _CVT_FEATURES.get(ELEMENTS[element].ptx)
+    return feature is not None and b.target.has(feature)
 
-E8M0_NAN = 0xFF
+
+E8M0_NAN = FORMATS["f8E8M0FNU"].nan_code
 E8M0_MODES = {"zero": "rz", "positive_inf": "rp"}
 
 Pairwise = Callable[[Value, Value], tuple[Value, Value]]
@@ -67,7 +44,7 @@ Pairwise = Callable[[Value, Value], tuple[Value, Value]]
 
 def has_nan(element: str) -> bool:
     """Whether a narrow format has a NaN."""
-    return element != "f4E2M1FN"
+    return FORMATS[element].has_nan
 
 
 # -- hardware -------------------------------------------------------------------------------------------------------
@@ -79,11 +56,10 @@ def pair_encoder(b: KernelBuilder, element: str, mode: str) -> Pairwise | None:
         if not b.target.has("cvt_fp4") or mode not in E8M0_MODES:
             return None
         return lambda low, high: _encode_bytes(b, f"cvt.{E8M0_MODES[mode]}.satfinite.ue8m0x2.f32", low, high)
-    form = FORMATS[element]
-    if form.feature is None or not b.target.has(form.feature) or mode != "nearest_even":
+    if not _has_cvt(b, element) or mode != "nearest_even":
         return None
-    name = f"cvt.rn.satfinite.{form.ptx}x2.f32"
-    if form.ptx == "e2m1":
+    name = f"cvt.rn.satfinite.{ELEMENTS[element].ptx}x2.f32"
+    if element == "f4E2M1FN":
         return lambda low, high: _encode_nibbles(b, name, low, high)
     return lambda low, high: _encode_bytes(b, name, low, high)
 
@@ -106,11 +82,10 @@ def pair_decoder(b: KernelBuilder, element: str) -> Pairwise | None:
         if not b.target.has("cvt_fp4"):
             return None
         return lambda low, high: _decode_bytes(b, "cvt.rn.bf16x2.ue8m0x2", "bfloat", low, high)
-    form = FORMATS[element]
-    if form.feature is None or not b.target.has(form.feature):
+    if not _has_cvt(b, element):
         return None
-    name = f"cvt.rn.f16x2.{form.ptx}x2"
-    if form.ptx == "e2m1":
+    name = f"cvt.rn.f16x2.{ELEMENTS[element].ptx}x2"
+    if element == "f4E2M1FN":
         return lambda low, high: _decode_nibbles(b, name, low, high)
     return lambda low, high: _decode_bytes(b, name, "half", low, high)
 
@@ -164,23 +139,23 @@ def encode(b: KernelBuilder, value: Value, element: str, mode: str, saturate: bo
     form = FORMATS[element]
     bits = bits_of(b, value)
     magnitude = b.and_(bits, integer("i32", MAGNITUDE))
-    drop = 23 - form.fraction
-    rebias = (127 - form.bias) << form.fraction
+    drop = 23 - form.mantissa
+    rebias = (127 - form.bias) << form.mantissa
     normal = b.binary("lshr", rounded_pattern(b, magnitude, drop), integer("i32", drop))
     normal = b.binary("sub", normal, integer("i32", rebias))
     emin = 1 - form.bias
-    anchor = (23 + emin - form.fraction + 127) << 23
-    summed = b.binary("fadd", float_of(b, magnitude), float_constant("float", 2.0 ** (23 + emin - form.fraction)))
+    anchor = (23 + emin - form.mantissa + 127) << 23
+    summed = b.binary("fadd", float_of(b, magnitude), float_constant("float", 2.0 ** (23 + emin - form.mantissa)))
     small = b.binary("sub", bits_of(b, summed), integer("i32", anchor))
     is_small = b.compare("ult", magnitude, integer("i32", (emin + 127) << 23))
     code = b.select(is_small, small, normal)
-    limit = form.top if saturate else form.beyond
+    limit = form.largest_code if saturate else form.overflow_code
     code = b.call("llvm.umin.i32", "i32", [code, integer("i32", limit)])
-    if form.sign_bit is not None:
+    if form.signed:
         sign = b.binary("lshr", bits, integer("i32", 31 - form.sign_bit))
         code = b.or_(code, b.and_(sign, integer("i32", 1 << form.sign_bit)))
     nan = b.compare("ugt", magnitude, integer("i32", INFINITY))
-    return b.cast("trunc", b.select(nan, integer("i32", form.nan), code), "i8")
+    return b.cast("trunc", b.select(nan, integer("i32", form.magnitude_mask), code), "i8")
 
 
 def _encode_e8m0(b: KernelBuilder, value: Value, mode: str) -> Value:
@@ -211,13 +186,13 @@ def decode(b: KernelBuilder, value: Value, element: str) -> Value:
         # Its bits are the upper half of an f16's.
         half = b.binary("shl", b.cast("zext", value, "i16"), integer("i16", 8))
         return b.emit("float", f"fpext half {b.cast('bitcast', half, 'half').text} to float")
-    placed = b.binary("shl", magnitude, integer("i32", 23 - form.fraction))
+    placed = b.binary("shl", magnitude, integer("i32", 23 - form.mantissa))
     scale = float_constant("float", 2.0 ** (127 - form.bias))
     result = bits_of(b, b.binary("fmul", float_of(b, placed), scale))
-    if form.nan_magnitude is not None:
-        nan = b.compare("eq", magnitude, integer("i32", form.nan_magnitude))
+    if form.specials == "nan":
+        nan = b.compare("eq", magnitude, integer("i32", form.nan_code))
         result = b.select(nan, integer("i32", MAGNITUDE), result)
-    if form.sign_bit is not None:
+    if form.signed:
         sign = b.binary("shl", code, integer("i32", 31 - form.sign_bit))
         result = b.or_(result, b.and_(sign, integer("i32", 1 << 31)))
     return float_of(b, result)
@@ -227,7 +202,7 @@ def half_decoder(b: KernelBuilder, element: str) -> Pairwise:
     """The exact conversion of two floats of a format with a sign, and all of whose values are f16, to two f16, by
     arithmetic on both at once. The high half of an f4E2M1FN's byte does not matter."""
     form = FORMATS[element]
-    assert form.sign_bit is not None
+    assert form.signed
     sign_bit = form.sign_bit
 
     def decode_both(low: Value, high: Value) -> tuple[Value, Value]:
@@ -245,27 +220,29 @@ def halves_of_bytes(b: KernelBuilder, element: str, word: Value, position: int) 
     """Two neighbouring bytes of an i32 as two f16 in an i32, exactly, for the formats of `half_decoder`; None where the
     bytes have to be taken apart for that."""
     form = FORMATS[element]
-    if form.feature is not None and b.target.has(form.feature):
-        if form.ptx == "e2m1":
+    if _has_cvt(b, element):
+        if element == "f4E2M1FN":
             return None
         shifted = b.binary("lshr", word, integer("i32", 8 * position)) if position else word
-        return b.asm(f"cvt.rn.f16x2.{form.ptx}x2 $0, $1;", "=r,h", "i32", [b.cast("trunc", shifted, "i16")])
+        return b.asm(
+            f"cvt.rn.f16x2.{ELEMENTS[element].ptx}x2 $0, $1;", "=r,h", "i32", [b.cast("trunc", shifted, "i16")]
+        )
     zero = 4  # the first byte of the second operand
     selector = (position + 1) << 12 | zero << 8 | position << 4 | zero
     placed = b.call("llvm.nvvm.prmt", "i32", [word, integer("i32", 0), integer("i32", selector)])
+    assert form.signed
     if form.sign_bit != 7:
-        assert form.sign_bit is not None
         up = 7 - form.sign_bit
         placed = b.binary("shl", placed, integer("i32", up))
         placed = b.and_(placed, integer("i32", _both((0xFF << up & 0xFF) << 8)))
     return _decode_placed(b, form, placed)
 
 
-def _decode_placed(b: KernelBuilder, form: NarrowFormat, both: Value) -> Value:
+def _decode_placed(b: KernelBuilder, form: FloatFormat, both: Value) -> Value:
     """Two f16, from codes in the halves of an i32 whose signs are where f16's are, and whose other bits are 0."""
-    assert form.sign_bit is not None
+    assert form.signed
     signs, magnitudes = integer("i32", _both(1 << _HALF_SIGN)), integer("i32", _both(0x7FFF))
-    narrower = _HALF_EXPONENT_BITS - (form.sign_bit - form.fraction)
+    narrower = _HALF_EXPONENT_BITS - (form.sign_bit - form.mantissa)
     if not narrower:
         return both
     magnitude = b.and_(both, magnitudes)
@@ -273,7 +250,7 @@ def _decode_placed(b: KernelBuilder, form: NarrowFormat, both: Value) -> Value:
     scale = b.cast("bitcast", integer("i32", _both((2 * _HALF_BIAS - form.bias) << _HALF_FRACTION)), "<2 x half>")
     result = b.cast("bitcast", b.binary("fmul", placed, scale), "i32")
     result = b.or_(result, b.and_(both, signs))
-    if form.nan_magnitude is not None:  # all of its bits are set, so that one more in the last place carries
+    if form.specials == "nan":  # all of its bits are set, so that one more in the last place carries
         last = integer("i32", _both(1 << (_HALF_SIGN - form.sign_bit)))
         carried = b.and_(b.binary("add", magnitude, last), signs)
         ones = b.binary("sub", carried, b.binary("lshr", carried, integer("i32", _HALF_SIGN)))

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.narrow_floats import TF32_MASK
-from libtile.lowering.llvm.tile import LLVM_TYPES, REGISTER_BYTES, Tile
+from libtile.lowering.llvm.tile import REGISTER_BYTES, Tile
+from libtile.numerics.elements import LLVM_TYPES
 
 
 def element_bits(element: str) -> int:

@@ -17,7 +17,6 @@ from libtile.layouts.renaming import grown, permuted, reshaped, shrunk
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.convert_layout import convert_layout
-from libtile.lowering.llvm.memory import STORAGE_BYTES
 from libtile.lowering.llvm.reduce import unit_layout
 from libtile.lowering.llvm.shared_tiles import (
     load_shared,
@@ -27,6 +26,7 @@ from libtile.lowering.llvm.shared_tiles import (
     without_register_copies,
 )
 from libtile.lowering.llvm.tile import Tile, index, linear_of_bits
+from libtile.numerics.elements import STORAGE_BYTES
 
 # -- layouts --------------------------------------------------------------------------------------------------------
 

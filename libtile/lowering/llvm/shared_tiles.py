@@ -20,15 +20,9 @@ from dataclasses import dataclass
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.lowering.llvm.builder import SHARED, KernelBuilder, Value, integer
 from libtile.lowering.llvm.lanes import permute_by_thread
-from libtile.lowering.llvm.memory import STORAGE_BYTES, as_integer, from_integer, from_storage, to_storage
-from libtile.lowering.llvm.tile import (
-    LLVM_TYPES,
-    Tile,
-    linear_of_bits,
-    owner_predicate,
-    representatives,
-    unique_registers,
-)
+from libtile.lowering.llvm.memory import as_integer, from_integer, from_storage, to_storage
+from libtile.lowering.llvm.tile import Tile, linear_of_bits, owner_predicate, representatives, unique_registers
+from libtile.numerics.elements import LLVM_TYPES, STORAGE_BYTES
 
 MAX_BYTES = 16
 WORD_BYTES = 4

@@ -54,8 +54,8 @@ def _from_lane(b: KernelBuilder, value: Value, source: Value) -> Value:
 
 
 def _through_shared(b: KernelBuilder, tile: Tile) -> Tile:
-    from libtile.lowering.llvm.memory import STORAGE_BYTES  # which shares what it has loaded, by the function above
     from libtile.lowering.llvm.shared_tiles import load_shared, store_shared
+    from libtile.numerics.elements import STORAGE_BYTES
 
     region = scratch.begin(b, STORAGE_BYTES[tile.element] * prod(tile.shape))
     base, shared = scratch.pointer(b, region), row_major(tile.shape)

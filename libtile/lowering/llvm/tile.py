@@ -12,28 +12,7 @@ from dataclasses import dataclass
 
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-
-LLVM_TYPES = {
-    "i1": "i1",
-    "i4": "i8",
-    "i8": "i8",
-    "i16": "i16",
-    "i32": "i32",
-    "i64": "i64",
-    "f16": "half",
-    "bf16": "bfloat",
-    "f32": "float",
-    "tf32": "float",
-    "f64": "double",
-    "f8E4M3FN": "i8",
-    "f8E5M2": "i8",
-    "f8E8M0FNU": "i8",
-    "f4E2M1FN": "i8",
-    "fnv8E5M3FNU": "i8",
-    "ptr": "ptr addrspace(1)",
-}
-"""How an element type is held in a register: narrow floats as their bits in an i8 (4-bit ones in its low half), tf32 as
-a float whose low mantissa bits do not matter, i4 in the low half of an i8 (the high half is undefined)."""
+from libtile.numerics.elements import LLVM_TYPES
 
 REGISTER_BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2, "float": 4, "double": 8}
 REGISTER_BYTES["ptr addrspace(1)"] = 8

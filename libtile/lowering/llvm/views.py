@@ -22,8 +22,6 @@ from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.memory import (
     MAX_ACCESS_BYTES,
     NO_HINT,
-    PACKED,
-    STORAGE_BYTES,
     WEAK,
     CacheHint,
     Ordering,
@@ -41,6 +39,7 @@ from libtile.lowering.llvm.nibbles import load_packed, store_packed
 from libtile.lowering.llvm.sharing import share_from_owner
 from libtile.lowering.llvm.tile import Tile, owner_predicate, thread_part
 from libtile.lowering.llvm.tile import index as index_of
+from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
 
 # -- views ----------------------------------------------------------------------------------------------------------
 
@@ -185,29 +184,10 @@ def access_width(tiled: TiledView, facts: ViewFacts, layout: LinearLayout | None
     return width
 
 
-_PADDING_BITS = {
-    "f16": (0, 0x8000, 0x7E00, 0x7C00, 0xFC00),
-    "bf16": (0, 0x8000, 0x7FC0, 0x7F80, 0xFF80),
-    "f32": (0, 0x80000000, 0x7FC00000, 0x7F800000, 0xFF800000),
-    "tf32": (0, 0x80000000, 0x7FC00000, 0x7F800000, 0xFF800000),
-    "f64": (0, 1 << 63, 0x7FF8 << 48, 0x7FF0 << 48, 0xFFF0 << 48),
-    "f8E5M2": (0, 0x80, 0x7E, 0x7C, 0xFC),
-    "f8E4M3FN": (0, 0x80, 0x7F, 0x7F, 0xFF),  # no infinities: they are NaN
-    "f8E8M0FNU": (0x00, 0xFF, 0xFF, 0xFF, 0xFF),  # "zero" is zero bits (2**-127), as the reference fills; the rest NaN
-    "f4E2M1FN": (0, 0x8, 0x8, 0x7, 0xF),  # neither NaN nor infinity: -0 and the largest numbers
-    "fnv8E5M3FNU": (0, 0, 0xFF, 0xFF, 0xFF),  # neither sign nor infinity
-}
-"""The stored bits of Tile IR's padding values; what a type cannot hold is what a conversion to it gives."""
-
-_PADDING_KEYWORDS = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
-
-
 def padding_constant(element: str, keyword: str | None) -> Value:
     """The stored bits that a padding keyword stands for, as an integer; zero for None and for integer elements."""
-    type_ = f"i{8 * STORAGE_BYTES[element]}"
-    if keyword is None or element not in _PADDING_BITS:
-        return integer(type_, 0)
-    return integer(type_, _PADDING_BITS[element][_PADDING_KEYWORDS.index(keyword)])
+    held = ELEMENTS[element]
+    return integer(f"i{8 * held.storage_bytes}", 0 if keyword is None else held.padding.get(keyword, 0))
 
 
 def index_space(b: KernelBuilder, tiled: TiledView) -> list[Value]:

@@ -29,7 +29,6 @@ from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, 
 from libtile.dialects.tile_form import operand_group
 from libtile.layouts import LinearLayout
 from libtile.lowering.llvm.async_copies import copy_width, operand_shared_layout, staged_layout
-from libtile.lowering.llvm.memory import PACKED
 from libtile.lowering.llvm.scratch import PIECE_BYTES
 from libtile.lowering.tileaa_to_tileas.accesses import access, element_bytes, pointer_vector
 from libtile.lowering.tileaa_to_tileas.ahead import computed_ahead, is_inside
@@ -39,6 +38,7 @@ from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
 from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.tileaa_to_tileas.shared_memory import DOT, block_bytes, exchange_bytes, tile_bytes
 from libtile.lowering.tileaa_to_tileas.types import layout_of, tile_shape, with_layout
+from libtile.numerics.elements import PACKED
 from libtile.targets import Target, target
 
 LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")

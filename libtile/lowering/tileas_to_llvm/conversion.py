@@ -26,6 +26,7 @@ from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register rule
     shapes,
 )
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, element_name, llvm_type
+from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import Target
 
 
@@ -78,9 +79,6 @@ class LlvmModule:
         return "\n".join(parts) + ("\n" + extra if extra else "") + "\n"
 
 
-_BYTES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4}
-
-
 def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
     """Declare a parameter; i1 comes as a byte."""
     assert isinstance(type_, TensorType)
@@ -89,7 +87,7 @@ def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
     given = e.b.add_parameter("i8" if kind == "i1" else kind)
     held = e.b.cast("trunc", given, "i1") if kind == "i1" else given
     e.bind(value, e.as_tile(held, element))
-    return Parameter(element_name(element), _BYTES.get(kind, 8))
+    return Parameter(element_name(element), STORAGE_BYTES[element_name(element)])
 
 
 def convert_function(

@@ -17,10 +17,11 @@ from libtile.layouts import LinearLayout
 from libtile.lowering.errors import LoweringError, unsupported
 from libtile.lowering.llvm.builder import KernelBuilder, SharedBuffer, Value
 from libtile.lowering.llvm.debug_info import FunctionDebugInfo
-from libtile.lowering.llvm.tile import LLVM_TYPES, Tile
+from libtile.lowering.llvm.tile import Tile
 from libtile.lowering.llvm.views import TensorView, TiledView
 from libtile.lowering.tileaa_to_tileas.types import layout_of
 from libtile.lowering.tileas_to_llvm.storage import Buffer, Ring, Turn
+from libtile.numerics.elements import LLVM_TYPES
 
 if TYPE_CHECKING:
     from libtile.lowering.llvm.globals import Allocation

@@ -9,6 +9,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, TileType, bit_width
 from libtile.dialects.cuda_tile.verify.arithmetic import element_type, rounding_modes
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
+from libtile.numerics.elements import ELEMENTS, FORMATS
 from libtile.spec import default_spec
 
 _E8M0 = NUMBER_TYPES["f8E8M0FNU"]
@@ -74,42 +75,19 @@ def float_to_float(op: CudaTileOp, report: Report) -> None:
         fail(op, f"invalid rounding mode specified{problem}")
 
 
-_RANGES: dict[str, tuple[int, int, int]] = {
-    "f16": (15, -14, 11),
-    "bf16": (127, -126, 8),
-    "tf32": (127, -126, 11),
-    "f32": (127, -126, 24),
-    "f64": (1023, -1022, 53),
-    "f8E4M3FN": (8, -6, 4),
-    "f8E5M2": (15, -14, 3),
-    "f8E8M0FNU": (127, -127, 1),
-    "f4E2M1FN": (2, 0, 2),
-    "fnv8E5M3FNU": (16, -14, 4),
-}
-"""Largest and smallest normal exponent, and significant bits: what decides whether a conversion is exact."""
-
-_LOW_PRECISION = ("f8E4M3FN", "f8E5M2", "f4E2M1FN", "fnv8E5M3FNU")
-
-
-def _widens(source: str, target: str) -> bool:
-    """Whether every normal value of the source is one of the target."""
-    (s_most, s_least, s_bits), (t_most, t_least, t_bits) = _RANGES[source], _RANGES[target]
-    return s_most <= t_most and s_least >= t_least and s_bits <= t_bits
-
-
 def _conversion_rounding(source: str, target: str, ieee: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """The rounding modes of a float conversion, and what the diagnostic about another one adds."""
     if target == "f8E8M0FNU":
         modes: tuple[str, ...] = ("zero", "positive_inf")
         return modes, " for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"
-    if target in _LOW_PRECISION:
+    if ELEMENTS[target].is_narrow_float:
         return ("nearest_even",), " for conversion to low-precision type. Only 'nearest_even' is supported"
     if (source, target) == ("f32", "tf32"):
         modes = ("nearest_even", "zero", "nearest_away")
         return modes, f" for conversion from f32 to tf32. Only {_listed(modes)} are supported"
     if (source, target) == ("f64", "f32"):
         return ieee, f" for conversion from f64 to f32. Only {_listed(ieee)} are supported"
-    if _widens(source, target):
+    if FORMATS[source].widens_to(FORMATS[target]):
         modes = (*ieee, "nearest_away")
         names = ", ".join(f"'{mode}'" for mode in modes)
         return modes, f" for widening conversion. Only IEEE float rounding modes are supported: {names}"

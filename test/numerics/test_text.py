@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from libtile.asm import parse, print_op
 from libtile.asm.lexer import quote, unquote
-from libtile.asm.numbers import float_bits, float_text, integer_text
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.float_bits import FORMATS, decode
+from libtile.numerics.elements import FORMATS
+from libtile.numerics.float_bits import decode
+from libtile.numerics.text import float_bits, float_text, integer_text
 
 
 @pytest.mark.parametrize(

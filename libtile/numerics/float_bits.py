@@ -8,36 +8,8 @@ to even. A NaN keeps its sign, and as many leading payload bits as the narrower 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
-
-class FloatFormat(NamedTuple):
-    """Layout of a float type. `specials` is "ieee" (infinities and NaNs), "nan" (one NaN: all ones) or "none"."""
-
-    exponent: int
-    mantissa: int
-    bias: int
-    specials: str = "ieee"
-    signed: bool = True
-
-    @property
-    def bits(self) -> int:
-        return self.exponent + self.mantissa + self.signed
-
-
-FORMATS: dict[str, FloatFormat] = {
-    "f16": FloatFormat(5, 10, 15),
-    "bf16": FloatFormat(8, 7, 127),
-    "f32": FloatFormat(8, 23, 127),
-    "tf32": FloatFormat(8, 10, 127),
-    "f64": FloatFormat(11, 52, 1023),
-    "f8E4M3FN": FloatFormat(4, 3, 7, "nan"),
-    "f8E5M2": FloatFormat(5, 2, 15),
-    "f8E8M0FNU": FloatFormat(8, 0, 127, "nan", signed=False),
-    "f4E2M1FN": FloatFormat(2, 1, 1, "none"),
-    "fnv8E5M3FNU": FloatFormat(5, 3, 15, "nan", signed=False),
-}
-"""By the types' keywords. Of f8E8M0FNU, which has no zero, the exponent field alone is the number: 2^(field - 127)."""
+from libtile.numerics.elements import FORMATS, FloatFormat
 
 _F64 = FORMATS["f64"]
 
@@ -85,7 +57,7 @@ def encode(value: float, name: str) -> int:
     if exponent == 0x7FF and mantissa:
         return place | _nan(mantissa, form, name)
     if exponent == 0x7FF:
-        return place | _largest(form)
+        return place | (form.infinity_code if form.has_infinity else form.largest_code)
     return place | _round(exponent, mantissa, form)
 
 
@@ -96,14 +68,6 @@ def _nan(mantissa: int, form: FloatFormat, name: str) -> int:
         return (1 << (form.exponent + form.mantissa)) - 1
     kept = mantissa >> (52 - form.mantissa)
     return ((1 << form.exponent) - 1) << form.mantissa | (kept or 1 << (form.mantissa - 1))
-
-
-def _largest(form: FloatFormat) -> int:
-    """Infinity, or the largest finite number of a type without one; without the sign."""
-    everything = (1 << (form.exponent + form.mantissa)) - 1
-    if form.specials == "ieee":
-        return everything - ((1 << form.mantissa) - 1)
-    return everything - (form.specials == "nan")
 
 
 def _round(exponent: int, mantissa: int, form: FloatFormat) -> int:
@@ -129,4 +93,4 @@ def _round(exponent: int, mantissa: int, form: FloatFormat) -> int:
         fields = ((last + form.mantissa + form.bias - 1) << form.mantissa) + units
     else:
         fields = units
-    return min(fields, _largest(form))
+    return min(fields, form.infinity_code if form.has_infinity else form.largest_code)

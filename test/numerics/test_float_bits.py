@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libtile.dialects.cuda_tile.float_bits import FORMATS, decode, encode
+from libtile.numerics.elements import FORMATS
+from libtile.numerics.float_bits import decode, encode
 
 NUMPY = {
     "f16": np.float16,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from libtile.dialects.cuda_tile.float_bits import FORMATS, FloatFormat, decode, encode
+from libtile.numerics.elements import FORMATS, FloatFormat
+from libtile.numerics.float_bits import decode, encode
 
 _SHORT = 6
 _MAX_PADDING = 3
