@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from libtile import timing
-from libtile.cache import Cache, digest
+from libtile.cache import Cache, Key, digest
 from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
 from libtile.errors import LibtileError, internal_error
 from libtile.remarks import Category, Kind, Remark
@@ -124,15 +124,16 @@ def compile_bytecode(
     if not bytecode.is_bytecode(data):
         raise InputError(NOT_BYTECODE)
     options.check()
-    key = _key(data, options, preview) if cache is not None and observer is None else ""
-    if cache is not None and key:
+    key = _key(data, options, preview) if cache is not None and observer is None else None
+    if cache is not None and key is not None:
         with timing.stage("cache"):
             parts = cache.load(key)
-        if parts is not None:
-            return _unpacked(parts)
+            found = None if parts is None else _unpacked(parts)
+        if found is not None:
+            return found
     module = _load(data, preview)
     made = _compile(module, options, observer)
-    if cache is not None and key:
+    if cache is not None and key is not None:
         with timing.stage("cache"):
             cache.store(key, _packed(made))
     return made
@@ -252,40 +253,56 @@ def _located_error(error: LibtileError) -> str:
 
 
 @lru_cache(maxsize=1)
-def compiler_identity() -> str:
-    """What the output depends on besides input and options: this package's files, LLVM's bindings, ptxas."""
+def compiler_identity() -> dict[str, str]:
+    """What the output depends on besides input, options and environment, by name: this package's files and the versions
+    of what it is built on; tools by path, size and time."""
     from importlib.metadata import PackageNotFoundError, version
 
     from libtile.backend.tools import ToolNotFoundError, find_libdevice, find_tool
 
     root = Path(__file__).parent
-    parts = []
+    files = []
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name != "__pycache__"]
         for name in names:
             path = os.path.join(folder, name)
             status = os.stat(path)
-            parts.append(f"{os.path.relpath(path, root)} {status.st_size} {status.st_mtime_ns}")
-    finders: list[Callable[[], Path]] = [partial(find_tool, "ptxas"), find_libdevice]
-    for find in finders:
+            files.append(f"{os.path.relpath(path, root)} {status.st_size} {status.st_mtime_ns}")
+    parts = {"files of libtile": digest(sorted(files)), "python": platform.python_version()}
+    finders: dict[str, Callable[[], Path]] = {"ptxas": partial(find_tool, "ptxas"), "libdevice": find_libdevice}
+    for name, find in finders.items():
         try:
             tool = find()
         except ToolNotFoundError as error:  # what needs it will say so
-            parts.append(str(error))
+            parts[name] = str(error)
             continue
         status = os.stat(tool)
-        parts.append(f"{tool} {status.st_size} {status.st_mtime_ns}")
-    for package in ("llvmlite", "xdsl"):
+        parts[name] = f"{tool} {status.st_size} {status.st_mtime_ns}"
+    for package in ("libtile", "llvmlite", "xdsl", "numpy", "ml_dtypes"):
         try:
-            parts.append(f"{package} {version(package)}")
+            parts[package] = version(package)
         except PackageNotFoundError:
-            parts.append(f"{package} of unknown version")
-    return digest(sorted(parts))
+            parts[package] = "unknown version"
+    return parts
 
 
-def _key(data: bytes, options: Options, preview: Iterable[str]) -> str:
-    described = json.dumps([asdict(options), sorted(preview)], sort_keys=True)
-    return digest([compiler_identity(), described, data])
+def _environment() -> dict[str, str]:
+    """The variables that passes read: all that begin as theirs do, so that none is forgotten here."""
+    known = ("TILEIR_", "LIBTILE_")
+    others = ("LIBTILE_CACHE", "LIBTILE_TRACEBACK")
+    return {name: v for name, v in os.environ.items() if name.startswith(known) and not name.startswith(others)}
+
+
+def _key(data: bytes, options: Options, preview: Iterable[str]) -> Key:
+    return Key.of(
+        {
+            "input": digest([data]),
+            "options": asdict(options),
+            "preview": sorted(preview),
+            "compiler": compiler_identity(),
+            "environment": _environment(),
+        }
+    )
 
 
 def _packed(made: Artifacts) -> dict[str, bytes]:
@@ -302,18 +319,22 @@ def _packed(made: Artifacts) -> dict[str, bytes]:
     return {"cubin": made.cubin, **texts, "remarks": json.dumps(remarks).encode()}
 
 
-def _unpacked(parts: dict[str, bytes]) -> Artifacts:
-    remarks = [
-        Remark(
-            Category(r["category"]),
-            Kind(r["kind"]),
-            r["name"],
-            r["message"],
-            r["function"],
-            None if r["location"] is None else SourceLocation(**r["location"]),
-            tuple((name, text) for name, text in r["arguments"]),
-        )
-        for r in json.loads(parts["remarks"])
-    ]
-    texts = {name: parts[name].decode(errors="surrogateescape") for name in ("ptx", "llvm", "tileaa", "tileas")}
-    return Artifacts(cubin=parts["cubin"], **texts, remarks=remarks, cached=True)
+def _unpacked(parts: dict[str, bytes]) -> Artifacts | None:
+    """The artifacts that an entry holds; None when it does not hold them all."""
+    try:
+        remarks = [
+            Remark(
+                Category(r["category"]),
+                Kind(r["kind"]),
+                r["name"],
+                r["message"],
+                r["function"],
+                None if r["location"] is None else SourceLocation(**r["location"]),
+                tuple((name, text) for name, text in r["arguments"]),
+            )
+            for r in json.loads(parts["remarks"])
+        ]
+        texts = {name: parts[name].decode(errors="surrogateescape") for name in ("ptx", "llvm", "tileaa", "tileas")}
+        return Artifacts(cubin=parts["cubin"], **texts, remarks=remarks, cached=True)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None

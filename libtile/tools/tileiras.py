@@ -251,12 +251,7 @@ def _options(given: dict[str, Any]) -> Options:
 def _cache(given: dict[str, Any]) -> Cache | None:
     from libtile import cache
 
-    if given["no_cache"]:
-        return None
-    found = cache.from_environment()
-    if given["cache_dir"] and found is not None:
-        return cache.Cache(Path(given["cache_dir"]), found.limit)
-    return found
+    return None if given["no_cache"] else cache.from_environment(given["cache_dir"])
 
 
 class _Printer:

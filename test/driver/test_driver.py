@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import libtile
 from libtile import driver, remarks, timing
 from libtile.backend.ptxas import PtxasError
 from libtile.backend.tools import ToolNotFoundError
-from libtile.cache import Cache
+from libtile.cache import Cache, Key
 from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
 from libtile.driver import CompilationError, InputError, Options
 from libtile.lowering.errors import LoweringError
@@ -99,10 +100,29 @@ def test_remarks_survive_the_cache(tmp_path):
     given = [remarks.mma_fma("f", None), remarks.load_selected("g", PLACE, remarks.TMA_LOAD, (4, 8))]
     made = driver.Artifacts(b"cubin", "ptx", "llvm", "aa", "as", given)
     cache = Cache(tmp_path)
-    cache.store("k", driver._packed(made))
-    found = cache.load("k")
+    key = Key.of({"input": "k"})
+    cache.store(key, driver._packed(made))
+    found = cache.load(key)
     assert found is not None
-    assert driver._unpacked(found).remarks == given
+    again = driver._unpacked(found)
+    assert again is not None
+    assert again.remarks == given
+
+
+@pytest.mark.parametrize(
+    "remarks_",
+    [b"", b"\xff", b"{}x", b"7", b"[7]", b"[{}]", b"null", b"[" * 100_000, b'[{"category": "none of these"}]'],
+)
+def test_an_entry_that_does_not_hold_what_a_compilation_makes_is_a_miss(tmp_path, remarks_):
+    cache = Cache(tmp_path)
+    made = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", emit="tileaa"), cache=cache)
+    key = driver._key(VECTOR_ADD, Options("sm_90", emit="tileaa"), ())
+    whole = driver._packed(made)
+    for parts in ({**whole, "remarks": remarks_}, {name: part for name, part in whole.items() if name != "llvm"}):
+        assert cache.store(key, parts)
+        again = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", emit="tileaa"), cache=cache)
+        assert not again.cached
+        assert again.tileaa == made.tileaa
 
 
 def test_every_option_and_the_input_are_in_the_key():
@@ -116,6 +136,29 @@ def test_every_option_and_the_input_are_in_the_key():
     ]  # fmt: skip
     assert len({key(), *other}) == len(other) + 1
     assert key() == key()
+
+
+@pytest.mark.parametrize(
+    "name", ["TILEIR_PREFER_TMA_FOR_LOAD_STORE", "TILEIR_DELAY_TMA_STORE_WAIT", "LIBTILE_VERIFY_EACH"]
+)
+def test_what_passes_read_from_the_environment_is_in_the_key(name, monkeypatch):
+    monkeypatch.delenv(name, raising=False)
+    before = driver._key(b"x", SM_90, ())
+    monkeypatch.setenv(name, "1")
+    assert driver._key(b"x", SM_90, ()) != before
+
+
+def test_where_the_cache_is_does_not_enter_the_key(monkeypatch):
+    before = driver._key(b"x", SM_90, ())
+    monkeypatch.setenv("LIBTILE_CACHE_DIR", "/elsewhere")
+    assert driver._key(b"x", SM_90, ()) == before
+
+
+def test_a_key_says_what_the_compiler_is_made_of():
+    facts = json.loads(driver._key(b"x", SM_90, ()).text)
+    assert set(facts) == {"input", "options", "preview", "compiler", "environment"}
+    assert {"libtile", "files of libtile", "llvmlite", "xdsl", "ptxas", "libdevice"} <= set(facts["compiler"])
+    assert facts["options"]["gpu_name"] == "sm_90"
 
 
 def test_nothing_is_timed_unless_asked_for():
