@@ -122,13 +122,14 @@ def _needed(llvm: Any, calls: frozenset[str]) -> frozenset[str]:
     return needed
 
 
-def library(llvm: Any, calls: frozenset[str]) -> Any:
+def library(llvm: Any, context: Any, calls: frozenset[str]) -> Any:
     """An llvmlite module that defines the functions of libdevice among `calls` (names), and whatever these call.
 
-    Only those in `calls` are visible; what is not called at all is left for dead code elimination, as `unreachable`.
+    It belongs to an llvmlite context. Only those in `calls` are visible; what is not called at all is left for dead
+    code elimination, as `unreachable`.
     Raises ToolNotFoundError without a libdevice.
     """
-    module = llvm.parse_bitcode(_index(llvm).keeping(_needed(llvm, calls)))
+    module = llvm.parse_bitcode(_index(llvm).keeping(_needed(llvm, calls)), context)
     for function in module.functions:
         if not function.is_declaration and function.name not in calls:
             function.linkage = "internal"

@@ -19,7 +19,8 @@ PTX_VERSION_OF_LLVM = 90
 """The newest PTX version that LLVM's printer knows (times 10); finishing raises it to what ptxas is to read."""
 
 _KERNEL = re.compile(r"^define ptx_kernel void @(\S+?)\(", re.MULTILINE)
-_LIBDEVICE_CALL = re.compile(r"@(__nv_\w+)")
+_LIBDEVICE = "__nv_"
+"""What the names of libdevice's functions begin with."""
 
 
 class LlvmError(LibtileError):
@@ -36,8 +37,8 @@ def _llvm() -> Any:
     return llvm
 
 
-def _link_libdevice(llvm: Any, module: Any, calls: frozenset[str]) -> None:
-    part = library(llvm, calls)
+def _link_libdevice(llvm: Any, context: Any, module: Any, calls: frozenset[str]) -> None:
+    part = library(llvm, context, calls)
     part.triple = module.triple
     part.data_layout = module.data_layout
     module.link_in(part)
@@ -50,14 +51,17 @@ def _link_libdevice(llvm: Any, module: Any, calls: frozenset[str]) -> None:
 def optimize(ir: str, target: Target, opt_level: int = 3) -> tuple[Any, Any]:
     """Parse, link and optimize a module: (llvmlite module, target machine). LlvmError when LLVM refuses the IR."""
     llvm = _llvm()
+    # A context of its own: what earlier modules left in a shared one (uses of constants, their order) can change what
+    # the optimizer makes of this one, and is never freed.
+    context = llvm.create_context()
     try:
-        module = llvm.parse_assembly(ir)
+        module = llvm.parse_assembly(ir, context)
         module.verify()
     except RuntimeError as problem:
         raise LlvmError(f"LLVM refuses the module: {str(problem).strip()}") from None
-    calls = frozenset(_LIBDEVICE_CALL.findall(ir))
+    calls = frozenset(f.name for f in module.functions if f.is_declaration and f.name.startswith(_LIBDEVICE))
     if calls:
-        _link_libdevice(llvm, module, calls)
+        _link_libdevice(llvm, context, module, calls)
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.llvm_cpu or target.ptx_target, features=f"+ptx{PTX_VERSION_OF_LLVM}", opt=min(opt_level, 3)
     )

@@ -85,6 +85,7 @@ HOSTILE = {
     "an entry": b"a\n.visible .entry EVIL()\n{ ret; }\n",
     "control characters": bytes(range(1, 32)) + b"\x7f",
     "NUL": b"a\0b\0",
+    "names of functions": b"@__nv_expf( @__nv_no_function( @vprintf llvm.nvvm.barrier.cta.sync.aligned.all",
     "percent signs": b"%s%n%%%d%rd1 $0 ${x}",
     "comments": b"/* x */ // y {",
     "no UTF-8": b"\xff\xfe\x80\xc3",
