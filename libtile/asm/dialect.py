@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from libtile.asm.format_parse import Step, compile_parser
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, op_classes
 from libtile.spec import Spec, default_spec
+from libtile.threads import once
 
 if TYPE_CHECKING:
     from libtile.asm.op_state import OpState
@@ -70,7 +70,7 @@ class Dialect:
         return parser
 
 
-@lru_cache(maxsize=1)
+@once
 def default_dialect() -> Dialect:
     """The dialect of the package's own spec."""
     return Dialect(default_spec())

@@ -8,12 +8,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from libtile.diagnostics import DiagnosticError, error
+from libtile.threads import SHARED
 
 MAX_NESTING = 128
 """How deep regions, attributes and types may nest in one another; deeper text gives a diagnostic."""
 
 _FRAMES_PER_LEVEL = 16
 """Upper bound on the Python frames that one level of nesting takes in the parser or the printer."""
+
+
+class _Raised:
+    """The limit is one for all threads: the last that needs it higher puts it back."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self.before = self.ours = 0
+
+    def enter(self, needed: int) -> None:
+        with SHARED:
+            limit = sys.getrecursionlimit()
+            if not self.users:
+                self.before, self.ours = limit, 0
+            self.users += 1
+            if needed > limit:
+                sys.setrecursionlimit(needed)
+                self.ours = needed
+
+    def leave(self) -> None:
+        with SHARED:
+            self.users -= 1
+            if not self.users and self.ours and sys.getrecursionlimit() == self.ours:
+                sys.setrecursionlimit(self.before)
+
+
+_raised = _Raised()
 
 
 @contextmanager
@@ -26,14 +54,10 @@ def room_for_nesting() -> Iterator[None]:
     frame, depth = sys._getframe(), 0
     while frame.f_back is not None:
         frame, depth = frame.f_back, depth + 1
-    before = sys.getrecursionlimit()
-    needed = depth + _FRAMES_PER_LEVEL * MAX_NESTING
-    if needed > before:
-        sys.setrecursionlimit(needed)
+    _raised.enter(depth + _FRAMES_PER_LEVEL * MAX_NESTING)
     try:
         yield
     except RecursionError:
         raise DiagnosticError([error(None, f"nesting is deeper than the limit of {MAX_NESTING}")]) from None
     finally:
-        if needed > before and sys.getrecursionlimit() == needed:
-            sys.setrecursionlimit(before)
+        _raised.leave()

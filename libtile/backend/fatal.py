@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from libtile.threads import SHARED
+
 _ending: tuple[int, str] | None = None
 _subjects: dict[int, Callable[[], str]] = {}
 _previous: int | None = None
-_lock = threading.Lock()
 
 _HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
@@ -60,7 +61,7 @@ def explained(subject: Callable[[], str]) -> Iterator[None]:
         yield
         return
     thread = threading.get_ident()
-    with _lock:
+    with SHARED:
         if not _subjects:
             _previous = _set_handler(ctypes.cast(_handler, ctypes.c_void_p))
         outer = _subjects.get(thread)
@@ -68,7 +69,7 @@ def explained(subject: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     finally:
-        with _lock:
+        with SHARED:
             if outer is None:
                 del _subjects[thread]
             else:

@@ -19,11 +19,11 @@ The function for changed arguments fills a kernel's hidden parameters, tensor ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from libtile.backend.llvm_text import byte_array, to_bytes
 from libtile.errors import LibtileError
+from libtile.threads import LLVM, once
 
 ARCHITECTURES = ("x86_64", "aarch64")
 SYSTEMS = ("linux", "windows")
@@ -86,7 +86,7 @@ def host_ir(kernels: Sequence[str], arch: str = "x86_64", system: str = "linux")
     return "\n".join(lines) + "\n"
 
 
-@lru_cache(maxsize=1)
+@once
 def _llvm() -> Any:
     import llvmlite.binding as llvm
 
@@ -104,8 +104,13 @@ def host_object(kernels: Sequence[str], arch: str = "x86_64", system: str = "lin
         raise HostTargetError(f"no host object for {arch} and {system}")
     if not kernels:
         return b""
+    with LLVM:
+        return _object_of(host_ir(kernels, arch, system), arch)
+
+
+def _object_of(ir: str, arch: str) -> bytes:
     llvm = _llvm()
-    module = llvm.parse_assembly(host_ir(kernels, arch, system))
+    module = llvm.parse_assembly(ir, llvm.create_context())
     module.verify()
     # The large code model is x86's; AArch64's position-independent code has none and needs none at this size.
     model = "large" if arch == "x86_64" else "small"

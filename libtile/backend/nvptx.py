@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
 from libtile import timing
@@ -12,6 +11,7 @@ from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.errors import LibtileError
 from libtile.targets import Target
+from libtile.threads import LLVM, once
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -27,7 +27,7 @@ class LlvmError(LibtileError):
     """LLVM refused a module that the compiler made; the message holds LLVM's words and where the IR went wrong."""
 
 
-@lru_cache(maxsize=1)
+@once
 def _llvm() -> Any:
     with timing.stage("load LLVM"):
         import llvmlite.binding as llvm
@@ -90,8 +90,10 @@ def to_ptx(ir: str, target: Target, opt_level: int = 3) -> str:
             "This is a fault of libtile: please report it, with the program"
         )
 
-    with explained(aborted):
+    with LLVM, explained(aborted):
         with timing.stage("optimize LLVM IR"):
             module, machine = optimize(ir, target, opt_level)
         with timing.stage("print PTX"):
-            return str(machine.emit_assembly(module))
+            text = str(machine.emit_assembly(module))
+        del module, machine  # while the lock is held
+        return text

@@ -44,6 +44,7 @@ from xdsl.irdl import (
 
 from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.data_field import DataField
+from libtile.threads import SHARED
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser, Parser
@@ -69,7 +70,7 @@ class TileOp(IRDLOperation):
     """
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        if "get_irdl_definition" not in cls.__dict__:
+        if cls not in _DEFINED:
             _define(cls)
         return super().__new__(cls)
 
@@ -217,16 +218,21 @@ def integer_property(op: Operation, name: str) -> int:
     return value.value.data
 
 
-def _define(cls: type[TileOp]) -> None:
-    irdl_op_definition(cls)
+_DEFINED: set[type[TileOp]] = set()
 
+
+def _define(cls: type[TileOp]) -> None:
     def verify_(self: TileOp) -> None:
         self.verify_structure()
         for trait in self.get_irdl_definition().traits:
             trait.verify(self)
         self.check()
 
-    cls.verify_ = verify_  # type: ignore[method-assign, assignment]
+    with SHARED:
+        if cls not in _DEFINED:
+            irdl_op_definition(cls)
+            cls.verify_ = verify_  # type: ignore[method-assign, assignment]
+            _DEFINED.add(cls)
 
 
 def build(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +35,7 @@ from libtile.spec.model import (
     ValueSpec,
     Version,
 )
+from libtile.threads import once
 
 DATA = Path(__file__).parent / "data"
 
@@ -385,7 +385,7 @@ def load(overlays: Iterable[str] = ()) -> Spec:
     return builder.build()
 
 
-@lru_cache(maxsize=1)
+@once
 def default_spec() -> Spec:
     """The package's own declarations, read once."""
     return load()

@@ -7,12 +7,12 @@ Code asks `target.has("stmatrix")` or `target.mma("f16", "f16", "f32")`; it neve
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from libtile import declarations
 from libtile.errors import LibtileError
+from libtile.threads import once
 
 
 class UnknownTargetError(LibtileError):
@@ -74,7 +74,7 @@ class Target:
         return tuple(sorted(found, key=lambda atom: (bool(atom.kind), -atom.k, -atom.m)))
 
 
-@lru_cache(maxsize=1)
+@once
 def _declared() -> dict[str, Any]:
     return declarations.read(Path(__file__).parent / "targets.toml")
 
@@ -96,7 +96,7 @@ def _atoms(number: int) -> tuple[MmaAtom, ...]:
     return tuple(atoms)
 
 
-@lru_cache(maxsize=1)
+@once
 def targets() -> dict[str, Target]:
     """All targets by name (`"sm_90"`), oldest first."""
     declared = _declared()

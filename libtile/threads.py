@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the threads of a process share, and what a fork must not tear apart.
+
+Two locks guard all state that outlives a call: `LLVM` is held while LLVM works, `SHARED` for moments, while something
+is made that all threads then use. A thread that holds `SHARED` does not ask for `LLVM`. Both are held across a fork,
+so that a child finds nothing half made, and no lock in the hands of a thread that it does not have.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
+LLVM = threading.RLock()
+SHARED = threading.RLock()
+
+
+def _before_fork() -> None:
+    LLVM.acquire()
+    SHARED.acquire()
+
+
+def _after_fork() -> None:
+    SHARED.release()
+    LLVM.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+T = TypeVar("T")
+
+
+def once(make: Callable[[], T]) -> Callable[[], T]:
+    """A function that makes one object for all threads; `functools.cache` makes several when threads ask at once."""
+    made: list[T] = []
+
+    @wraps(make)
+    def ask() -> T:
+        if not made:
+            with SHARED:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return ask
