@@ -18,7 +18,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from libtile.api import Module, compile, migrate, parse, print_module, read, verify, write
+    from libtile.api import compile, migrate, write
+    from libtile.asm.module import Module, parse, print_module, read, verify
     from libtile.diagnostics import Diagnostic, DiagnosticError
     from libtile.errors import HintsDroppedWarning, LibtileError
     from libtile.runtime.run import run as run
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "Module": "libtile.api",
+    "Module": "libtile.asm.module",
     "compile": "libtile.api",
     "migrate": "libtile.api",
-    "parse": "libtile.api",
-    "print_module": "libtile.api",
-    "read": "libtile.api",
-    "verify": "libtile.api",
+    "parse": "libtile.asm.module",
+    "print_module": "libtile.asm.module",
+    "read": "libtile.asm.module",
+    "verify": "libtile.asm.module",
     "write": "libtile.api",
     "run": "libtile.runtime",
     "Diagnostic": "libtile.diagnostics",

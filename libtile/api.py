@@ -1,102 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The functions of `import libtile`. Each loads the parts that it needs when it is called."""
+"""Functions of `import libtile`. Each loads the parts that it needs when it is called."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from libtile.collector import collector_paused
-from libtile.errors import HintsDroppedWarning, LibtileError
+from libtile.errors import HintsDroppedWarning
+from libtile.files import Bytes, Path, file_bytes
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from libtile.diagnostics import Diagnostic
+    from libtile.asm.module import Module
     from libtile.lowering.compile import Compiled
+    from libtile.lowering.pipeline import Observer
     from libtile.spec import Version
-
-Bytes = bytes | bytearray | memoryview
-Path = str | os.PathLike[str]
-
-
-@dataclass(eq=False)
-class Module:
-    """A module in memory.
-
-    `op` is the xDSL operation: the `cuda_tile.module`, or a `builtin.module` around what else the text held.
-    `version` is the bytecode version that it was read from; `warnings` are oddities of the file that were accepted.
-    """
-
-    op: Operation
-    version: Version | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def tile_module(self) -> Operation:
-        """The one `cuda_tile.module`; LibtileError when there is none, or more than one."""
-        from libtile.dialects.cuda_tile.ops import CudaTileOp
-
-        op = self.op
-        if op.name == "builtin.module":
-            inner = list(op.regions[0].block.ops)
-            if len(inner) != 1 or inner[0].name != "cuda_tile.module":
-                raise LibtileError("expected a single CUDA Tile IR module in the MLIR module")
-            op = inner[0]
-        if not isinstance(op, CudaTileOp) or op.name != "cuda_tile.module":
-            raise LibtileError(f"expected a CUDA Tile IR module, but got a {op.name}")
-        return op
-
-    def __str__(self) -> str:
-        return print_module(self)
-
-
-def _load(source: Path | Bytes) -> bytes:
-    if isinstance(source, Bytes):
-        return bytes(source)
-    try:
-        with open(source, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise LibtileError(f"cannot open input file '{os.fspath(source)}': {error.strerror}") from None
-
-
-def read(source: Path | Bytes, preview: Collection[str] = ()) -> Module:
-    """The module that a bytecode file holds; `source` is a path, or the file's bytes.
-
-    Reads every version from 13.1 on, preview-tagged files included; `preview` names the preview features whose ops
-    such a file may use (`simt`). Raises BytecodeError, with offset and section, for
-    a bad file, and LibtileError for one that cannot be opened. The module is not verified: see `verify`.
-    """
-    from libtile import bytecode
-    from libtile.dialects.cuda_tile.bridge import from_bytecode
-
-    neutral = bytecode.read(_load(source), preview=preview)
-    return Module(from_bytecode(neutral), neutral.version, list(neutral.warnings))
-
-
-def parse(text: str, filename: str = "-") -> Module:
-    """The module that a text holds, in the pretty, the generic or a mixed form.
-
-    `filename` is what diagnostics and locations name. Raises DiagnosticError with the syntax errors. The module is not
-    verified: see `verify`.
-    """
-    from libtile import asm
-
-    with collector_paused():
-        return Module(_unwrapped(asm.parse(text, filename)))
-
-
-def _unwrapped(op: Operation) -> Operation:
-    """A `builtin.module` around nothing but one `cuda_tile.module` stands for the latter."""
-    if op.name == "builtin.module" and op.regions[0].blocks:
-        inner = list(op.regions[0].block.ops)
-        if len(inner) == 1 and inner[0].name == "cuda_tile.module":
-            inner[0].detach()
-            return inner[0]
-    return op
 
 
 def write(module: Module, version: str | Version | None = None) -> bytes:
@@ -109,17 +28,6 @@ def write(module: Module, version: str | Version | None = None) -> bytes:
     from libtile.dialects.cuda_tile.bridge import write_bytecode
 
     return write_bytecode(module.tile_module, version if version is not None else module.version)
-
-
-def print_module(module: Module, generic: bool = False, debuginfo: bool = False) -> str:
-    """The module as text, ending with a newline.
-
-    `generic` asks for MLIR's form without the dialect's syntax, `debuginfo` for locations after every op.
-    """
-    from libtile import asm
-
-    text = asm.print_op(module.op, generic=generic, debuginfo=debuginfo)
-    return text if text.endswith("\n") else text + "\n"
 
 
 def migrate(data: Path | Bytes, to: str | Version, *, for_target: str | None = None, drop_hints: bool = False) -> bytes:
@@ -139,27 +47,28 @@ def migrate(data: Path | Bytes, to: str | Version, *, for_target: str | None = N
     from libtile import bytecode
 
     dropped: list[str] = []
-    result = bytecode.migrate(_load(data), to, for_target=for_target, drop_hints=drop_hints, warnings=dropped)
+    result = bytecode.migrate(file_bytes(data), to, for_target=for_target, drop_hints=drop_hints, warnings=dropped)
     for message in dropped:
         warnings.warn(message, HintsDroppedWarning, stacklevel=2)
     return result
 
 
-def verify(module: Module) -> list[Diagnostic]:
-    """Check the module against every rule of the dialect.
-
-    Raises DiagnosticError carrying every diagnostic when one of them is an error; returns the others.
-    """
-    from libtile.diagnostics import DiagnosticError, has_errors
-    from libtile.dialects.cuda_tile.verify import verify as verify_op
-
-    diagnostics = verify_op(module.op)
-    if has_errors(diagnostics):
-        raise DiagnosticError(diagnostics)
-    return diagnostics
-
-
-def compile(module: Module | Path | Bytes, gpu_name: str = "sm_90", opt_level: int = 3, **options: Any) -> Compiled:
+def compile(
+    module: Module | Operation | Path | Bytes,
+    gpu_name: str = "sm_90",
+    opt_level: int = 3,
+    *,
+    verify: bool = True,
+    launch_abi: str = "tileir",
+    emit: str = "cubin",
+    keep_text: bool = False,
+    line_info: bool = False,
+    debug: bool = False,
+    sanitize: str = "",
+    host: tuple[str, str] | None = None,
+    observer: Observer | None = None,
+    verify_each: bool | None = None,
+) -> Compiled:
     """Compile a Module, a path, or the bytes of a file for a target such as "sm_90".
 
     `opt_level` is 0 to 3; for the other options and what is raised see `libtile.lowering.compile.compile_module`. The
@@ -168,4 +77,8 @@ def compile(module: Module | Path | Bytes, gpu_name: str = "sm_90", opt_level: i
     from libtile.lowering.compile import compile_module
 
     with collector_paused():
-        return compile_module(module, gpu_name, opt_level, **options)
+        return compile_module(
+            module, gpu_name, opt_level,
+            verify=verify, launch_abi=launch_abi, emit=emit, keep_text=keep_text, line_info=line_info, debug=debug,
+            sanitize=sanitize, host=host, observer=observer, verify_each=verify_each,
+        )  # fmt: skip

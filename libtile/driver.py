@@ -28,7 +28,7 @@ from libtile.remarks import Category, Kind, Remark
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from libtile.api import Module
+    from libtile.asm.module import Module
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
 
@@ -141,7 +141,7 @@ def compile_bytecode(
 
 def _load(data: bytes, preview: Collection[str]) -> Module:
     with timing.stage("load the dialect"):
-        from libtile.api import read
+        from libtile.asm.module import read
         from libtile.bytecode import BytecodeError
         from libtile.dialects.cuda_tile.verify import verify
 

@@ -3,62 +3,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from libtile.errors import LibtileError
-from libtile.spec.model import BYTECODE_MAGIC
+from libtile.files import Bytes, Path
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from libtile.api import Module
+    from libtile.asm.module import Module
     from libtile.interpreter import RunResult
 
 BACKENDS = ("interpreter", "simulator", "gpu")
 
 
-def load_module(source: Module | Operation | str | os.PathLike[str] | bytes | bytearray | memoryview) -> Operation:
-    """The xDSL module of a Module, of a path, or of bytes: bytecode or text. LibtileError when it is neither."""
-    from xdsl.ir import Operation
-
-    from libtile import api
-
-    if isinstance(source, api.Module):
-        return source.op
-    if isinstance(source, Operation):
-        return source
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        data, name = bytes(source), "-"
-    else:
-        name = os.fspath(source)
-        try:
-            with open(name, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            raise LibtileError(f"cannot open input file '{name}': {error.strerror}") from None
-    if data.startswith(BYTECODE_MAGIC):
-        return api.read(data).op
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise LibtileError(f"'{name}' is neither Tile IR bytecode nor text") from None
-    return api.parse(text, filename=name).op
-
-
-def check_module(op: Operation) -> None:
-    """Verify a module; DiagnosticError with all that is wrong."""
-    from libtile.diagnostics import DiagnosticError, has_errors
-    from libtile.dialects.cuda_tile.verify import verify as verify_op
-
-    diagnostics = verify_op(op)
-    if has_errors(diagnostics):
-        raise DiagnosticError(diagnostics)
-
-
 def run(
-    module: Module | Operation | str | os.PathLike[str] | bytes | bytearray | memoryview,
+    module: Module | Operation | Path | Bytes,
     kernel: str | None = None,
     *,
     grid: int | Sequence[int] = 1,
@@ -94,9 +55,12 @@ def run(
         raise LibtileError(f"there is no backend {backend!r}: use one of {', '.join(BACKENDS)}")
     if backend != "interpreter" and (trace is not None or progress is not None):
         raise LibtileError(f"trace and progress are the interpreter's: the {backend} takes neither")
-    op = load_module(module)
+    from libtile.asm.module import load
+    from libtile.asm.module import verify as verify_module
+
+    op = load(module)
     if verify:
-        check_module(op)
+        verify_module(op)
     if backend == "gpu":
         if check == "full" or block_order is not None:
             raise LibtileError("the gpu has no full check and no order of blocks: use the simulator or interpreter")
@@ -104,7 +68,7 @@ def run(
 
         return run_on_gpu(op, kernel, grid, args, gpu_name=gpu_name, opt_level=opt_level, abi=launch_abi, out=out)
     if backend == "simulator":
-        from libtile.lowering.compile import simulate
+        from libtile.runtime.simulator import simulate
 
         return simulate(
             op, kernel, grid, args,

@@ -233,12 +233,13 @@ def command(
 
     Arguments are the entry's parameters in order. Arrays are the kernel's memory: --out saves what it wrote.
     """
+    from libtile.asm.module import load
     from libtile.interpreter.faults import InterpreterFault
     from libtile.interpreter.launch import describe_parameters, entries, find_entry
     from libtile.interpreter.trace import Tracer
-    from libtile.runtime.run import load_module, run
+    from libtile.runtime.run import run
 
-    module = load_module(cli.read_input("-") if kernel_file == "-" else kernel_file)
+    module = load(cli.read_input("-") if kernel_file == "-" else kernel_file)
     if describe:
         chosen = list(entries(module)) if kernel is None else [find_entry(module, kernel)]
         click.echo("\n".join(map(describe_parameters, chosen)))

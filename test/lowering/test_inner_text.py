@@ -10,10 +10,9 @@ pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not 
 from dialects.inner import messages, round_trip
 from kernels import corpus
 
-from libtile.api import Module
 from libtile.asm import print_op
+from libtile.asm.module import Module, load
 from libtile.lowering.pipeline import lower
-from libtile.runtime.run import load_module
 
 FEW = (
     "atomic_view_add_f16", "atomic_view_add_f32", "cast_f32_to_f8e5m3fnu", "gather_rows", "matmul_f16", "mma_chained",
@@ -34,7 +33,7 @@ class Texts:
 
 def check(kernel: corpus.Kernel) -> None:
     texts = Texts()
-    module = Module(load_module(corpus.export(kernel, kernel.versions[-1]))).tile_module
+    module = Module(load(corpus.export(kernel, kernel.versions[-1]))).tile_module
     lower(module, kernel.gpu_code, emit="tileas", observer=texts)
     for name, text in texts.found.items():
         assert messages(text) == [], f"behind {name}"

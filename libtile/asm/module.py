@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A module in memory, and what it is made of: a file's bytes in either form, or a text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
+
+from libtile.collector import collector_paused
+from libtile.diagnostics import Diagnostic, DiagnosticError, has_errors
+from libtile.errors import LibtileError
+from libtile.files import Bytes, Path, file_bytes
+from libtile.spec.model import BYTECODE_MAGIC
+
+if TYPE_CHECKING:
+    from libtile.spec import Version
+
+
+@dataclass(eq=False)
+class Module:
+    """A module in memory.
+
+    `op` is the xDSL operation: the `cuda_tile.module`, or a `builtin.module` around what else the text held.
+    `version` is the bytecode version that it was read from; `warnings` are oddities of the file that were accepted.
+    """
+
+    op: Operation
+    version: Version | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def tile_module(self) -> Operation:
+        """The one `cuda_tile.module`; LibtileError when there is none, or more than one."""
+        from libtile.dialects.cuda_tile.ops import CudaTileOp
+
+        op = self.op
+        if op.name == "builtin.module":
+            inner = list(op.regions[0].block.ops)
+            if len(inner) != 1 or inner[0].name != "cuda_tile.module":
+                raise LibtileError("expected a single CUDA Tile IR module in the MLIR module")
+            op = inner[0]
+        if not isinstance(op, CudaTileOp) or op.name != "cuda_tile.module":
+            raise LibtileError(f"expected a CUDA Tile IR module, but got a {op.name}")
+        return op
+
+    def __str__(self) -> str:
+        return print_module(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.op.name}" + (f", read from {self.version}>" if self.version else ">")
+
+
+def read(source: Path | Bytes, preview: Collection[str] = ()) -> Module:
+    """The module that a bytecode file holds; `source` is a path, or the file's bytes.
+
+    Reads every version from 13.1 on, preview-tagged files included; `preview` names the preview features whose ops
+    such a file may use (`simt`). Raises BytecodeError, with offset and section, for
+    a bad file, and LibtileError for one that cannot be opened. The module is not verified: see `verify`.
+    """
+    from libtile import bytecode
+    from libtile.dialects.cuda_tile.bridge import from_bytecode
+
+    neutral = bytecode.read(file_bytes(source), preview=preview)
+    return Module(from_bytecode(neutral), neutral.version, list(neutral.warnings))
+
+
+def parse(text: str, filename: str = "-") -> Module:
+    """The module that a text holds, in the pretty, the generic or a mixed form.
+
+    `filename` is what diagnostics and locations name. Raises DiagnosticError with the syntax errors. The module is not
+    verified: see `verify`.
+    """
+    from libtile.asm import parse as parse_op
+
+    with collector_paused():
+        return Module(_unwrapped(parse_op(text, filename)))
+
+
+def _unwrapped(op: Operation) -> Operation:
+    """A `builtin.module` around nothing but one `cuda_tile.module` stands for the latter."""
+    if op.name == "builtin.module" and op.regions[0].blocks:
+        inner = list(op.regions[0].block.ops)
+        if len(inner) == 1 and inner[0].name == "cuda_tile.module":
+            inner[0].detach()
+            return inner[0]
+    return op
+
+
+def print_module(module: Module, generic: bool = False, debuginfo: bool = False) -> str:
+    """The module as text, ending with a newline.
+
+    `generic` asks for MLIR's form without the dialect's syntax, `debuginfo` for locations after every op.
+    """
+    from libtile.asm import print_op
+
+    text = print_op(module.op, generic=generic, debuginfo=debuginfo)
+    return text if text.endswith("\n") else text + "\n"
+
+
+def load(source: Module | Operation | Path | Bytes) -> Operation:
+    """The xDSL module of a Module, of a path, or of bytes: bytecode or text. LibtileError when it is neither."""
+    if isinstance(source, Module):
+        return source.op
+    if isinstance(source, Operation):
+        return source
+    data, name = file_bytes(source), "-" if isinstance(source, Bytes) else os.fspath(source)
+    if data.startswith(BYTECODE_MAGIC):
+        return read(data).op
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise LibtileError(f"'{name}' is neither Tile IR bytecode nor text") from None
+    return parse(text, filename=name).op
+
+
+def verify(module: Module | Operation) -> list[Diagnostic]:
+    """Check the module against every rule of the dialect.
+
+    Raises DiagnosticError carrying every diagnostic when one of them is an error; returns the others.
+    """
+    from libtile.dialects.cuda_tile.verify import verify as verify_op
+
+    diagnostics = verify_op(module.op if isinstance(module, Module) else module)
+    if has_errors(diagnostics):
+        raise DiagnosticError(diagnostics)
+    return diagnostics

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The backend `simulator`: compile a kernel to PTX and run that on the host, with host arrays as its memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.interpreter import RunResult
+
+
+def simulate(
+    module: Operation,
+    kernel: str | None,
+    grid: int | Sequence[int],
+    args: Sequence[Any],
+    *,
+    gpu_name: str = "sm_90",
+    opt_level: int = 3,
+    check: str = "basic",
+    block_order: int | str | None = None,
+    out: TextIO | None = None,
+) -> RunResult:
+    """Compile a verified module and run a kernel in the PTX simulator; arrays in `args` are modified in place.
+
+    Arguments are checked as for the interpreter. LaunchError for arguments that do not fit, SimulationFault for a
+    fault of the program.
+    """
+    import numpy as np
+
+    from libtile.interpreter.address_space import Memory
+    from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
+    from libtile.interpreter.machine import RunResult
+    from libtile.lowering.compile import compile_module
+    from libtile.simulator import run_ptx
+
+    if block_order is not None and not isinstance(block_order, int):
+        raise LaunchError("the simulator takes a number as block order: the seed of its schedule")
+    entry = find_entry(module, kernel)
+    extents = normal_grid(grid)
+    values = prepare(entry, args, Memory())
+    name = str(entry.attribute_value("sym_name"))
+    made = compile_module(module, gpu_name, opt_level, verify=False, launch_abi="simt", emit="ptx")
+    given = [
+        arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)
+        for arg, value in zip(args, values, strict=True)
+    ]
+    started = time.monotonic()
+    result = run_ptx(
+        made.ptx, name, grid=extents, block=made.kernels[name].block_dim, args=given, checks=check, order=block_order
+    )
+    if out is not None:
+        out.write(result.output)
+    blocks = extents[0] * extents[1] * extents[2]
+    return RunResult(
+        name,
+        extents,
+        blocks,
+        result.counters.warp_instructions,
+        seconds=time.monotonic() - started,
+        output=result.output,
+        bank_conflicts=result.counters.bank_conflicts,
+    )
+
+
+def _bytes(value: Any) -> bytes:
+    """A scalar parameter as it lies in memory."""
+    import numpy as np
+
+    return np.asarray(value).tobytes()
