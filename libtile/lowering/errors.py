@@ -10,15 +10,25 @@ from libtile.errors import LibtileError
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from libtile.diagnostics import SourceLocation
+    from libtile.diagnostics import Diagnostic, SourceLocation
 
 
 class LoweringError(LibtileError):
-    """An op that this target or this version cannot compile: `location` is where the op stands in its source."""
+    """An op that this target or this version cannot compile: `location` is where the op stands in its source.
 
-    def __init__(self, message: str, location: SourceLocation | None = None):
+    `reason` is the message without the location.
+    """
+
+    def __init__(self, message: str, location: SourceLocation | None = None, reason: str | None = None):
         super().__init__(message)
         self.location = location
+        self.reason = message if reason is None else reason
+
+    def diagnostic(self) -> Diagnostic:
+        """The error as a diagnostic."""
+        from libtile.diagnostics import error
+
+        return error(self.location, self.reason)
 
 
 def unsupported(op: Operation, reason: str, target: str = "") -> LoweringError:
@@ -29,4 +39,5 @@ def unsupported(op: Operation, reason: str, target: str = "") -> LoweringError:
     types = ", ".join(str(v.type) for v in (*op.operands, *op.results))
     where = f"{place}: " if place is not None else ""
     suffix = f" on {target}" if target else ""
-    return LoweringError(f"{where}'{op.name}' op {reason}{suffix} (types: {types})", place)
+    reason = f"'{op.name}' op {reason}{suffix} (types: {types})"
+    return LoweringError(f"{where}{reason}", place, reason)

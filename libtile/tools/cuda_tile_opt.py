@@ -62,8 +62,20 @@ class Optimizer:
         )
         self.warnings += self._verify(op)
         if options.passes:
-            self._manager().run(op)
+            self._run_passes(op)
         return self._print(op)
+
+    def _run_passes(self, op: Operation) -> None:
+        from libtile.diagnostics import DiagnosticError
+        from libtile.lowering.errors import LoweringError
+
+        manager = self._manager()
+        try:
+            manager.run(op)
+        except LoweringError as failure:
+            raise DiagnosticError([failure.diagnostic()]) from None
+        finally:
+            self.warnings += manager.warnings
 
     def _verify(self, op: Operation) -> list[Diagnostic]:
         from libtile.diagnostics import DiagnosticError, has_errors

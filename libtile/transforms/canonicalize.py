@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`canonicalize`: simpler equivalent forms of cuda_tile ops, dead ops gone, equal constants shared.
+"""`canonicalize`: simpler equivalent forms of ops, dead ops gone, equal constants of cuda_tile shared.
 
 The forms are those of the open dialect: its folds and its canonicalization patterns. `greedy` says in which order they
 are applied.
@@ -28,12 +28,13 @@ from libtile.transforms.canonical_values import (
     replace_op,
     stripped_not,
 )
-from libtile.transforms.greedy import DEFAULT_ITERATIONS, Patterns, functions_in, rewrite_greedily
+from libtile.transforms.canonicalize_tileaa import canonicalize_inner
+from libtile.transforms.greedy import DEFAULT_ITERATIONS, Patterns, functions_in, inner_functions_in, rewrite_greedily
 
 
 @dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
-    """Bring cuda_tile ops into canonical form.
+    """Bring ops into canonical form: those of cuda_tile, and (as canonicalize-tileaa does) of the inner dialects.
 
     `max_iterations` bounds the sweeps over a function; -1 stands for no bound.
     """
@@ -49,6 +50,7 @@ class CanonicalizePass(ModulePass):
 def canonicalize(root: Operation, max_iterations: int = DEFAULT_ITERATIONS) -> bool:
     """Canonicalize every function in `root` (or `root` itself, when it is one); returns whether anything changed."""
     changed = [rewrite_greedily(op, PATTERNS, max_iterations) for op in functions_in(root)]
+    changed += [canonicalize_inner(op, max_iterations) for op in inner_functions_in(root)]
     return True in changed
 
 

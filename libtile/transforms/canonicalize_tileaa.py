@@ -37,10 +37,23 @@ class CanonicalizeTileaaPass(ModulePass):
     name = "canonicalize-tileaa"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for _ in range(MAX_SWEEPS):
-            changed = [_rewrite(found) for found in list(op.walk()) if isinstance(found, TileOp) and found.parent]
-            if not (True in changed) | _erase_dead(op):
-                return
+        canonicalize_inner(op)
+
+
+def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> bool:
+    """Canonicalize the ops of the inner dialects inside of `root`; returns whether anything changed.
+
+    Gives up, with valid IR, after `max_iterations` sweeps; -1 stands for no limit.
+    """
+    sweeps = 0
+    changed = False
+    while max_iterations < 0 or sweeps < max_iterations:
+        sweeps += 1
+        now = [_rewrite(found) for found in list(root.walk()) if isinstance(found, TileOp) and found.parent]
+        if not (True in now) | _erase_dead(root):
+            break
+        changed = True
+    return changed
 
 
 def _rewrite(op: TileOp) -> bool:

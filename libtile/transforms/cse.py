@@ -19,7 +19,7 @@ from xdsl.traits import IsTerminator
 
 from libtile.transforms.canonical_values import is_op, replace_op
 from libtile.transforms.effects import has_no_effects
-from libtile.transforms.greedy import functions_in
+from libtile.transforms.greedy import functions_in, inner_functions_in
 
 _Attributes = frozenset[tuple[str, Attribute]]
 _Key = tuple[str, tuple[SSAValue, ...], tuple[Attribute, ...], _Attributes, _Attributes]
@@ -38,7 +38,7 @@ class CsePass(ModulePass):
 def eliminate_common_subexpressions(root: Operation) -> bool:
     """Merge equal ops in every function in `root` (or in `root` itself); returns whether any were."""
     changed = False
-    for function in functions_in(root):
+    for function in (*functions_in(root), *inner_functions_in(root)):
         for region in function.regions:
             for block in region.blocks:
                 changed |= _merge_in(block, ChainMap())

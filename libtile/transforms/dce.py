@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.transforms.canonical_values import is_op
 from libtile.transforms.effects import is_removable
-from libtile.transforms.greedy import erase_dead, functions_in
+from libtile.transforms.greedy import erase_dead, functions_in, inner_functions_in
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ def eliminate_dead_code(root: Operation) -> bool:
         if _break_dead_cycles(function):
             changed = True
         changed |= erase_dead(function, _is_dead)
+    for inner in inner_functions_in(root):
+        changed |= erase_dead(inner, _is_dead)
     return changed
 
 

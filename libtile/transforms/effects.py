@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a pass may do with an op: erase it, merge it with an equal one, run it where it did not run before.
 
-The facts come from the ops' traits; the tables below hold what a trait cannot say. Undefined behaviour is that of the
+The facts come from the ops' traits (those of the inner dialects are in dialects/effect_traits.py, and in xDSL); the
+tables below hold what a trait cannot say. Undefined behaviour is that of the
 Tile IR specification's op pages (division by zero, an overflow that the op's flag rules out, an index out of range).
 """
 
 from __future__ import annotations
 
+from xdsl.dialects.arith import IntegerOverflowAttr
 from xdsl.ir import Operation
-from xdsl.traits import IsTerminator
+from xdsl.traits import IsTerminator, Pure, is_side_effect_free
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, would_be_trivially_dead
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
@@ -26,12 +28,26 @@ _MAY_BE_UNDEFINED = frozenset(
 )
 """Ops without effects that are still undefined for some operands."""
 
+_INNER_MAY_BE_UNDEFINED = frozenset(
+    {
+        *("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.ceildivsi", "arith.ceildivui"),
+        *("arith.floordivsi", "arith.shli", "arith.shrsi", "arith.shrui"),
+        *("tensor.extract", "nv_tileaa.extract", "nv_tileaa.extract_slice", "nv_tileaa.insert_slice"),
+        *("nv_tileas.extract_slice", "nv_tileas.insert_slice"),
+        *("nv_tileaa.fp_to_int", "nv_tileaa.addptr", "nv_tileaa.make_memref", "nv_tileaa.get_dim_size"),
+        "nv_tileaa.assume",  # what it says need not hold where it does not run
+    }
+)
+"""The same of the dialects behind cuda_tile: see there."""
+_OVERFLOW = "overflowFlags"
+"""The attribute of arith that rules an overflow out."""
+
 _EXITS = ("return", "break", "continue")
 
 
 def has_no_effects(op: Operation) -> bool:
-    """Whether the op does nothing but compute its results, so that it can be erased when none of them is used."""
-    return bool(would_be_trivially_dead(op))
+    """Whether the op does nothing but compute its results from its operands."""
+    return bool(would_be_trivially_dead(op)) and is_side_effect_free(op)
 
 
 def is_removable(op: Operation) -> bool:
@@ -41,7 +57,7 @@ def is_removable(op: Operation) -> bool:
     """
     if is_op(op, "for", "if"):
         return all(_ends_here(inner, op) or is_removable(inner) for inner in _inner_ops(op))
-    if has_no_effects(op):
+    if would_be_trivially_dead(op):
         return True
     if not isinstance(op, CudaTileOp):
         return False
@@ -78,8 +94,10 @@ def _stays_within(exit_: Operation, op: Operation) -> bool:
 
 def is_speculatable(op: Operation) -> bool:
     """Whether the op can run where the program did not run it: it has no effects and is defined for all operands."""
-    if not isinstance(op, CudaTileOp) or op.has_trait(IsTerminator) or not has_no_effects(op):
+    if op.has_trait(IsTerminator) or not has_no_effects(op):
         return False
+    if not isinstance(op, CudaTileOp):
+        return op.has_trait(Pure) and op.name not in _INNER_MAY_BE_UNDEFINED and not _rules_overflow_out(op)
     name = op.spec.name
     if name in ("divi", "remi"):
         return _divides_safely(op)
@@ -89,6 +107,11 @@ def is_speculatable(op: Operation) -> bool:
         return False
     overflow = op.spec.attribute("overflow")
     return overflow is None or op.attribute_value("overflow") == "none"
+
+
+def _rules_overflow_out(op: Operation) -> bool:
+    flags = op.properties.get(_OVERFLOW)
+    return isinstance(flags, IntegerOverflowAttr) and bool(flags.data)
 
 
 def _divides_safely(op: CudaTileOp) -> bool:

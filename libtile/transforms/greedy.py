@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.transforms.canonical_values import is_op, replace_op
 from libtile.transforms.effects import is_trivially_dead
 
@@ -30,6 +31,11 @@ DEFAULT_ITERATIONS = 10
 def functions_in(root: Operation) -> list[CudaTileOp]:
     """The functions (entries) in `root`, or `root` itself when it is one."""
     return [op for op in root.walk() if isinstance(op, CudaTileOp) and op.spec.has_trait("function")]
+
+
+def inner_functions_in(root: Operation) -> list[FuncOp]:
+    """The functions of the inner dialects in `root`, or `root` itself when it is one."""
+    return [op for op in root.walk() if isinstance(op, FuncOp)]
 
 
 def rewrite_greedily(function: CudaTileOp, patterns: Patterns, max_iterations: int = DEFAULT_ITERATIONS) -> bool:

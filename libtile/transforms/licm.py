@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -19,12 +20,12 @@ from xdsl.traits import IsTerminator
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.transforms.canonical_values import constant_elements, is_op
 from libtile.transforms.effects import has_no_effects, is_speculatable, leaves_region
-from libtile.transforms.greedy import functions_in
+from libtile.transforms.greedy import functions_in, inner_functions_in
 
 
 @dataclass(frozen=True)
 class LicmPass(ModulePass):
-    """Move loop-invariant computations in front of `for` and `loop`."""
+    """Move loop-invariant computations in front of `for` and `loop`, and of scf's loops in the inner dialects."""
 
     name = "licm"
 
@@ -39,6 +40,23 @@ def move_loop_invariant_code(root: Operation) -> bool:
         for op in reversed(list(function.walk())):
             if isinstance(op, CudaTileOp) and is_op(op, "for", "loop"):
                 changed |= _hoist(op)
+    for inner in inner_functions_in(root):
+        for loop in reversed(list(inner.walk())):
+            if isinstance(loop, scf.ForOp | scf.WhileOp):
+                changed |= _hoist_speculatable(loop)
+    return changed
+
+
+def _hoist_speculatable(loop: Operation) -> bool:
+    """Move what may run whether or not the loop has an iteration in front of it."""
+    block = loop.parent_block()
+    changed = False
+    for region in loop.regions:
+        for op in [op for inner in region.blocks for op in inner.ops]:
+            if block is not None and _is_invariant(op, loop) and is_speculatable(op):
+                op.detach()
+                block.insert_op_before(op, loop)
+                changed = True
     return changed
 
 

@@ -18,13 +18,15 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from libtile.diagnostics import DiagnosticError, error, has_errors
+from libtile.diagnostics import DiagnosticError, error, has_errors, warning
 from libtile.errors import LibtileError
-from libtile.transforms.registry import PASSES, pass_class
+from libtile.transforms.registry import PASSES, WORKS_ON, pass_class
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
     from xdsl.passes import ModulePass
+
+    from libtile.diagnostics import Diagnostic
 
 _MAX_NESTING = 64
 
@@ -244,6 +246,8 @@ class PassManager:
         self.after = after
         self.timing = timing
         self._verifier = verifier
+        self.warnings: list[Diagnostic] = []
+        """What passes did not do, in the order of their runs."""
         self._made: dict[PassItem, ModulePass] = {}
         for item in _passes(self.items):
             self._made[item] = make_pass(item)
@@ -270,6 +274,7 @@ class PassManager:
     def _run_pass(self, item: PassItem, op: Operation) -> None:
         from xdsl.context import Context
 
+        self.warnings += _left_alone(item.name, op)
         start = perf_counter()
         self._made[item].apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
         if self.timing is not None:
@@ -288,6 +293,38 @@ class PassManager:
             self.timing.add("(verifier)", start)
         if has_errors(found):
             raise DiagnosticError(found)
+
+
+def _left_alone(name: str, op: Operation) -> list[Diagnostic]:
+    """A warning for the first function of each dialect that a pass does not work on."""
+    from libtile.dialects.cuda_tile.locations import source_location
+
+    works_on = WORKS_ON.get(name)
+    found: dict[str, Operation] = {}
+    if works_on is not None:
+        for function in _functions(op):
+            found.setdefault(function.name.partition(".")[0], function)
+    return [
+        warning(
+            source_location(function.location),
+            f"pass '{name}' leaves functions of {dialect} as they are: it works on those of {' and '.join(works_on)}",
+        )
+        for dialect, function in found.items()
+        if works_on is not None and dialect not in works_on
+    ]
+
+
+def _functions(op: Operation) -> Iterator[Operation]:
+    """The functions in an op, or the op itself when it is one."""
+    if op.name in _FUNCTIONS:
+        yield op
+    elif op.name in _MODULES:
+        for inner in _below(op):
+            yield from _functions(inner)
+
+
+_FUNCTIONS = ("cuda_tile.entry", "nv_tileaa.func")
+_MODULES = ("builtin.module", "cuda_tile.module")
 
 
 def _passes(items: Sequence[Item]) -> Iterator[PassItem]:

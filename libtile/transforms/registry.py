@@ -35,6 +35,33 @@ PASSES: dict[str, str] = {
 """Where the class of each pass is: `module:Class`."""
 
 
+CUDA_TILE, INNER = "cuda_tile", "nv_tileaa"
+"""The dialects of functions: those of Tile IR, and those of the two inner dialects, which share theirs."""
+
+WORKS_ON: dict[str, frozenset[str]] = {
+    "attach-tma-descriptor-args": frozenset({INNER}),
+    "canonicalize": frozenset({CUDA_TILE, INNER}),
+    "canonicalize-tileaa": frozenset({INNER}),
+    "convert-cuda-tile-to-tileaa": frozenset({CUDA_TILE}),
+    "convert-tileaa-to-tileas": frozenset({INNER}),
+    "cse": frozenset({CUDA_TILE, INNER}),
+    "dce": frozenset({CUDA_TILE, INNER}),
+    "fuse-fma": frozenset({CUDA_TILE}),
+    "licm": frozenset({CUDA_TILE, INNER}),
+    "loop-split": frozenset({CUDA_TILE}),
+    "lower-tma-load-store-to-async": frozenset({INNER}),
+    "separate-host-tma": frozenset({INNER}),
+    "synthesize-debug-info-scopes": frozenset({CUDA_TILE}),
+    "tileas-insert-barriers": frozenset({INNER}),
+    "tileas-generate-schedule": frozenset({INNER}),
+    "tileas-materialize-schedule": frozenset({INNER}),
+    "tileas-remove-layout-conversions": frozenset({INNER}),
+    "test-debuginfo-update-symbol-name": frozenset({CUDA_TILE, INNER}),
+    "tileas-legalize-tmem-copy": frozenset({INNER}),
+}
+"""Whose functions a pass changes: a warning says that it leaves the others as they are."""
+
+
 def register(name: str, path: str) -> None:
     """Add a pass, whose class is at `module:Class`; LibtileError when the name is taken by another class."""
     if PASSES.setdefault(name, path) != path:

@@ -23,6 +23,10 @@ def test_a_pass_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
     assert cls.__doc__
 
 
+def test_every_pass_says_whose_functions_it_changes() -> None:
+    assert set(registry.WORKS_ON) == set(registry.PASSES)
+
+
 def test_an_unknown_pass_is_named() -> None:
     with pytest.raises(LibtileError, match="'frobnicate' does not refer to a registered pass"):
         registry.pass_class("frobnicate")

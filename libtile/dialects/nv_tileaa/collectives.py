@@ -16,7 +16,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import ActivationLayoutAttr, ConvParamsAttr, SignednessAttr
@@ -104,7 +104,7 @@ class Collective(TileOp):
     dim = prop_def(IntegerAttr)
     identities = prop_def(ArrayAttr)
     body = region_def()
-    traits = traits_def(Pure())
+    traits = traits_def(RecursiveMemoryEffect())
 
     def check(self) -> None:
         check_region_ends(self)

@@ -34,6 +34,7 @@ from xdsl.traits import IsolatedFromAbove, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr
 from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
 from libtile.dialects.nv_tileaa.terminators import (
@@ -154,6 +155,7 @@ class CallOp(TileOp):
     """Calls a function."""
 
     name = "nv_tileaa.call"
+    traits = traits_def(Observable())
     arguments = var_operand_def()
     outputs = var_result_def()
     callee = prop_def(SymbolRefAttr)
@@ -184,6 +186,7 @@ class LaunchFuncOp(TileOp):
     """Launches a kernel on a grid: the first three operands are its sizes."""
 
     name = "nv_tileaa.launch_func"
+    traits = traits_def(Observable())
     grid_x = operand_def()
     grid_y = operand_def()
     grid_z = operand_def()
@@ -210,6 +213,7 @@ class PluginOp(Resources):
     """A kernel fragment that a plugin provides under a name; `layouts` are those of its operands."""
 
     name = "nv_tileaa.plugin"
+    traits = traits_def(Observable())
     plugin = prop_def(SymbolRefAttr)
     layouts = opt_prop_def(ArrayAttr)
 
@@ -227,6 +231,7 @@ class ExecuteOp(Resources):
     """
 
     name = "nv_tileaa.execute"
+    traits = traits_def(Observable())
     agent_warps = opt_prop_def(ArrayAttr)
     agent_registers = opt_prop_def(ArrayAttr)
     agents = var_region_def()
@@ -242,6 +247,7 @@ class InjectIrOp(TileOp):
     """LLVM IR for this place; the operands and results are its `%0`, `%1`, ... and what it returns."""
 
     name = "nv_tileaa.inject_ir"
+    traits = traits_def(Observable())
     arguments = var_operand_def()
     outputs = var_result_def()
     ir = prop_def(StringAttr)
@@ -298,6 +304,7 @@ class CancelNextProgramIdOp(TileOp):
     """Takes a program of the grid that has not started, to run it here; the result may be no valid program."""
 
     name = "nv_tileaa.cancel_next_program_id"
+    traits = traits_def(Observable())
     result = result_def()
 
     def check(self) -> None:

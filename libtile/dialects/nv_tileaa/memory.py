@@ -18,10 +18,12 @@ from xdsl.irdl import (
     opt_result_def,
     prop_def,
     result_def,
+    traits_def,
     var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import (
     CacheModifierAttr,
     EvictionPolicyAttr,
@@ -145,6 +147,7 @@ class MemoryOp(TileOp):
 class Load(MemoryOp):
     """Reads memory; where a mask is false, the value is `other` (undefined when absent)."""
 
+    traits = traits_def(ReadsMemory())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "acquire")
     base = operand_def()
     indices = var_operand_def()
@@ -173,6 +176,7 @@ class LoadOp(Load):
 class Store(MemoryOp):
     """Writes memory, where the mask is true."""
 
+    traits = traits_def(Observable())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "release")
     base = operand_def()
     value = operand_def()
@@ -235,6 +239,7 @@ def check_special_padding(padding: PaddingValueAttr | None, element: Attribute) 
 class AtomicRmw(MemoryOp):
     """Combines memory with a value in one step, where the mask is true; gives what was there before."""
 
+    traits = traits_def(Observable())
     base = operand_def()
     value = operand_def()
     indices = var_operand_def()
@@ -269,6 +274,7 @@ class AtomicCasOp(MemoryOp):
     """Writes the replacement where memory equals `compare` bit by bit; gives what was there before."""
 
     name = "nv_tileaa.atomic_cas"
+    traits = traits_def(Observable())
     base = operand_def()
     compare = operand_def()
     replacement = operand_def()
@@ -290,6 +296,7 @@ class AllocaOp(TileOp):
     """Memory of the tile block's own, up to the end of the region that the op is in: `count` elements."""
 
     name = "nv_tileaa.alloca"
+    traits = traits_def(Allocates())
     result = result_def()
     count = prop_def(IntegerAttr)
     alignment = opt_prop_def(IntegerAttr)
@@ -308,6 +315,7 @@ class MultimemLoadReduceOp(MemoryOp):
     """Reads the tile at an index from all replicas of multimem memory, and combines them."""
 
     name = "nv_tileaa.multimem_load_reduce"
+    traits = traits_def(ReadsMemory())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "acquire")
     base = operand_def()
     indices = var_operand_def()
@@ -322,6 +330,7 @@ class MultimemStoreOp(MemoryOp):
     """Writes a tile to all replicas of multimem memory."""
 
     name = "nv_tileaa.multimem_store"
+    traits = traits_def(Observable())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "release")
     base = operand_def()
     value = operand_def()
@@ -339,6 +348,7 @@ class MultimemReduceOp(MemoryOp):
     """Combines a tile into all replicas of multimem memory."""
 
     name = "nv_tileaa.multimem_reduce"
+    traits = traits_def(Observable())
     base = operand_def()
     value = operand_def()
     indices = var_operand_def()

@@ -21,6 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.effect_traits import PureIfSaid
 from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.shapes import integers_of
@@ -204,6 +205,7 @@ class FpToIntOp(TileOp):
 class Elementwise(TileOp):
     """Base of the escape hatches: a function of tiles of one shape, elementwise; `pure` says that it has no effects."""
 
+    traits = traits_def(PureIfSaid())
     inputs = var_operand_def()
     outputs = var_result_def()
     pure = opt_prop_def(UnitAttr)

@@ -18,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.effect_traits import Allocates, Observable
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
 from libtile.dialects.nv_tileaa.types import QueueType
 from libtile.dialects.tile_form import TileOp, tile_op, type_text
@@ -37,6 +38,7 @@ class CreateQueueOp(TileOp):
     """A queue of at most `depth` entries."""
 
     name = "nv_tileaa.create_queue"
+    traits = traits_def(Allocates())
     queue = result_def()
     depth = prop_def(IntegerAttr)
     num_consumers = opt_prop_def(IntegerAttr)
@@ -64,6 +66,7 @@ class QueuePutOp(TileOp):
     """Puts what the region yields into a queue."""
 
     name = "nv_tileaa.queue.put"
+    traits = traits_def(Observable())
     queue = operand_def()
     body = region_def()
 
@@ -80,6 +83,7 @@ class QueueGetOp(TileOp):
     """Takes values from a queue and hands them to the region, whose yielded values are the results."""
 
     name = "nv_tileaa.queue.get"
+    traits = traits_def(Observable())
     queue = operand_def()
     outputs = var_result_def()
     consumer_idx = opt_prop_def(IntegerAttr)

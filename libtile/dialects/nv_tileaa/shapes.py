@@ -10,7 +10,7 @@ from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def, var_operand_def
-from xdsl.traits import Pure
+from xdsl.traits import Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
@@ -275,7 +275,7 @@ class Generate(TileOp):
     captured = var_operand_def()
     result = result_def()
     body = region_def()
-    traits = traits_def(Pure())
+    traits = traits_def(RecursiveMemoryEffect())
 
     def check(self) -> None:
         check_region_ends(self)

@@ -21,6 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.assumptions import PredicateAttr
 from libtile.dialects.nv_tileaa.terminators import check_region_ends
 from libtile.dialects.tile_form import TileOp, element_of, is_token, tile_op, type_text
@@ -61,6 +62,7 @@ class JoinMemTokenOp(TileOp):
 class TokenStep(TileOp):
     """Base: an effect without a value, somewhere in the order of tokens."""
 
+    traits = traits_def(Observable())
     token = opt_operand_def()
     result_token = opt_result_def()
 
@@ -95,6 +97,7 @@ class MarkForReuseOp(TileOp):
     """Says that values live on up to here, beyond their last use, so that their buffers are not given away."""
 
     name = "nv_tileaa.mark_for_reuse"
+    traits = traits_def(Observable())
     values = var_operand_def()
 
 
@@ -103,6 +106,7 @@ class AssertOp(TileOp):
     """Stops the kernel with a message where a condition is false."""
 
     name = "nv_tileaa.assert"
+    traits = traits_def(Observable())
     condition = operand_def()
     message = prop_def(StringAttr)
 
@@ -134,6 +138,7 @@ class OptimizationBarrierOp(TileOp):
     """The values, of which passes know nothing: no computation moves across, none is folded through."""
 
     name = "nv_tileaa.optimization_barrier"
+    traits = traits_def(Observable())
     values = var_operand_def()
     outputs = var_result_def()
 
@@ -147,6 +152,7 @@ class PragmaOp(TileOp):
     """Directives for the optimizer, for the code in the region or from here on."""
 
     name = "nv_tileaa.pragma"
+    traits = traits_def(Observable())
     directives = prop_def(DictionaryAttr)
     body = opt_region_def()
 
@@ -159,6 +165,7 @@ class MessageOp(TileOp):
     """A message of the compiler to the user, emitted as a remark when the op is lowered."""
 
     name = "nv_tileaa.message"
+    traits = traits_def(Observable())
     text = prop_def(StringAttr)
 
 
@@ -167,6 +174,7 @@ class PrintOp(TileOp):
     """Prints values at run time. `format` is that of C's printf, with one conversion per value."""
 
     name = "nv_tileaa.print"
+    traits = traits_def(Observable())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     values = var_operand_def()
     token = opt_operand_def()

@@ -19,11 +19,13 @@ from xdsl.irdl import (
     opt_result_def,
     prop_def,
     result_def,
+    traits_def,
     var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
+from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.memory import Load, MemoryOp, Store, base_rank, check_special_padding, pointee_of
@@ -137,6 +139,7 @@ class TiledLoadOp(TiledMemOp):
     """Reads a tile of a view, by an atom."""
 
     name = "nv_tileas.tiled_load"
+    traits = traits_def(ReadsMemory())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed")
     view = operand_def()
     indices = var_operand_def()
@@ -158,6 +161,7 @@ class TiledStoreOp(TiledMemOp):
     """Writes a tile of a view, by an atom. What is out of bounds is not written."""
 
     name = "nv_tileas.tiled_store"
+    traits = traits_def(Observable())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed")
     view = operand_def()
     value = operand_def()
@@ -188,6 +192,7 @@ class TiledAtomicRmwOp(TiledMemOp):
     """Combines a tile of a view with a tile, by an atom; gives what was there before."""
 
     name = "nv_tileas.tiled_atomic_rmw"
+    traits = traits_def(Observable())
     SCOPE_WORDS: ClassVar[tuple[str, str]] = ("memScope", "memSemantic")
     view = operand_def()
     value = operand_def()
@@ -227,6 +232,7 @@ class FenceOp(TileOp):
     """
 
     name = "nv_tileas.fence"
+    traits = traits_def(Observable())
     token = opt_operand_def()
     result_token = opt_result_def()
     mem_semantic = prop_def(MemSemanticAttr)

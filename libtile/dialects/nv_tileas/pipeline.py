@@ -25,6 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.effect_traits import Allocates, Observable
 from libtile.dialects.nv_tileaa.terminators import (
     check_agent_entries,
     check_region_ends,
@@ -68,6 +69,7 @@ class CreatePipelineOp(TileOp):
     """A pipeline: its type has the stages and what a stage holds; the groups name the agents on both sides."""
 
     name = "nv_tileas.async.pipeline.create_pipeline"
+    traits = traits_def(Allocates())
     storage = var_operand_def()
     pipeline = result_def()
     producer_group = opt_prop_def(IntegerAttr)
@@ -85,6 +87,7 @@ class CreateIteratorOp(TileOp):
     """The iterator at the first stage, in the first round."""
 
     name = "nv_tileas.async.pipeline.create_iterator"
+    traits = traits_def(Allocates())
     pipeline = operand_def()
     iterator = result_def()
 
@@ -137,6 +140,7 @@ class ProducerAcquireOp(StageOp):
     """Waits until the stage is free, and grants it to the producer."""
 
     name = "nv_tileas.async.pipeline.producer_acquire"
+    traits = traits_def(Observable())
     pipeline = operand_def()
     iterator = operand_def()
     token = result_def()
@@ -150,6 +154,7 @@ class ProducerAcquireOp(StageOp):
 class RegionOp(TileOp):
     """Base of ops whose region works on what a stage holds."""
 
+    traits = traits_def(Observable())
     ROLE: ClassVar[str] = "producer"
     TOKEN_TYPE: ClassVar[type[Attribute]] = ProducerTokenType
 
@@ -190,6 +195,7 @@ class ProducerCommitOp(TileOp):
     """Publishes a written stage to the consumers."""
 
     name = "nv_tileas.async.pipeline.producer_commit"
+    traits = traits_def(Observable())
     token = operand_def()
 
     def check(self) -> None:
@@ -201,6 +207,7 @@ class ConsumerWaitOp(StageOp):
     """Waits until the stage is committed, and grants it to a consumer."""
 
     name = "nv_tileas.async.pipeline.consumer_wait"
+    traits = traits_def(Observable())
     TOKEN: ClassVar[type[Attribute]] = ConsumerTokenType
     pipeline = operand_def()
     iterator = operand_def()
@@ -254,6 +261,7 @@ class ConsumerReleaseOp(TileOp):
     """Gives a stage back to the producer."""
 
     name = "nv_tileas.async.pipeline.consumer_release"
+    traits = traits_def(Observable())
     token = operand_def()
 
     def check(self) -> None:
@@ -263,6 +271,7 @@ class ConsumerReleaseOp(TileOp):
 class TurnOp(TileOp):
     """Base of one whole turn at a stage: its region does what the turn consists of, and yields the results."""
 
+    traits = traits_def(Observable())
     TOKEN_TYPE: ClassVar[type[Attribute]] = ProducerTokenType
     pipeline = operand_def()
     iterator = operand_def()
@@ -302,6 +311,7 @@ class AgentSwitchOp(TileOp):
     """Runs each region by one agent: a group of warps with a register budget (entries per region)."""
 
     name = "nv_tileas.async.pipeline.agent_switch"
+    traits = traits_def(Observable())
     agent_ids = opt_prop_def(ArrayAttr)
     agent_warps = prop_def(ArrayAttr)
     agent_registers = opt_prop_def(ArrayAttr)
@@ -317,6 +327,7 @@ class WaitOp(TileOp):
     """Waits for asynchronous operations, until at most `pending` later groups of them are under way."""
 
     name = "nv_tileas.async.wait"
+    traits = traits_def(Observable())
     tokens = var_operand_def()
     pending = opt_prop_def(IntegerAttr)
     """How many later groups of asynchronous copies may still be under way (cp.async.wait_group)."""

@@ -25,6 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.effect_traits import Allocates, Observable, ReadsOrWrites
 from libtile.dialects.nv_tileaa.collectives import DotLike, ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.dot_rules import check_dot
 from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, View, check_slice, require_same_element
@@ -42,6 +43,7 @@ class AllocTensorOp(TileOp):
     """Storage for a tile in a memory space; `alignment` in bytes."""
 
     name = "nv_tileas.alloc_tensor"
+    traits = traits_def(Allocates())
     result = result_def()
     alignment = opt_prop_def(IntegerAttr)
 
@@ -85,6 +87,7 @@ class CopyOp(TileOp):
     """Copies a tile or a buffer into a buffer; or, without a destination, a buffer into registers, its result."""
 
     name = "nv_tileas.copy"
+    traits = traits_def(ReadsOrWrites())
     source = operand_def()
     destination = opt_operand_def()
     result = opt_result_def()
@@ -191,6 +194,7 @@ class PragmaOp(TileOp):
     """Directives for the optimizer, on entering (`ocgEnterDirectives`) and on leaving a region or place."""
 
     name = "nv_tileas.pragma"
+    traits = traits_def(Observable())
     enter_directives = opt_prop_def(DictionaryAttr, prop_name="ocgEnterDirectives")
     leave_directives = opt_prop_def(DictionaryAttr, prop_name="ocgLeaveDirectives")
     body = opt_region_def()
@@ -226,5 +230,6 @@ class BarrierOp(TileOp):
     """Waits for all warps of the CTA (of `num_warps` of them, at the named barrier `id`); orders shared memory."""
 
     name = "nv_tileas.barrier"
+    traits = traits_def(Observable())
     id = opt_prop_def(IntegerAttr)
     num_warps = opt_prop_def(IntegerAttr)

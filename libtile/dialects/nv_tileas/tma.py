@@ -20,10 +20,12 @@ from xdsl.irdl import (
     opt_result_def,
     prop_def,
     result_def,
+    traits_def,
     var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.memory import base_rank, pointee_of
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
@@ -49,6 +51,7 @@ class MakeTiledTmaDescOp(TileOp):
     """
 
     name = "nv_tileas.make_tiled_tma_desc"
+    traits = traits_def(Observable())
     tensor = operand_def()
     descriptor = opt_operand_def()
     result = result_def()
@@ -70,6 +73,7 @@ class GetTmaDescOp(TileOp):
     """The descriptor number `tmaIdx` of those that the host makes for the kernel."""
 
     name = "nv_tileas.get_tma_desc"
+    traits = traits_def(ReadsMemory())
     result = result_def()
     tma_index = opt_prop_def(IntegerAttr, prop_name="tmaIdx")
 
@@ -80,6 +84,7 @@ class GetTmaDescOp(TileOp):
 class TmaOp(TileOp):
     """Base of copies through a descriptor; `coordinates` are in elements, outermost dimension first."""
 
+    traits = traits_def(Observable())
     KIND: ClassVar[str] = "tma_load"
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     atom = prop_def(CopyAtomAttr)
@@ -192,6 +197,7 @@ class TiledLoadOp(TileOp):
     """
 
     name = "nv_tileas.async.tiled_load"
+    traits = traits_def(Observable())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     view = operand_def()
     buffer = operand_def()
@@ -220,6 +226,7 @@ class LoadOp(TileOp):
     the mask is false."""
 
     name = "nv_tileas.async.load"
+    traits = traits_def(Observable())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     base = operand_def()
     buffer = operand_def()
@@ -251,6 +258,7 @@ class CommitGroupOp(TileOp):
     """Closes a group of asynchronous copies; later waits count groups."""
 
     name = "nv_tileas.async.commit_group"
+    traits = traits_def(Observable())
     tokens = var_operand_def()
     result = result_def()
 
@@ -264,6 +272,7 @@ class CreateMBarrierOp(TileOp):
     """A barrier object in shared memory, for `arrivals` arrivals a phase."""
 
     name = "nv_tileas.create_mbarrier"
+    traits = traits_def(Allocates())
     result = result_def()
     arrivals = opt_prop_def(IntegerAttr)
 
@@ -276,6 +285,7 @@ class MBarrierArriveOp(TileOp):
     """Arrives at a barrier object, which is to expect `tx_count` more bytes."""
 
     name = "nv_tileas.mbarrier_arrive"
+    traits = traits_def(Observable())
     mbarrier = operand_def()
     tx_count = opt_prop_def(IntegerAttr)
 
@@ -288,6 +298,7 @@ class MBarrierWaitOp(TileOp):
     """Waits for the phase of a barrier object to complete: `parity` is that of the phase."""
 
     name = "nv_tileas.mbarrier_wait"
+    traits = traits_def(Observable())
     mbarrier = operand_def()
     parity = opt_operand_def()
 
@@ -300,6 +311,7 @@ class FenceProxyOp(TileOp):
     """Orders accesses of one proxy with those of another: `async` (TMA, tensor cores) or `tensormap`."""
 
     name = "nv_tileas.fence_proxy"
+    traits = traits_def(Observable())
     proxy = prop_def(StringAttr)
 
     def check(self) -> None:
@@ -316,6 +328,7 @@ class TensormapReplaceOp(TileOp):
     """Replaces a field of a descriptor in memory. Only the address, the sizes and the strides can be replaced."""
 
     name = "nv_tileas.tensormap_replace"
+    traits = traits_def(Observable())
     descriptor = operand_def()
     value = operand_def()
     field = prop_def(StringAttr)

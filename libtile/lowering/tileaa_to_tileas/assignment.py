@@ -72,6 +72,10 @@ class Assigner:
     def default(self, shape_: Sequence[int]) -> LinearLayout:
         return self.accesses.layout(shape_)
 
+    def default_type(self, type_: Attribute) -> Attribute:
+        """The type with the default layout of its shape, where it is that of a tile."""
+        return with_layout(type_, self.default(type_.get_shape())) if isinstance(type_, TensorType) else type_
+
     def emit(self, op: Operation) -> Operation:
         self.block.add_op(op)
         return op
@@ -311,7 +315,7 @@ def _same_layout(a: Assigner, op: Operation) -> LinearLayout:
 
 def _body(a: Assigner, op: Operation) -> Region:
     old = op.regions[0].block
-    new = Block(arg_types=[with_layout(v.type, a.default(())) for v in old.args])
+    new = Block(arg_types=[a.default_type(v.type) for v in old.args])
     for before, after in zip(old.args, new.args):
         a.bind(before, after)
     with a.inside(new):

@@ -23,6 +23,7 @@ from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.tile_form import build
 from libtile.layouts import LANE, WARP, LinearLayout
+from libtile.lowering.errors import unsupported
 
 ACCESSES = frozenset(
     f"{dialect}.{name}"
@@ -36,6 +37,8 @@ READS = frozenset(
 )
 FENCE = "nv_tileas.fence"
 """All threads of the block meet at a fence: before one that releases, behind one that acquires."""
+PARTIAL = "num_warps"
+"""The property of a barrier at which not all warps meet."""
 LOOPS = ("scf.for", "scf.while")
 TURNS = tuple(
     f"nv_tileas.async.pipeline.{name}" for name in ("produce_one", "consume_one", "producer_write", "consumer_read")
@@ -96,13 +99,15 @@ class _Analysis:
 
     def op(self, op: Operation, live: Accesses) -> Accesses:
         if op.name == "nv_tileas.barrier":
-            return _NONE
+            return live if PARTIAL in op.properties else _NONE
         if op.name in LOOPS:
             return self.loop(op, live)
         if op.name == "scf.if":
             return self.branch(op, live)
         if op.name in TURNS:
             return self.block(op.regions[0].block, live)
+        if any(inner is not op and inner.name in ACCESSES for inner in op.walk()):
+            raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
         tokens = [v for v in op.operands if _is_token(v)]
         before = self.tokens(tokens)
         if op.name == FENCE:

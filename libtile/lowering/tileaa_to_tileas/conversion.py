@@ -10,23 +10,22 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
-from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.lowering.tileaa_to_tileas.assignment import Assigner
 from libtile.lowering.tileaa_to_tileas.chains import chained_products
+from libtile.lowering.tileaa_to_tileas.legality import check_convertible
 from libtile.lowering.tileaa_to_tileas.products import Products
-from libtile.lowering.tileaa_to_tileas.types import with_layout
 from libtile.targets import target
 
 
 def convert_function(function: FuncOp) -> Operation:
-    """The function with a layout on every tile."""
-    spec = function.kernel_spec
-    assert isinstance(spec, KernelSpecAttr) and spec.target is not None
+    """The function with a layout on every tile; LoweringError for what has none to get."""
+    spec = check_convertible(function)
+    assert spec.target is not None  # which is checked there
     products = Products(target(spec.target), spec.num_warps, chained_products(function))
     assigner = Assigner(function, spec.num_warps, products)
     old = function.body.block
-    types = [with_layout(a.type, assigner.default(())) for a in old.args]
+    types = [assigner.default_type(a.type) for a in old.args]
     block = Block(arg_types=types)
     for before, after in zip(old.args, block.args):
         assigner.bind(before, after)

@@ -81,7 +81,7 @@ class LlvmModule:
 
 def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
     """Declare a parameter; i1 comes as a byte."""
-    assert isinstance(type_, TensorType)
+    assert isinstance(type_, TensorType)  # `convert_function` has seen to it
     element = type_.element_type
     kind = llvm_type(element)
     given = e.b.add_parameter("i8" if kind == "i1" else kind)
@@ -107,6 +107,10 @@ def convert_function(
         b.subprogram = lines.subprogram
         b.set_location(lines.of(function.location))
     block = function.body.block
+    for number, argument in enumerate(block.args):
+        if not isinstance(argument.type, TensorType) or argument.type.get_shape():
+            problem = f"has a parameter (number {number}) of type {argument.type}, and a kernel takes tiles of rank 0"
+            raise unsupported(function, problem, target.name)
     parameters = [_parameter(e, a.type, a) for a in block.args]
     pipelines.reserve(e, function)
     for op in block.ops:
