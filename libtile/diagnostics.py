@@ -80,3 +80,19 @@ def remark(location: SourceLocation | None, message: str) -> Diagnostic:
 
 def has_errors(diagnostics: Sequence[Diagnostic]) -> bool:
     return any(d.severity is Severity.ERROR for d in diagnostics)
+
+
+class LoweringError(LibtileError):
+    """An op that this target or this version cannot compile: `location` is where the op stands in its source.
+
+    `reason` is the message without the location.
+    """
+
+    def __init__(self, message: str, location: SourceLocation | None = None, reason: str | None = None):
+        super().__init__(message)
+        self.location = location
+        self.reason = message if reason is None else reason
+
+    def diagnostic(self) -> Diagnostic:
+        """The error as a diagnostic."""
+        return error(self.location, self.reason)

@@ -141,15 +141,14 @@ def compile_bytecode(
 
 def _load(data: bytes, preview: Collection[str]) -> Module:
     with timing.stage("load the dialect"):
-        from libtile.asm.module import read
+        from libtile.asm.module import diagnose, read
         from libtile.bytecode import BytecodeError
-        from libtile.dialects.cuda_tile.verify import verify
 
     try:
         with timing.stage("read bytecode"):
             module = read(data, preview)
         with timing.stage("verify"):
-            problems = verify(module.op)
+            problems = diagnose(module.op)
     except BytecodeError as error:
         raise InputError(_lines(str(error), NOT_BYTECODE)) from None
     except DiagnosticError as error:

@@ -19,7 +19,6 @@ from xdsl.ir import Attribute
 
 from libtile.asm.attribute_parser import PREDICATES, AttributeParser
 from libtile.asm.dense import dense_attribute
-from libtile.asm.lexer import quote, symbol_text, unquote
 from libtile.dialects.cuda_tile.attribute_text import (
     Alias,
     TypeElision,
@@ -29,6 +28,7 @@ from libtile.dialects.cuda_tile.attribute_text import (
 )
 from libtile.dialects.cuda_tile.attributes import EnumAttr, OptimizationHintsAttr, TestValueAttr
 from libtile.dialects.cuda_tile.types import i1, i32, i64
+from libtile.ir.strings import quote, symbol_text, unquote
 from libtile.spec import Spec
 from libtile.spec.model import AttributeSpec, EnumSpec
 

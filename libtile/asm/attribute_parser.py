@@ -27,7 +27,6 @@ from xdsl.ir import Attribute
 
 from libtile.asm.cursor import integer_value
 from libtile.asm.dense import dense_attribute
-from libtile.asm.lexer import unquote
 from libtile.asm.type_parser import TypeParser
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, debug_fields, file_line_col
 from libtile.dialects.cuda_tile.attributes import (
@@ -47,6 +46,7 @@ from libtile.dialects.cuda_tile.attributes import (
 )
 from libtile.dialects.cuda_tile.locations import call_site_loc
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, Fnv8E5M3FNUType, bit_width, f64, i1, i64, is_float
+from libtile.ir.strings import unquote
 from libtile.numerics.float_bits import decode
 from libtile.numerics.text import float_bits
 from libtile.spec.model import EnumSpec

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from libtile.asm.lexer import Source, error_message, next_token, unquote
+from libtile.asm.lexer import Source, error_message, next_token
 from libtile.asm.recursion import MAX_NESTING
 from libtile.diagnostics import Diagnostic, Severity
+from libtile.ir.strings import unquote
 
 
 class ParseError(Exception):

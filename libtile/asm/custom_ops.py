@@ -15,7 +15,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from libtile.asm.custom_directives import IMPLICIT, print_control_flow_region
 from libtile.asm.custom_views import VIEW_PARSERS, VIEW_PRINTERS
-from libtile.asm.lexer import symbol_text
 from libtile.asm.op_state import Argument, OpState, Use
 from libtile.dialects.cuda_tile.attribute_text import function_type_text
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
@@ -32,6 +31,7 @@ from libtile.dialects.cuda_tile.types import (
     i1,
     type_text,
 )
+from libtile.ir.strings import symbol_text
 
 if TYPE_CHECKING:
     from libtile.asm.parser import Parser

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from libtile.asm.cursor import ParseError
-from libtile.asm.lexer import unquote
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, element_storage_bytes
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, TileType, type_text
+from libtile.ir.strings import unquote
 from libtile.spec import default_spec
 
 if TYPE_CHECKING:

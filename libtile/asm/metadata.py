@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from libtile.asm.cursor import Cursor
-from libtile.asm.lexer import unquote
+from libtile.ir.strings import unquote
 
 BEGIN, END = "{-#", "#-}"
 

@@ -117,14 +117,29 @@ def load(source: Module | Operation | Path | Bytes) -> Operation:
     return parse(text, filename=name).op
 
 
+def diagnose(
+    op: Operation, *, warn_hints: bool = False, error_hints: bool = False, version: Version | None = None
+) -> list[Diagnostic]:
+    """Check an op and all below it; every diagnostic, in the order of the ops in the source.
+
+    `warn_hints` reports optimization hints that no target knows (a warning), `error_hints` makes these errors too;
+    `version` asks for the rules of an older version of the dialect.
+    """
+    from libtile.asm.printer import print_op
+    from libtile.dialects.cuda_tile.verify import verify as check
+
+    def text_of(shown: Operation) -> str:
+        return print_op(shown, generic=True).strip()
+
+    return check(op, text_of, warn_hints=warn_hints, error_hints=error_hints, version=version)
+
+
 def verify(module: Module | Operation) -> list[Diagnostic]:
     """Check the module against every rule of the dialect.
 
     Raises DiagnosticError carrying every diagnostic when one of them is an error; returns the others.
     """
-    from libtile.dialects.cuda_tile.verify import verify as verify_op
-
-    diagnostics = verify_op(module.op if isinstance(module, Module) else module)
+    diagnostics = diagnose(module.op if isinstance(module, Module) else module)
     if has_errors(diagnostics):
         raise DiagnosticError(diagnostics)
     return diagnostics

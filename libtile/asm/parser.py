@@ -22,15 +22,16 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.asm.attribute_kinds import default_attribute, normalized
 from libtile.asm.dialect import DIALECT, Dialect, OpParser, default_dialect
-from libtile.asm.lexer import Source, unquote
+from libtile.asm.lexer import Source
 from libtile.asm.metadata import BEGIN as METADATA
 from libtile.asm.metadata import skip_metadata
 from libtile.asm.op_state import Argument, OpState, Use
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of
-from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i32
+from libtile.ir.locations import set_location
+from libtile.ir.strings import unquote
 from libtile.spec import OpSpec, Spec, default_spec
 
 if TYPE_CHECKING:

@@ -170,7 +170,7 @@ class Printer:
     def _module(self, op: ModuleOp) -> None:
         self.write("module" if self.default_dialects[-1] in ("", "builtin") else "builtin.module")
         if op.sym_name is not None:
-            from libtile.asm.lexer import symbol_text
+            from libtile.ir.strings import symbol_text
 
             self.write(f" {symbol_text(op.sym_name.data)}")
         self.attribute_dict(op, {"sym_name"}, keyword=True)

@@ -10,11 +10,9 @@ from libtile import timing
 from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.errors import LibtileError
-from libtile.targets import Target
+from libtile.targets import TRIPLE, Target
 from libtile.threads import LLVM, once
 
-TRIPLE = "nvptx64-nvidia-cuda"
-DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 PTX_VERSION_OF_LLVM = 90
 """The newest PTX version that LLVM's printer knows (times 10); finishing raises it to what ptxas is to read."""
 

@@ -42,8 +42,8 @@ from xdsl.irdl import (
     irdl_op_definition,
 )
 
-from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.data_field import DataField
+from libtile.ir.locations import set_location
 from libtile.threads import SHARED
 
 if TYPE_CHECKING:

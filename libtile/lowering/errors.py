@@ -5,30 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from libtile.errors import LibtileError
+from libtile.diagnostics import LoweringError
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
-
-    from libtile.diagnostics import Diagnostic, SourceLocation
-
-
-class LoweringError(LibtileError):
-    """An op that this target or this version cannot compile: `location` is where the op stands in its source.
-
-    `reason` is the message without the location.
-    """
-
-    def __init__(self, message: str, location: SourceLocation | None = None, reason: str | None = None):
-        super().__init__(message)
-        self.location = location
-        self.reason = message if reason is None else reason
-
-    def diagnostic(self) -> Diagnostic:
-        """The error as a diagnostic."""
-        from libtile.diagnostics import error
-
-        return error(self.location, self.reason)
 
 
 def unsupported(op: Operation, reason: str, target: str = "") -> LoweringError:

@@ -13,8 +13,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from libtile import timing
+from libtile.diagnostics import LoweringError
 from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
-from libtile.lowering.errors import LoweringError
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
 from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
@@ -59,11 +59,11 @@ class _VerifyingObserver:
     next: Observer | None
 
     def after_pass(self, name: str, op: Operation) -> None:
+        from libtile.asm.module import diagnose
         from libtile.diagnostics import has_errors
-        from libtile.dialects.cuda_tile.verify import verify
 
         with timing.stage("verify"):
-            diagnostics = verify(op)
+            diagnostics = diagnose(op)
         if has_errors(diagnostics):
             found = "\n".join(d.render() for d in diagnostics)
             raise LoweringError(f"the compiler made invalid IR in {name}:\n{found}", diagnostics[0].location)

@@ -14,6 +14,12 @@ from libtile import declarations
 from libtile.errors import LibtileError
 from libtile.threads import once
 
+TRIPLE = "nvptx64-nvidia-cuda"
+"""LLVM's name of every target here."""
+
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+"""How LLVM lays out data for them (LLVM's NVPTX target machine)."""
+
 
 class UnknownTargetError(LibtileError):
     """A GPU name that no target has; the message lists those there are."""

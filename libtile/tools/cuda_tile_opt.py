@@ -78,10 +78,10 @@ class Optimizer:
             self.warnings += manager.warnings
 
     def _verify(self, op: Operation) -> list[Diagnostic]:
+        from libtile.asm.module import diagnose
         from libtile.diagnostics import DiagnosticError, has_errors
-        from libtile.dialects.cuda_tile.verify import verify
 
-        found = verify(op, warn_hints=self.options.warn_hints, error_hints=self.options.error_hints)
+        found = diagnose(op, warn_hints=self.options.warn_hints, error_hints=self.options.error_hints)
         if has_errors(found):
             raise DiagnosticError(found)
         return found

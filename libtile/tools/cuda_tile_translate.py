@@ -138,10 +138,10 @@ class Translator:
         return op
 
     def _verify(self, op: Operation) -> None:
+        from libtile.asm.module import diagnose
         from libtile.diagnostics import DiagnosticError, has_errors
-        from libtile.dialects.cuda_tile.verify import verify
 
-        found = verify(op, warn_hints=self.options.warn_hints, error_hints=self.options.error_hints)
+        found = diagnose(op, warn_hints=self.options.warn_hints, error_hints=self.options.error_hints)
         if has_errors(found):
             raise DiagnosticError(found)
         self.warnings += found

@@ -70,16 +70,16 @@ def _read(path: str) -> bytes:
 def _disassemble(data: bytes, debuginfo: bool, previews: frozenset[str]) -> str:
     from libtile import bytecode
     from libtile.asm.disasm_names import disassembly
+    from libtile.asm.module import diagnose
     from libtile.diagnostics import DiagnosticError, has_errors
     from libtile.dialects.cuda_tile.bridge import from_bytecode
-    from libtile.dialects.cuda_tile.verify import verify
 
     if not bytecode.is_bytecode(data):
         raise cli.ToolError("error: input does not correspond to Tile IR bytecode", status=_BAD_BYTECODE)
     try:
         module = bytecode.read(data, preview=previews)
         op = from_bytecode(module)
-        problems = verify(op)
+        problems = diagnose(op)
         if has_errors(problems):
             raise DiagnosticError(problems)
     except (bytecode.BytecodeError, DiagnosticError) as error:

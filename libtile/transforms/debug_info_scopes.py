@@ -29,8 +29,8 @@ from libtile.dialects.cuda_tile.attributes import (
     DISubprogramAttr,
     FileLineColRange,
 )
-from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.ir.locations import set_location
 
 _MAX_CHAIN = 1024
 _UNKNOWN_FILE = DIFileAttr("<unknown>", "")

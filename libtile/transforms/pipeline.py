@@ -285,10 +285,11 @@ class PassManager:
             self.after(item.name, op)
 
     def _verify(self, op: Operation) -> None:
-        from libtile.dialects.cuda_tile.verify import verify
+
+        from libtile.asm.module import diagnose
 
         start = perf_counter()
-        found = (self._verifier or verify)(op)
+        found = (self._verifier or diagnose)(op)
         if self.timing is not None:
             self.timing.add("(verifier)", start)
         if has_errors(found):

@@ -22,7 +22,8 @@ from xdsl.passes import ModulePass
 
 from libtile.diagnostics import DiagnosticError, error
 from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr, DISubprogramAttr
-from libtile.dialects.cuda_tile.locations import call_site_loc, set_location, source_location
+from libtile.dialects.cuda_tile.locations import call_site_loc, source_location
+from libtile.ir.locations import set_location
 
 
 @dataclass(frozen=True)

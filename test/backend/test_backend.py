@@ -8,11 +8,11 @@ from oracle import require_tool
 
 from libtile.backend import nvptx, ptx, ptxas
 from libtile.backend.tools import ToolNotFoundError, find_tool
-from libtile.targets import target, targets
+from libtile.targets import DATA_LAYOUT, TRIPLE, target, targets
 
 IR = f'''
-target triple = "{nvptx.TRIPLE}"
-target datalayout = "{nvptx.DATA_LAYOUT}"
+target triple = "{TRIPLE}"
+target datalayout = "{DATA_LAYOUT}"
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare float @__nv_tgammaf(float)
 define ptx_kernel void @k(ptr addrspace(1) %p, i32 %n) {{

@@ -6,7 +6,7 @@ import pytest
 from libtile.backend import libdevice, nvptx
 from libtile.backend.tools import find_libdevice
 from libtile.lowering.llvm.math_functions import LIBDEVICE
-from libtile.targets import target
+from libtile.targets import DATA_LAYOUT, TRIPLE, target
 
 FUNCTIONS = [name for pair in LIBDEVICE.values() for name in pair]
 
@@ -26,7 +26,7 @@ def ir_calling(names: list[str]) -> str:
             f"  %r{number} = call {type_} @{name}({operands})",
             f"  store volatile {type_} %r{number}, ptr addrspace(1) %{pointer}",
         ]
-    head = [f'target triple = "{nvptx.TRIPLE}"', f'target datalayout = "{nvptx.DATA_LAYOUT}"']
+    head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
     return "\n".join([*head, *declarations, *lines, "  ret void", "}"]) + "\n"
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 from libtile.asm import parse, print_op
+from libtile.asm.module import diagnose
 from libtile.diagnostics import DiagnosticError
-from libtile.dialects.cuda_tile.verify import verify
 
 MEMREF = "!nv_tileaa.memref<?x?xf32, 1>"
 VIEW = f"!nv_tileaa.tiled_view<{MEMREF}, 4x8>"
@@ -81,7 +81,7 @@ def module(body: str, attributes: str = SPEC, outside: str = "", **arguments: st
 def messages(text: str) -> list[str]:
     """What is wrong with a module, without positions."""
     try:
-        found = verify(parse(text))
+        found = diagnose(parse(text))
     except DiagnosticError as error:
         return [d.message for d in error.diagnostics]
     return [d.message for d in found]

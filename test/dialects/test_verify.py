@@ -9,14 +9,14 @@ import pytest
 
 from dialects.verify_cases import CASES
 from dialects.verify_cases.case import Case
+from libtile.asm.module import diagnose
 from libtile.diagnostics import has_errors
-from libtile.dialects.cuda_tile.verify import verify
 from libtile.dialects.cuda_tile.verify.report import REGION_RULES, RULES
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_module_has_exactly_its_errors(case: Case) -> None:
-    errors = [d.message for d in verify(case.make()) if has_errors([d])]
+    errors = [d.message for d in diagnose(case.make()) if has_errors([d])]
     assert errors == list(case.errors)
 
 

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from dialects.building import TOKEN, tile, view
 from dialects.verify_cases import CASES
+from libtile.asm.module import diagnose
 from libtile.dialects.cuda_tile.attributes import (
     BoundedAttr,
     DenseElementsAttr,
@@ -28,7 +29,6 @@ from libtile.dialects.cuda_tile.attributes import (
 )
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp
 from libtile.dialects.cuda_tile.types import GatherScatterViewType, PartitionViewType, TileType, i1, i32
-from libtile.dialects.cuda_tile.verify import verify
 
 VIEW = view("f32", [4], [1])
 TYPES: list[Attribute] = [
@@ -124,5 +124,5 @@ def test_a_module_broken_at_random_gets_diagnostics(seed: int) -> None:
         for _ in range(r.choice((1, 1, 2, 3))):
             ops = list(module.walk())
             r.choice(MUTATIONS)(r.choice(ops), ops, r)
-        found += bool(verify(module, warn_hints=True))
+        found += bool(diagnose(module, warn_hints=True))
     assert found > 750

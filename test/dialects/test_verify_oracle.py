@@ -12,9 +12,9 @@ from dialects.building import Body, kernel, tile
 from dialects.verify_cases import CASES
 from dialects.verify_cases.case import Case
 from libtile import bytecode
+from libtile.asm.module import diagnose
 from libtile.dialects.cuda_tile.bridge import to_bytecode
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
-from libtile.dialects.cuda_tile.verify import verify
 from libtile.spec import OpSpec, default_spec
 
 _FRAME = ("verification failed for deserialized", "failed to read provided Tile IR bytecode")
@@ -88,5 +88,5 @@ def test_the_reference_agrees_on_every_element_type(op: OpSpec, tmp_path: Path) 
             b.op(op.name, {v.name: b.constant(type_, 1) for v in op.operands}, [type_], attributes=attributes)
 
         module = kernel(fill)
-        ours = [d.message for d in verify(module)]
+        ours = [d.message for d in diagnose(module)]
         assert reference_errors(bytecode.write(to_bytecode(module), "13.5"), tmp_path) == ours, element

@@ -24,6 +24,7 @@ from dialects.building import TOKEN, Body, entry, kernel, module, tile
 from dialects.verify_cases.control_flow import if_
 from dialects.verify_cases.functions import global_
 from dialects.verify_cases.views import REDUCE
+from libtile.asm.module import diagnose
 from libtile.diagnostics import Severity
 from libtile.dialects.cuda_tile.attributes import (
     DICompileUnitAttr,
@@ -37,7 +38,6 @@ from libtile.dialects.cuda_tile.attributes import (
 from libtile.dialects.cuda_tile.locations import call_site_loc
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, build, op_classes
 from libtile.dialects.cuda_tile.types import PartitionViewType, i32
-from libtile.dialects.cuda_tile.verify import verify
 from libtile.dialects.cuda_tile.verify.dominance import Dominators
 from libtile.spec import Version, load
 
@@ -49,7 +49,7 @@ def at(line: int) -> FileLineColLoc:
 
 
 def errors(op: Any, **options: Any) -> list[str]:
-    return [d.message for d in verify(op, **options)]
+    return [d.message for d in diagnose(op, **options)]
 
 
 def test_every_failing_op_is_reported_in_the_order_of_the_source() -> None:
@@ -63,7 +63,7 @@ def test_every_failing_op_is_reported_in_the_order_of_the_source() -> None:
     root = kernel(fill)
     for line, op in enumerate(root.walk()):
         op.location = at(line + 1)
-    found = verify(root)
+    found = diagnose(root)
     assert [d.location.line for d in found if d.location] == [4, 6, 7, 8]
     assert found[0].render() == (
         "kernel.py:4:3: error: 'cuda_tile.negi' op 'no_unsigned_wrap' overflow flag is not supported"
@@ -74,7 +74,7 @@ def test_notes_name_other_ops() -> None:
     root = module(entry(lambda b: None), entry(lambda b: None))
     for line, op in enumerate(root.walk()):
         op.location = at(line + 1)
-    (found,) = verify(root)
+    (found,) = diagnose(root)
     assert found.render() == (
         "kernel.py:4:3: error: redefinition of symbol named 'k'\n"
         "kernel.py:2:3: note: see existing symbol definition here"
@@ -88,7 +88,7 @@ def test_a_use_in_front_of_the_definition_notes_the_definition() -> None:
         user.detach()
         b.block.insert_op_before(user, value.owner)  # type: ignore[arg-type]
 
-    (found,) = verify(kernel(fill))
+    (found,) = diagnose(kernel(fill))
     assert [n.message for n in found.notes] == ["operand defined here (op in the same block)"]
 
 
@@ -135,7 +135,7 @@ def test_a_constant_index_that_no_slice_has_is_warned_about(index: int, message:
         operands = {"source": b.constant(tile("f32", 8)), "indices": [b.constant(I32, index)]}
         b.op("extract", operands, [tile("f32", 2)])
 
-    (found,) = verify(kernel(fill))
+    (found,) = diagnose(kernel(fill))
     assert (found.severity, found.message) == (Severity.WARNING, message)
 
 
@@ -166,7 +166,7 @@ BAD_HINTS = [
 def test_a_bad_hint_is_silent_a_warning_or_an_error(root: CudaTileOp, message: str) -> None:
     failed = "'cuda_tile.entry' op Optimization hints verification failed"
     assert errors(root) == []
-    assert [(d.severity, d.message) for d in verify(root, warn_hints=True)] == [(Severity.WARNING, message)]
+    assert [(d.severity, d.message) for d in diagnose(root, warn_hints=True)] == [(Severity.WARNING, message)]
     assert errors(root, warn_hints=True, error_hints=True) == [message, failed]
 
 
@@ -332,7 +332,7 @@ def test_a_value_may_be_used_in_the_blocks_that_its_block_dominates() -> None:
 def test_a_value_of_one_branch_may_not_be_used_behind_the_join() -> None:
     blocks, root = diamond()
     use_in(blocks[3], value_in(blocks[1]))
-    (found,) = verify(root)
+    (found,) = diagnose(root)
     assert found.message == "operand #0 does not dominate this use"
     assert [n.message for n in found.notes] == ["operand defined here (op in the same region)"]
 

@@ -13,9 +13,8 @@ from libtile import driver, remarks, timing
 from libtile.backend.ptxas import PtxasError
 from libtile.backend.tools import ToolNotFoundError
 from libtile.cache import Cache, Key
-from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
+from libtile.diagnostics import Diagnostic, DiagnosticError, LoweringError, Severity, SourceLocation
 from libtile.driver import CompilationError, InputError, Options
-from libtile.lowering.errors import LoweringError
 
 VECTOR_ADD = (Path(__file__).resolve().parents[2] / "examples" / "vector_add.bc").read_bytes()
 SM_90 = Options("sm_90")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from libtile.backend import ptxas
+from libtile.diagnostics import LoweringError
 from libtile.layouts import builders
-from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.atomics import RELAXED, atomic_cas, atomic_rmw, reduce_tile
 from libtile.lowering.llvm.builder import integer
 from libtile.lowering.llvm.control import breaking_loop, if_else

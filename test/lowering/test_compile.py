@@ -9,10 +9,10 @@ import pytest
 from xdsl.passes import ModulePass
 
 import libtile
+from libtile.diagnostics import LoweringError
 from libtile.dialects import tile_form
 from libtile.interpreter.formats import ELEMENTS
 from libtile.lowering import pipeline
-from libtile.lowering.errors import LoweringError
 from libtile.lowering.tileaa_to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
 
 COPY = """cuda_tile.module @m {{

@@ -24,7 +24,7 @@ from libtile.dialects.cuda_tile.attributes import (
 from libtile.dialects.cuda_tile.locations import call_site_loc
 from libtile.lowering.llvm.builder import KernelBuilder
 from libtile.lowering.llvm.debug_info import DebugInfo
-from libtile.targets import target
+from libtile.targets import TRIPLE, target
 
 SM_90 = target("sm_90")
 FILE = DIFileAttr("k.py", "/src")
@@ -81,7 +81,7 @@ def _module(location, *, full=False, kernels=("kernel",), place=AT_KERNEL):
 @pytest.mark.parametrize("name", LOCATIONS)
 def test_llvm_accepts_every_form_of_location_and_ptx_has_its_lines(name, full):
     location, lines = LOCATIONS[name]
-    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(location, full=full)
+    ir = f'target triple = "{TRIPLE}"\n' + _module(location, full=full)
     ptx = nvptx.to_ptx(ir, SM_90)
     shown = {int(n) for n in re.findall(r"\.loc\s+\d+\s+(\d+)", ptx)}
     assert set(lines[:1]) <= shown
@@ -91,7 +91,7 @@ def test_llvm_accepts_every_form_of_location_and_ptx_has_its_lines(name, full):
 
 
 def test_two_kernels_of_one_source_function_have_subprograms_of_their_own():
-    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(at(20), kernels=("a", "b"))
+    ir = f'target triple = "{TRIPLE}"\n' + _module(at(20), kernels=("a", "b"))
     assert len(re.findall(r"distinct !DISubprogram\(", ir)) == 2
     assert len(re.findall(r"distinct !DICompileUnit\(", ir)) == 1
     assert nvptx.to_ptx(ir, SM_90).count(".entry") == 2
@@ -147,7 +147,7 @@ def test_a_kernel_in_an_unknown_place_has_no_metadata():
 def test_names_with_quotes_and_other_letters_are_escaped():
     file = DIFileAttr('a"b\\ü.py', "/src")
     subprogram = DISubprogramAttr(file, 1, "k", "k", DICompileUnitAttr(file), 1)
-    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(at(20), place=at(1, subprogram))
+    ir = f'target triple = "{TRIPLE}"\n' + _module(at(20), place=at(1, subprogram))
     assert r"a\22b\5C\C3\BC.py" in ir
     assert ".entry" in nvptx.to_ptx(ir, SM_90)
 
@@ -155,7 +155,7 @@ def test_names_with_quotes_and_other_letters_are_escaped():
 def test_a_file_without_a_name_does_not_cost_the_module_its_lines(capfd):
     file = DIFileAttr("", "/src")
     subprogram = DISubprogramAttr(file, 1, "k", "k", DICompileUnitAttr(file), 1)
-    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(at(20), place=at(1, subprogram))
+    ir = f'target triple = "{TRIPLE}"\n' + _module(at(20), place=at(1, subprogram))
     assert ".loc" in nvptx.to_ptx(ir, SM_90)
     assert capfd.readouterr().err == ""
 

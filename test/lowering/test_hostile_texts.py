@@ -14,8 +14,7 @@ from elftools.elf.elffile import ELFFile
 
 import libtile
 from libtile.backend import ptx_text, symbols
-from libtile.diagnostics import DiagnosticError
-from libtile.lowering.errors import LoweringError
+from libtile.diagnostics import DiagnosticError, LoweringError
 from libtile.simulator import ir
 from libtile.simulator.parser import parse_ptx
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from libtile.backend import ptxas
-from libtile.lowering.errors import LoweringError
+from libtile.diagnostics import LoweringError
 from libtile.lowering.llvm.builder import integer
 from libtile.lowering.llvm.memory import load
 from libtile.lowering.llvm.messages import assert_, print_tile, report_failures

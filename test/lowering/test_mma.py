@@ -8,8 +8,8 @@ from memory_kernels import DTYPES, kernel, pointers, ptx_of, put, random_array
 from movement import move
 
 from libtile.backend import ptxas
+from libtile.diagnostics import LoweringError
 from libtile.layouts import builders
-from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.convert_layout import convert_layout
 from libtile.lowering.llvm.memory import load
 from libtile.lowering.llvm.mma import dot, dot_layouts

@@ -7,7 +7,7 @@ import pytest
 from dialects.inner import GATHER, MEMREF, VIEW, messages, module
 
 from libtile.asm import parse, print_op
-from libtile.dialects.cuda_tile.verify import verify
+from libtile.asm.module import diagnose
 from libtile.transforms.pipeline import PassManager, parse_pipeline
 
 LOWER, SEPARATE, ATTACH, LEGALIZE = (
@@ -24,7 +24,7 @@ TARGET = "attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, n
 def after(passes: str, text: str) -> str:
     """The module after passes, verified; DiagnosticError when a pass or the verifier refuses it."""
     op = parse(text)
-    assert verify(op) == []
+    assert diagnose(op) == []
     PassManager(parse_pipeline(passes)).run(op)
     printed = print_op(op)
     assert messages(printed) == []

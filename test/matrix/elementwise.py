@@ -19,9 +19,9 @@ from lowering.elementwise import ulps, values
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.test import TestOp
 
+from libtile.asm.module import diagnose
 from libtile.dialects.cuda_tile.ops import build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PointerType, TileType
-from libtile.dialects.cuda_tile.verify import verify
 from libtile.interpreter.formats import ELEMENTS
 from libtile.spec import OpSpec, default_spec
 from matrix.kernel import Input, Result, Row, Writer, tile, within
@@ -101,7 +101,7 @@ def _valid(op: OpSpec, choice: Choice) -> bool:
     source = TestOp(result_types=[_type(e) for e in choice.elements])
     operands = {spec.name: value for spec, value in zip(op.operands, source.results)}
     made = build(op.name, operands, [_type(choice.result)], dict(choice.attributes))
-    return not verify(ModuleOp([source, made]))
+    return not diagnose(ModuleOp([source, made]))
 
 
 @cache

@@ -14,7 +14,7 @@ from itertools import chain
 import pytest
 
 import libtile
-from libtile.lowering.errors import LoweringError
+from libtile.diagnostics import LoweringError
 from libtile.spec import default_spec
 from libtile.targets import target
 from matrix import elementwise, flow, memory, products, structure

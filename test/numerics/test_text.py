@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libtile.asm import parse, print_op
-from libtile.asm.lexer import quote, unquote
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.ir.strings import quote, unquote
 from libtile.numerics.elements import FORMATS
 from libtile.numerics.float_bits import decode
 from libtile.numerics.text import float_bits, float_text, integer_text

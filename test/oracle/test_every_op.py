@@ -9,9 +9,9 @@ from xdsl.ir import Attribute
 
 from libtile import asm, bytecode
 from libtile.asm.disasm_names import disassembly
+from libtile.asm.module import diagnose
 from libtile.dialects.cuda_tile import types
 from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
-from libtile.dialects.cuda_tile.verify import verify
 from libtile.spec import OpSpec, Version, default_spec
 from oracle import OracleError, require_tool, run_tileirdisasm
 
@@ -101,7 +101,7 @@ def check(text: str, version: Version, previews: tuple[str, ...]) -> None:
     module = asm.parse(text, implicit_module=False)
     data = write_bytecode(module, version)
     options = [f"--preview={name}" for name in previews]
-    problems = verify(module)
+    problems = diagnose(module)
     if problems:
         with pytest.raises(OracleError) as refused:
             run_tileirdisasm(data, *options)

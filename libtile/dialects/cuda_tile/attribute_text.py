@@ -33,7 +33,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, TypeAttribute
 
-from libtile.asm.lexer import is_bare_identifier, quote, symbol_text
 from libtile.dialects.cuda_tile.attributes import (
     DebugAttr,
     DenseElementsAttr,
@@ -48,6 +47,7 @@ from libtile.dialects.cuda_tile.attributes import (
 )
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, i1, type_text
 from libtile.dialects.cuda_tile.types import i64 as i64_type
+from libtile.ir.strings import is_bare_identifier, quote, symbol_text
 from libtile.numerics.text import float_bits, float_text, integer_text
 
 Alias = Callable[[Attribute], str | None]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.ir import Attribute
 
 from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
@@ -46,11 +46,6 @@ def source_location(location: Attribute | None) -> SourceLocation | None:
     return None
 
 
-def set_location(of: Operation | BlockArgument, location: Attribute) -> None:
-    """Say where an op or an argument stands. In Tile IR that may be a debug location; xDSL declares its own only."""
-    of.location = location  # type: ignore[assignment]
-
-
 def is_encodable(location: Attribute) -> bool:
     """Whether the bytecode has a record for the location, or drops it (positions without a debug scope)."""
     if isinstance(location, CallSiteLoc):
@@ -58,4 +53,4 @@ def is_encodable(location: Attribute) -> bool:
     return isinstance(location, DILocAttr | FileLineColLoc | FileLineColRange | UnknownLoc)
 
 
-__all__ = ["UNKNOWN_LOC", "call_site_loc", "is_encodable", "set_location", "source_location"]
+__all__ = ["UNKNOWN_LOC", "call_site_loc", "is_encodable", "source_location"]

@@ -12,16 +12,17 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorTyp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.analysis import Facts
+from libtile.diagnostics import LoweringError
 from libtile.dialects import tile_form
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED
 from libtile.dialects.nv_tileaa.target import BLOCK_SCALED_MMA
 from libtile.dialects.nv_tileaa.types import GLOBAL, MemRefType, MemTokenType, PtrType, TiledViewType
+from libtile.ir.locations import set_location
 from libtile.lowering.cuda_tile_to_tileaa.views import tiling_of
-from libtile.lowering.errors import LoweringError, unsupported
+from libtile.lowering.errors import unsupported
 from libtile.targets import Target
 
 Rule = Callable[["Context", CudaTileOp], None]

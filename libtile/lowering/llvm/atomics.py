@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from libtile.lowering.errors import LoweringError
+from libtile.diagnostics import LoweringError
 from libtile.lowering.llvm.builder import KernelBuilder, Value
 from libtile.lowering.llvm.memory import (
     Ordering,

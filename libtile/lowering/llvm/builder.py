@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from libtile.backend.llvm_text import quoted, symbol
-from libtile.backend.nvptx import DATA_LAYOUT, TRIPLE
 from libtile.backend.symbols import own_name
-from libtile.targets import Target
+from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 
 GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 
 from libtile.backend import llvm_text, symbols
-from libtile.lowering.errors import LoweringError
+from libtile.diagnostics import LoweringError
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import Carried, for_loop

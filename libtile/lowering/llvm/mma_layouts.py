@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from libtile.diagnostics import LoweringError
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
-from libtile.lowering.errors import LoweringError
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.targets import MmaAtom, Target
 

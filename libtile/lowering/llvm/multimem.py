@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from libtile.diagnostics import LoweringError
 from libtile.layouts import LinearLayout
-from libtile.lowering.errors import LoweringError
 from libtile.lowering.llvm.builder import KernelBuilder, Value
 from libtile.lowering.llvm.memory import (
     WEAK,

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from libtile.backend.llvm_text import symbol
 from libtile.backend.symbols import own_name
-from libtile.lowering.errors import LoweringError
+from libtile.diagnostics import LoweringError
 from libtile.lowering.llvm.builder import SHARED, Block, KernelBuilder, Value
 
 ALTERNATING_BYTES = 8192

@@ -32,7 +32,6 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp,
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.dialects.cuda_tile.locations import set_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
@@ -46,6 +45,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.dialects.tile_form import Given, build, operand_group
+from libtile.ir.locations import set_location
 from libtile.lowering.tileaa_to_tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileaa_to_tileas.cleanup import drop_unused
 from libtile.lowering.tileaa_to_tileas.schedule import LOOPS, ORDER, STAGE, STAGES, buffer_layout, conversions

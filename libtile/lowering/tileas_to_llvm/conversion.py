@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from libtile.backend.nvptx import DATA_LAYOUT, TRIPLE
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
@@ -27,7 +26,7 @@ from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register rule
 )
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, element_name, llvm_type
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.targets import Target
+from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 
 
 @dataclass(frozen=True)

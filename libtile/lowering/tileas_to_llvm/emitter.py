@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from libtile.diagnostics import LoweringError
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.layouts import LinearLayout
-from libtile.lowering.errors import LoweringError, unsupported
+from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm.builder import KernelBuilder, SharedBuffer, Value
 from libtile.lowering.llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.llvm.tile import Tile

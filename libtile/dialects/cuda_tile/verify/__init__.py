@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The verifier of the cuda_tile dialect.
 
-`verify(op)` checks an op and everything below it and returns every diagnostic; `verify_type` checks the invariants of
-a type. What the spec declares (members, constraints, traits, regions) is checked from the spec alone; rules that only
-one op has are functions registered by mnemonic:
+`verify(op, text_of)` checks an op and everything below it and returns every diagnostic (`libtile.asm.module.diagnose`
+is what others call); `verify_type` checks the invariants of a type. What the spec
+declares (members, constraints, traits, regions) is checked from the spec alone; rules that only one op has are
+functions registered by mnemonic:
 
 - `engine`: walks the IR in source order and runs the checks of each op;
 - `declared`: checks compiled from an op's declaration; `traits`, `attribute_kinds`, `structure`: what they consist of;

@@ -42,17 +42,23 @@ from libtile.spec import Version, default_spec
 
 
 def verify(
-    op: Operation, *, warn_hints: bool = False, error_hints: bool = False, version: Version | None = None
+    op: Operation,
+    text_of: Callable[[Operation], str],
+    *,
+    warn_hints: bool = False,
+    error_hints: bool = False,
+    version: Version | None = None,
 ) -> list[Diagnostic]:
     """Check `op` and all ops below it; the diagnostics come in the order of the ops in the source.
 
+    `text_of` gives an op's generic form, for the diagnostics that show it (see `libtile.asm.module.diagnose`).
     `warn_hints` reports optimization hints that no target knows (a warning), `error_hints` makes these errors too.
     `version` asks for the rules of an older version of the dialect where a newer one has dropped them; a function of
     the testing versions is always checked by those of the open dialect, whose test-suite it is part of.
     Below an op that is itself invalid nothing is checked, except below a module.
     Ops of other dialects are checked for structure and use of values, and by their own verifier if they have one.
     """
-    walk = _Walk(Report(warn_hints, error_hints, version or default_spec().current))
+    walk = _Walk(Report(text_of, warn_hints, error_hints, version or default_spec().current))
     walk.run(op)
     return walk.report.diagnostics()
 
@@ -115,7 +121,7 @@ class _Walk:
             op = item.next
         stack.pop()
         if self.report.errors == item.errors:
-            self._attempt(check_block_end, item.block)
+            self._attempt(check_block_end, item.block, self.report)
         self.scopes.leave_block(item.block)
 
     def _visit(self, op: Operation) -> bool:

@@ -33,9 +33,10 @@ class Report:
     """What a run of the verifier has found, and what it was asked to look for.
 
     Rules that a later version dropped hold up to `version`. `position` is the number of the op that is being checked,
-    in the order of the source.
+    in the order of the source. `text_of` gives an op's generic form.
     """
 
+    text_of: Callable[[Operation], str]
     warn_hints: bool = False
     error_hints: bool = False
     version: Version = field(default_factory=lambda: default_spec().current)

@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
+from libtile.dialects.cuda_tile.verify.report import Report, fail, fail_plain
 
 
 def is_isolated(op: Operation) -> bool:
@@ -61,12 +61,10 @@ def check_block_start(block: Block) -> None:
         fail_plain(parent, "empty block: expect at least a terminator")
 
 
-def check_block_end(block: Block) -> None:
+def check_block_end(block: Block, report: Report) -> None:
     """The last op of a block is a terminator, and only it has successors."""
     last = block.last_op
     if last is None:
         return
     if needs_terminator(block) and not is_terminator(last):
-        from libtile.asm import print_op
-
-        fail_plain(last, f"block with no terminator, has {print_op(last, generic=True).strip()}")
+        fail_plain(last, f"block with no terminator, has {report.text_of(last)}")
