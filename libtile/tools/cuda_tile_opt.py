@@ -66,8 +66,7 @@ class Optimizer:
         return self._print(op)
 
     def _run_passes(self, op: Operation) -> None:
-        from libtile.diagnostics import DiagnosticError
-        from libtile.lowering.errors import LoweringError
+        from libtile.diagnostics import DiagnosticError, LoweringError
 
         manager = self._manager()
         try:
