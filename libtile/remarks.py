@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Optimization remarks: what the compiler did, missed or could not do, and where; their filters and their two formats.
 
-A remark has a category (memory, tensor-core), a kind (passed, missed, failed, analysis), a stable name, and arguments.
+A remark has a category (hints, memory, tensor-core), a kind (passed, missed, failed, analysis), a stable name, and
+arguments. Warnings are remarks that no option filters; they have no category.
 The names, wordings and both formats are those of the reference assembler 13.5, so that scripts which read its remarks
 read these; the order of remarks is here that of their making, where the reference's changes from run to run.
 """
@@ -18,6 +19,8 @@ from libtile.diagnostics import SourceLocation
 class Category(Enum):
     """What a remark is about; the value is how the output spells it."""
 
+    NONE = ""
+    HINTS = "Hints"
     MEMORY = "Memory"
     TENSOR_CORE = "Tensor-core"
 
@@ -29,9 +32,11 @@ class Kind(Enum):
     MISSED = "missed"
     FAILED = "failed"
     ANALYSIS = "analysis"
+    WARNING = "warning"
 
 
 _YAML_TAG = {Kind.PASSED: "Passed", Kind.MISSED: "Missed", Kind.FAILED: "Failure", Kind.ANALYSIS: "Analysis"}
+_YAML_TAG[Kind.WARNING] = "Analysis"  # LLVM's format has no warnings
 
 OPTION_VALUES: dict[str, frozenset[Category]] = {
     "none": frozenset(),
@@ -76,8 +81,8 @@ class RemarkFilter:
         return any(self.wanted.values())
 
     def select(self, remarks: Iterable[Remark]) -> list[Remark]:
-        """The wanted remarks, in their order."""
-        return [r for r in remarks if r.category in self.wanted[r.kind]]
+        """The wanted remarks, in their order. Warnings are none: they are given in any case."""
+        return [r for r in remarks if r.kind is not Kind.WARNING and r.category in self.wanted[r.kind]]
 
 
 # -- the remarks that the reference assembler gives -------------------------------------------------------------------
@@ -122,6 +127,7 @@ GLOBAL_STORE = "Global-memory store instruction"
 TMA_LOAD = "TMA Load instruction"
 TMA_STORE = "TMA Store instruction"
 ASYNC_COPY = "Ldgsts instruction"
+NO_TENSOR_MAPS = "this version of the compiler generates no tensor maps"
 
 
 def load_selected(
@@ -138,8 +144,13 @@ def store_selected(
     return _selected("Store", function, location, instruction, shape)
 
 
-def tma_failed(function: str, location: SourceLocation | None, reason: str, *, store: bool) -> Remark:
-    """An access through a view is not done by TMA, on a target that has it."""
+def tma_failed(
+    function: str, location: SourceLocation | None, reason: str, *, store: bool, inlined: bool = False
+) -> Remark:
+    """An access through a view is not done by TMA, on a target that has it. The reference puts the place before the
+    reason, but for code that was inlined."""
+    if location is not None and not inlined:
+        reason = f'loc("{location.filename}":{location.line}:{location.column}): {reason}'
     what = "Store" if store else "Load"
     return Remark(
         Category.MEMORY, Kind.FAILED, f"RemarkMemoryTma{what}Failed",
@@ -152,6 +163,38 @@ def index_not_narrowed(function: str, location: SourceLocation | None, bits: int
     message = f"Could not narrow tensor_view indexing to i32: index computations may require {bits} bits"
     name = "RemarkTensorViewIndexTypeNarrowing"
     return Remark(Category.MEMORY, Kind.MISSED, name, message, function, location)
+
+
+def hint_used(function: str, location: SourceLocation | None, key: str, *, default: bool) -> Remark:
+    """An optimization hint for the target, or the `default` one, is followed."""
+    name, text = ("RemarkHintDefault", f"default {key}") if default else ("RemarkHint", key)
+    return Remark(Category.HINTS, Kind.PASSED, name, f"OptimizationHint used {text}", function, location)
+
+
+def hint_incorrect(function: str, location: SourceLocation | None, key: str) -> Remark:
+    """A hint's value is of no use: no integer, or no power of two where it has to be one."""
+    message = f"OptimizationHint incorrect {key}"
+    return Remark(Category.HINTS, Kind.FAILED, "RemarkHint", message, function, location)
+
+
+def hint_out_of_range(function: str, location: SourceLocation | None, hint: str, given: int, used: int) -> Remark:
+    """A hint's value is out of range, and the nearest is used; `hint` such as `sm_90.latency`."""
+    message = f"OptimizationHint value out of range value {given} clamped to {used} for {hint}"
+    return Remark(Category.HINTS, Kind.MISSED, "RemarkHintOutOfRange", message, function, location)
+
+
+def register_pressure(function: str, location: SourceLocation | None) -> Remark:
+    """A warning: the tiles of a kernel cannot be held in registers."""
+    reason = (
+        "Estimated per-thread register usage exceeds the available budget. This is usually caused by a large tile "
+        "size, which increases per-CTA work, or by high requested occupancy, which reduces the register budget per "
+        "thread."
+    )
+    suggestion = "Reduce the tile size or lower the occupancy hint."
+    return Remark(
+        Category.NONE, Kind.WARNING, "RegisterPressure", "High register usage",
+        function, location, (("Reason", reason), ("Suggestion", suggestion)),
+    )  # fmt: skip
 
 
 # -- the remarks that are ours ----------------------------------------------------------------------------------------
@@ -179,6 +222,14 @@ def _access_width(
     kind: Kind, message: str, function: str, location: SourceLocation | None, arguments: tuple[tuple[str, str], ...]
 ) -> Remark:
     return Remark(Category.MEMORY, kind, "RemarkMemoryAccessWidth", message, function, location, arguments)
+
+
+def hint_ignored(function: str, location: SourceLocation | None, key: str, reason: str) -> Remark:
+    """A hint is not followed."""
+    return Remark(
+        Category.HINTS, Kind.MISSED, "RemarkHintIgnored",
+        f"OptimizationHint ignored {key}", function, location, (("Reason", reason),),
+    )  # fmt: skip
 
 
 def load_not_pipelined(function: str, location: SourceLocation | None, reason: str) -> Remark:
@@ -209,9 +260,9 @@ def mma_idle_warps(function: str, location: SourceLocation | None, busy: int, wa
 
 
 def command_line_format(remarks: Iterable[Remark]) -> str:
-    """The remarks as text for a person: by function, then by category; empty for no remarks."""
+    """The remarks as text for a person: by function, then by category, without warnings; empty for no remarks."""
     functions: dict[str, dict[str, list[Remark]]] = {}
-    for remark in remarks:
+    for remark in (r for r in remarks if r.kind is not Kind.WARNING):
         functions.setdefault(remark.function, {}).setdefault(remark.category.value, []).append(remark)
     return "\n".join(
         f"in function: {function}:\n\n"
@@ -223,17 +274,32 @@ def command_line_format(remarks: Iterable[Remark]) -> str:
     )
 
 
+def warnings_format(remarks: Iterable[Remark]) -> str:
+    """The warnings among the remarks as text for a person; empty for none."""
+    return "".join(_command_line(r) for r in remarks if r.kind is Kind.WARNING)
+
+
 def _command_line(remark: Remark) -> str:
     place = remark.location
     where = "loc(unknown)" if place is None else f'"{place.filename}":{place.line}:{place.column}'
     lines = [
-        f"    remark[{remark.kind.value}]: {remark.message}",
+        f"    {_kind(remark)}: {remark.message}",
         f"      --> {where}",
         "       |",
         f"       = name: {remark.name}",
-        *(f"       = note: {name} = {text}" for name, text in remark.arguments),
+        *(f"       = {_detail(name, text)}" for name, text in remark.arguments),
     ]
     return "\n".join(lines) + "\n\n"
+
+
+def _kind(remark: Remark) -> str:
+    if remark.kind is Kind.WARNING:
+        return f"warning[{remark.category.value}]"
+    return f"remark[{remark.kind.value}]"
+
+
+def _detail(name: str, text: str) -> str:
+    return f"{name.lower()}: {text}" if name in ("Reason", "Suggestion") else f"note: {name} = {text}"
 
 
 def yaml_format(remarks: Iterable[Remark]) -> str:

@@ -136,10 +136,11 @@ def lower(
     inner = _lower_dialects(module, gpu, opt_level, result, emit, keep_text, observer)
     if emit in ("tileaa", "tileas"):
         return result
+    from libtile.lowering.hints import hint_remarks
     from libtile.lowering.llvm.debug_info import DebugInfo
     from libtile.lowering.remarking import collect
 
-    result.remarks = collect(inner, gpu)
+    result.remarks = [*dict.fromkeys(hint_remarks(module, gpu)), *collect(inner, gpu)]
     with timing.stage("convert-tileas-to-llvm"):
         information = DebugInfo(full=debug) if line_info or debug else None
         llvm = to_llvm(inner, gpu, information)

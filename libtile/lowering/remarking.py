@@ -5,23 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from libtile import remarks
 from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.locations import source_location
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.layouts import REGISTER
 from libtile.lowering.access_remarks import width_remarks
 from libtile.lowering.index_width import NARROW, index_bits
+from libtile.lowering.llvm.mma_layouts import ptx_type
+from libtile.lowering.llvm.shared_tiles import WORD_BYTES
 from libtile.lowering.tensor_map_remarks import REDUCTION, tensor_map_remarks
-from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
+from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products, element_of
 from libtile.lowering.tileaa_to_tileas.schedule import NOT_PIPELINED
-from libtile.targets import Target
+from libtile.lowering.tileaa_to_tileas.types import layout_of
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.targets import MmaAtom, Target
 
 LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
 ASYNCHRONOUS_LOADS = ("nv_tileas.async.tiled_load", "nv_tileas.async.load")
+DOT = "nv_tileas.dot"
 STORES = ("nv_tileas.tiled_store", "nv_tileas.store")
 
 
@@ -31,10 +36,22 @@ def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.kernel_spec is not None:
             products = Products(target, op.kernel_spec.num_warps)
+            if _holds_too_much(op, target):
+                found[remarks.register_pressure(op.sym_name.data, source_location(op.location))] = None
             for inner in op.walk():
                 place = source_location(inner.location)
                 found.update(dict.fromkeys(_of(inner, op.sym_name.data, place, products)))
     return list(found)
+
+
+def _holds_too_much(function: FuncOp, target: Target) -> bool:
+    """Whether the accumulator of some product alone takes more registers than a thread can have."""
+    for op in function.walk():
+        if op.name in (DOT, SCALED_DOT):
+            registers = layout_of(op.operands[2]).in_size(REGISTER)
+            if registers * STORAGE_BYTES[element_of(op.operands[2])] // WORD_BYTES > target.registers_per_thread:
+                return True
+    return False
 
 
 def _of(op: Operation, function: str, place: SourceLocation | None, products: Products) -> Iterator[remarks.Remark]:
@@ -51,7 +68,7 @@ def _of(op: Operation, function: str, place: SourceLocation | None, products: Pr
     elif op.name in STORES:
         yield remarks.store_selected(function, place)
         yield from width_remarks(op, function, place)
-    elif op.name in ("nv_tileas.dot", SCALED_DOT):
+    elif op.name in (DOT, SCALED_DOT):
         yield from _of_product(op, function, place, products)
     elif op.name == "nv_tileaa.make_memref" and (bits := index_bits(op)) > NARROW:
         yield remarks.index_not_narrowed(function, place, bits)
@@ -60,21 +77,36 @@ def _of(op: Operation, function: str, place: SourceLocation | None, products: Pr
 def _of_product(
     op: Operation, function: str, place: SourceLocation | None, products: Products
 ) -> Iterator[remarks.Remark]:
-    layouts = products.of(op)
+    layouts, gpu, scaled = products.emitted(op), products.gpu, op.name == SCALED_DOT
     a, b, c = (_given_element(v, op) for v in op.operands[:3])
-    atom = layouts.atom
-    if atom is None:
+    if layouts.atom is None:
         yield remarks.mma_fma(function, place)
-        reason = f"{products.gpu.name} has none for {a} and {b} into {c}"
-        yield remarks.mma_not_native(function, place, reason)
+        yield remarks.mma_not_native(function, place, f"{gpu.name} has none for {a} and {b} into {c}")
         return
-    generation = "SM89" if layouts.a_element in ("f8E4M3FN", "f8E5M2") else "SM80"
-    yield remarks.mma_tensor_core(function, place, f"Tensor-core {generation}", (atom.m, atom.n, atom.k))
-    if (layouts.a_element, layouts.b_element) != (a, b):
-        reason = f"{products.gpu.name} has none for {a} and {b}: they are converted to {layouts.a_element} first"
-        yield remarks.mma_not_native(function, place, reason)
+    executed = gpu.executed(layouts.atom)
+    shape = (executed.m, executed.n, executed.k)
+    yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", shape)
+    element = layouts.a_element if (layouts.a_element, layouts.b_element) != (a, b) else ""
+    if converted := _converted_to(layouts.atom, executed, element):
+        yield remarks.mma_not_native(function, place, f"{_lacking(gpu, a, b, scaled)}: {converted}")
     if layouts.busy_warps < products.warps:
         yield remarks.mma_idle_warps(function, place, layouts.busy_warps, products.warps)
+
+
+def _converted_to(atom: MmaAtom, executed: MmaAtom, element: str) -> str:
+    """What becomes of operands that are not multiplied as they are: `element`, if that is given, or by ptxas."""
+    if not element and (executed.a, executed.b) == (atom.a, atom.b):
+        return ""
+    return f"they are converted to {element or executed.a} first"
+
+
+def _lacking(gpu: Target, a: str, b: str, scaled: bool) -> str:
+    """That a product has no instruction, or only one that is not generated."""
+    unused = gpu.unused_tensor_core(ptx_type(a, signed=True), ptx_type(b, signed=True), scaled=scaled)
+    what = f"{a} and {b}{' with scale factors' if scaled else ''}"
+    if unused is None:
+        return f"{gpu.name} has none for {what}"
+    return f"{gpu.name} multiplies {what} by {unused}, which this version of the compiler does not generate"
 
 
 def _given_element(value: SSAValue, product: Operation) -> str:
@@ -86,5 +118,4 @@ def _given_element(value: SSAValue, product: Operation) -> str:
                 break
             value = source.operands[0]
         source = source.operands[0].owner
-    assert isinstance(value.type, TensorType)
-    return NUMBER_NAMES[value.type.element_type]
+    return element_of(value)

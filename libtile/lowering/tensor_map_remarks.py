@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
+from xdsl.dialects.builtin import CallSiteLoc, DictionaryAttr, IntegerAttr
 from xdsl.ir import Operation
 
 from libtile import remarks
@@ -20,7 +20,6 @@ from libtile.lowering.tileas_to_llvm.view_facts import access_facts, described_v
 TMA_BITS = 128
 REDUCTION = "nv_tileas.tiled_atomic_rmw"
 """A store that adds, whose ordering is relaxed at least, as that of TMA's reductions is."""
-NOT_GENERATED = "this version of the compiler generates no tensor maps"
 
 
 def tensor_map_remarks(
@@ -33,8 +32,8 @@ def tensor_map_remarks(
     if "mem_scope" in op.properties and op.name != REDUCTION:
         reason = "memory semantic must be weak for TMA operations"
     else:
-        reason = obstacle(view.tiled, access_facts(op, view), store) or NOT_GENERATED
-    yield remarks.tma_failed(function, place, reason, store=store)
+        reason = obstacle(view.tiled, access_facts(op, view), store) or remarks.NO_TENSOR_MAPS
+    yield remarks.tma_failed(function, place, reason, store=store, inlined=isinstance(op.location, CallSiteLoc))
 
 
 def _is_forbidden(op: Operation) -> bool:

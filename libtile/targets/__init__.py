@@ -29,7 +29,7 @@ class UnknownTargetError(LibtileError):
 class MmaAtom:
     """One mma.sync instruction: `d (m x n) = a (m x k) * b (k x n) + c`, types in PTX's spelling.
 
-    `kind` is the `.kind::` qualifier that the instruction needs, or empty.
+    `kind` is the `.kind::` qualifier that the instruction needs, or empty; `since` the first target that has it.
     """
 
     m: int
@@ -39,6 +39,16 @@ class MmaAtom:
     b: str
     d: str
     kind: str = ""
+    since: int = 80
+
+
+@dataclass(frozen=True)
+class UnusedTensorCore:
+    """A tensor-core instruction that is not generated; `operands` are PTX's names of the types that each may have."""
+
+    instruction: str
+    operands: frozenset[str]
+    scaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,8 @@ class Target:
     tensor_memory: int = 0
     ptx_version: str | None = None
     llvm_cpu: str | None = None
+    made_of: dict[MmaAtom, MmaAtom] = field(repr=False, default_factory=dict)
+    unused_tensor_cores: tuple[UnusedTensorCore, ...] = field(repr=False, default=())
 
     def has(self, feature: str) -> bool:
         """Whether the target has a feature; KeyError for a feature that is not declared."""
@@ -78,6 +90,17 @@ class Target:
         """The atoms for these operand and result types, those with the largest k first; empty when there is none."""
         found = [atom for atom in self.mma_atoms if (atom.a, atom.b, atom.d) == (a, b, d)]
         return tuple(sorted(found, key=lambda atom: (bool(atom.kind), -atom.k, -atom.m)))
+
+    def executed(self, atom: MmaAtom) -> MmaAtom:
+        """What the hardware executes for an atom: the atom itself, or the one that ptxas makes it of."""
+        return self.made_of.get(atom, atom)
+
+    def unused_tensor_core(self, a: str, b: str, *, scaled: bool = False) -> str | None:
+        """The instruction beside mma.sync that would take operands of these types; None when there is none."""
+        for unused in self.unused_tensor_cores:
+            if unused.scaled == scaled and {a, b} <= unused.operands:
+                return unused.instruction
+        return None
 
 
 @once
@@ -98,8 +121,30 @@ def _atoms(number: int) -> tuple[MmaAtom, ...]:
         needed = set(row.get("one_of", row["operands"]))
         pairs = [pair for pair in pairs if needed & set(pair)]
         m, n, k = row["shape"]
-        atoms += [MmaAtom(m, n, k, a, b, d, row.get("kind", "")) for a, b in pairs for d in row["results"]]
+        since = min(int(r.removesuffix("+")) for r in row["targets"])
+        atoms += [MmaAtom(m, n, k, a, b, d, row.get("kind", ""), since) for a, b in pairs for d in row["results"]]
     return tuple(atoms)
+
+
+def _made_of(number: int, atoms: tuple[MmaAtom, ...]) -> dict[MmaAtom, MmaAtom]:
+    """The atoms that the hardware has not, with those that ptxas makes them of."""
+    found = {}
+    for row in _declared()["mma"]:
+        other = row.get("made_of")
+        if other is None or not _covers(other["targets"], number):
+            continue
+        for atom in atoms:
+            if [atom.m, atom.n, atom.k] == row["shape"] and {atom.a, atom.b} <= set(row["operands"]):
+                a, b = (other.get("operand", name) for name in (atom.a, atom.b))
+                found[atom] = next(
+                    x for x in atoms if ([x.m, x.n, x.k], x.a, x.b, x.d) == (other["shape"], a, b, atom.d)
+                )
+    return found
+
+
+def _unused(number: int) -> tuple[UnusedTensorCore, ...]:
+    rows = [row for row in _declared()["unused_tensor_core"] if _covers(row["targets"], number)]
+    return tuple(UnusedTensorCore(r["instruction"], frozenset(r["operands"]), r.get("scaled", False)) for r in rows)
 
 
 @once
@@ -111,7 +156,11 @@ def targets() -> dict[str, Target]:
         number = int(name.removeprefix("sm_"))
         features = frozenset(f for f, ranges in declared["features"].items() if _covers(ranges, number))
         fields = {**declared["defaults"], **record}
-        result[name] = Target(name=name, number=number, features=features, mma_atoms=_atoms(number), **fields)
+        atoms = _atoms(number)
+        result[name] = Target(
+            name=name, number=number, features=features, mma_atoms=atoms, made_of=_made_of(number, atoms),
+            unused_tensor_cores=_unused(number), **fields,
+        )  # fmt: skip
     return result
 
 

@@ -326,6 +326,9 @@ def _remark_filter(given: dict[str, Any]) -> RemarkFilter | None:
 
 
 def _give_remarks(made: Artifacts, filter_: RemarkFilter | None, given: dict[str, Any]) -> None:
+    from libtile.remarks import warnings_format
+
+    click.echo(warnings_format(made.remarks).encode(errors="surrogateescape"), nl=False, err=True)
     if filter_ is None:
         return
     from libtile.remarks import command_line_format, yaml_format

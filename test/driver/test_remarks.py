@@ -114,6 +114,34 @@ def test_global_accesses_have_no_shape():
     assert remarks.store_selected("f", None).arguments == (("Instruction", "Global-memory store instruction"),)
 
 
+def test_reasons_and_suggestions_have_lines_of_their_own():
+    text = remarks.command_line_format([remarks.tma_failed("f", SourceLocation(WHERE, 36, 4), "why", store=True)])
+    assert text.endswith(
+        '       = name: RemarkMemoryTmaStoreFailed\n       = reason: loc("examples/gemm.py":36:4): why\n\n'
+    )
+    inlined = remarks.tma_failed("f", SourceLocation(WHERE, 36, 4), "why", store=True, inlined=True)
+    assert inlined.arguments == (("Reason", "why"),)
+
+
+WARNING = """\
+    warning[]: High register usage
+      --> loc(unknown)
+       |
+       = name: RegisterPressure
+       = reason: Estimated per-thread register usage exceeds the available budget. This is usually caused by a large \
+tile size, which increases per-CTA work, or by high requested occupancy, which reduces the register budget per thread.
+       = suggestion: Reduce the tile size or lower the occupancy hint.
+
+"""
+
+
+def test_warnings_are_given_apart_from_remarks_and_whatever_is_filtered():
+    warning = remarks.register_pressure("f", None)
+    assert remarks.warnings_format([GEMM[0], warning]) == WARNING
+    assert remarks.command_line_format([warning]) == ""
+    assert RemarkFilter.from_options("all").select([warning]) == []
+
+
 def test_no_remarks_are_no_text():
     assert remarks.yaml_format([]) == remarks.command_line_format([]) == ""
 
@@ -135,11 +163,14 @@ def _one(category: Category, kind: Kind) -> Remark:
 
 
 def test_filters_select_category_by_kind_and_add_up():
-    everything = [_one(c, k) for c in Category for k in Kind]
+    everything = [_one(c, k) for c in Category for k in Kind if k is not Kind.WARNING]
     assert RemarkFilter.from_options("all").select(everything) == everything
     assert RemarkFilter.from_options("all", passed="none").select(everything) == everything
     chosen = RemarkFilter.from_options("tensorcore", missed="memory").select(everything)
-    assert chosen == [_one(Category.MEMORY, Kind.MISSED), *(_one(Category.TENSOR_CORE, k) for k in Kind)]
+    assert chosen == [
+        _one(Category.MEMORY, Kind.MISSED),
+        *(_one(Category.TENSOR_CORE, k) for k in Kind if k is not Kind.WARNING),
+    ]
 
 
 def test_no_option_selects_nothing():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import libtile
-from libtile.remarks import ASYNC_COPY, GLOBAL_LOAD, Kind, Remark
+from libtile.remarks import ASYNC_COPY, GLOBAL_LOAD, Category, Kind, Remark, warnings_format
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -208,15 +208,132 @@ TMA = {
 def test_a_store_says_what_a_tensor_map_lacks(view, reason):
     text = VIEWS[view][0]
     (said,) = [r for r in remarks_of(text, "sm_90")[0] if r.name == "RemarkMemoryTmaStoreFailed"]
-    assert (said.kind, said.arguments) == (Kind.FAILED, (("Reason", reason),))
+    place = said.location
+    located = f'loc("{place.filename}":{place.line}:{place.column}): {reason}'
+    assert (said.kind, said.arguments) == (Kind.FAILED, (("Reason", located),))
     assert not [r for r in remarks_of(text, "sm_80")[0] if "Tma" in r.name]
+
+
+def scaled(element: str, scale: str) -> str:
+    tiles = [f"tile<64x64x{element}>", f"tile<64x64x{element}>", "tile<64x64xf32>"]
+    tiles += [f"tile<64x2x{scale}>", f"tile<2x64x{scale}>"]
+    made = [f"%o{i} = constant <{t[5:-1].split('x')[-1]}: 1.0> : {t}" for i, t in enumerate(tiles)]
+    return f"""cuda_tile.module @m {{ entry @k() {{
+      {chr(10).join(made)}
+      %d = mmaf_scaled %o0, %o1, %o2, %o3, %o4 : {", ".join(tiles)}
+      print_tko "%f", %d : tile<64x64xf32> -> token
+      return }} }}"""
+
+
+F8, F4 = "f8E4M3FN and f8E4M3FN", "f4E2M1FN and f4E2M1FN"
+UNUSED = "which this version of the compiler does not generate"
+PRODUCTS = {
+    ("f8", "sm_80"): ("SM80", "[16, 8, 16]", f"sm_80 has none for {F8}"),
+    ("f8", "sm_89"): ("SM89", "[16, 8, 32]", None),
+    ("f8", "sm_90"): ("SM80", "[16, 8, 16]", f"sm_90 multiplies {F8} by wgmma, {UNUSED}"),
+    ("f8", "sm_100"): ("SM80", "[16, 8, 16]", f"sm_100 multiplies {F8} by tcgen05.mma, {UNUSED}"),
+    ("f8", "sm_120"): ("SM89", "[16, 8, 32]", None),
+    ("f64", "sm_80"): ("SM80", "[8, 8, 4]", None),
+    ("f64", "sm_90"): ("SM90", "[16, 8, 16]", None),
+    ("f64", "sm_100"): ("SM80", "[8, 8, 4]", None),
+    ("scaled f4", "sm_90"): ("SM80", "[16, 8, 16]", f"sm_90 has none for {F4} with scale factors"),
+    ("scaled f4", "sm_120"): (
+        "SM80", "[16, 8, 16]", f"sm_120 multiplies {F4} with scale factors by mma.sync with block_scale, {UNUSED}",
+    ),
+    ("scaled f8", "sm_100"): (
+        "SM80", "[16, 8, 16]", f"sm_100 multiplies {F8} with scale factors by tcgen05.mma with block_scale, {UNUSED}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("types, gpu", PRODUCTS)
+def test_a_product_says_what_the_hardware_executes_and_what_it_could(types, gpu):
+    text = {
+        "f8": product("f8E4M3FN", "f8E4M3FN", "f32", 64, 64, 32),
+        "f64": product("f64", "f64", "f64", 64, 64, 32),
+        "scaled f4": scaled("f4E2M1FN", "f8E8M0FNU"),
+        "scaled f8": scaled("f8E4M3FN", "f8E8M0FNU"),
+    }[types]
+    made = libtile.compile(libtile.parse(text), gpu_name=gpu, emit="llvm").remarks
+    said = {r.name: dict(r.arguments) for r in made if r.name.startswith("RemarkTensorCore")}
+    instruction, shape, reason = PRODUCTS[types, gpu]
+    assert said["RemarkTensorCoreMMA"] == {"Instruction": f"Tensor-core {instruction}", "Shape": shape}
+    reasons = {} if reason is None else {"Reason": f"{reason}: they are converted to f16 first"}
+    assert said.get("RemarkTensorCoreTypes", {}) == reasons
+
+
+def hinted(entry: str = "", load: str = "", store: str = "") -> str:
+    """Loads and stores a tile, with hints on the kernel, the load and the store."""
+    kind = "partition_view<tile=(64x64), tensor_view<512x512xf16, strides=[512,1]>>"
+    at_entry = f" optimization_hints=<{entry}>" if entry else ""
+    at_load, at_store = (f" optimization_hints = <{h}>" if h else "" for h in (load, store))
+    return f"""cuda_tile.module @m {{ entry @k(%q: tile<ptr<f16>>){at_entry} {{
+      %z = constant <i32: 0> : tile<i32>
+      %t = make_tensor_view %q, shape = [512, 512], strides = [512, 1] : tensor_view<512x512xf16, strides=[512,1]>
+      %v = make_partition_view %t : {kind}
+      %x, %a = load_view_tko weak %v[%z, %z]{at_load} : {kind}, tile<i32> -> tile<64x64xf16>, token
+      %b = store_view_tko weak %x, %v[%z, %z]{at_store} : tile<64x64xf16>, {kind}, tile<i32> -> token
+      return }} }}"""
+
+
+USED, DEFAULT, RANGE, IGNORED = "RemarkHint", "RemarkHintDefault", "RemarkHintOutOfRange", "RemarkHintIgnored"
+NO_MAPS = "this version of the compiler generates no tensor maps"
+HINTS = {
+    "used": (hinted(entry="sm_90 = {occupancy = 2}", load="sm_90 = {latency = 3}"), "sm_90", [
+        (Kind.PASSED, USED, "used occupancy", None), (Kind.PASSED, USED, "used latency", None)]),
+    "default": (hinted(load="default = {latency = 3, allow_tma = false}"), "sm_90", [
+        (Kind.PASSED, DEFAULT, "used default latency", None),
+        (Kind.PASSED, DEFAULT, "used default allow_tma", None)]),
+    "the target's wins": (hinted(load="default = {latency = 3}, sm_90 = {latency = 4}"), "sm_90", [
+        (Kind.PASSED, USED, "used latency", None)]),
+    "clamped": (hinted(entry="sm_90 = {occupancy = 40}", load="default = {latency = 50}"), "sm_90", [
+        (Kind.MISSED, RANGE, "value out of range value 40 clamped to 32 for sm_90.occupancy", None),
+        (Kind.MISSED, RANGE, "value out of range value 50 clamped to 10 for sm_90.latency", None)]),
+    "no power of two": (hinted(entry="sm_90 = {num_worker_warps_per_cta = 3, num_cta_in_cga = 3}"), "sm_90", [
+        (Kind.FAILED, USED, "incorrect num_worker_warps_per_cta", None),
+        (Kind.FAILED, USED, "incorrect num_cta_in_cga", None)]),
+    "no clusters": (hinted(entry="sm_80 = {num_cta_in_cga = 2}"), "sm_80", [
+        (Kind.MISSED, RANGE, "value out of range value 2 clamped to 1 for sm_80.num_cta_in_cga", None)]),
+    "not done": (
+        hinted("sm_90 = {num_cta_in_cga = 2}", "sm_90 = {allow_tma = true}", "sm_90 = {latency = 2}"), "sm_90", [
+        (Kind.MISSED, IGNORED, "ignored num_cta_in_cga", "this version of the compiler makes no clusters"),
+        (Kind.MISSED, IGNORED, "ignored allow_tma", NO_MAPS),
+        (Kind.MISSED, IGNORED, "ignored latency", "stores are not started iterations ahead")]),
+    "elsewhere": (hinted(load="sm_100 = {latency = 3}"), "sm_90", [
+        (Kind.MISSED, IGNORED, "ignored latency", "it is for sm_100, and the target is sm_90")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text, gpu, expected", HINTS.values(), ids=HINTS)
+def test_each_hint_has_a_remark_that_says_what_became_of_it(text, gpu, expected):
+    made = libtile.compile(libtile.parse(text), gpu_name=gpu, emit="llvm").remarks
+    said = [r for r in made if r.category is Category.HINTS]
+    found = [(r.kind, r.name, r.message, dict(r.arguments).get("Reason")) for r in said]
+    wanted = [(kind, name, f"OptimizationHint {what}", reason) for kind, name, what, reason in expected]
+    assert sorted(found, key=str) == sorted(wanted, key=str)
+
+
+def test_a_hint_out_of_range_is_clamped_as_its_remark_says():
+    made = libtile.compile(libtile.parse(hinted(entry="sm_90 = {occupancy = 40}")), gpu_name="sm_90", emit="ptx")
+    assert ".minnctapersm 32" in made.ptx
+
+
+@pytest.mark.parametrize("m, warned", [(256, True), (128, False)])
+def test_a_product_whose_accumulator_exceeds_the_registers_is_warned_of(m, warned):
+    text = product("f16", "f16", "f32", m, 256, 16)
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_80", emit="tileas").remarks
+    assert not made  # remarks belong to compiled code
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_80", emit="llvm").remarks
+    said = [r for r in made if r.kind is Kind.WARNING]
+    assert [r.name for r in said] == ["RegisterPressure"] * warned
+    assert warnings_format(made).startswith("    warning[]: High register usage\n") == warned
 
 
 def test_the_page_names_every_remark():
     source = (ROOT / "libtile" / "remarks.py").read_text(encoding="utf-8")
-    names = set(re.findall(r'"(Remark[A-Z]\w+)"', source)) - {"RemarkId"} | {
+    names = set(re.findall(r'"(Remark[A-Z]\w+|RegisterPressure)"', source)) - {"RemarkId"} | {
         "RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructionSelected",
         "RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed",
     }  # fmt: skip
     page = (ROOT / "docs" / "remarks.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"`(Remark\w+)`", page)) == names
+    assert set(re.findall(r"`(Remark\w+|RegisterPressure)`", page)) == names

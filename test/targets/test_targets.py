@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from oracle import require_tool
+from oracle import require_tool, sass
 
 from libtile.backend.ptx import PTX_VERSION
 from libtile.targets import UnknownTargetError, target, targets
@@ -146,3 +146,77 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
         target("sm_70")
     with pytest.raises(KeyError):
         target("sm_80").has("warp_drive")
+
+
+FAMILIES = {"f16": "HMMA", "bf16": "HMMA", "tf32": "HMMA", "s8": "IMMA", "u8": "IMMA", "s4": "IMMA", "u4": "IMMA"}
+FAMILIES |= dict.fromkeys(("e4m3", "e5m2", "e2m1", "e3m2", "e2m3"), "QMMA") | {"f64": "DMMA"}
+DMMA = {(8, 8, 4): ("DMMA.884", "DMMA.8x8x4"), (16, 8, 16): ("DMMA.16x8x16",)}
+DMMA |= {(16, 8, 8): ("DMMA.16x8x8",), (16, 8, 4): ("DMMA.16x8x4",)}
+
+
+def executed_opcodes(atom) -> tuple[str, ...]:
+    """How nvdisasm spells an atom's shape."""
+    if atom.a == "f64":
+        return DMMA[atom.m, atom.n, atom.k]
+    return (f"{FAMILIES[atom.a]}.{atom.m}{atom.n}{atom.k}.",)
+
+
+def kernel_of(atoms, t) -> str:
+    """PTX that does a product with each atom, the one with number i on line i + 1, of loaded and stored registers."""
+    body = []
+    for line, atom in enumerate(atoms, 1):
+        counts = {"d": (atom.m * atom.n, atom.d), "a": (atom.m * atom.k, atom.a)}
+        counts |= {"b": (atom.k * atom.n, atom.b), "c": (atom.m * atom.n, atom.d)}
+        declared, moved, stored = mma(atom).splitlines()[:-1], [], []
+        for name, (elements, type_) in counts.items():
+            size = 8 if type_ == "f64" else 4
+            kind = type_ if type_ in ("f32", "f64") else "b32"
+            for i in range(elements * BITS[type_] // 32 // (size * 8)):
+                list_, order = (stored, "st") if name == "d" else (moved, "ld")
+                place = f"[d0+{1024 * line + 128 * 'abcd'.index(name) + size * i}]"
+                operands = f"{place}, x{name}{i}" if name == "d" else f"x{name}{i}, {place}"
+                list_.append(f"{order}.global.{kind} {operands};")
+        body += ["{", *declared, ".loc 1 9999 0", *moved, f".loc 1 {line} 0", mma(atom).splitlines()[-1]]
+        body += [".loc 1 9999 0", *stored, "}"]
+    lines = "\n".join(body)
+    return (
+        f'.version {NEWEST_PTX}\n.target {t.ptx_target}\n.address_size 64\n.file 1 "k.cu"\n'
+        f".visible .entry k(.param .u64 p) {{\n.reg .b64 d0; ld.param.u64 d0, [p];\n{lines}\nret;\n}}\n"
+    )
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", targets())
+def test_the_hardware_executes_an_atom_as_the_data_says(name, tmp_path):
+    t = target(name)
+    # Products of 4-bit integers, which Tile IR has not, are calls of a routine from sm_90 on.
+    atoms = [atom for atom in t.mma_atoms if atom.a[1:] != "4" and atom.b[1:] != "4"]
+    cubin = tmp_path / "k.cubin"
+    command = [require_tool("ptxas"), f"-arch={t.ptx_target}", "-lineinfo", "-o", cubin, "-"]
+    subprocess.run(command, input=kernel_of(atoms, t), text=True, check=True, timeout=60)
+    lines = sass.by_line(cubin.read_bytes())
+    for line, atom in enumerate(atoms, 1):
+        done = [code for code in sass.opcodes(lines[line]) if "MMA" in code]
+        assert done and all(code.startswith(executed_opcodes(t.executed(atom))) for code in done), (atom, done)
+
+
+UNUSED_PROBES = {
+    "wgmma": "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2 {f0, f1, f2, f3}, d0, d1, p0, 1, 1;",
+    "tcgen05.mma": "tcgen05.mma.cta_group::1.kind::f8f6f4 [r0], d0, d1, r1, p0;",
+    "tcgen05.mma with block_scale": (
+        "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [r0], d0, d1, r1, [r2], [r2], p0;"
+    ),
+    "mma.sync with block_scale": (
+        "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e2m1.f32.ue8m0"
+        " {f0, f1, f2, f3}, {r0, r0, r0, r0}, {r1, r1}, {f4, f5, f6, f7}, r2, {h0, h0}, r2, {h0, h0};"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", targets())
+def test_ptxas_agrees_about_instructions_that_are_not_generated(name):
+    t = target(name)
+    accepted = {i for i, body in UNUSED_PROBES.items() if ptxas_accepts(body, t.ptx_target)}
+    assert accepted - {"wgmma"} == {u.instruction for u in t.unused_tensor_cores} - {"wgmma"}
+    assert ("wgmma" in accepted) == t.has("wgmma")

@@ -6,13 +6,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import FunctionType, StringAttr
 from xdsl.ir import Block, Operation, Region
 
 from libtile.analysis import Facts
 from libtile.backend.symbols import kernel_problem
 from libtile.dialects import tile_form
-from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
@@ -21,6 +20,7 @@ from libtile.lowering.cuda_tile_to_tileaa.arithmetic import declared_attributes
 from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.cuda_tile_to_tileaa.control_flow import Exits, lower_ops
 from libtile.lowering.errors import unsupported
+from libtile.lowering.hints import chosen_hints
 from libtile.targets import Target
 
 DEFAULT_WARPS = 4
@@ -40,21 +40,14 @@ ACCUMULATOR = 2
 
 
 def entry_hint(op: CudaTileOp, key: str, target: Target) -> int | None:
-    """The value of an integer hint of an entry for a target; one for the target itself wins over the default."""
-    hints = op.properties.get("optimization_hints")
-    if not isinstance(hints, OptimizationHintsAttr):
-        return None
-    for arch in (target.name, "default"):
-        value = hints.hints.get(arch, {}).get(key)
-        if isinstance(value, IntegerAttr):
-            return int(value.value.data)
-    return None
+    """The value of an integer hint of an entry for a target; None when there is none, or none of use."""
+    return next((hint.value for hint in chosen_hints(op, target) if hint.key == key), None)
 
 
 def number_of_warps(op: CudaTileOp, target: Target) -> int:
     """Warps per CTA: what the hint asks for, else more of them when large products or tiles need the registers."""
     hinted = entry_hint(op, "num_worker_warps_per_cta", target)
-    if hinted is not None and 1 <= hinted <= 32 and hinted & (hinted - 1) == 0:
+    if hinted is not None:
         return hinted
     if any(inner.name in PRODUCTS for inner in op.walk()):
         return BIG_WARPS if _accumulator_words(op) >= BIG_ACCUMULATORS else DEFAULT_WARPS

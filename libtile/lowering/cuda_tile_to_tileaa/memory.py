@@ -17,12 +17,13 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, Int
 from xdsl.ir import SSAValue
 
 from libtile.analysis.facts import MAX_DIVISOR, Fact, power_of_two_factor
-from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.tile_form import shape_of
 from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
+from libtile.lowering.hints import chosen_hints
+from libtile.targets import Target
 
 SEMANTICS = {"weak": "weak", "relaxed": "relaxed", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 SCOPES = {"tl_blk": "tl_blk", "device": "gpu", "sys": "sys"}
@@ -39,13 +40,9 @@ def ordering(op: CudaTileOp) -> dict[str, Any]:
     return {"mem_semantic": semantic, "mem_scope": SCOPES[scope] if scope and semantic != "weak" else None}
 
 
-def hints(op: CudaTileOp, target: str) -> dict[str, Any]:
+def hints(op: CudaTileOp, target: Target) -> dict[str, Any]:
     """The optimization hints for a target, as discardable attributes."""
-    given = op.properties.get("optimization_hints")
-    if not isinstance(given, OptimizationHintsAttr):
-        return {}
-    table = given.hints
-    chosen = {**table.get("default", {}), **table.get(target, {})}
+    chosen = {hint.key: hint.attribute for hint in chosen_hints(op, target) if hint.value is not None}
     return {"hints": DictionaryAttr(chosen)} if chosen else {}
 
 
@@ -72,7 +69,7 @@ def _load(c: Context, op: Any) -> None:
         [convert_type(r.type) for r in op.results],
         **ordering(op),
         **_access_facts(c, op.source, op.mask),
-        **hints(op, c.target.name),
+        **hints(op, c.target),
     )
     c.bind_all(op, made.results)
 
@@ -85,7 +82,7 @@ def _store(c: Context, op: Any) -> None:
         [MemTokenType()],
         **ordering(op),
         **_access_facts(c, op.destination, op.mask),
-        **hints(op, c.target.name),
+        **hints(op, c.target),
     )
     c.bind_all(op, made.results)
 
@@ -196,7 +193,7 @@ def _load_view(c: Context, op: Any) -> None:
         [convert_type(r.type) for r in op.results],
         **ordering(op),
         **_view_facts(c, op),
-        **hints(op, c.target.name),
+        **hints(op, c.target),
     )
     c.bind_all(op, made.results)
 
@@ -209,7 +206,7 @@ def _store_view(c: Context, op: Any) -> None:
         [MemTokenType()],
         **ordering(op),
         **_view_facts(c, op),
-        **hints(op, c.target.name),
+        **hints(op, c.target),
     )
     c.bind_all(op, made.results)
 

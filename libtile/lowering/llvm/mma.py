@@ -15,7 +15,7 @@ from libtile.lowering.llvm.conversions import ftof_all
 from libtile.lowering.llvm.convert_layout import convert_all
 from libtile.lowering.llvm.lanes import parity
 from libtile.lowering.llvm.memory import as_integer, from_integer
-from libtile.lowering.llvm.mma_layouts import DotLayouts, dot_layouts, packed_elements, ptx_type
+from libtile.lowering.llvm.mma_layouts import DotLayouts, dot_layouts, emitted_layouts, packed_elements, ptx_type
 from libtile.lowering.llvm.narrow_floats import halves_of_bytes
 from libtile.lowering.llvm.packing import join
 from libtile.lowering.llvm.shared_tiles import (
@@ -30,7 +30,7 @@ from libtile.lowering.llvm.tile import Tile, linear_of_bits
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import MmaAtom
 
-__all__ = ["DotLayouts", "Place", "Product", "by_place", "dot", "dot_layouts", "in_element"]
+__all__ = ["DotLayouts", "Place", "Product", "by_place", "dot", "dot_layouts", "emitted_layouts", "in_element"]
 
 Place = tuple[int, int, int]
 """Batch, row and column."""
@@ -63,19 +63,12 @@ def dot(
 
 
 def _layouts_for(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, signed_a: bool, signed_b: bool) -> DotLayouts:
-    """The layouts of the two arrangements of warps that the accumulator has; those of the usual one if of neither."""
+    """How a product of these tiles is computed."""
 
-    def of(whole_rows: bool) -> DotLayouts:
-        return dot_layouts(
-            lhs.shape, rhs.shape, lhs.element, rhs.element, acc.element, b.target, b.threads // b.target.warp_size,
-            whole_rows=whole_rows, signed_a=signed_a, signed_b=signed_b,
-        )  # fmt: skip
-
-    usual = of(whole_rows=False)
-    if usual.c == acc.layout:
-        return usual
-    whole = of(whole_rows=True)
-    return whole if whole.c == acc.layout else usual
+    return emitted_layouts(
+        lhs.shape, rhs.shape, lhs.element, rhs.element, acc.element, acc.layout, b.target,
+        b.threads // b.target.warp_size, signed_a=signed_a, signed_b=signed_b,
+    )  # fmt: skip
 
 
 def in_element(b: KernelBuilder, tile: Tile, element: str) -> Tile:

@@ -205,6 +205,35 @@ def dot_layouts(
     return _scalar_layouts(shapes, acc_element, target, warps)
 
 
+def emitted_layouts(
+    a_shape: Sequence[int],
+    b_shape: Sequence[int],
+    a_element: str,
+    b_element: str,
+    acc_element: str,
+    acc_layout: LinearLayout,
+    target: Target,
+    warps: int,
+    *,
+    signed_a: bool = True,
+    signed_b: bool = True,
+) -> DotLayouts:
+    """How a product with an accumulator in this layout is computed: in that of the two arrangements of warps that the
+    accumulator has; in the usual one if in neither. What is emitted, and what is said of it, both come from here."""
+
+    def of(whole_rows: bool) -> DotLayouts:
+        return dot_layouts(
+            a_shape, b_shape, a_element, b_element, acc_element, target, warps,
+            whole_rows=whole_rows, signed_a=signed_a, signed_b=signed_b,
+        )  # fmt: skip
+
+    usual = of(whole_rows=False)
+    if usual.c == acc_layout:
+        return usual
+    whole = of(whole_rows=True)
+    return whole if whole.c == acc_layout else usual
+
+
 # -- products of single elements ------------------------------------------------------------------------------------
 
 

@@ -7,11 +7,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import SignednessAttr
 from libtile.layouts import LinearLayout
+from libtile.lowering.tileaa_to_tileas.types import layout_of
 from libtile.targets import Target
 
 if TYPE_CHECKING:
@@ -56,23 +57,33 @@ class Products:
         a, b, _, sfa, sfb = _shapes(op)
         return scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps)
 
+    def emitted(self, op: Operation) -> DotLayouts:
+        """How a dot or scaled_dot of nv_tileas, whose operands have their layouts, is emitted."""
+        if op.name == SCALED_DOT:
+            return self._scaled(op).dot
+        from libtile.lowering.llvm.mma import emitted_layouts
+
+        a, b, c = (element_of(v) for v in op.operands)
+        shapes = _shapes(op)
+        return emitted_layouts(
+            shapes[0], shapes[1], a, b, c, layout_of(op.operands[2]), self.gpu, self.warps, **_signs(op)
+        )
+
     def _compute(self, op: Operation) -> DotLayouts:
         from libtile.lowering.llvm.mma import dot_layouts
 
-        types = [v.type for v in op.operands]
+        a, b, c = (element_of(v) for v in op.operands)
         shapes = _shapes(op)
-        elements = [NUMBER_NAMES[t.element_type] for t in types if isinstance(t, TensorType)]
-        signs = [op.properties.get(f"signedness_{x}") for x in "ab"]
-        signed_a, signed_b = (not isinstance(s, SignednessAttr) or s.keyword == "signed" for s in signs)
-        return dot_layouts(
-            shapes[0],
-            shapes[1],
-            elements[0],
-            elements[1],
-            elements[2],
-            self.gpu,
-            self.warps,
-            whole_rows=op in self.chained,
-            signed_a=signed_a,
-            signed_b=signed_b,
-        )
+        whole_rows = op in self.chained
+        return dot_layouts(shapes[0], shapes[1], a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
+
+
+def element_of(value: SSAValue) -> str:
+    """The element type of a tile of numbers."""
+    assert isinstance(value.type, TensorType)
+    return NUMBER_NAMES[value.type.element_type]
+
+
+def _signs(op: Operation) -> dict[str, bool]:
+    given = {f"signed_{x}": op.properties.get(f"signedness_{x}") for x in "ab"}
+    return {name: not isinstance(sign, SignednessAttr) or sign.keyword == "signed" for name, sign in given.items()}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Optimization hints as the lowering takes them: which of an op's hold for a target, with the values that are used.
+
+The lowering reads its hints here, and so do the remarks about them: what is said to be used is what is used. Hints for
+the target itself win over those for `default`; a value out of range is clamped to the nearest (Tile IR specification,
+"Optimization hints").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute, Operation
+
+from libtile import remarks
+from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
+from libtile.dialects.cuda_tile.locations import source_location
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import i1
+from libtile.targets import Target
+
+DEFAULT = "default"
+MOST = {"latency": 10, "occupancy": 32, "num_cta_in_cga": 16, "num_worker_warps_per_cta": 32}
+"""The largest value of each integer hint; the smallest is 1."""
+POWERS = ("num_cta_in_cga", "num_worker_warps_per_cta")
+"""Hints that are powers of two."""
+
+_STORES = ("cuda_tile.store_view_tko", "cuda_tile.store_ptr_tko")
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A hint of an op: for which architecture (or `default`) it is given, and the value that is used, None when the
+    given one is of no use."""
+
+    architecture: str
+    key: str
+    given: Attribute
+    value: int | None
+
+    @property
+    def number(self) -> int | None:
+        """The integer that is given; None for something else."""
+        return int(self.given.value.data) if isinstance(self.given, IntegerAttr) else None
+
+    @property
+    def attribute(self) -> Attribute:
+        """The value that is used, of the given one's type."""
+        assert isinstance(self.given, IntegerAttr) and self.value is not None
+        return (
+            self.given
+            if self.value == self.number or self.key not in MOST
+            else IntegerAttr(self.value, self.given.type)
+        )
+
+
+def chosen_hints(op: CudaTileOp, target: Target) -> list[Hint]:
+    """The hints of an op that hold for a target: each key once."""
+    given = op.properties.get("optimization_hints")
+    if not isinstance(given, OptimizationHintsAttr):
+        return []
+    found = {}
+    for architecture in (DEFAULT, target.name):
+        for key, value in given.hints.get(architecture, {}).items():
+            found[key] = Hint(architecture, key, value, _usable(key, value, target))
+    return list(found.values())
+
+
+def _usable(key: str, given: Attribute, target: Target) -> int | None:
+    if not isinstance(given, IntegerAttr):
+        return None
+    number = int(given.value.data)
+    if given.type == i1:
+        return abs(number)
+    most = MOST.get(key)
+    if most is None:
+        return number
+    if key == "num_cta_in_cga" and not target.has("cluster"):
+        most = 1
+    number = max(min(number, most), 1)
+    return None if key in POWERS and number & (number - 1) else number
+
+
+def hint_remarks(module: Operation, target: Target) -> Iterator[remarks.Remark]:
+    """What became of each hint of the kernels of a `cuda_tile.module`."""
+    for entry in module.walk():
+        if isinstance(entry, CudaTileOp) and entry.name == "cuda_tile.entry":
+            function = str(entry.attribute_value("sym_name"))
+            for op in entry.walk():
+                if isinstance(op, CudaTileOp):
+                    yield from _of(op, function, target)
+
+
+def _of(op: CudaTileOp, function: str, target: Target) -> Iterator[remarks.Remark]:
+    place, chosen = source_location(op.location), chosen_hints(op, target)
+    for hint in chosen:
+        if hint.value is None:
+            yield remarks.hint_incorrect(function, place, hint.key)
+            continue
+        if hint.number != hint.value and hint.key in MOST:
+            name = f"{target.name}.{hint.key}"
+            yield remarks.hint_out_of_range(function, place, name, hint.number or 0, hint.value)
+        if reason := _ignored(op, hint):
+            yield remarks.hint_ignored(function, place, hint.key, reason)
+        elif hint.number == hint.value or hint.key not in MOST:
+            yield remarks.hint_used(function, place, hint.key, default=hint.architecture == DEFAULT)
+    given = op.properties.get("optimization_hints")
+    held = {hint.key for hint in chosen}
+    if isinstance(given, OptimizationHintsAttr):
+        for architecture, keys in given.hints.items():
+            for key in keys:
+                if key not in held:
+                    reason = f"it is for {architecture}, and the target is {target.name}"
+                    yield remarks.hint_ignored(function, place, key, reason)
+
+
+def _ignored(op: CudaTileOp, hint: Hint) -> str:
+    """Why a hint that holds is not used; empty when it is."""
+    if hint.key == "num_cta_in_cga" and hint.value != 1:
+        return "this version of the compiler makes no clusters"
+    if hint.key == "allow_tma" and hint.value:
+        return remarks.NO_TENSOR_MAPS
+    if hint.key == "latency" and op.name in _STORES:
+        return "stores are not started iterations ahead"
+    if hint.key not in MOST and hint.key != "allow_tma":
+        return "it is not known"
+    return ""
