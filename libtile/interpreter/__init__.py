@@ -4,8 +4,8 @@
 `run` executes one entry of a module over a grid; see `libtile.runtime` for the face that takes files and names.
 """
 
-from libtile.interpreter.faults import Check, FaultKind, InterpreterFault
+from libtile.interpreter.faults import FaultKind, InterpreterFault
 from libtile.interpreter.launch import prepare, run
 from libtile.interpreter.machine import RunResult
 
-__all__ = ["Check", "FaultKind", "InterpreterFault", "RunResult", "prepare", "run"]
+__all__ = ["FaultKind", "InterpreterFault", "RunResult", "prepare", "run"]

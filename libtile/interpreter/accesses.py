@@ -35,7 +35,7 @@ class Accesses:
         """Check for races and give the result token; None when races are not looked for."""
         if self.writes and not self.reads and self.ordering != "weak":
             block.memory.version += 1  # read-modify-writes count their own changes
-        if not self.site.full:
+        if not self.site.tokens:
             return None
         if block.races is None:
             return join((token,))

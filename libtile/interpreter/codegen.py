@@ -21,7 +21,7 @@ the text is
     v7 = v4
 
 The generator yields in front of each op through which tile blocks can communicate, so that the scheduler may let
-others run. Under full checks a value `vN` has a companion `uN`, the mask of its uninitialised elements or None.
+others run. With the check for uninitialised elements a value `vN` has a companion `uN`, the mask of those, or None.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from typing import Any, Literal
 import numpy as np
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from libtile.checks import INTERPRETER, Checks
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
-from libtile.interpreter.faults import Check, Fault, FaultKind, InterpreterFault
+from libtile.interpreter.faults import Fault, FaultKind, InterpreterFault
 from libtile.interpreter.formats import constant_values, element
 from libtile.interpreter.location import source_location
 from libtile.interpreter.rules import (
@@ -86,7 +87,7 @@ class _Frame:
 
 @dataclass
 class _Emitter:
-    check: Check
+    checks: Checks
     globals: Mapping[str, Any]
     trace: Callable[..., None] | None
     files: dict[str, list[Operation | None]]
@@ -103,7 +104,7 @@ class _Emitter:
 
     @property
     def full(self) -> bool:
-        return self.check is Check.FULL
+        return "uninitialized" in self.checks
 
     def line(self, text: str, op: Operation | None = None) -> None:
         if self.depth > MAX_NESTING:
@@ -130,7 +131,7 @@ class _Emitter:
         return "u" + name[1:] if name.startswith("v") else "None"
 
     def assign(self, targets: Sequence[str], sources: Sequence[str]) -> None:
-        """Simultaneous assignment of values and, under full checks, of their masks."""
+        """Simultaneous assignment of values and, with the check for uninitialised elements, of their masks."""
         if not targets:
             return
         left, right = list(targets), list(sources)
@@ -207,7 +208,7 @@ class _Emitter:
 
     def site(self, op: CudaTileOp) -> Site:
         elementwise = op.spec.name in _WITH_BODY and all(self.is_elementwise(o) for o in op.walk() if o is not op)
-        return Site(op, self.check, self.globals, elementwise)
+        return Site(op, self.checks, self.globals, elementwise)
 
     def guard(self, op: CudaTileOp, rule: Rule, masks: list[str], arguments: list[str]) -> None:
         """Operands of an effect must be initialised, but for those whose masks it takes itself."""
@@ -388,7 +389,7 @@ class _Emitter:
     def body_function(self, op: CudaTileOp) -> str:
         """Define the region of a reduce or scan as a Python function in place; its name."""
         block = op.regions[0].block
-        outer, self.check = self.check, Check.BASIC if self.full else self.check
+        outer, self.checks = self.checks, self.checks - {"uninitialized", "race"}
         trace, self.trace = self.trace, None
         name = self.fresh("b")
         names = [self.define(a) for a in block.args]
@@ -399,7 +400,7 @@ class _Emitter:
             self.op(inner)
         self.frames.pop()
         self.depth -= 1
-        self.check, self.trace = outer, trace
+        self.checks, self.trace = outer, trace
         return name
 
     def is_elementwise(self, op: Operation) -> bool:
@@ -501,7 +502,7 @@ def mask_function(site: Site, rule: Rule) -> Callable[[tuple, tuple], Any]:
 
 def compile_entry(
     entry: CudaTileOp,
-    check: Check = Check.BASIC,
+    checks: Checks = INTERPRETER.basic,
     globals: Mapping[str, Any] | None = None,
     trace: Callable[..., None] | None = None,
 ) -> Program:
@@ -509,7 +510,7 @@ def compile_entry(
     with (block, op, results). InterpreterFault when the entry holds an op that cannot run.
     """
     files: dict[str, list[Operation | None]] = {}
-    emitter = _Emitter(check, globals or {}, trace, files)
+    emitter = _Emitter(checks, globals or {}, trace, files)
     body = entry.regions[0].block
     names = [emitter.define(a) for a in body.args]
     emitter.namespace["T"] = trace

@@ -37,7 +37,7 @@ def trunci(site: Site) -> Run:
     def run(value: Array) -> Array:
         return wrap(value, result)
 
-    if not site.checks or overflow == "none":
+    if not site.on("overflow") or overflow == "none":
         return run
 
     def checked(value: Array) -> Array:
@@ -92,7 +92,7 @@ def ftoi(site: Site) -> Run:
     def run(value: Array) -> Array:
         whole = np.trunc(np.float64(value))
         small, large, nan = whole < low, whole >= beyond, np.isnan(whole)
-        if site.checks and not saturating:
+        if site.on("conversion") and not saturating:
             bad = np.asarray(small | large | nan)
             if bad.any():
                 index = first_index(bad)

@@ -44,7 +44,7 @@ def _window(site: Site, whole: tuple[int, ...], part: tuple[int, ...], indices: 
     for dim, (index, size, count) in enumerate(zip(indices, part, whole)):
         number = int(index) & 0xFFFFFFFF
         if number >= count // size:
-            if site.checks:
+            if site.on("index"):
                 raise Fault(
                     FaultKind.INDEX, f"index {number} of dimension {dim} is not less than {count // size}", (dim,)
                 )
@@ -154,7 +154,7 @@ def offset(site: Site) -> Run:
 
     def run(ptr: Array, offset: Array) -> Array:
         distance = np.asarray(signed(offset, elem)).astype(np.int64)
-        if site.checks and elem.width == 64:
+        if site.on("overflow") and elem.width == 64:
             bad = np.abs(distance) > limit
             if bad.any():
                 raise Fault(FaultKind.OVERFLOW, f"the offset times {size} does not fit 64 bits", first_index(bad))

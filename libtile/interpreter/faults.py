@@ -33,19 +33,6 @@ class FaultKind(Enum):
     UNSUPPORTED = "unsupported operation"
 
 
-class Check(Enum):
-    """How much is checked while running.
-
-    Memory accesses outside of every allocation are faults at every level: there is nothing that they could read.
-    `BASIC` adds all undefined behaviour that one operation shows by itself; `FULL` adds uninitialised elements and
-    data races, which need shadow state and cost several times the run time.
-    """
-
-    OFF = "off"
-    BASIC = "basic"
-    FULL = "full"
-
-
 class Fault(Exception):
     """Raised by an op's rule, which does not know where it stands in the program; never leaves the interpreter."""
 

@@ -76,7 +76,7 @@ def _fits(number: Array, elem: Element, signs: bool) -> Array:
 def promise(site: Site, elem: Element, operation: Callable[[Array, Array], Array], run: Run) -> Run:
     """`run`, with the op's overflow attribute checked against the exact result of `operation`."""
     overflow = site.attr("overflow")
-    if not site.checks or overflow == "none":
+    if not site.on("overflow") or overflow == "none":
         return run
     kinds = [k for k, names in ((True, ("no_signed_wrap", "no_wrap")), (False, ("no_unsigned_wrap", "no_wrap")))
              if overflow in names]  # fmt: skip
@@ -181,7 +181,7 @@ def divi(site: Site) -> Run:
 
     def run(lhs: Array, rhs: Array) -> Array:
         a, b = read(lhs), read(rhs)
-        if site.checks:
+        if site.on("division"):
             _check_division(a, b, elem, signs)
         b = _guard(b)
         if rounding == "negative_inf":
@@ -202,7 +202,7 @@ def remi(site: Site) -> Run:
 
     def run(lhs: Array, rhs: Array) -> Array:
         a, b = read(lhs), read(rhs)
-        if site.checks:
+        if site.on("division"):
             _check_division(a, b, elem, False)
         return wrap(np.fmod(a, _guard(b)), elem)
 
@@ -261,7 +261,7 @@ def shli(site: Site) -> Run:
         return wrap(np.where(amount >= elem.width, np.uint64(0), shifted), elem)
 
     overflow = site.attr("overflow")
-    if not site.checks or overflow == "none":
+    if not site.on("overflow") or overflow == "none":
         return run
 
     def checked(lhs: Array, rhs: Array) -> Array:

@@ -9,12 +9,13 @@ from typing import Any, TextIO
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
+from libtile.checks import INTERPRETER
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, type_text
 from libtile.errors import LibtileError
 from libtile.interpreter.address_space import Memory
 from libtile.interpreter.codegen import compile_entry
-from libtile.interpreter.faults import BlockId, Check
+from libtile.interpreter.faults import BlockId
 from libtile.interpreter.formats import Element, element
 from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
@@ -176,7 +177,7 @@ def run(
     grid: int | Sequence[int],
     args: Sequence[Any],
     *,
-    check: Check | str = Check.BASIC,
+    check: str = "basic",
     block_order: int | str | None = None,
     trace: Callable[..., None] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -184,18 +185,17 @@ def run(
 ) -> RunResult:
     """Execute an entry over a grid; arrays in `args` are modified in place.
 
-    `check` is how much is checked, `block_order` None, "reverse" or a seed, `trace` is called after each op with
-    (tile block, op, results), `progress` with (blocks done, blocks in all), `out` takes what the kernel prints.
-    Raises LaunchError before running, InterpreterFault while running.
+    `check` is what is checked (see `libtile.checks`), `block_order` None, "reverse" or a seed, `trace` is called after
+    each op with (tile block, op, results), `progress` with (blocks done, blocks in all), `out` takes what the kernel
+    prints.
+    Raises LaunchError or CheckError before running, InterpreterFault while running.
     """
-    if isinstance(check, str) and check not in {c.value for c in Check}:
-        raise LaunchError(f"there is no check level {check!r}: use off, basic or full")
-    level = Check(check)
+    checks = INTERPRETER.choose(check)
     entry = find_entry(module, kernel)
     extents = normal_grid(grid)
     memory = Memory()
     values = prepare(entry, args, memory)
-    program = compile_entry(entry, level, map_globals(entry, memory), trace)
-    races = RaceDetector() if level is Check.FULL else None
-    launch = Launch(program, extents, memory, level, out, races)
+    program = compile_entry(entry, checks, map_globals(entry, memory), trace)
+    races = RaceDetector() if "race" in checks else None
+    launch = Launch(program, extents, memory, checks, out, races)
     return run_grid(launch, values, order=block_order, progress=progress)

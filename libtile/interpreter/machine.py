@@ -21,9 +21,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from libtile.checks import INTERPRETER, Checks
 from libtile.interpreter.address_space import Allocation, Memory
 from libtile.interpreter.codegen import Program
-from libtile.interpreter.faults import BlockId, Check, Fault, FaultKind, InterpreterFault
+from libtile.interpreter.faults import BlockId, Fault, FaultKind, InterpreterFault
 from libtile.interpreter.location import source_location
 from libtile.interpreter.races import RaceDetector, Token
 
@@ -55,7 +56,7 @@ class Launch:
     program: Program
     grid: BlockId
     memory: Memory
-    check: Check = Check.BASIC
+    checks: Checks = INTERPRETER.basic
     out: TextIO | None = None
     races: RaceDetector | None = None
     printed: list[str] = field(default_factory=list)

@@ -20,18 +20,18 @@ MAX_ALLOCA = 1 << 30
 
 @effect("make_token")
 def make_token(site: Site) -> Run:
-    return lambda block: Token() if site.full else None
+    return lambda block: Token() if site.tokens else None
 
 
 @effect("join_tokens")
 def join_tokens(site: Site) -> Run:
-    return lambda block, tokens: join(tokens) if site.full else None
+    return lambda block, tokens: join(tokens) if site.tokens else None
 
 
 @effect("gdc_launch_dependents_tko", "gdc_wait_tko", "memory_fence_alias_tko")
 def pass_token(site: Site) -> Run:
     """One kernel runs at a time and memory has no caches or aliases: nothing is left to wait for."""
-    return lambda block, token: join((token,)) if site.full else None
+    return lambda block, token: join((token,)) if site.tokens else None
 
 
 @effect("load_ptr_tko", accepts_undefined=("source", "paddingValue"), yields_mask=True, synchronises=is_strong)
@@ -47,14 +47,15 @@ def load_ptr_tko(site: Site) -> Run:
         require_active(undefined[0], where, "a pointer")
         loaded = block.memory.gather(addresses, elem, where)
         missing: Mask = None
-        if site.full:
+        if site.masks:
             missing = undefined_bytes(block.memory, addresses, elem.storage_bytes, where)
+        if site.tokens:
             token = accesses.ordered(block, addresses, where, token)
         if where is None:
             return loaded[()], token, missing
         if padding is not None:
             loaded = np.where(where, loaded, padding)
-        if site.full:
+        if site.masks:
             missing = _masked_out(shape, where, padding, missing, undefined[1])
         return loaded[()], token, missing
 
@@ -84,7 +85,7 @@ def store_ptr_tko(site: Site) -> Run:
         where = None if mask is None else np.asarray(mask)
         require_active(undefined[0], where, "a pointer")
         block.memory.scatter(addresses, value, elem, where)
-        if site.full:
+        if site.masks:
             define_bytes(block.memory, addresses, elem.storage_bytes, where, undefined[1])
         return accesses.ordered(block, addresses, where, token)
 

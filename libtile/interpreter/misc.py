@@ -29,7 +29,7 @@ def _assumed_mask(site: Site) -> Any:
 @pure("assume", undefined=_assumed_mask)
 def assume(site: Site) -> Run:
     predicate, type_ = site.attr("predicate"), site.type_of("value")
-    if not site.checks:
+    if not site.on("assume"):
         return lambda value: value
     if not isinstance(type_, TileType):
 
@@ -200,6 +200,6 @@ def print_tko(site: Site) -> Run:
         values = iter(zip(args, elements))
         text = "".join(p if isinstance(p, str) else format_tile(p, *next(values)) for p in parts)
         block.launch.write(text)
-        return join((token,)) if site.full else None
+        return join((token,)) if site.tokens else None
 
     return run

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
+from libtile.checks import Checks
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
-from libtile.interpreter.faults import Check, Fault, FaultKind
+from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Element, element
 
 Run = Callable[..., Any]
@@ -37,19 +38,24 @@ class Site:
     """One op in a program, before running."""
 
     op: CudaTileOp
-    check: Check
+    checks: Checks
     globals: Mapping[str, Any] = field(default_factory=dict)
     body_is_elementwise: bool = False
     """Whether the region of `reduce` and `scan` may be given whole tiles: its ops take tiles of any shape."""
 
-    @property
-    def checks(self) -> bool:
-        """Whether undefined behaviour of single operations is to be reported."""
-        return self.check is not Check.OFF
+    def on(self, check: str) -> bool:
+        """Whether a check, one of `libtile.checks.INTERPRETER`, is to be made."""
+        return check in self.checks
 
     @property
-    def full(self) -> bool:
-        return self.check is Check.FULL
+    def masks(self) -> bool:
+        """Whether uninitialised elements are kept track of."""
+        return "uninitialized" in self.checks
+
+    @property
+    def tokens(self) -> bool:
+        """Whether tokens are kept track of, for data races."""
+        return "race" in self.checks
 
     def attr(self, name: str) -> Any:
         """The Python value of a declared attribute, or its default."""

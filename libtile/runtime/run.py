@@ -42,14 +42,16 @@ def run(
     pointer (it is the memory: C-contiguous, of any dtype, modified in place), an int or float for a scalar. The module
     is verified first unless `verify` is False.
 
-    `check` is "off", "basic" or "full", `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
+    `check` is "off", "basic", "full", or a list of these and single checks, as "basic,view-range" or "full,-race" (see
+    `libtile.checks`), `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
     that the kernel prints to; the interpreter also takes `trace` and `progress`, see `libtile.interpreter.launch.run`.
     The other backends compile for `gpu_name` at `opt_level` first: the simulator for "sm_90" without a name, the gpu
     for the machine's own GPU. `launch_abi` is the gpu's: "tileir", "simt", or None for what the driver can do.
 
     Returns what the run did. Raises DiagnosticError for a module that breaks a rule of the dialect, LaunchError for
-    arguments that do not fit, InterpreterFault, SimulationFault or GpuFault for a fault of the program,
-    GpuUnavailableError without a driver or a GPU, LibtileError for a module that cannot be read.
+    arguments that do not fit, CheckError for a check that the backend does not have, InterpreterFault, SimulationFault
+    or GpuFault for a fault of the program, GpuUnavailableError without a driver or a GPU, LibtileError for a module
+    that cannot be read.
     """
     if backend not in BACKENDS:
         raise LibtileError(f"there is no backend {backend!r}: use one of {', '.join(BACKENDS)}")
@@ -62,8 +64,8 @@ def run(
     if verify:
         verify_module(op)
     if backend == "gpu":
-        if check == "full" or block_order is not None:
-            raise LibtileError("the gpu has no full check and no order of blocks: use the simulator or interpreter")
+        if check not in ("off", "basic") or block_order is not None:
+            raise LibtileError("the gpu has no checks and no order of blocks: use the simulator or interpreter")
         from libtile.runtime.gpu import run_on_gpu
 
         return run_on_gpu(op, kernel, grid, args, gpu_name=gpu_name, opt_level=opt_level, abi=launch_abi, out=out)

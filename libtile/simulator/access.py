@@ -32,12 +32,16 @@ from .types import DTYPES
 if TYPE_CHECKING:
     from .group import ThreadGroup
 
-_EXPECT: dict[int, Any] = {
-    1: np.uint8(READY),
-    2: np.uint16(READY * 0x0101),
-    4: np.uint32(READY * 0x01010101),
-    8: np.uint64(READY * 0x0101010101010101),
-}
+
+def _each_byte(flags: int) -> dict[int, Any]:
+    """Flags for every byte of an element, by the element's size."""
+    return {size: np.dtype(f"u{size}").type(int.from_bytes(bytes([flags]) * size, "little")) for size in (1, 2, 4, 8)}
+
+
+_EXPECT = _each_byte(READY)
+_ALLOCATED = _each_byte(ALLOCATED)
+_NOT_LOADED = _each_byte(ALLOCATED | PENDING)
+_NOT_STORED = _each_byte(ALLOCATED | READ_ONLY | PENDING)
 _SPACE_OF_WINDOW = {1: "shared", 2: "local", 3: "param", 4: "const", GLOBAL_BASE >> WINDOW_SHIFT: "global"}
 
 
@@ -67,8 +71,11 @@ class Access(MachineState):
     """Memory access."""
 
     def init_access(self) -> None:
-        self.races = RaceDetector(self) if self.full else None
-        self.proxy = ProxyTracker(self.shared_arena.size) if self.full and self.launch.uses_async_proxy else None
+        self.races = RaceDetector(self) if "race" in self.checks else None
+        tracked = "proxy-fence" in self.checks and self.launch.uses_async_proxy
+        self.proxy = ProxyTracker(self.shared_arena.size) if tracked else None
+        self.initialised = "uninitialized" in self.checks
+        self.counting = "counters" in self.checks
         self.arenas: dict[str, Arena] = {
             "global": self.global_arena,
             "shared": self.shared_arena,
@@ -235,18 +242,22 @@ class Access(MachineState):
     ) -> None:
         element = info.element
         flags = arena.flag_views[element][index]
-        if self.full:
+        if self.initialised:
             if not (flags == _EXPECT[element]).all():
                 self._diagnose(info, arena, off, threads, writing=False)
-            if space == "shared":
-                if self.races is not None:
-                    self.races.read(info, off, info.size, threads)
-                if info.counted:
-                    self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
-            elif space == "global" and info.counted:
-                self.counters.global_access(off, info.size, threads, info.instruction)
-        elif not (flags & _EXPECT[element] & ~(_EXPECT[element] >> 1)).all():
+        elif not ((flags & _NOT_LOADED[element]) == _ALLOCATED[element]).all():
             self._diagnose(info, arena, off, threads, writing=False)
+        if self.races is not None and space == "shared":
+            self.races.read(info, off, info.size, threads)
+        self._count(info, space, off, threads)
+
+    def _count(self, info: AccessInfo, space: str, off: np.ndarray, threads: np.ndarray) -> None:
+        if not (self.counting and info.counted):
+            return
+        if space == "shared":
+            self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
+        elif space == "global":
+            self.counters.global_access(off, info.size, threads, info.instruction)
 
     # -- stores
 
@@ -297,21 +308,12 @@ class Access(MachineState):
         flags = view[index]
         expect = _EXPECT[element]
         if not (flags == expect).all():
-            allocated = expect & ~(expect >> 1)
-            ones = allocated // allocated.dtype.type(ALLOCATED)
-            wrong = (flags & allocated) != allocated
-            blocked = (flags & (ones * allocated.dtype.type(READ_ONLY | PENDING))) != 0
-            if wrong.any() or (blocked.any()):
+            if not ((flags & _NOT_STORED[element]) == _ALLOCATED[element]).all():
                 self._diagnose(info, arena, off, threads, writing=True)
             view[index] = flags | expect
-        if self.full:
-            if space == "shared":
-                if self.races is not None:
-                    self.races.write(info, off, info.size, threads, values)
-                if info.counted:
-                    self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
-            elif space == "global" and info.counted:
-                self.counters.global_access(off, info.size, threads, info.instruction)
+        if self.races is not None and space == "shared":
+            self.races.write(info, off, info.size, threads, values)
+        self._count(info, space, off, threads)
 
     # -- what is wrong
 
@@ -324,7 +326,7 @@ class Access(MachineState):
             ((flags & ALLOCATED) == 0, "out-of-bounds"),
             ((flags & PENDING) != 0, "async"),
             ((flags & READ_ONLY) != 0, "read-only") if writing else None,
-            ((flags & 2) == 0, "uninitialized") if not writing and self.full else None,
+            ((flags & 2) == 0, "uninitialized") if not writing and self.initialised else None,
         ]
         for test in tests:
             if test is None or not test[0].any():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .access import _EXPECT, Access, AccessInfo
+from .access import _ALLOCATED, _EXPECT, Access, AccessInfo
 from .types import DTYPES
 
 if TYPE_CHECKING:
@@ -84,23 +84,18 @@ class Atomics(Access):
         if info.element in _EXPECT:
             expect = _EXPECT[info.element]
             flags = arena.flag_views[info.element][index]
-            wanted = expect if self.full else expect & ~(expect >> 1)
+            wanted = expect if self.initialised else _ALLOCATED[info.element]
             if not ((flags & wanted) == wanted).all() or not (flags <= expect).all():
                 self._diagnose(info, arena, off, threads, writing=False)
                 self._diagnose(info, arena, off, threads, writing=True)
         else:
             self._check_bytes(info, arena, off, threads)
-        if not self.full:
-            return
-        if space == "shared":
-            if self.races is not None:
-                # Atomics never race with each other; they order what their warps did before.
-                words = np.unique(np.stack([off >> 2, threads >> 5]), axis=1)
-                self.races.acquire(words[0], words[1] << 5)
-                self.races.release(words[0], words[1] << 5)
-            self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
-        elif space == "global":
-            self.counters.global_access(off, info.size, threads, info.instruction)
+        if self.races is not None and space == "shared":
+            # Atomics never race with each other; they order what their warps did before.
+            words = np.unique(np.stack([off >> 2, threads >> 5]), axis=1)
+            self.races.acquire(words[0], words[1] << 5)
+            self.races.release(words[0], words[1] << 5)
+        self._count(info, space, off, threads)
 
     def _check_bytes(self, info: AtomicInfo, arena: Any, off: np.ndarray, threads: np.ndarray) -> None:
         flags = arena.flags[off[:, None] + np.arange(info.size)]

@@ -109,7 +109,7 @@ class Barriers:
         pending = self.pending.get((slot, number))
         if pending is None:
             pending = self.pending[slot, number] = _Pending(expected, reduction=arrival.reduction, instruction=ins)
-        elif pending.expected != expected and M.check:
+        elif pending.expected != expected and "convergence" in M.checks:
             M.fault("divergent-barrier", f"barrier {number} is used with different thread counts", ins, threads)
         pending.arrived += self._weight(threads)
         pending.members.append(np.unique(threads >> 5))

@@ -99,7 +99,13 @@ def _save(outputs: tuple[str, ...], arguments: list[Any]) -> None:
 @click.option("--arg", "arguments", multiple=True, metavar="ARG", help="The next argument (see below).")
 @click.option("--out", "outputs", multiple=True, metavar="INDEX:FILE", help="Save an array argument afterwards.")
 @click.option("--dynamic-shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
-@click.option("--checks", type=click.Choice(["full", "basic", "off"]), default="full", show_default=True)
+@click.option(
+    "--checks",
+    metavar="CHECKS",
+    default="full",
+    show_default=True,
+    help="What to check: off, basic, full, and single checks, with commas; a minus takes one away.",
+)
 @click.option("--seed", type=int, default=None, help="Run warps in a random order that this number decides.")
 @click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="Run CTAs in parallel.")
 @click.option("--max-instructions", type=click.IntRange(1), default=None, help="Stop after so many warp instructions.")

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from libtile.checks import SIMULATOR
+
 from . import tensor_map
 from .counters import Counters
 from .errors import LaunchError
@@ -106,13 +108,13 @@ def run_ptx(
     `args` are the entry's parameters in order: a C-contiguous numpy array for a pointer (it is the memory, and is
     modified in place), a list of such arrays for a pointer to a table of them (64-bit words: each array's address,
     sizes, and strides in elements), a Python number or numpy scalar for a scalar, bytes for a by-value structure.
-    `checks` is "full" (bounds, alignment, initialisation, races, memory counters), "basic" (bounds and alignment) or
-    "off". `order` is None for the converged schedule or a seed for a random one. `trace` is called as trace(ctaid,
-    warp, lane_mask, instruction) before each instruction of each warp. `processes` runs CTAs in that many processes.
-    Raises PtxError, LaunchError or SimulationFault; after a fault the arrays hold what memory held.
+    `checks` is "full" (bounds, alignment, initialisation, races, memory counters), "basic" (bounds and alignment),
+    "off", or a list of these and of single checks, see `libtile.checks`. `order` is None for the converged schedule or
+    a seed for a random one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each instruction of
+    each warp. `processes` runs CTAs in that many processes.
+    Raises PtxError, LaunchError, CheckError or SimulationFault; after a fault the arrays hold what memory held.
     """
-    if checks not in ("full", "basic", "off"):
-        raise LaunchError(f"checks is {checks!r}; it must be full, basic or off")
+    chosen = SIMULATOR.choose(checks)
     module = parse_ptx(ptx) if isinstance(ptx, str) else ptx
     key = (order is not None, trace is not None)
     program = module.cache.get(key)
@@ -132,7 +134,7 @@ def run_ptx(
         cluster=dims.cluster,
         explicit_cluster=dims.explicit,
         dynamic_shared=dynamic_shared,
-        checks=checks,
+        checks=chosen,
         order=order,
         trace=trace,
         instruction_limit=max_instructions or DEFAULT_INSTRUCTION_LIMIT,

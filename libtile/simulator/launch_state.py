@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from libtile.checks import Checks
+
 from .counters import Counters
 from .ir import Instruction
 from .memory import GLOBAL_BASE, Arena, align_up
@@ -28,7 +30,7 @@ class LaunchState:
     cluster: tuple[int, int, int]
     explicit_cluster: bool
     dynamic_shared: int
-    checks: str
+    checks: Checks
     order: int | None
     trace: TraceCallback | None
     instruction_limit: int

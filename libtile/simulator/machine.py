@@ -235,14 +235,13 @@ class Machine(WarpState):
         index, guard = result
         targets = np.array(unit.targets, dtype=np.int64)
         chosen = np.minimum(index.astype(np.int64), len(targets) - 1)
-        if self.check:
-            bad = index >= len(targets)
-            if guard is not None:
-                bad = bad & guard
-            if bad.any():
-                self.fault(
-                    "illegal-instruction", f"brx.idx index is not below {len(targets)}", unit.terminator, g.threads[bad]
-                )
+        bad = index >= len(targets)
+        if guard is not None:
+            bad = bad & guard
+        if bad.any():
+            self.fault(
+                "illegal-instruction", f"brx.idx index is not below {len(targets)}", unit.terminator, g.threads[bad]
+            )
         keys = targets[chosen] + base_key
         if guard is not None:
             keys = np.where(guard, keys, base_key + unit.next)

@@ -80,8 +80,9 @@ class MachineState(ABC):
         self.global_arena = launch.global_arena
         self.const_arena = launch.const_arena
         self.param_arena = launch.param_arena
-        self.check = launch.checks != "off"
-        self.full = launch.checks == "full"
+        self.checks = launch.checks
+        # The finer checks look at the same shadow bytes, and come on top of those of bounds and alignment.
+        self.check = bool(launch.checks - {"convergence"})
         self.counters = launch.counters
         self.frames: list[dict[int, Frame]] = []
 

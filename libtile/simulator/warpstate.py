@@ -16,7 +16,7 @@ class WarpState(Calls):
 
     def check_member(self, g: ThreadGroup, mask: np.ndarray, ins: Instruction) -> None:
         """A thread must be named in the member mask of the .sync instruction that it executes."""
-        if not self.check:
+        if "convergence" not in self.checks:
             return
         lane = (g.threads & 31).astype(np.uint32)
         outside = (mask.view(np.uint32) >> lane) & np.uint32(1) == 0

@@ -197,10 +197,11 @@ def summary(result: RunResult, backend: str) -> str:
 )
 @click.option(
     "--check",
-    type=click.Choice(["off", "basic", "full"]),
+    metavar="CHECKS",
     default="basic",
     show_default=True,
-    help="Undefined behaviour to look for; full adds data races and uninitialised elements.",
+    help="Undefined behaviour to look for: off, basic, full (adds data races, uninitialised elements and loads of "
+    "padding alone), and single checks, with commas; a minus takes one away, as in full,-view-range.",
 )
 @click.option(
     "--block-order",

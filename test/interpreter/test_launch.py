@@ -99,7 +99,9 @@ def test_an_unknown_backend_or_check_is_refused():
     module = libtile.parse(module_text("", ""))
     with pytest.raises(libtile.LibtileError, match="no backend 'cpu'"):
         libtile.run(module, backend="cpu")
-    with pytest.raises(libtile.LibtileError, match="no check level 'most'"):
+    with pytest.raises(
+        libtile.LibtileError, match="the interpreter has no check 'most': use off, basic, full, or assume, "
+    ):
         libtile.run(module, check="most")
 
 

@@ -209,14 +209,14 @@ def masks_of(name, operands, masks, results, attributes=None):
     from xdsl.dialects.test import TestOp
 
     from interpreter.helpers import tile
+    from libtile.checks import INTERPRETER
     from libtile.dialects.cuda_tile.ops import build
     from libtile.interpreter.codegen import mask_function
-    from libtile.interpreter.faults import Check
     from libtile.interpreter.rules import Site, load_rules
 
     source = TestOp(result_types=[tile(np.shape(v), e) for v, e in operands.values()])
     op = build(name, dict(zip(operands, source.results)), [tile(s, e) for s, e in results], attributes)
-    function = mask_function(Site(op, Check.FULL), load_rules()[name])
+    function = mask_function(Site(op, INTERPRETER.names), load_rules()[name])
     return function(tuple(np.asarray(v) for v, _ in operands.values()), masks)
 
 

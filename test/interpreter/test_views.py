@@ -261,11 +261,38 @@ def test_four_bit_elements_are_two_to_a_byte(check):
 
 def test_an_index_beyond_the_index_space_is_a_fault():
     type_ = tensor((13, 21), "f32", (21, 1))
-    text = load_text(f"partition_view<tile=(4x8), padding_value = zero, {type_}>", (4, 8), "f32", (4, 0), type_)
+    text = load_text(f"partition_view<tile=(4x8), {type_}>", (4, 8), "f32", (4, 0), type_)
     args = [np.zeros((13, 21), np.float32), np.zeros(32, np.float32)]
-    fault = fault_of(FaultKind.INDEX, "%x: tile<ptr<f32>>, %out: tile<ptr<f32>>", text, args)
-    assert "index 4 of dimension 0 is outside of the view's 4" in fault.message
+    for check in ("basic", "full,-view-range"):
+        fault = fault_of(FaultKind.INDEX, "%x: tile<ptr<f32>>, %out: tile<ptr<f32>>", text, args, check=check)
+        assert "index 4 of dimension 0 is outside of the view's 4" in fault.message
+    run_body("%x: tile<ptr<f32>>, %out: tile<ptr<f32>>", text, args, check="basic,-index")
     run_body("%x: tile<ptr<f32>>, %out: tile<ptr<f32>>", text, args, check="off")
+
+
+def test_a_load_of_padding_alone_is_a_check_of_its_own():
+    type_ = tensor((13, 21), "f32", (21, 1))
+    text = load_text(f"partition_view<tile=(4x8), padding_value = nan, {type_}>", (4, 8), "f32", (4, 0), type_)
+    args = [np.zeros((13, 21), np.float32), np.zeros(32, np.float32)]
+    names = "%x: tile<ptr<f32>>, %out: tile<ptr<f32>>"
+    for check in ("full", "basic,view-range", "view-range"):
+        fault = fault_of(FaultKind.INDEX, names, text, args, check=check)
+        assert "index 4 of dimension 0 is outside of the view's 4" in fault.message
+    for check in ("basic", "full,-view-range", "off"):
+        args[1][:] = 0
+        run_body(names, text, args, check=check)
+        assert np.isnan(args[1]).all()
+
+
+def test_a_store_outside_of_a_padded_view_is_an_index_out_of_range():
+    type_ = tensor((13, 21), "f32", (21, 1))
+    view = f"partition_view<tile=(4x8), padding_value = zero, {type_}>"
+    text = f"""%i = constant <i32: 4> : tile<i32>
+    %v = constant <f32: 1.0> : tile<4x8xf32>
+    %tv = make_tensor_view %x, shape = [13, 21], strides = [21, 1] : {type_}
+    %view = make_partition_view %tv : {view}
+    %t = store_view_tko weak %v, %view[%i, %i] : tile<4x8xf32>, {view}, tile<i32> -> token"""
+    fault_of(FaultKind.INDEX, "%x: tile<ptr<f32>>", text, [np.zeros((13, 21), np.float32)], check="basic")
 
 
 def test_a_broken_in_bounds_promise_is_a_fault():

@@ -173,7 +173,7 @@ def test_code_for_another_device_is_refused_before_it_is_compiled(machine):
 def test_options_that_the_gpu_does_not_have_are_refused(machine):
     with pytest.raises(libtile.LibtileError, match="no launch ABI 'cuda'"):
         launch_abi(Device(), "cuda")
-    with pytest.raises(libtile.LibtileError, match="no full check"):
+    with pytest.raises(libtile.LibtileError, match="no checks"):
         add(check="full")
     with pytest.raises(libtile.LibtileError, match="trace and progress are the interpreter's: the gpu takes neither"):
         add(trace=print)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from libtile.errors import LibtileError
 from libtile.simulator import SimulationFault, Uninitialized, parse_ptx, run_ptx
 
 from .ptx import OUT, module, run
@@ -94,6 +95,49 @@ MISTAKES: list[tuple[str, str, str, str, dict[str, Any]]] = [
 def test_mistake_is_found_and_its_clean_twin_runs(kind: str, what: str, bad: str, good: str, options: Any) -> None:
     assert fault(bad, zeros(), **options).kind == kind
     run(good, zeros(), **options)
+
+
+#: The check that finds a kind of mistake; those that are left out are found without one.
+CHECKS = {
+    "out-of-bounds": "memory",
+    "read-only": "memory",
+    "async": "memory",
+    "membermask": "convergence",
+    "uninitialized": "uninitialized",
+    "race": "race",
+}
+
+
+@pytest.mark.parametrize(("kind", "what", "bad", "good", "options"), MISTAKES, ids=[m[1] for m in MISTAKES])
+def test_mistake_is_found_by_its_check_alone(kind: str, what: str, bad: str, good: str, options: Any) -> None:
+    checks = CHECKS.get(kind, "off")
+    assert fault(bad, zeros(), checks=checks, **options).kind == kind
+    if CHECKS.get(kind) in ("memory", "convergence"):
+        assert fault(bad, zeros(), checks="basic", **options).kind == kind
+    run(good, zeros(), checks=checks, **options)
+
+
+@pytest.mark.parametrize("kind", ["uninitialized", "race", "membermask"])
+def test_a_check_can_be_switched_off_by_its_name(kind: str) -> None:
+    for found, _, bad, _, options in MISTAKES:
+        if found == kind:
+            run(bad, zeros(), checks=f"full,-{CHECKS[kind]}", **options)
+
+
+def test_basic_checks_see_an_access_that_reaches_past_the_end_by_a_byte() -> None:
+    data = np.zeros(6, dtype=np.uint8)
+    assert fault(OUT + "ld.global.u32 %r1, [%rd1+4];", data, block=1, checks="basic").kind == "out-of-bounds"
+    assert fault(OUT + "st.global.u32 [%rd1+4], 1;", data, block=1, checks="basic").kind == "out-of-bounds"
+
+
+def test_basic_checks_see_a_store_to_bytes_that_an_asynchronous_copy_fills() -> None:
+    body = OUT + "mov.u32 %r2, s; cp.async.ca.shared.global [%r2], [%rd0], 4; st.shared.u32 [%r2], 1;"
+    assert fault(body, zeros(), prelude=SHARED, block=1, checks="basic").kind == "async"
+
+
+def test_checks_that_are_none_are_refused() -> None:
+    with pytest.raises(LibtileError, match="the simulator has no check 'most': use off, basic, full, or convergence, "):
+        run("", zeros(), checks="most")
 
 
 def test_message_says_cta_warp_lanes_line_and_allocation() -> None:

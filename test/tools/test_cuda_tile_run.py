@@ -129,7 +129,13 @@ def test_a_trace_shows_each_op_with_its_results(kernel):
 
 def test_checks_and_orders_are_options(kernel):
     good = ["--arg", "20", "--arg", "2", "--quiet"]
-    for more in (["--check=full"], ["--check=off"], ["--block-order=reverse"], ["--block-order=3"]):
+    for more in (
+        ["--check=full"],
+        ["--check=off"],
+        ["--check=full,-view-range"],
+        ["--block-order=reverse"],
+        ["--block-order=3"],
+    ):
         assert run("cuda_tile_run", *arguments(kernel, *good, *more)).status == 0
 
 
