@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
+from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.tile_form import build
 from libtile.layouts import LANE, WARP, LinearLayout
@@ -177,6 +177,8 @@ def needs_barrier(earlier: Operation, later: Operation) -> bool:
     """Whether different threads may touch the same bytes in two accesses, of which one writes."""
     if earlier.name in READS and later.name in READS:
         return False
+    if _of_different_scopes(earlier, later):
+        return False
     layout, other = _layout(earlier), _layout(later)
     if layout is None or layout != other or has_copies(layout):
         return True
@@ -205,6 +207,32 @@ def _same_tiles(earlier: Operation, later: Operation) -> bool:
     if any(step < size for step, size in zip(a.type.traversal_strides, a.type.shape)):
         return False
     return _viewed(a) is _viewed(b)
+
+
+def _of_different_scopes(earlier: Operation, later: Operation) -> bool:
+    """Accesses through memrefs of different alias scopes never touch the same bytes."""
+    scopes = (
+        {_alias_scope(earlier.operands[0]), _alias_scope(later.operands[0])} if _accessed(earlier, later) else set()
+    )
+    return len(scopes) == 2 and None not in scopes
+
+
+def _accessed(*ops: Operation) -> bool:
+    return all(op.operands and isinstance(op.operands[0].type, TiledViewType) for op in ops)
+
+
+def _alias_scope(view: SSAValue) -> int | None:
+    """The alias scope of the memref behind a view; None when it has none."""
+    memref = _viewed(view)
+    if isinstance(memref.type, TiledViewType):
+        type_: Attribute = memref.type.source
+    else:
+        type_ = memref.type
+    if isinstance(type_, MemRefType) and type_.alias_scope is not None:
+        return type_.alias_scope
+    owner = memref.owner
+    scope = owner.properties.get("alias_scope") if isinstance(owner, Operation) else None
+    return scope.value.data if isinstance(scope, IntegerAttr) else None
 
 
 def _viewed(value: SSAValue) -> SSAValue:

@@ -7,13 +7,14 @@ knows when these run and with what. Which ops can be compiled is for the emissio
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import ArrayAttr, TensorType
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import PtrType, QueueType, TiledViewType
-from libtile.dialects.tile_form import layout_of
+from libtile.dialects.tile_form import TileOp, layout_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileaa_to_tileas.accesses import POINTER_ACCESSES, TILED_ACCESSES
 
@@ -62,11 +63,28 @@ def _access_problem(op: Operation) -> str | None:
         return None
     if name in TILED_ACCESSES and not isinstance(op.operands[0].type, TiledViewType):
         return "goes to memory without a tiled view (nv_tileaa.block_tile), by which its tile could get a layout"
+    if name in TILED_ACCESSES and isinstance(op, TileOp) and "mask" in _groups(op) and op.group("mask"):
+        return "has a mask, which accesses through views have not in nv_tileas"
+    if name == "block_tile":
+        return _blocking_problem(op)
     if name in POINTER_ACCESSES:
         base = op.operands[0].type
         if not isinstance(base, TensorType) or not isinstance(base.element_type, PtrType):
             return "goes to memory without a tile of pointers, by which its tile could get a layout"
     return None
+
+
+def _groups(op: TileOp) -> list[str]:
+    return [name for name, _ in op.get_irdl_definition().operands]
+
+
+def _blocking_problem(op: Operation) -> str | None:
+    """Tiles lie on memory as the result's tiling says: the groups of dimensions have to say the same."""
+    groups, result = op.properties.get("dimGroups"), op.results[0].type
+    if not isinstance(groups, ArrayAttr) or not isinstance(result, TiledViewType):
+        return None
+    found, expected = [integers_of(group) for group in groups.data], [(dim,) for dim in result.dim_map]
+    return None if found == expected else f"has dimGroups {found}, and the tiling of its result says {expected}"
 
 
 def _product_problem(op: Operation) -> str | None:

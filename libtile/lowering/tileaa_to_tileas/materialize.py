@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -46,9 +46,10 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.dialects.tile_form import Given, build, operand_group
 from libtile.ir.locations import set_location
+from libtile.lowering.errors import unsupported
 from libtile.lowering.tileaa_to_tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileaa_to_tileas.cleanup import drop_unused
-from libtile.lowering.tileaa_to_tileas.schedule import LOOPS, ORDER, STAGE, STAGES, buffer_layout, conversions
+from libtile.lowering.tileaa_to_tileas.schedule import LOADS, LOOPS, ORDER, STAGE, STAGES, buffer_layout, conversions
 from libtile.lowering.tileaa_to_tileas.shared_memory import pipeline_bytes
 from libtile.lowering.tileaa_to_tileas.types import layout_of
 from libtile.targets import Target, target
@@ -135,19 +136,32 @@ class _Emit:
             values.update(zip(op.results, made.results))
 
 
+def _positive(op: Operation, name: str, least: int = 1) -> int:
+    """The number that a schedule says; LoweringError unless it is one."""
+    number = op.attributes.get(name)
+    if not isinstance(number, IntegerAttr) or number.value.data < least:
+        raise unsupported(op, f"has no '{name}' of at least {least}, which its schedule needs")
+    return number.value.data
+
+
 class _Pipeline:
     """One loop, its loads, and what the producer carries."""
 
     def __init__(self, loop: Operation, first: bool, gpu: Target):
-        number = loop.attributes[STAGES]
-        assert isinstance(number, IntegerAttr)
+        number = _positive(loop, STAGES)
+        if loop.name != "scf.for":
+            raise unsupported(loop, f"has '{STAGES}', and only a loop with a counter runs its loads ahead", gpu.name)
         self.loop, self.first = loop, first
-        self.stages = number.value.data
+        self.stages = number
         self.body = loop.regions[0].block
         found = [op for op in self.body.ops if STAGE in op.attributes]
-        self.loads = sorted(found, key=lambda op: op.attributes[ORDER].value.data)
+        for load in found:
+            if load.name not in LOADS or load.attributes[STAGE] != IntegerAttr(0, i64):
+                raise unsupported(load, f"has '{STAGE}', which only a load has, and which can be 0 only", gpu.name)
+        self.loads = sorted(found, key=lambda op: _positive(op, ORDER, least=0))
         ahead = computed_ahead(self.loads, self.body)
-        assert ahead is not None  # or it would not have been scheduled
+        if ahead is None or not self.loads:
+            raise unsupported(loop, f"has '{STAGES}', and no load in it can run ahead", gpu.name)
         self.ahead: Ahead = ahead
         self.type = PipelineType(self.stages, [_buffer(load, gpu) for load in self.loads])
         self.iterator = PipelineIteratorType(self.type)

@@ -24,9 +24,10 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
-from libtile.dialects.tile_form import operand_group
+from libtile.dialects.tile_form import SEGMENTS, operand_group
 from libtile.layouts import LinearLayout
 from libtile.lowering.llvm.async_copies import copy_width, operand_shared_layout, staged_layout
 from libtile.lowering.llvm.scratch import PIECE_BYTES
@@ -142,11 +143,26 @@ class _Scheduler:
             return "it is under a condition"
         if "mem_scope" in load.properties:
             return "its memory ordering is not weak"
+        if (said := _not_handed_on(load)) is not None:
+            return said
         if any(isinstance(v.type, MemTokenType) and is_inside(v, body) for v in load.operands):
             return "a token orders it behind another access of the loop"
         return _not_copied(load) or (
             None if computed_ahead([load], body) is not None else "its address depends on what the loop computes"
         )
+
+
+def _not_handed_on(load: Operation) -> str | None:
+    """What a load says that its asynchronous copy could not."""
+    for name, attr in load.properties.items():
+        if name not in _HANDED_ON and not (isinstance(attr, KeywordAttr) and attr.keyword in ("none", "normal")):
+            return f"asynchronous copies have no '{name}'"
+    more = ("offsets", "other") if load.name == "nv_tileas.tiled_load" else ()
+    return next((f"asynchronous copies have no '{name}'" for name in more if operand_group(load, name)), None)
+
+
+_HANDED_ON = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector", "allow_tma"})
+"""Properties that an asynchronous copy takes over, that have done their work, or that only permit something."""
 
 
 def _tile_type(load: Operation) -> TensorType[Attribute]:

@@ -106,6 +106,8 @@ def convert_function(
         b.subprogram = lines.subprogram
         b.set_location(lines.of(function.location))
     block = function.body.block
+    if spec.num_ctas != 1:
+        raise unsupported(function, f"is for clusters of {spec.num_ctas} CTAs, and code is made for one", target.name)
     for number, argument in enumerate(block.args):
         if not isinstance(argument.type, TensorType) or argument.type.get_shape():
             problem = f"has a parameter (number {number}) of type {argument.type}, and a kernel takes tiles of rank 0"

@@ -14,6 +14,7 @@ from libtile.diagnostics import LoweringError
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
+from libtile.dialects.tile_form import TileOp
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm.builder import KernelBuilder, SharedBuffer, Value
@@ -21,6 +22,7 @@ from libtile.lowering.llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.llvm.tile import Tile
 from libtile.lowering.llvm.views import TensorView, TiledView
 from libtile.lowering.tileaa_to_tileas.types import layout_of
+from libtile.lowering.tileas_to_llvm.legality import left_out
 from libtile.lowering.tileas_to_llvm.storage import Buffer, Ring, Turn
 from libtile.numerics.elements import LLVM_TYPES
 
@@ -147,6 +149,8 @@ class Emitter:
         function = RULES.get(op.name)
         if function is None:
             raise unsupported(op, "cannot be compiled", self.b.target.name)
+        if isinstance(op, TileOp) and (unsaid := left_out(op)) is not None:
+            raise unsupported(op, unsaid, self.b.target.name)
         outer = self.b.location
         if self.debug is not None:
             self.b.set_location(self.debug.of(getattr(op, "location", None)) or outer)

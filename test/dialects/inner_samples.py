@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A valid text of every op of the inner dialects, in a function that defines what it uses.
+
+The texts are in inner_samples.txt, and those of elementwise ops come from their declarations. What a pure op makes is
+printed, or handed to another op that stays.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from string import Template
+
+from dialects.inner import GATHER, MEMREF, PIPE, SHARED, VIEW, module
+from libtile.dialects.nv_tileaa.arithmetic import ROWS
+
+TARGET = "attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>}"
+NAMES = {
+    "GATHER": GATHER,
+    "MEMREF": MEMREF,
+    "PIPE": PIPE,
+    "SHARED": SHARED,
+    "VIEW": VIEW,
+    "POINTERS": "tile<4x!nv_tileaa.ptr<f32, 1>>",
+    "TOKEN": "!nv_tileaa.mem_token",
+    "DESC": f"!nv_tileas.tma_desc<{MEMREF}, [8, 4]>",
+    "LOAD_ATOM": "#nv_tileas.copy_atom<tma_load, box=[8,4], mode=tiled>",
+    "STORE_ATOM": "#nv_tileas.copy_atom<tma_store, box=[8,4], mode=store>",
+    "RELAXED": "#nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>",
+}
+"""What texts say as `$NAME`."""
+
+ARGUMENTS = {
+    "one": "tile<1x8xf32>",
+    "l4": "tile<4xi64>",
+    "b4": "!nv_tileas.buffer<4xf32, shared>",
+    "qa": "tile<4x64xf8E4M3FN>",
+    "qb": "tile<64x4xf8E4M3FN>",
+    "qs": "tile<4x2xf8E8M0FNU>",
+    "qt": "tile<2x4xf8E8M0FNU>",
+}
+"""Types of values that only samples need."""
+
+OUTSIDE = """\
+nv_tileaa.global {sym_name = "g", value = dense<1.0> : !cuda_tile.tile<1xf32>}
+nv_tileaa.func @other(%x: tile<f32>) -> tile<f32> {
+  nv_tileaa.return %x : tile<f32>
+}"""
+"""What samples refer to that name `@g` or `@other`."""
+
+
+def _elementwise() -> dict[str, str]:
+    texts = {}
+    for name, row in ROWS.items():
+        kinds = ["x4" if row.kind == "int" or o == row.integer_operand else "v4" for o in row.operands.split()]
+        types = ", ".join("tile<4xi32>" if k == "x4" else "tile<4xf32>" for k in kinds)
+        result = "tile<4xi32>" if row.kind == "int" else "tile<4xf32>"
+        texts[f"nv_tileaa.{name}"] = (
+            f"%r = nv_tileaa.{name} {', '.join('%' + k for k in kinds)} : {types} -> {result}\n"
+            f'nv_tileaa.print %r {{format = "%f"}} : {result}'
+        )
+    return texts
+
+
+def _written() -> dict[str, str]:
+    parts = re.split(r"^## (\S+)\n", Path(__file__).with_suffix(".txt").read_text(), flags=re.MULTILINE)
+    return {name: Template(body).safe_substitute(NAMES) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+BODIES: dict[str, str] = {**_elementwise(), **_written()}
+"""By op, the body of a function."""
+
+
+def text(name: str) -> str:
+    """The module around the sample of an op."""
+    body = BODIES[name]
+    return module(body, TARGET, OUTSIDE if "@" in body else "", **ARGUMENTS)
