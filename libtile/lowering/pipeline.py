@@ -15,6 +15,8 @@ from xdsl.passes import ModulePass
 from libtile import timing
 from libtile.diagnostics import LoweringError
 from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
+from libtile.lowering.strip_mine.strip_mine import StripMinePass, needs_strip_mining, strip_mine
+from libtile.lowering.tile_registers import check_registers
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
 from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
@@ -167,6 +169,7 @@ def _lower_dialects(
     keep_text: bool,
     observer: Observer | None,
 ) -> ModuleOp:
+    module = _in_pieces(module, gpu, observer)
     inner = to_tileaa(module, gpu)
     _observe(observer, "convert-cuda-tile-to-tileaa", inner)
     if keep_text or emit == "tileaa":
@@ -181,6 +184,19 @@ def _lower_dialects(
     if keep_text or emit == "tileas":
         result.tileas = _text(inner)
     return inner
+
+
+def _in_pieces(module: Operation, gpu: Target, observer: Observer | None) -> Operation:
+    """The module, its large tiles worked through in pieces; LoweringError for what is too large and cannot be cut."""
+    reasons: dict[Operation, str] = {}
+    if needs_strip_mining(module, gpu):
+        module = module.clone()
+        with timing.stage(StripMinePass.name):
+            reasons = strip_mine(module, gpu)
+        if observer is not None:
+            observer.after_pass(StripMinePass.name, module)
+    check_registers(module, gpu, reasons)
+    return module
 
 
 def _text(module: ModuleOp) -> str:

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from generators.check import TARGETS, failure
+from generators.check import TARGETS, failure, failure_in_pieces
 from generators.core import Program
 from generators.programs import PROFILES, program
 from generators.reduce import reduce
@@ -19,8 +19,11 @@ from generators.reduce import reduce
 @click.option("--target", "targets", multiple=True, default=TARGETS, help="Targets to compile for (default: all four).")
 @click.option("--print", "print_", is_flag=True, help="Print the programs, and run nothing.")
 @click.option("--reduce", "reduce_", is_flag=True, help="Make each program that fails smaller, and print it.")
+@click.option("--pieces", is_flag=True, help="Work through tiles of more than eight words in pieces.")
 @click.option("--seconds", type=float, default=float("inf"), help="Stop after so many seconds.")
-def main(seeds: str, profile: str, targets: tuple[str, ...], print_: bool, reduce_: bool, seconds: float) -> None:
+def main(
+    seeds: str, profile: str, targets: tuple[str, ...], print_: bool, reduce_: bool, pieces: bool, seconds: float
+) -> None:
     """Run the random programs of SEEDS (a number, or FIRST:END) on the interpreter and in the simulator."""
     first, _, end = seeds.partition(":")
     started, failed, seed = time.monotonic(), 0, int(first)
@@ -30,7 +33,7 @@ def main(seeds: str, profile: str, targets: tuple[str, ...], print_: bool, reduc
             click.echo(made.text)
             continue
         for target in targets:
-            found = failure(made, target)
+            found = failure_in_pieces(made, target) if pieces else failure(made, target)
             if found is not None:
                 failed += 1
                 click.echo(f"seed {seed}, {target}: {found}")

@@ -11,6 +11,8 @@ import numpy as np
 import libtile
 from generators.core import Parameter, Program
 from libtile.interpreter.formats import ELEMENTS, from_bits
+from libtile.lowering.strip_mine.strip_mine import strip_mine
+from libtile.targets import target as find_target
 from libtile.transforms.pipeline import PassManager, parse_pipeline
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
@@ -142,6 +144,25 @@ class _Verifier:
 def check_inner_dialects(program: Program, target: str, text: str | None = None) -> None:
     """Every pass of the lowering stack leaves valid IR."""
     libtile.compile(parsed(program, text), target, emit="llvm", verify=False, observer=_Verifier())
+
+
+def check_pieces(program: Program, target: str, words: int = 8, piece: int = 4) -> None:
+    """The program gives the same when tiles of more than so many 32-bit words are worked through in pieces."""
+    expected = run(parsed(program), program)
+    cut = parsed(program)
+    strip_mine(cut.op, find_target(target), words, piece)
+    libtile.verify(cut)
+    compare(program, expected, run(cut, program))
+    compare(program, expected, run(cut, program, backend="simulator", gpu_name=target))
+
+
+def failure_in_pieces(program: Program, target: str) -> str | None:
+    """What goes wrong with the program when its tiles are cut; None if nothing does."""
+    try:
+        check_pieces(program, target)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return None
 
 
 def failure(program: Program, target: str, variant: int = 0, text: str | None = None) -> str | None:

@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which loops work through the large tiles of a block, and what each of them computes.
+
+The plan is made backwards. A *sink* is an op that makes something of a large tile that can stand on its own: it stores
+it, or gives a small tile of it that is needed whole (a reduction, mostly). Each sink is cut along a dimension; its
+*slice* is all that has to be computed for a piece of it, back to loads, constants and ranges, which every slice repeats
+for itself, and to tiles that are needed whole: small ones, made outside of the loop or by another sink.
+
+Sinks are then put in order: one that needs what another one gives whole comes in a later *phase*. Sinks of one phase
+that share loads become one loop. What tokens order stays in order: see `Plan._token_edges`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import TileType, TokenType
+from libtile.lowering.strip_mine.cuts import (
+    ACCESSES,
+    ATOMICS,
+    LOADS,
+    STORES,
+    WRITES,
+    Uncut,
+    check_body,
+    domain_dim,
+    domain_of,
+    mnemonic,
+    operand_dims,
+    piecewise_apart,
+    result_dims,
+    shape_of,
+)
+from libtile.lowering.tile_registers import words_of
+from libtile.transforms.effects import is_removable
+
+Cut = tuple[CudaTileOp, int]
+"""An op, and the dimension of its domain along which it is cut."""
+
+LIVES_ON = "a large tile lives through a loop or a branch"
+WHOLE = "a large tile is needed whole"
+
+
+@dataclass
+class Slice:
+    """What is computed for a piece of a sink."""
+
+    cuts: dict[Cut, None] = field(default_factory=dict)
+    extracted: dict[tuple[SSAValue, int], None] = field(default_factory=dict)
+    """Pieces that are cut out of a tile that is there whole."""
+    wholes: dict[SSAValue, None] = field(default_factory=dict)
+    visited: dict[tuple[SSAValue, int], None] = field(default_factory=dict)
+
+    def tables(self) -> tuple[dict, ...]:
+        return self.cuts, self.extracted, self.wholes, self.visited
+
+    @property
+    def shortest(self) -> int:
+        """The shortest dimension that is cut: the most pieces that there can be."""
+        return min(shape_of(v)[d] for v, d in self.visited)
+
+    @property
+    def words(self) -> int:
+        """32-bit words of the largest tile that is cut."""
+        return max(words_of(v.type) for v, _ in self.visited)
+
+    def directions(self) -> set[bool]:
+        """In which directions scans go along the dimension that is cut (True: in reverse)."""
+        scans = ((op, d) for op, d in self.cuts if mnemonic(op) == "scan")
+        return {bool(op.attribute_value("reverse")) for op, d in scans if d == op.attribute_value("dim")}
+
+
+@dataclass(eq=False)
+class Sink:
+    """An op that makes something of large tiles. `value` is the small tile that is put together of pieces, if any."""
+
+    op: CudaTileOp
+    dim: int
+    slice: Slice
+    value: SSAValue | None = None
+    phase: int = 0
+
+    @property
+    def reduces(self) -> bool:
+        """Whether results of pieces are combined, rather than put side by side."""
+        return mnemonic(self.op) == "reduce" and self.op.attribute_value("dim") == self.dim
+
+    def accesses(self) -> Iterator[Cut]:
+        """What the sink reads and writes, piece by piece."""
+        yield from (cut for cut in self.slice.cuts if mnemonic(cut[0]) in ACCESSES)
+
+
+@dataclass(eq=False)
+class Loop:
+    """The sinks of one loop, in `pieces` pieces, from the last one to the first in `reverse`."""
+
+    sinks: list[Sink]
+    pieces: int
+    reverse: bool
+
+
+class Plan:
+    """The plan of a block. `is_huge` tells which types registers cannot hold, `piece_words` how large a piece may be.
+
+    Uncut, from the constructor, for a block that cannot be worked through so; nothing is changed.
+    """
+
+    def __init__(self, block: Block, is_huge: Callable[[SSAValue], bool], piece_words: int):
+        self.block = block
+        self.is_huge = is_huge
+        self.piece_words = piece_words
+        self.sinks: list[Sink] = []
+        self.whole: dict[SSAValue, None] = {}
+        self.live: set[Operation] = set()
+        self.accesses: set[Operation] = set()
+        """The accesses that some sink does piece by piece."""
+        self.order = {op: number for number, op in enumerate(block.ops)}
+        self._huge_ops = {op for op in block.ops if any(map(is_huge, (*op.operands, *op.results)))}
+        self._origins: dict[SSAValue, frozenset[Operation]] = {}
+        for op in reversed(list(block.ops)):
+            self._visit(op)
+        self.accesses = {op for sink in self.sinks for op, _ in sink.accesses()}
+        self._origins.clear()  # from now on, they take in all of these accesses
+        self.loops = self._make_loops()
+
+    # -- what is needed -----------------------------------------------------------------------------------------------
+
+    def _visit(self, op: Operation) -> None:
+        if op in self._huge_ops:
+            self._visit_huge(op)
+        elif not is_removable(op) or op is self.block.last_op or any(r in self.whole for r in op.results):
+            if isinstance(op, CudaTileOp) and mnemonic(op) in STORES and self._feeding(op.operands):
+                self._choose(op, whole=True)
+            else:
+                self._keep(op)
+
+    def _keep(self, op: Operation) -> None:
+        """The op stays as it is: it needs its operands whole."""
+        self.live.add(op)
+        for value in (*op.operands, *captured(op)):
+            if self.is_huge(value):
+                raise Uncut(op, WHOLE)
+            self.whole[value] = None
+
+    def _visit_huge(self, op: Operation) -> None:
+        name = mnemonic(op)
+        needed = [r for r in op.results if r in self.whole]
+        if not isinstance(op, CudaTileOp) or _is_control_flow(op):
+            raise Uncut(op, LIVES_ON)
+        if name in WRITES:
+            if name in ATOMICS and any(r.first_use for r in op.results if not isinstance(r.type, TokenType)):
+                raise Uncut(op, "what an atomic op gives cannot be had twice")
+            self._choose(op)
+        elif name in LOADS:
+            for value in needed:
+                if not isinstance(value.type, TokenType):
+                    self._choose(op, value)
+            self._need_tokens(op)
+        elif needed:
+            if name == "reduce":
+                self._choose(op)
+            else:
+                for value in needed:
+                    self._choose(op, value)
+        elif not is_removable(op):
+            through = op is self.block.last_op
+            raise Uncut(op, LIVES_ON if through else WHOLE)
+
+    def _need_tokens(self, op: Operation) -> None:
+        self.whole.update((v, None) for v in op.operands if isinstance(v.type, TokenType))
+
+    def _choose(self, op: CudaTileOp, value: SSAValue | None = None, whole: bool = False) -> None:
+        """Make the op a sink, cut along the dimension that costs least; with `whole`, or keep it if that is cheaper."""
+        failure: Uncut | None = None
+        best: tuple[tuple[int, ...], Sink] | None = None
+        for dim in range(len(shape_of(value) if value is not None else domain_of(op))):
+            try:
+                sink = self._sink(op, dim, value)
+            except Uncut as error:
+                failure = failure or error
+                continue
+            cost = self._cost(sink)
+            if best is None or cost < best[0]:
+                best = cost, sink
+        if whole and (best is None or (len(self._new_sinks(op.operands)), 0) < (best[0][0] + 1, best[0][1])):
+            self._keep(op)
+            return
+        if best is None:
+            raise failure or Uncut(op, "it has no dimension to cut")
+        sink = best[1]
+        self.sinks.append(sink)
+        self.whole.update(sink.slice.wholes)
+        for access, _ in sink.accesses():
+            self._need_tokens(access)
+
+    def _sink(self, op: CudaTileOp, dim: int, value: SSAValue | None) -> Sink:
+        found = Slice()
+        if value is not None:
+            dim = domain_dim(op, dim)
+        elif mnemonic(op) == "reduce" and dim != op.attribute_value("dim"):
+            value = op.results[0]
+            if len(op.results) > 1:
+                raise Uncut(op, "several results are put together")
+        sink = Sink(op, dim, found, value)
+        if sink.reduces:
+            check_body(op, shape_of(op.results[0]))
+        if mnemonic(op) in ACCESSES and op.attribute_value("memory_ordering_semantics") not in ("weak", "relaxed"):
+            raise Uncut(op, "it acquires or releases other memory")
+        self._cut(found, op, dim)
+        if found.shortest < 2:
+            raise Uncut(op, "it has no dimension to cut")
+        if len(found.directions()) > 1:
+            raise Uncut(op, "it needs scans in both directions")
+        return sink
+
+    def _cost(self, sink: Sink) -> tuple[int, ...]:
+        """Further sinks, more large pieces to load, accesses that are cut along rows."""
+        loaded = {cut for other in self.sinks for cut in other.accesses()}
+        new = sum(cut not in loaded for cut in sink.accesses())
+        rows = sum(dim == len(domain_of(op)) - 1 > 0 for op, dim in sink.accesses())
+        return len(self._new_sinks(sink.slice.wholes)), rows, new, -min(sink.slice.shortest, 1 << 10), sink.dim
+
+    def _new_sinks(self, values: Sequence[SSAValue] | dict[SSAValue, None]) -> set[Operation]:
+        """Ops on large tiles that have to give something whole, and did not have to yet."""
+        return {op for op in self._feeding(values) if not any(r in self.whole for r in op.results)}
+
+    def _feeding(self, values: Sequence[SSAValue] | dict[SSAValue, None]) -> set[Operation]:
+        """The ops on large tiles whose small results values depend on."""
+        tiles = [v for v in values if not isinstance(v.type, TokenType)]
+        return {op for v in tiles for op in self.origins(v)}
+
+    def origins(self, value: SSAValue) -> frozenset[Operation]:
+        """The ops on large tiles that a small value, or a token, depends on through small ops."""
+        work = [value]
+        while work:
+            current = work[-1]
+            op = current.owner
+            if current in self._origins:
+                work.pop()
+            elif not isinstance(op, Operation) or op.parent is not self.block:
+                self._origins[work.pop()] = frozenset()
+            elif op in self._huge_ops or op in self.accesses:
+                self._origins[work.pop()] = frozenset((op,))
+            else:
+                sources = [*op.operands, *captured(op)]
+                missing = [v for v in sources if v not in self._origins]
+                work += missing
+                if not missing:
+                    self._origins[work.pop()] = frozenset().union(*(self._origins[v] for v in sources))
+        return self._origins[value]
+
+    # -- slices -------------------------------------------------------------------------------------------------------
+
+    def _piece(self, found: Slice, value: SSAValue, dim: int) -> None:
+        """Add to a slice what a piece of a tile takes."""
+        if (value, dim) in found.visited:
+            return
+        sizes = [len(table) for table in found.tables()]
+        found.visited[value, dim] = None
+        op = value.owner
+        try:
+            if not isinstance(op, CudaTileOp) or op.parent is not self.block or _is_control_flow(op):
+                raise Uncut(self._user(value), LIVES_ON)
+            self._cut(found, op, domain_dim(op, dim))
+        except Uncut:
+            if self.is_huge(value):
+                raise
+            for table, size in zip(found.tables(), sizes):
+                while len(table) > size:
+                    table.popitem()
+            found.visited[value, dim] = None
+            found.extracted[value, dim] = None
+            found.wholes[value] = None
+
+    def _user(self, value: SSAValue) -> Operation:
+        return value.owner if isinstance(value.owner, Operation) else next(iter(value.uses)).operation
+
+    def _cut(self, found: Slice, op: CudaTileOp, dim: int) -> None:
+        name = mnemonic(op)
+        if (op, dim) in found.cuts:
+            return
+        if name in ACCESSES and found.cuts and name not in LOADS:
+            raise Uncut(op, "what an atomic op gives cannot be had twice")
+        if name in LOADS and op.attribute_value("memory_ordering_semantics") not in ("weak", "relaxed"):
+            raise Uncut(op, "it acquires other memory")
+        if name == "reduce" and found.cuts and dim == op.attribute_value("dim"):
+            raise Uncut(op, "a reduction gives nothing before its last piece")
+        if name == "scan" and dim == op.attribute_value("dim"):
+            check_body(op, shape_of(op.operands[0]))
+        found.cuts[op, dim] = None
+        for result, at in zip(op.results, result_dims(op, dim)):
+            if at is not None and isinstance(result.type, TileType):
+                found.visited[result, at] = None
+        for value, at in zip(op.operands, operand_dims(op, dim), strict=True):
+            if at is not None:
+                self._piece(found, value, at)
+            elif not isinstance(value.type, TokenType):
+                if self.is_huge(value):
+                    raise Uncut(op, WHOLE)
+                found.wholes[value] = None
+        found.wholes.update((v, None) for v in captured(op))
+
+    # -- order --------------------------------------------------------------------------------------------------------
+
+    def _make_loops(self) -> list[Loop]:
+        edges = [edge for sink in self.sinks for edge in self._edges(sink)]
+        for _ in range(len(self.sinks) + 1):
+            changed = False
+            for before, after, weight in edges:
+                if after.phase < before.phase + weight:
+                    after.phase, changed = before.phase + weight, True
+            if not changed:
+                break
+        else:
+            op = self.sinks[0].op
+            raise Uncut(op, "a token puts all of a load before all of a store, which needs what was loaded")
+        tied = [(a, b) for a, b, weight in edges if weight == 0 and a.phase == b.phase]
+        groups: list[list[Sink]] = []
+        for sink in reversed(self.sinks):
+            near = [g for g in groups if any(_is_tied(sink, other, tied) or _goes_with(sink, other) for other in g)]
+            near = [g for g in near if any(_is_tied(sink, o, tied) for o in g) or len(_directions([*g, sink])) < 2]
+            groups = [g for g in groups if g not in near]
+            groups.append([*(s for g in near for s in g), sink])
+        loops = [self._loop(group) for group in groups]
+        self._check_read_once(loops)
+        return sorted(loops, key=lambda loop: loop.sinks[0].phase)
+
+    def _loop(self, sinks: list[Sink]) -> Loop:
+        directions = _directions(sinks)
+        if len(directions) > 1:
+            raise Uncut(sinks[0].op, "it needs scans in both directions")
+        words = max(sink.slice.words for sink in sinks)
+        most = min(sink.slice.shortest for sink in sinks)
+        wanted = 1 << max(-(-words // self.piece_words) - 1, 1).bit_length()  # a power of two
+        return Loop(sorted(sinks, key=lambda s: self.order[s.op]), min(wanted, most), directions == {True})
+
+    def _check_read_once(self, loops: Sequence[Loop]) -> None:
+        """Loads that others may write meanwhile are not repeated."""
+        seen: set[Cut] = set()
+        ops: dict[Operation, Loop] = {}
+        for loop in loops:
+            for cut in {c for sink in loop.sinks for c in sink.accesses()}:
+                op = cut[0]
+                if op.attribute_value("memory_ordering_semantics") != "weak" and op in ops:
+                    raise Uncut(op, "it would be read twice, while others may write")
+                ops[op] = loop
+                seen.add(cut)
+
+    def _edges(self, sink: Sink) -> Iterator[tuple[Sink, Sink, int]]:
+        """What has to come before a sink: (other, sink, 1) for an earlier phase, 0 for the same one or an earlier."""
+        for value in sink.slice.wholes:
+            for op in self.origins(value):
+                yield from self._behind(op, sink)
+        for access, dim in sink.accesses():
+            for token in access.operands:
+                if isinstance(token.type, TokenType):
+                    yield from self._token_edges(token, access, dim, sink)
+
+    def _behind(self, op: Operation, sink: Sink) -> Iterator[tuple[Sink, Sink, int]]:
+        for other in self.sinks:
+            if other.op is op or any(access is op for access, _ in other.accesses()):
+                yield other, sink, 1
+
+    def _token_edges(
+        self, token: SSAValue, access: CudaTileOp, dim: int, sink: Sink
+    ) -> Iterator[tuple[Sink, Sink, int]]:
+        """A token orders all of one access before all of another.
+
+        In one loop, piece by piece, that is so where no piece of the one touches what another piece of the other does.
+        Else the loops with the first access, all of them, come before the other one's.
+        """
+        direct, others = token_sources(token, self.accesses)
+        for value in others:
+            for op in self.origins(value):
+                yield from self._behind(op, sink)
+        for earlier in direct:
+            for other in self.sinks:
+                dims = [d for op, d in other.accesses() if op is earlier]
+                if dims:
+                    apart = all(piecewise_apart(earlier, d, access, dim) for d in dims)
+                    yield other, sink, 0 if apart and len(_directions([other, sink])) < 2 else 1
+
+
+def _is_control_flow(op: Operation) -> bool:
+    return bool(op.regions) and mnemonic(op) not in ("reduce", "scan")
+
+
+def captured(op: Operation) -> list[SSAValue]:
+    """The values from outside of an op that its regions use."""
+    if not op.regions:
+        return []
+    inside = {id(v) for inner in op.walk() for v in inner.results}
+    inside |= {id(a) for inner in op.walk() for region in inner.regions for b in region.blocks for a in b.args}
+    found = (v for inner in op.walk() if inner is not op for v in inner.operands)
+    return list(dict.fromkeys(v for v in found if id(v) not in inside))
+
+
+def token_sources(token: SSAValue, accesses: Collection[Operation]) -> tuple[list[CudaTileOp], list[SSAValue]]:
+    """What a token stands for: some of these accesses, right behind them or through joins, and other tokens."""
+    direct: dict[CudaTileOp, None] = {}
+    others: dict[SSAValue, None] = {}
+    work, seen = [token], {token}
+    while work:
+        value = work.pop()
+        op = value.owner
+        if isinstance(op, CudaTileOp) and mnemonic(op) == "join_tokens":
+            work += [v for v in op.operands if v not in seen]
+            seen.update(op.operands)
+        elif isinstance(op, CudaTileOp) and op in accesses:
+            direct[op] = None
+        else:
+            others[value] = None
+    return list(direct), list(others)
+
+
+def _is_tied(a: Sink, b: Sink, tied: Sequence[tuple[Sink, Sink]]) -> bool:
+    return (a, b) in tied or (b, a) in tied
+
+
+def _goes_with(a: Sink, b: Sink) -> bool:
+    """Whether two sinks of one phase read the same pieces."""
+    if a.phase != b.phase:
+        return False
+    shared = a.slice.cuts.keys() & b.slice.cuts.keys()
+    return any(mnemonic(op) in (*LOADS, "scan", "reduce") for op, _ in shared)
+
+
+def _directions(sinks: Sequence[Sink]) -> set[bool]:
+    return {d for sink in sinks for d in sink.slice.directions()}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How many registers of a thread a tile takes, and the check that refuses tiles which no thread could hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from xdsl.ir import Attribute, Operation
+
+from libtile.diagnostics import LoweringError
+from libtile.dialects.cuda_tile.locations import source_location
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, type_text
+from libtile.lowering.cuda_tile_to_tileaa.functions import number_of_warps
+from libtile.lowering.limits import MAX_TILE_REGISTERS
+from libtile.targets import Target
+
+WARP = 32
+REGISTER_FILE = 64 << 10
+"""Registers that the threads of a block share, and the most that one of them can have."""
+THREAD_REGISTERS = 256
+
+
+def words_of(type_: Attribute) -> int:
+    """32-bit words of a tile (0 for anything else); elements of less than 16 bits take as much as those of 16.
+
+    Pointers count as the 32-bit offsets from a common base that they mostly are.
+    """
+    if not isinstance(type_, TileType):
+        return 0
+    bits = 32 if isinstance(type_.element_type, PointerType) else max(bit_width(type_.element_type), 16)
+    return prod(type_.shape) * bits // 32
+
+
+def registers_of(type_: Attribute, warps: int) -> int:
+    """Registers that a tile takes of each thread of `warps` warps."""
+    return -(-words_of(type_) // (warps * WARP))
+
+
+def thread_registers(warps: int) -> int:
+    """Registers that each thread of `warps` warps can have."""
+    return min(THREAD_REGISTERS, REGISTER_FILE // (warps * WARP))
+
+
+def check_registers(
+    module: Operation, gpu: Target, reasons: Mapping[Operation, str], limit: int = MAX_TILE_REGISTERS
+) -> None:
+    """LoweringError for the first op with a tile that takes more than `limit` registers of a thread.
+
+    `reasons` says of ops why their tiles could not be worked through in pieces.
+    """
+    for entry in module.walk():
+        if entry.name != "cuda_tile.entry" or not isinstance(entry, CudaTileOp):
+            continue
+        warps = number_of_warps(entry, gpu)
+        known = {op: reason for op, reason in reasons.items() if entry.is_ancestor(op)}
+        for op in entry.walk():
+            for value in (*op.results, *(arg for region in op.regions for b in region.blocks for arg in b.args)):
+                needed = registers_of(value.type, warps)
+                if needed > limit:
+                    raise _too_large(op, value.type, needed, limit, gpu, known)
+
+
+def _too_large(
+    op: Operation, type_: Attribute, needed: int, limit: int, gpu: Target, reasons: Mapping[Operation, str]
+) -> LoweringError:
+    place = source_location(op.location)
+    where = f"{place}: " if place is not None else ""
+    why = f"; it is not worked through in pieces, as {_reason(op, reasons)}" if reasons else ""
+    message = (
+        f"'{op.name}' op has a {type_text(type_)} that would take {needed} registers a thread on {gpu.name}, "
+        f"where {limit} is the limit{why}"
+    )
+    return LoweringError(f"{where}{message}", place, message)
+
+
+def _reason(op: Operation, reasons: Mapping[Operation, str]) -> str:
+    """Why a tile was not cut: what is known of its op, else of the first one nearby."""
+    culprit = op if op in reasons else next(iter(reasons))
+    place = source_location(culprit.location)
+    at = "" if culprit is op else f" ('{culprit.name}' op" + (f" at {place})" if place is not None else ")")
+    return f"{reasons[culprit]}{at}"
