@@ -19,9 +19,9 @@ from xdsl.traits import IsTerminator, MemoryEffect, MemoryEffectKind, SymbolOpIn
 from dialects.inner_diagnostics import LIT
 from dialects.inner_samples import BODIES, text
 from libtile.asm import parse
+from libtile.asm.module import diagnose
 from libtile.diagnostics import DiagnosticError, has_errors
 from libtile.dialects import nv_tileas
-from libtile.dialects.cuda_tile.verify import verify
 from libtile.dialects.tile_form import OP_CLASSES, SEGMENTS, TileOp
 from libtile.errors import LibtileError
 from libtile.lowering.errors import LoweringError
@@ -56,7 +56,7 @@ def lit_parts() -> dict[str, str]:
         for path in sorted((LIT / folder).glob("*.mlir")):
             for number, part in enumerate(cli.split_input(path.read_text())):
                 try:
-                    valid = not has_errors(verify(parse(part)))
+                    valid = not has_errors(diagnose(parse(part)))
                 except LibtileError:
                     valid = False
                 if valid:
@@ -112,7 +112,7 @@ def problem(pass_name: str, given: str) -> str | None:
         return None if all(d.location is not None for d in error.diagnostics) else f"no place: {error}"
     except LibtileError as error:
         return f"no place: {error}"
-    if errors := [d.message for d in verify(module)]:
+    if errors := [d.message for d in diagnose(module)]:
         return f"does not verify: {errors[0]}"
     if (after := observed(module, pass_name)) != before:
         return f"lost {dict(before - after)}, made {dict(after - before)}"
@@ -129,7 +129,7 @@ def test_every_op_has_a_sample() -> None:
 def test_every_sample_is_of_its_op_and_valid() -> None:
     for name in BODIES:
         module = parse(text(name))
-        assert verify(module) == [], name
+        assert diagnose(module) == [], name
         assert name in {op.name for op in module.walk()}
 
 
