@@ -209,12 +209,16 @@ def access_not_vectorized(function: str, location: SourceLocation | None, bits: 
 
 
 def access_width_checked(
-    function: str, location: SourceLocation | None, bits: int, otherwise: int, reason: str
+    function: str, location: SourceLocation | None, bits: int, otherwise: int, reason: str, instruction: str = ""
 ) -> Remark:
-    """A global access that is `bits` wide where a check at run time finds what is not known, and `otherwise` if not."""
+    """A global access that is `bits` wide where a check at run time finds what is not known, and `otherwise` if not;
+    then it is done by `instruction`, if that is another one."""
+    arguments = [("Width", str(bits)), ("Otherwise", str(otherwise))]
+    if instruction:
+        arguments.append(("OtherwiseInstruction", instruction))
     return _access_width(
         Kind.ANALYSIS, "Global-memory access is as wide as a check at run time allows",
-        function, location, (("Width", str(bits)), ("Otherwise", str(otherwise)), ("Reason", reason)),
+        function, location, (*arguments, ("Reason", reason)),
     )  # fmt: skip
 
 

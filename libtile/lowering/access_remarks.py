@@ -8,6 +8,7 @@ that these functions put together.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
@@ -17,7 +18,9 @@ from libtile import remarks
 from libtile.diagnostics import SourceLocation
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType
 from libtile.layouts import LANE, WARP, LinearLayout
+from libtile.lowering.llvm.async_copies import copy_width, tiled_copy_width
 from libtile.lowering.llvm.memory import MAX_ACCESS_BYTES, register_groups
 from libtile.lowering.llvm.views import TiledView, ViewFacts, access_width, contiguous_dim, element_bits
 from libtile.lowering.tileaa_to_tileas.accesses import numbers, pointer_vector
@@ -31,6 +34,35 @@ Limit = tuple[int, str]
 """How many elements an access can have at most, and why."""
 
 
+@dataclass(frozen=True)
+class Form:
+    """How an access is emitted when `facts` hold: how wide, and whether as an asynchronous copy."""
+
+    facts: ViewFacts
+    bits: int
+    asynchronous: bool
+
+    @property
+    def instruction(self) -> str:
+        return remarks.ASYNC_COPY if self.asynchronous else remarks.GLOBAL_LOAD
+
+
+def load_remarks(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
+    """By which instruction a load is done, and how wide it is."""
+    layout = _layout(op)
+    if isinstance(op.operands[0].type, TensorType):
+        copied = layout is not None and _pointer_copy(op, layout) is not None
+        instruction = remarks.ASYNC_COPY if copied else remarks.GLOBAL_LOAD
+    else:
+        view, buffer = described_view(op), _buffer(op)
+        if view is None or view.tiled is None or layout is None:
+            instruction = remarks.GLOBAL_LOAD if buffer is None else remarks.ASYNC_COPY
+        else:
+            instruction = _forms(op, view.tiled, access_facts(op, view), layout)[0].instruction
+    yield remarks.load_selected(function, place, instruction)
+    yield from width_remarks(op, function, place)
+
+
 def width_remarks(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
     """What to say of the width of an access: nothing of one that is always 128 bits wide, or of a single element."""
     layout = _layout(op)
@@ -42,18 +74,44 @@ def width_remarks(op: Operation, function: str, place: SourceLocation | None) ->
     view = described_view(op)
     if view is None or view.tiled is None:
         return
-    tiled, facts = view.tiled, access_facts(op, view)
-    bits = element_bits(tiled.view.element)
-    width = access_width(tiled, facts, layout) * bits
+    tiled = view.tiled
+    forms = _forms(op, tiled, access_facts(op, view), layout)
+    if len(forms) > 1:
+        wide, narrow = forms
+        _, reason = min(_limits(tiled, narrow.facts, layout), key=lambda limit: limit[0])
+        otherwise = narrow.instruction if wide.asynchronous and not narrow.asynchronous else ""
+        yield remarks.access_width_checked(function, place, wide.bits, narrow.bits, reason, otherwise)
+    if forms[0].bits < MAX_BITS:
+        _, reason = min(_limits(tiled, forms[0].facts, layout), key=lambda limit: limit[0])
+        yield remarks.access_not_vectorized(function, place, forms[0].bits, reason)
+
+
+def _forms(op: Operation, tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> list[Form]:
+    """The forms of an access through a view: one, or that behind a check at run time and then the other."""
     checked = checked_facts(tiled, layout, facts) if "mem_scope" not in op.properties else None
-    if checked is not None:
-        wide = access_width(tiled, checked, layout) * bits
-        _, reason = min(_limits(tiled, facts, layout), key=lambda limit: limit[0])
-        yield remarks.access_width_checked(function, place, wide, width, reason)
-        width, facts = wide, checked
-    if width < MAX_BITS:
-        _, reason = min(_limits(tiled, facts, layout), key=lambda limit: limit[0])
-        yield remarks.access_not_vectorized(function, place, width, reason)
+    return [_form(op, tiled, known, layout) for known in (checked, facts) if known is not None]
+
+
+def _form(op: Operation, tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> Form:
+    element, buffer = tiled.view.element, _buffer(op)
+    if buffer is not None:
+        copied = tiled_copy_width(buffer, layout, element, tiled, facts)
+        if copied is not None:
+            return Form(facts, 8 * STORAGE_BYTES[element] * copied, True)
+    return Form(facts, access_width(tiled, facts, layout) * element_bits(element), False)
+
+
+def _buffer(op: Operation) -> LinearLayout | None:
+    """The layout of the shared memory that an asynchronous load fills; None for one to registers."""
+    types = [v.type for v in op.operands if isinstance(v.type, BufferType)]
+    return types[0].layout.layout if types and types[0].layout is not None else None
+
+
+def _pointer_copy(op: Operation, layout: LinearLayout) -> int | None:
+    """The elements of each copy of a load by pointers; None when it is not asynchronous, or goes through registers."""
+    buffer = _buffer(op)
+    vector, element = pointer_vector(op)
+    return None if buffer is None else copy_width(buffer, layout, element, vector.dim, vector.count)
 
 
 def _layout(op: Operation) -> LinearLayout | None:
@@ -109,7 +167,7 @@ def _of_pointers(
     vector, element = pointer_vector(op)
     size = STORAGE_BYTES[element]
     most = MAX_ACCESS_BYTES // size
-    width = len(register_groups(layout, vector.dim, vector.count)[0])
+    width = _pointer_copy(op, layout) or len(register_groups(layout, vector.dim, vector.count)[0])
     if width >= most:
         return
     _, reason = min(_pointer_limits(op, layout, size), key=lambda limit: limit[0])

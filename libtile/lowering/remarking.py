@@ -13,7 +13,7 @@ from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.layouts import REGISTER
-from libtile.lowering.access_remarks import width_remarks
+from libtile.lowering.access_remarks import load_remarks, width_remarks
 from libtile.lowering.index_width import NARROW, index_bits
 from libtile.lowering.llvm.mma_layouts import ptx_type
 from libtile.lowering.llvm.shared_tiles import WORD_BYTES
@@ -58,13 +58,11 @@ def _of(op: Operation, function: str, place: SourceLocation | None, products: Pr
     if op.name in (*LOADS, *ASYNCHRONOUS_LOADS, *STORES, REDUCTION) and products.gpu.has("tma"):
         yield from tensor_map_remarks(op, function, place, store=op.name in (*STORES, REDUCTION))
     if op.name in LOADS:
-        yield remarks.load_selected(function, place)
-        yield from width_remarks(op, function, place)
+        yield from load_remarks(op, function, place)
         if isinstance(reason := op.attributes.get(NOT_PIPELINED), StringAttr):
             yield remarks.load_not_pipelined(function, place, reason.data)
     elif op.name in ASYNCHRONOUS_LOADS:
-        yield remarks.load_selected(function, place, remarks.ASYNC_COPY)
-        yield from width_remarks(op, function, place)
+        yield from load_remarks(op, function, place)
     elif op.name in STORES:
         yield remarks.store_selected(function, place)
         yield from width_remarks(op, function, place)

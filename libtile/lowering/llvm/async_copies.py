@@ -25,6 +25,7 @@ from libtile.lowering.llvm.shared_tiles import (
     without_register_copies,
 )
 from libtile.lowering.llvm.tile import owner_predicate
+from libtile.lowering.llvm.views import TiledView, ViewFacts, access_width, contiguous_dim
 from libtile.numerics.elements import STORAGE_BYTES
 
 COPY_BYTES = (4, 8, 16)
@@ -126,6 +127,14 @@ def copy_width(shared: LinearLayout, layout: LinearLayout, element: str, dim: in
             return width
         width //= 2
     return None
+
+
+def tiled_copy_width(
+    shared: LinearLayout, layout: LinearLayout, element: str, tiled: TiledView, facts: ViewFacts
+) -> int | None:
+    """The elements that one copy of a tile of a view moves; None when it goes through registers instead."""
+    dim = contiguous_dim(tiled)
+    return None if dim is None else copy_width(shared, layout, element, dim, access_width(tiled, facts, layout))
 
 
 def copy_to_shared_async(

@@ -201,8 +201,7 @@ def _tiled_load(e: Emitter, op: Operation) -> None:
     dim = views.contiguous_dim(tiled)
 
     def copy(known: views.ViewFacts) -> list[Carried]:
-        most = views.access_width(tiled, known, wanted)
-        width = None if dim is None else async_copies.copy_width(to.layout, wanted, to.element, dim, most)
+        width = async_copies.tiled_copy_width(to.layout, wanted, to.element, tiled, known)
         if width is None or dim is None:
             tile = views.load_tile(b, tiled, index, wanted, facts=known)
             shared_tiles.store_shared(b, to.pointer, to.layout, tile)
