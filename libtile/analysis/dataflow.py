@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,7 +18,19 @@ from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, i
 MAX_ITERATIONS = 8
 MAX_CONSTANT_ELEMENTS = 4096
 
-State = dict[SSAValue, Fact]
+MAX_VISITS = 64
+"""Visits of a loop's body, in all iterations of the loops around it, after which nothing is assumed of what it carries:
+loops in one another would multiply them otherwise."""
+
+
+class State(dict[SSAValue, Fact]):
+    """The facts of values; and how often each loop's body was visited to find them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.visits: Counter[Block] = Counter()
+
+
 Rule = Callable[[CudaTileOp, State], Fact]
 _RULES: dict[str, Rule] = {}
 
@@ -276,6 +289,9 @@ def _fixpoint(op: Operation, block: Block, initial: list[Fact], first: int, stat
     """Facts of the loop-carried arguments, which start at block argument number `first`."""
     current = list(initial)
     for iteration in range(MAX_ITERATIONS):
+        state.visits[block] += 1
+        if state.visits[block] > MAX_VISITS:
+            break
         for argument, fact in zip(block.args[first:], current):
             state[argument] = fact
         _visit_block(block, state)
@@ -341,7 +357,7 @@ def _visit_if(op: Operation, state: State) -> None:
 
 def analyse(function: Operation) -> State:
     """The facts of a function's integer and pointer tiles. What is not in the result is unknown."""
-    state: State = {}
+    state = State()
     for region in function.regions:
         for block in region.blocks:
             _visit_block(block, state)

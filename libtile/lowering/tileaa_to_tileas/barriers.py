@@ -11,7 +11,7 @@ without the barriers of the other one, and the end of a loop's body is followed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -67,7 +67,7 @@ class InsertBarriersPass(ModulePass):
 
 def insert_barriers(function: Operation) -> int:
     """Insert the barriers of a function; returns how many."""
-    analysis = _Analysis()
+    analysis = BarrierAnalysis()
     block = function.regions[0].block
     analysis.block(block, _NONE)
     places = analysis.places
@@ -78,18 +78,47 @@ def insert_barriers(function: Operation) -> int:
     return len(places)
 
 
-class _Analysis:
-    """Which accesses each token stands for, and where barriers go (`places`: before these ops)."""
+class BarrierAnalysis:
+    """Which accesses each token stands for, and where barriers go (`places`: before these ops).
+
+    An access is stood for by the first one of its kind since a barrier, so that sets stay small however many there are.
+    """
 
     def __init__(self) -> None:
         self.behind: dict[SSAValue, Accesses] = {}
         self.places: dict[Operation, None] = {}
+        self.kept = 0
+        """Accesses in all the sets that tokens have got."""
+        self._kinds: dict[_Kind, Operation] = {}
+        self._numbers: dict[_Kind, int] = {}
+        self._firsts: dict[Operation, Operation] = {}
 
-    def tokens(self, values: Iterable[SSAValue]) -> Accesses:
-        found: set[Operation] = set()
-        for value in values:
-            found |= self.behind.get(value, _NONE)
-        return frozenset(found)
+    def first(self, op: Operation) -> Operation:
+        """The access that stands for this one: barriers are needed against the one where they are against the other."""
+        if op not in self._firsts:
+            kind = _kind(op)
+            self._numbers.setdefault(kind, len(self._numbers))
+            self._firsts[op] = self._kinds.setdefault(kind, op)
+        return self._firsts[op]
+
+    def few(self, accesses: Accesses) -> Accesses:
+        """Without reads of a third kind: a barrier is needed against one of two kinds of reads if it is against any,
+        and what a token is made to stand for is live then, so that all of it is live later, or nothing."""
+        reads = [op for op in accesses if op.name in READS]
+        if len(reads) <= 2:
+            return accesses
+        kinds = sorted({self._numbers[_kind(op)] for op in reads})
+        return accesses - {op for op in reads if self._numbers[_kind(op)] not in kinds[:2]}
+
+    def barrier(self) -> Accesses:
+        """What is live behind a barrier."""
+        self._kinds.clear()
+        return _NONE
+
+    def tokens(self, values: Sequence[SSAValue]) -> Accesses:
+        if len(values) == 1:
+            return self.behind.get(values[0], _NONE)
+        return frozenset().union(*(self.behind.get(value, _NONE) for value in values))
 
     def block(self, block: Block, live: Accesses) -> Accesses:
         """The accesses without a barrier behind them at the end of a block, from those at its begin."""
@@ -99,7 +128,7 @@ class _Analysis:
 
     def op(self, op: Operation, live: Accesses) -> Accesses:
         if op.name == "nv_tileas.barrier":
-            return live if PARTIAL in op.properties else _NONE
+            return live if PARTIAL in op.properties else self.barrier()
         if op.name in LOOPS:
             return self.loop(op, live)
         if op.name == "scf.if":
@@ -109,18 +138,23 @@ class _Analysis:
         if any(inner is not op and inner.name in ACCESSES for inner in op.walk()):
             raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
         tokens = [v for v in op.operands if _is_token(v)]
-        before = self.tokens(tokens)
         if op.name == FENCE:
+            before = self.tokens(tokens)
             self.behind.update((result, before) for result in op.results)
-            return _NONE
+            return self.barrier()
         is_access = op.name in ACCESSES
+        if not is_access and not tokens:
+            return live
+        before = self.tokens(tokens)
         if is_access and any(needs_barrier(other, op) for other in before & live):
             self.places[op] = None
-            live = _NONE
+            live = self.barrier()
+        made = self.few((before & live) | {self.first(op)}) if is_access else before
         for result in op.results:
             if _is_token(result):
-                self.behind[result] = before | {op} if is_access else before
-        return live | {op} if is_access else live
+                self.behind[result] = made
+                self.kept += len(made)
+        return live | {self.first(op)} if is_access else live
 
     def branch(self, op: Operation, live: Accesses) -> Accesses:
         ends = []
@@ -168,6 +202,17 @@ class _Analysis:
             if not grown and end <= live:
                 return out
             live |= end
+
+
+_Kind = tuple[bool, LinearLayout | None, object, object]
+
+
+def _kind(op: Operation) -> _Kind:
+    """What `needs_barrier` asks of an access."""
+    layout, is_read = _layout(op), op.name in READS
+    if layout is None or has_copies(layout):  # in the way of every access that is not read as well
+        return is_read, None, None, None
+    return is_read, layout, _viewed(op.operands[0]), op.operands[0]
 
 
 # -- what touches what ------------------------------------------------------------------------------------------------

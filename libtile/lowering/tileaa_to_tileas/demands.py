@@ -7,7 +7,8 @@ their result on to their operands, and ops that rename elements translate it. Th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -39,6 +40,45 @@ def source_layout(op: Operation, result: LinearLayout) -> LinearLayout | None:
     return None
 
 
+class _Waiting:
+    """The ops of a block that are to be visited: at first all of them."""
+
+    def __init__(self, block: Block):
+        self._ops = list(block.ops)
+        self._places = {op: place for place, op in enumerate(self._ops)}
+        self._heap = [-place for place in reversed(range(len(self._ops)))]
+        self._waiting = set(self._ops)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, op: Operation) -> None:
+        if op not in self._waiting:
+            self._waiting.add(op)
+            heappush(self._heap, -self._places[op])
+
+    def discard(self, op: Operation) -> None:
+        self._waiting.discard(op)
+
+    def backwards(self) -> Iterator[Operation]:
+        """Those that wait, last first, with those that are added before their turn; they no longer wait then. An op
+        that is added behind the place that has been reached waits for the next time."""
+        reached, passed = len(self._ops), []
+        while self._heap:
+            place = -heappop(self._heap)
+            op = self._ops[place]
+            if op not in self._waiting:
+                continue
+            if place >= reached:
+                passed.append(-place)
+                continue
+            reached = place
+            self._waiting.discard(op)
+            yield op
+        for place in passed:
+            heappush(self._heap, place)
+
+
 class Demands:
     """The wishes of a function. `of(value)` is the layout that a value should have, or None."""
 
@@ -47,18 +87,42 @@ class Demands:
         self._accesses = accesses
         self._products = products
         self._origins = origins
+        self._waiting: dict[Block, _Waiting] = {}
+        self._changed: set[Operation] = set()
+        self.visits = 0
+        """How often an op was visited: a few times each, however deep loops are nested."""
         self._visit_block(function.regions[0].block)
 
     def of(self, value: SSAValue) -> LinearLayout | None:
         return self._wants.get(value)
 
     def _want(self, value: SSAValue, layout: LinearLayout | None) -> None:
-        if layout is not None and tile_shape(value) == layout.shape and tile_shape(value):
-            self._wants.setdefault(value, layout)
+        if layout is None or value in self._wants or not (shape := tile_shape(value)) or shape != layout.shape:
+            return
+        self._wants[value] = layout
+        owner = value.owner
+        op = owner if isinstance(owner, Operation) else owner.parent_op()
+        if op is not None:
+            self._changed.add(op)
+        while op is not None and op.parent in self._waiting:  # ops around it have to be visited to come to it
+            self._waiting[op.parent].add(op)
+            op = op.parent.parent_op()
 
     def _visit_block(self, block: Block) -> None:
-        for op in reversed(list(block.ops)):
+        """Visit the ops of a block from its end to its begin: all the first time, later those that a new wish concerns,
+        or that hold such an op. Visiting others again would find nothing, and take 2^depth visits in nested loops."""
+        waiting = self._waiting.get(block)
+        if waiting is None:
+            waiting = self._waiting[block] = _Waiting(block)
+        for op in waiting.backwards():
+            self.visits += 1
+            self._changed.discard(op)
             self._visit(op)
+            if op not in self._changed and not any(self._waits(b) for region in op.regions for b in region.blocks):
+                waiting.discard(op)
+
+    def _waits(self, block: Block) -> bool:
+        return block in self._waiting and bool(self._waiting[block])
 
     def _visit(self, op: Operation) -> None:
         visit = _VISITS.get(op.name)

@@ -37,7 +37,7 @@ from libtile.lowering.tileaa_to_tileas.cleanup import CONVERT, is_pure
 from libtile.lowering.tileaa_to_tileas.demands import source_layout
 from libtile.lowering.tileaa_to_tileas.elementwise import is_elementwise
 from libtile.lowering.tileaa_to_tileas.products import SCALED_DOT, Products
-from libtile.lowering.tileaa_to_tileas.shared_memory import DOT, block_bytes, exchange_bytes, tile_bytes
+from libtile.lowering.tileaa_to_tileas.shared_memory import DOT, Exchanges, block_bytes, tile_bytes
 from libtile.lowering.tileaa_to_tileas.types import layout_of, tile_shape, with_layout
 from libtile.numerics.elements import PACKED
 from libtile.targets import Target, target
@@ -87,7 +87,8 @@ class _Scheduler:
                 candidates.setdefault(loop, []).append(op)
         if not candidates:
             return
-        self.taken: dict[Operation, int] = {}
+        self.inside: dict[Operation, int] = {}
+        self._exchanges = Exchanges(self.function, self._products)
         # Inner loops first: they run more often.
         for loop in sorted(candidates, key=_depth, reverse=True):
             self._schedule(loop, candidates[loop])
@@ -104,10 +105,11 @@ class _Scheduler:
             return
         for load in chosen:
             raise_conversions(load.results[0])
-        inside = max((size for other, size in self.taken.items() if loop.is_ancestor(other)), default=0)
+            self._exchanges.add(conversions(load))
+        inside = self.inside.get(loop, 0)
         each = sum(tile_bytes(_tile_type(load)) for load in chosen)
         wanted = max(_stages(load, self.stages) for load in chosen)
-        free = self._free(inside, each, wanted, self._copied | set(chosen))
+        free = self._free(inside, each, wanted, chosen)
         stages = min(wanted, free // each)
         # One stage hides no latency, but holds what would take registers on its way to a product.
         least = 1 if all(_feeds_product(load.results[0]) for load in chosen) else 2
@@ -117,18 +119,21 @@ class _Scheduler:
             for load in chosen:
                 load.attributes[NOT_PIPELINED] = StringAttr(reason)
             return
-        self.taken[loop] = stages * each + inside
+        around = _loop_around(loop)
+        while around is not None:
+            self.inside[around] = max(self.inside.get(around, 0), stages * each + inside)
+            around = _loop_around(around)
         loop.attributes[STAGES] = IntegerAttr(stages, i64)
         for order, load in enumerate(chosen):
             load.attributes[STAGE], load.attributes[ORDER] = IntegerAttr(0, i64), IntegerAttr(order, i64)
         self._copied.update(chosen)
 
-    def _free(self, inside: int, each: int, wanted: int, copied: set[Operation]) -> int:
+    def _free(self, inside: int, each: int, wanted: int, chosen: Sequence[Operation]) -> int:
         """Shared memory for a loop's stages of `each` bytes, around `inside` bytes of its inner loops' pipelines: all
         but what exchanges take, which go in smaller pieces where a few stages would not fit otherwise."""
         free, most = 0, PIECE_BYTES
         while free // each < min(wanted, ENOUGH_STAGES) and most >= PIECE_BYTES // 16:
-            free = max(free, self._limit - exchange_bytes(self.function, self._products, copied, most) - inside)
+            free = max(free, self._limit - self._exchanges.bytes(self._copied, chosen, most) - inside)
             most //= 2
         return free
 

@@ -3,12 +3,13 @@
 
 A pipeline lives as long as its loop runs. Those of loops that follow each other share one place; that of an inner loop
 lies behind that of the loop around it. Exchanges have an area of their own, of which each uses what it needs: they go
-in pieces where it is small, so that pipelines may take all but `exchange_bytes`.
+in pieces where it is small, so that pipelines may take all but what `Exchanges` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from heapq import heapify, heappop, heappush
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
@@ -64,27 +65,59 @@ def block_bytes(gpu: Target, spec: KernelSpecAttr | None) -> int:
     return max(min(gpu.shared_per_block, gpu.shared_per_sm // wanted - overhead), 0)
 
 
-def exchange_bytes(
-    function: Operation, products: Products, copied: Collection[Operation] = (), most: int = PIECE_BYTES
-) -> int:
-    """What pipelines leave for exchanges: enough for the largest one, where conversions go in pieces of up to `most`
-    bytes as far as their layouts can be cut. Those of what the loads in `copied` give are none: they read a stage."""
-    largest = min(SMALLEST_EXCHANGE, most)
-    for op in function.walk():
-        if op.name in _EXCHANGES:
-            types = [v.type for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
-            size = max(map(tile_bytes, types))
+class Exchanges:
+    """What the exchanges of a function take, looked through once."""
+
+    def __init__(self, function: Operation, products: Products):
+        self._largest = 0
+        self._conversions: list[Operation] = []
+        self._by_size: dict[int, list[tuple[int, int, Operation]]] = {}
+        self.looks = 0
+        """How often a conversion was looked at."""
+        for op in function.walk():
             if op.name == CONVERT:
-                if op.operands[0].owner in copied:
-                    continue
-                if size > most:
-                    size = _conversion_bytes(op, most)
-            elif op.name == DOT and products.of(op).atom is not None:
-                continue
-            else:
-                size = min(size, PIECE_BYTES)
-            largest = max(largest, size)
-    return largest
+                self._conversions.append(op)
+            elif op.name in _EXCHANGES and not (op.name == DOT and products.of(op).atom is not None):
+                self._largest = max(self._largest, min(_largest_tile(op), PIECE_BYTES))
+
+    def add(self, conversions: Iterable[Operation]) -> None:
+        """Conversions that were not there before. Those that are erased need not be told of."""
+        for op in conversions:
+            self._conversions.append(op)
+            for most, heap in self._by_size.items():
+                heappush(heap, self._entry(len(self._conversions), op, most))
+
+    def bytes(self, copied: Collection[Operation], chosen: Collection[Operation], most: int = PIECE_BYTES) -> int:
+        """What pipelines leave for exchanges: enough for the largest one, where conversions go in pieces of up to
+        `most` bytes as far as their layouts can be cut. Those of what the loads in `copied` and `chosen` give are none:
+        they read a stage. A load stays in `copied` from one call to the next."""
+        heap = self._by_size.get(most)
+        if heap is None:
+            present = enumerate(op for op in self._conversions if op.parent is not None)
+            heap = self._by_size[most] = [self._entry(number, op, most) for number, op in present]
+            heapify(heap)
+        largest = max(self._largest, min(SMALLEST_EXCHANGE, most))
+        passed = []
+        while heap:
+            self.looks += 1
+            size, _, op = heap[0]
+            if op.parent is not None and op.operands[0].owner not in copied:
+                if op.operands[0].owner not in chosen:
+                    largest = max(largest, -size)
+                    break
+                passed.append(heap[0])
+            heappop(heap)
+        for entry in passed:
+            heappush(heap, entry)
+        return largest
+
+    def _entry(self, number: int, op: Operation, most: int) -> tuple[int, int, Operation]:
+        size = _largest_tile(op)
+        return -(size if size <= most else _conversion_bytes(op, most)), number, op
+
+
+def _largest_tile(op: Operation) -> int:
+    return max(tile_bytes(v.type) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
 
 
 def _conversion_bytes(op: Operation, most: int) -> int:

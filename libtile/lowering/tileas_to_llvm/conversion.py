@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -90,16 +91,15 @@ def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
 
 
 def convert_function(
-    function: FuncOp, target: Target, siblings: list[Operation], debug: DebugInfo | None = None
+    function: FuncOp, target: Target, variables: Sequence[Operation] = (), debug: DebugInfo | None = None
 ) -> LlvmKernel:
-    """Emit one kernel. LoweringError for what the target cannot do."""
+    """Emit one kernel, with these variables of its module. LoweringError for what the target cannot do."""
     spec = function.kernel_spec
     assert isinstance(spec, KernelSpecAttr)
     name = function.sym_name.data
     b = KernelBuilder(name, target, target.warp_size * spec.num_warps)
-    for op in siblings:
-        if op.name == "nv_tileaa.global":
-            _define_global(b, op)
+    for op in variables:
+        _define_global(b, op)
     lines = debug.function(name, function.location) if debug is not None else None
     e = Emitter(b, scalar_layout(spec.num_warps), lines)
     if lines is not None:
@@ -136,8 +136,12 @@ def _define_global(b: KernelBuilder, op: Operation) -> None:
 def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = None) -> LlvmModule:
     """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations."""
     ops = list(module.body.block.ops)
+    variables = [op for op in ops if op.name == "nv_tileaa.global"]
     functions = [op for op in ops if isinstance(op, FuncOp)]
-    result = LlvmModule(target, [convert_function(op, target, ops, debug) for op in functions])
+    # They are the module's: the first kernel brings them all.
+    result = LlvmModule(
+        target, [convert_function(op, target, () if n else variables, debug) for n, op in enumerate(functions)]
+    )
     used = {name for kernel in result.kernels for name in kernel.builder.declarations}
     for function in functions:
         if (name := function.sym_name.data) in used:

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The work of the compiler grows with its input: counted, not timed (bench/growth.py has the times)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from generators import growing
+from xdsl.context import Context
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+import libtile
+from libtile.analysis.dataflow import MAX_VISITS, analyse
+from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
+from libtile.lowering.tileaa_to_tileas import schedule
+from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts
+from libtile.lowering.tileaa_to_tileas.barriers import BarrierAnalysis
+from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
+from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
+from libtile.lowering.tileaa_to_tileas.demands import Demands
+from libtile.lowering.tileaa_to_tileas.origins import Origins
+from libtile.lowering.tileaa_to_tileas.products import Products
+from libtile.lowering.tileaa_to_tileas.shared_memory import Exchanges
+from libtile.lowering.tileas_to_llvm.conversion import convert_module as to_llvm
+from libtile.targets import target
+
+SM_90 = target("sm_90")
+
+
+def tileaa(text: str) -> Operation:
+    """The first kernel of a module, in nv_tileaa."""
+    inner = to_tileaa(libtile.parse(text).tile_module, SM_90)
+    return next(op for op in inner.body.block.ops if op.name == "nv_tileaa.func")
+
+
+def tileas(text: str, *passes: type[ModulePass]) -> Operation:
+    """The first kernel of a module, in nv_tileas, after the passes."""
+    inner = to_tileaa(libtile.parse(text).tile_module, SM_90)
+    to_tileas(inner)
+    for pass_ in (RemoveLayoutConversionsPass, *passes):
+        pass_().apply(Context(), inner)
+    return next(op for op in inner.body.block.ops if op.name == "nv_tileaa.func")
+
+
+def first_entry(text: str) -> Operation:
+    """The first kernel of a module, as it is."""
+    return next(op for op in libtile.parse(text).tile_module.regions[0].block.ops if op.name == "cuda_tile.entry")
+
+
+def demand_visits(text: str) -> float:
+    """How often the layouts' analysis visits an op, on average."""
+    function = tileaa(text)
+    accesses, products = AccessLayouts(function, 4), Products(SM_90, 4)
+    visits = Demands(function, accesses, products, Origins(accesses, products)).visits
+    return visits / sum(1 for _ in function.walk())
+
+
+@pytest.mark.parametrize("make", [growing.loop_nest, growing.tile_nest, growing.if_nest])
+def test_wishes_for_layouts_take_a_few_visits_of_each_op_however_deep_it_is(make: Callable[[int], str]) -> None:
+    assert demand_visits(make(60)) < 4
+
+
+def test_forty_loops_in_one_another_compile() -> None:
+    made = libtile.compile(libtile.parse(growing.loop_nest(40)), gpu_name="sm_90", emit="tileas", keep_text=True)
+    assert made.tileas.count("scf.for") == 40
+
+
+def test_facts_of_a_value_that_each_loop_around_changes_take_few_visits() -> None:
+    body = list(growing.BOUNDS)
+    for depth in range(40):
+        start = f"%c{depth - 1}" if depth else "%big"
+        body += [
+            f"%v{depth} = for %i{depth} in (%zero to %n, step %one) : tile<i32> "
+            f"iter_values(%c{depth} = {start}) -> (tile<i32>) {{"
+        ]
+    for depth in reversed(range(40)):
+        body += [
+            f"%h{depth} = divi %c{depth}, %two signed : tile<i32>",
+            f"continue %h{depth} : tile<i32>",
+            "}",
+        ]
+    constants = ["%big = constant <i32: 65536> : tile<i32>", "%two = constant <i32: 2> : tile<i32>"]
+    function = first_entry(growing.module(growing.kernel([*constants, *body])))
+    visits = analyse(function).visits
+    assert len(visits) == 40
+    assert sum(visits.values()) <= 40 * 40 * MAX_VISITS
+
+
+@pytest.mark.parametrize("count", [50, 500])
+def test_tokens_stand_for_a_few_accesses_however_many_there_are(count: int) -> None:
+    function = tileas(growing.token_chain(count))
+    analysis = BarrierAnalysis()
+    analysis.block(function.regions[0].block, frozenset())
+    assert analysis.kept <= 4 * count
+
+
+def test_a_loop_s_shared_memory_is_found_without_looking_at_all_other_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    class Counted(Exchanges):
+        def bytes(self, *args: Any) -> int:
+            found = super().bytes(*args)
+            looks.append(self.looks)
+            return found
+
+    monkeypatch.setattr(schedule, "Exchanges", Counted)
+    tileas(growing.product_row(20), schedule.GenerateSchedulePass)
+    assert len(looks) >= 20
+    assert looks[-1] <= 6 * 20
+
+
+def test_variables_are_converted_once_for_a_module_of_many_kernels() -> None:
+    text = growing.module("  global @g <i32: 7> : tile<1xi32>\n", *(growing.kernel([], name=f"k{n}") for n in range(3)))
+    inner = to_tileaa(libtile.parse(text).tile_module, SM_90)
+    to_tileas(inner)
+    llvm = to_llvm(inner, SM_90)
+    assert [len(kernel.builder.globals) for kernel in llvm.kernels] == [1, 0, 0]
+    assert llvm.text().count("@g = ") == 1
