@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from libtile.analysis import facts as f
-from libtile.analysis.facts import Fact, pointee_bytes, power_of_two_factor, tile_shape
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType, bit_width, is_integer
+from libtile.ir import facts as f
+from libtile.ir.facts import Fact, power_of_two_factor
+from libtile.numerics.elements import STORAGE_BYTES
 
 MAX_ITERATIONS = 8
 MAX_CONSTANT_ELEMENTS = 4096
@@ -362,3 +363,27 @@ def analyse(function: Operation) -> State:
         for block in region.blocks:
             _visit_block(block, state)
     return state
+
+
+def tile_shape(type_: object) -> tuple[int, ...]:
+    """The shape that facts of a value of this type have (one element for a scalar or anything that is no tile)."""
+    return type_.shape if isinstance(type_, TileType) and type_.shape else (1,)
+
+
+def pointee_bytes(type_: TileType) -> int:
+    """The step, in bytes, of one element behind a pointer tile (1 for packed 4-bit elements)."""
+    element = type_.element_type
+    assert isinstance(element, PointerType)
+    return STORAGE_BYTES[NUMBER_NAMES[element.pointee]]
+
+
+class Facts:
+    """Facts of every value of a function, computed when asked for the first time."""
+
+    def __init__(self, function: Operation):
+        self._facts = analyse(function)
+
+    def of(self, value: SSAValue) -> Fact:
+        """The fact of an SSA value; unknown for one that is no integer or pointer tile."""
+        fact = self._facts.get(value)
+        return fact if fact is not None else Fact.unknown(len(tile_shape(getattr(value, "type", None))))

@@ -9,8 +9,8 @@ import memory_kernels as mk
 import numpy as np
 import pytest
 
-from libtile.analysis.facts import Fact
 from libtile.backend import ptxas
+from libtile.ir.facts import Fact
 from libtile.lowering.llvm.memory import (
     NO_HINT,
     SINGLE,

@@ -16,11 +16,11 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerType, TensorType, i1, i64
 from xdsl.ir import SSAValue
 
-from libtile.analysis.facts import MAX_DIVISOR, Fact, power_of_two_factor
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.tile_form import shape_of
+from libtile.ir.facts import MAX_DIVISOR, Fact, power_of_two_factor
 from libtile.lowering.cuda_tile_to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.hints import chosen_hints
 from libtile.targets import Target

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from libtile.analysis.facts import Fact
+from libtile.ir.facts import Fact
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.sharing import share_from_owner

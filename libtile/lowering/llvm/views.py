@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from libtile.analysis.facts import power_of_two_factor
+from libtile.ir.facts import power_of_two_factor
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.memory import (

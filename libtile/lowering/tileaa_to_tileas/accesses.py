@@ -88,8 +88,8 @@ def _pointer_access(op: Operation) -> tuple[tuple[int, ...], int, int]:
 
 def pointer_vector(op: Operation) -> tuple[Vector, str]:
     """What the facts on an access by pointers say of neighbouring ones, and the element type that they point to."""
-    from libtile.analysis.facts import Fact
     from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+    from libtile.ir.facts import Fact
     from libtile.lowering.llvm.memory import vector_from_facts
 
     pointee = _pointee(op.operands[0].type)

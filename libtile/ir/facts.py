@@ -20,10 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-from xdsl.ir import Operation, SSAValue
-
-from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width
-
 MAX_DIVISOR = 1 << 62
 """What divides zero: as much as anybody will ask for."""
 
@@ -315,29 +311,3 @@ def _largest_group(lines: Sequence[Sequence[int]], size: int, step: int) -> int:
             return group
         group //= 2
     return 1
-
-
-def tile_shape(type_: object) -> tuple[int, ...]:
-    """The shape that facts of a value of this type have (one element for a scalar or anything that is no tile)."""
-    return type_.shape if isinstance(type_, TileType) and type_.shape else (1,)
-
-
-def pointee_bytes(type_: TileType) -> int:
-    """The step, in bytes, of one element behind a pointer tile (1 for packed 4-bit elements)."""
-    element = type_.element_type
-    assert isinstance(element, PointerType)
-    return max(bit_width(element.pointee) // 8, 1) if bit_width(element.pointee) != 19 else 4
-
-
-class Facts:
-    """Facts of every value of a function, computed when asked for the first time. See `libtile.analysis.dataflow`."""
-
-    def __init__(self, function: Operation):
-        from libtile.analysis.dataflow import analyse
-
-        self._facts = analyse(function)
-
-    def of(self, value: SSAValue) -> Fact:
-        """The fact of an SSA value; unknown for one that is no integer or pointer tile."""
-        fact = self._facts.get(value)
-        return fact if fact is not None else Fact.unknown(len(tile_shape(getattr(value, "type", None))))
