@@ -12,12 +12,12 @@
 Every error is a `LibtileError`. Names are loaded when they are first used, so that importing the package is cheap.
 """
 
-from __future__ import annotations
+import sys
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from libtile.api import compile, migrate, write
     from libtile.asm.module import Module, parse, print_module, read, verify
     from libtile.diagnostics import Diagnostic, DiagnosticError
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from libtile.runtime.run import run as run
 
 __version__ = "0.1.0"
+
+if sys.argv[:1] == ["-m"] and any(name.startswith("libtile.") for name in sys.orig_argv):
+    # `python -m libtile.tools.tileiras` and its like import this package on their way to the tool: see `entry`.
+    from libtile.tools import entry
+
+    entry.prepare()
 
 _HOME = {
     "Module": "libtile.asm.module",
@@ -60,10 +66,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'libtile' has no attribute {name!r}")
+    import importlib
+
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from libtile.errors import LibtileError
+from libtile.errors import LibtileError, visible
 
 
 class Severity(Enum):
@@ -47,11 +47,16 @@ class Diagnostic:
         return self
 
     def render(self, source: Sequence[str] | None = None) -> str:
-        """`file:line:col: error: message`, then the source line with a caret when `source` (its lines) is given."""
+        """`file:line:col: error: message`, then the source line with a caret when `source` (its lines) is given.
+
+        One line each, whatever the names in it: what cannot be shown is escaped (in the source line, where the caret
+        counts characters, replaced).
+        """
         where = f"{self.location}: " if self.location is not None else ""
-        text = f"{where}{self.severity.value}: {self.message}"
+        text = visible(f"{where}{self.severity.value}: {self.message}")
         if source is not None and self.location is not None and 0 < self.location.line <= len(source):
-            line = source[self.location.line - 1].rstrip("\n")
+            given = source[self.location.line - 1].rstrip("\r\n")
+            line = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in given)
             column = min(max(self.location.column, 1), len(line) + 1)
             padding = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
             text += f"\n{line}\n{padding}^"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from libtile import timing
 from libtile.cache import Cache, Key, digest
 from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
-from libtile.errors import LibtileError, internal_error
+from libtile.errors import LibtileError, internal_error, visible
 from libtile.remarks import Category, Kind, Remark
 
 if TYPE_CHECKING:
@@ -216,13 +216,8 @@ def _compile(module: Module, options: Options, observer: Observer | None) -> Art
 # -- the lines of an error --------------------------------------------------------------------------------------------
 
 
-def _visible(text: str) -> str:
-    """A text with what would break a line, or cannot be shown, in escapes: names in a file can be any bytes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def _lines(*texts: str) -> str:
-    lines = [_visible(line) for text in texts for line in text.split("\n")]
+    lines = [visible(line) for text in texts for line in text.split("\n")]
     return "\n".join(x if "error:" in x or "note:" in x or "warning:" in x else f"error: {x}" for x in lines)
 
 
@@ -231,12 +226,12 @@ def location_text(place: SourceLocation | None) -> str:
     if place is None:
         return ""
     position = f":{place.line}:{place.column}" if place.line else ""
-    return f'loc("{_visible(place.filename)}"{position}): '
+    return f'loc("{visible(place.filename)}"{position}): '
 
 
 def located(diagnostic: Diagnostic) -> str:
     """A diagnostic and its notes, each on a line that begins with its place."""
-    line = f"{location_text(diagnostic.location)}{diagnostic.severity.value}: {diagnostic.message}"
+    line = f"{location_text(diagnostic.location)}{diagnostic.severity.value}: {visible(diagnostic.message)}"
     return "\n".join([line, *map(located, diagnostic.notes)])
 
 

@@ -14,6 +14,23 @@ class HintsDroppedWarning(UserWarning):
     """Optimization hints that the version asked for cannot hold were left out, as the caller had asked for."""
 
 
+def visible(text: str, keep: str = "") -> str:
+    r"""A text with what would break a line, or cannot be shown, in escapes: names in a file can be any bytes.
+
+    Bytes that are no UTF-8 (held as surrogates) become `\x80` to `\xff`. The characters of `keep` stay as they are. A
+    text that was made visible stays the same.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()
+
+
 TRACEBACK_VARIABLE = "LIBTILE_TRACEBACK"
 """Set it in the environment to see the traceback of an internal error."""
 

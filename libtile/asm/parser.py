@@ -192,9 +192,10 @@ class Parser(ValueParser):
         return names
 
     def _result_count(self) -> int:
-        if len(self.token) > 9 or not 1 <= int(self.token, 0) <= MAX_RESULT_NUMBER:
+        # As LLVM's APInt reads it: a leading zero means nothing, and `0x` begins a hexadecimal number.
+        count = int(self.token, 16 if self.token.startswith("0x") else 10) if len(self.token) <= 9 else 0
+        if not 1 <= count <= MAX_RESULT_NUMBER:
             raise self.report("expected named operation to have at least 1 result", self.start)
-        count = int(self.token, 0)
         self.advance()
         return count
 

@@ -162,7 +162,7 @@ class Printer:
                 return
             self._generic(op)
             return
-        if isinstance(op, ModuleOp):
+        if isinstance(op, ModuleOp) and len(op.regions) == 1 and not (op.operands or op.results or op.successors):
             self._module(op)
             return
         self._foreign(op)
@@ -180,7 +180,7 @@ class Printer:
         self.default_dialects.pop()
 
     def _foreign(self, op: Operation) -> None:
-        """An op of another dialect: by its own printer if it has one."""
+        """An op of another dialect: by its own printer if it has one, and is what that relies on."""
         from libtile.asm.xdsl_bridge import has_custom_form, print_custom
 
         if isinstance(op, UnregisteredOp) or not has_custom_form(op):

@@ -224,11 +224,16 @@ class BridgeParser(XdslParser):
 
 
 def has_custom_form(op: Operation) -> bool:
-    """Whether an op's class prints itself."""
+    """Whether an op's class prints itself. Its printer relies on what its verifier checks, as in MLIR."""
     cls = type(op)
-    if isinstance(op, IRDLOperation) and op.get_irdl_definition().assembly_format is not None:
-        return True
-    return cls.print is not Operation.print
+    declared = isinstance(op, IRDLOperation) and op.get_irdl_definition().assembly_format is not None
+    if not declared and cls.print is Operation.print:
+        return False
+    try:
+        op.verify_()
+    except VerifyException:
+        return False
+    return True
 
 
 class _BridgePrinter(XdslPrinter):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from libtile.backend.tools import find_tool
 from libtile.errors import LibtileError
 
 TIMEOUT_SECONDS = 600
+ELF_MAGIC = b"\x7fELF"
 
 _FUNCTION = re.compile(r"(?:Compiling entry function|Function properties for) '?([\w$.]+)'?")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -101,25 +103,43 @@ def assemble(
             with timing.stage("ptxas"):
                 done = subprocess.run(
                     [*command, *options, str(source), "-o", str(result)],
+                    stdin=subprocess.DEVNULL,
                     capture_output=True,
-                    text=True,
                     timeout=TIMEOUT_SECONDS,
                     check=False,
                 )
-        except (OSError, subprocess.TimeoutExpired) as problem:
-            raise PtxasError(f"ptxas could not be run: {problem}", "") from None
-        log = (done.stdout + done.stderr).replace(str(source), "kernel.ptx")
-        if done.returncode != 0 or not result.is_file():
-            first = next(
-                (x for x in log.splitlines() if "error" in x or "fatal" in x), f"exit status {done.returncode}"
-            )
+        except OSError as problem:
+            raise PtxasError(f"ptxas could not be run: {command[0]}: {problem.strerror}", "") from None
+        except subprocess.TimeoutExpired:
+            raise PtxasError(f"ptxas did not end within {TIMEOUT_SECONDS} s", "") from None
+        log = _text(done.stdout + done.stderr).replace(str(source), "kernel.ptx")
+        if done.returncode != 0:
+            said = (x for x in log.splitlines() if "error" in x or "fatal" in x)
+            first = next(said, _ending(done.returncode))
             raise PtxasError(f"ptxas failed for {ptx_target}: {first.strip()}", log)
-        return Assembled(result.read_bytes(), parse_report(log), log)
+        cubin = result.read_bytes() if result.is_file() else b""
+        if not cubin.startswith(ELF_MAGIC):
+            raise PtxasError(f"ptxas failed for {ptx_target}: it says that it is done, and has written no cubin", log)
+        return Assembled(cubin, parse_report(log), log)
+
+
+def _text(output: bytes) -> str:
+    """What ptxas prints, which is not always UTF-8: it repeats names of the PTX, cut at any byte."""
+    return output.decode("utf-8", errors="backslashreplace")
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"ended by signal {-status}"
 
 
 def version() -> str:
     """The version line of the ptxas in use, with its path."""
     tool = find_tool("ptxas")
-    out = subprocess.run([str(tool), "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
-    line = next((x for x in out.splitlines() if "release" in x), "unknown version")
+    out = subprocess.run([str(tool), "--version"], capture_output=True, timeout=60, check=False).stdout
+    line = next((x for x in _text(out).splitlines() if "release" in x), "unknown version")
     return f"{line.strip()} ({tool})"

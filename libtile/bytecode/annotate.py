@@ -3,24 +3,21 @@
 
 Every byte is shown once, next to what it says: container, tables, and each instruction as one piece.
 
-Exit status: 0 when the dump was printed, 1 for a file that is not valid bytecode, 2 for one that cannot be opened.
+`libtile.tools.annotate` is the command line.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from libtile.bytecode import container as C
 from libtile.bytecode.body import BodyDecoder
 from libtile.bytecode.container import SectionId
 from libtile.bytecode.cursor import put, varint
-from libtile.bytecode.errors import BytecodeError
 from libtile.bytecode.model import Block, EncodedBody, Module, Operation, Region, Value, describe_location
 from libtile.bytecode.reader import read
+from libtile.errors import visible
 from libtile.spec import OpSpec, Version
 
 WIDTH = 8
@@ -43,7 +40,7 @@ class Dump:
         chunk = self.data[self.p : self.p + size]
         for at in range(0, max(len(chunk), 1), WIDTH):
             part = chunk[at : at + WIDTH]
-            note = "  " * indent + text if at == 0 else ""
+            note = "  " * indent + visible(text) if at == 0 else ""
             self.lines.append(f"{self.p + at:08x}  {part.hex(' '):<{3 * WIDTH}} {note}".rstrip())
         self.p += size
 
@@ -290,26 +287,7 @@ _SECTIONS: dict[SectionId, Callable[[Dump, Module, int], None]] = {
 }
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command line; gives the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m libtile.bytecode.annotate", description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, help="a Tile IR bytecode file")
-    parser.add_argument("--allow-testing", action="store_true", help="accept the testing versions")
-    parser.add_argument("--preview", default="", help="preview features that the file may use, separated by commas")
-    options = parser.parse_args(arguments)
-    try:
-        data = options.file.read_bytes()
-    except OSError as error:
-        print(f"error: {options.file}: {error.strerror}", file=sys.stderr)
-        return 2
-    try:
-        preview = tuple(filter(None, options.preview.split(",")))
-        print(annotate(data, allow_testing=options.allow_testing, preview=preview), end="")
-    except BytecodeError as error:
-        print(f"error: {options.file}: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    from libtile.tools.entry import annotate as tool
+
+    tool()

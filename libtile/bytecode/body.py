@@ -16,6 +16,7 @@ from libtile.bytecode.errors import Fault, InvalidError, MigrationError, Unsuppo
 from libtile.bytecode.limits import REGION_DEPTH
 from libtile.bytecode.model import Block, DebugInfo, Operation, Region, Type, Value, describe_location
 from libtile.bytecode.ops_codec import CONTAINER_OPS, codecs_of
+from libtile.bytecode.types_codec import is_location
 from libtile.spec import OpSpec
 from libtile.spec.model import ValueSpec
 
@@ -46,9 +47,14 @@ class BodyDecoder:
 
     def _locations(self, indices: Iterable[int]) -> Iterator[DebugInfo | None]:
         table: list[DebugInfo | None] = [None, *self.file.tables.debug]
+        others = {number for number, info in enumerate(table) if not is_location(info)}
         for index in indices:
             if index >= len(table):
                 raise Fault(0, f"debug info index {index} out of bounds", expected=f"below {len(table)}")
+            if index in others:
+                raise Fault(
+                    0, f"failed to read operation location: record {index} is of another kind", expected="a location"
+                )
             yield table[index]
 
     def decode(self, inputs: tuple[Type, ...]) -> Block:
@@ -177,6 +183,18 @@ class BodyDecoder:
             )
         del values[visible:]
         return block, p
+
+
+class PlaceRecorder(BodyDecoder):
+    """Decodes a body and keeps the position of each op, in the order in which the ops begin."""
+
+    def __init__(self, ctx: ReadContext, data: bytes, locations: Iterable[int] | None) -> None:
+        super().__init__(ctx, data, locations)
+        self.places: list[int] = []
+
+    def _operation(self, p: int, into: list[Operation]) -> int:
+        self.places.append(p)
+        return super()._operation(p, into)
 
 
 class BodyChecker(BodyDecoder):

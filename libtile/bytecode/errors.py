@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from libtile.errors import LibtileError
+from libtile.errors import LibtileError, visible
 from libtile.spec import Version
 
 
@@ -28,7 +28,7 @@ class BytecodeError(LibtileError):
         if self.section:
             where += f" in {self.section}" if where else f"in {self.section}"
         text = f"{where}: {self.message}" if where else self.message
-        return f"{text} (expected {self.expected})" if self.expected else text
+        return visible(f"{text} (expected {self.expected})" if self.expected else text)
 
 
 class MalformedError(BytecodeError):
@@ -75,7 +75,7 @@ class MigrationError(BytecodeError):
         text = f"{prefix}{op}{self.message}"
         if self.required is not None and str(self.required) not in self.message:
             text += f" (requires bytecode version {self.required}+)"
-        return text
+        return visible(text)
 
 
 class Fault(Exception):

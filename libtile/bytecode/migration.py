@@ -100,10 +100,19 @@ class HintMigration:
     """What becomes of the optimization hints that the version written cannot hold.
 
     `for_target` (`"sm_90"`) is the architecture that hints for `default` are written for. With `drop`, hints that the
-    version cannot hold even so are left out, and `warnings` says which; without it, they are refused.
+    version cannot hold even so are left out, and `warnings` says which; without it, they are refused. With `as_read`
+    the version is the one that the module was read from: files hold newer hints, and readers take them.
     """
 
-    def __init__(self, spec: Spec, version: Version, for_target: str | None = None, drop: bool = False) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        version: Version,
+        for_target: str | None = None,
+        drop: bool = False,
+        *,
+        as_read: bool = False,
+    ) -> None:
         if for_target is not None and for_target not in spec.hint_architectures:
             raise InvalidError(
                 f"optimization hints cannot be written for '{for_target}'",
@@ -113,13 +122,16 @@ class HintMigration:
         self.version = version
         self.for_target = for_target
         self.drop = drop
+        self.as_read = as_read
         self._dropped: dict[str, tuple[Version, int]] = {}
 
     def downgrade(self, hints: OptimizationHints) -> OptimizationHints:
         """The hints as the version can hold them; MigrationError when it cannot. Upgrading needs nothing."""
         if self.for_target is not None and self.version < self.spec.change("DEFAULT_ARCHITECTURE"):
             hints = _for_target(hints, self.for_target, self.spec)
-        return self._left_out(hints) if self.drop else self._checked(hints)
+        if self.drop:
+            return self._left_out(hints)
+        return hints if self.as_read else self._checked(hints)
 
     def _checked(self, hints: OptimizationHints) -> OptimizationHints:
         for architecture, keys in hints.items:

@@ -497,7 +497,8 @@ class Global:
 class Tables:
     """The file's tables in the file's order, with entries that nothing refers to.
 
-    `constant_index` remembers which entry a (type, data) pair uses where the table holds the same bytes twice.
+    `constant_index` remembers which entry a (type, data) pair uses where the table holds the same bytes twice;
+    `type_offsets` and `global_offsets` are the entries' places in the file, for messages.
     """
 
     strings: list[str] = field(default_factory=list)
@@ -505,6 +506,8 @@ class Tables:
     constants: list[bytes] = field(default_factory=list)
     debug: list[DebugInfo] = field(default_factory=list)
     constant_index: dict[tuple[Type, bytes], int] = field(default_factory=dict)
+    type_offsets: list[int] = field(default_factory=list)
+    global_offsets: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from libtile.bytecode.model import (
 from libtile.bytecode.types_codec import (
     Raw,
     enum_keyword,
+    is_location,
     link_debug,
     link_types,
     parse_debug,
@@ -260,6 +261,7 @@ def _types(ctx: ReadContext, section: _Section) -> None:
     raws = _records(entries, section.id.label, lambda data, p: parse_type(ctx, data, p))
     with located(0, section.id.label, section.base + len(section.data)):
         ctx.tables.types = link_types(ctx.spec, raws)
+    ctx.tables.type_offsets = [raw.offset for raw in raws]
 
 
 def _constants(ctx: ReadContext, section: _Section) -> None:
@@ -339,6 +341,7 @@ def _globals(ctx: ReadContext, section: _Section) -> list[Global]:
                 f"remaining payload of {len(data) - p} bytes.",
             )
         for number in range(count):
+            ctx.tables.global_offsets.append(section.base + p)
             try:
                 variable, p = _global(ctx, data, p, extended)
             except Fault as fault:
@@ -439,6 +442,8 @@ def _function(ctx: ReadContext, section: _Section, p: int, slots: _Slots) -> tup
         if not indices:
             raise Fault(start, f"failed to read function location for '{name}'")
         function.location = ctx.debug_at(indices[0], start)
+        if not is_location(function.location):
+            raise Fault(start, f"failed to read function location for '{name}'", expected="a location")
         locations = indices[1:]
     decode = _body_decoder(ctx, function, body, section.base + p, locations)
     function._encoded = EncodedBody(body, section.base + p, ctx.version, ctx.tables, locations, decode)

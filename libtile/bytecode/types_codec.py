@@ -36,6 +36,14 @@ class Raw(NamedTuple):
     offset: int
 
 
+_PLACES = ("di_loc", "call_site", "unknown")
+
+
+def is_location(info: DebugInfo | None) -> bool:
+    """Whether a debug record can be the location of an op or a function; None stands for an unknown one."""
+    return info is None or info.name in _PLACES
+
+
 # -- linking ----------------------------------------------------------------------------------------------------------
 
 

@@ -66,7 +66,7 @@ def write(
     if not allow_testing:
         _check_entries(module)
     check_preview(module, target)
-    hints = HintMigration(module.spec, target, for_target, drop_hints)
+    hints = HintMigration(module.spec, target, for_target, drop_hints, as_read=module.version == target)
     data = _FileWriter(module, target, hints).write()
     if warnings is not None:
         warnings += hints.warnings

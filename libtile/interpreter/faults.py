@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from libtile.diagnostics import SourceLocation
-from libtile.errors import LibtileError
+from libtile.errors import LibtileError, visible
 
 BlockId = tuple[int, int, int]
 """x, y and z of a tile block in its grid."""
@@ -78,4 +78,4 @@ class InterpreterFault(LibtileError):
         if self.index:
             details.append(f"element [{', '.join(map(str, self.index))}]")
         tail = f" ({', '.join(details)})" if details else ""
-        return f"{where}error: {op}{self.kind.value}: {self.message}{tail}"
+        return visible(f"{where}error: {op}{self.kind.value}: {self.message}{tail}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`python -m libtile.simulator`."""
+"""`python -m libtile.simulator`: see `libtile.tools.simulator`."""
 
-from .cli import main
+from libtile.tools.entry import simulator
 
-main()
+simulator()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import LibtileError
+from ..errors import LibtileError, visible
 
 
 class SimulatorError(LibtileError):
@@ -34,7 +34,7 @@ class PtxError(SimulatorError):
         self.text = text.strip()
         self.filename = filename
         shown = f" in `{self.text}`" if self.text else ""
-        super().__init__(f"{filename}:{line}:{column}: error: {message}{shown}")
+        super().__init__(visible(f"{filename}:{line}:{column}: error: {message}{shown}"))
 
 
 class SimulationFault(SimulatorError):
@@ -90,7 +90,7 @@ class SimulationFault(SimulatorError):
             text += " [" + ", ".join(where) + "]"
         if self.instruction:
             text += f" in `{self.instruction}`"
-        return text
+        return visible(text)
 
     def __reduce__(self) -> tuple:
         # Faults cross process boundaries when CTAs run in parallel processes.

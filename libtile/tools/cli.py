@@ -5,8 +5,8 @@ A tool declares a `click` command with `cls=Command` and ends with `run(command)
 dashes and may be given with one; a flag may be given as `--flag=true` or `--flag=false`; `--option VALUE` and
 `--option=VALUE` are the same.
 
-Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `error:` lines on stderr), 130 interrupted
-(Ctrl-C), 143 asked to end.
+Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `error:` lines on stderr). Ctrl-C and
+SIGTERM end a tool by that signal, which a shell shows as 130 and 143, after its temporary files have gone.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from libtile.errors import LibtileError, internal_error
-from libtile.tools import startup
+from libtile.errors import LibtileError, internal_error, visible
+from libtile.tools import startup, stopping
 
 if TYPE_CHECKING:
     from libtile.diagnostics import Diagnostic
@@ -127,13 +127,22 @@ def _spelled(name: str) -> str:
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
-def run(command: click.Command, argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks."""
+def run(command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED) -> NoReturn:
+    """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks.
+
+    `misuse` is the status for a wrong command line.
+    """
     gc.disable()  # the process ends before what cycles hold could matter
-    _occupy_standard_descriptors()
-    signal.signal(signal.SIGTERM, _end)
-    startup.install()
-    status = call(command, argv)
+    try:
+        stopping.take_signals()
+        _occupy_standard_descriptors()
+        startup.install()
+        status = call(command, argv, misuse=misuse)
+        stopping.block_signals()
+    except stopping.Stopped as stopped:
+        if stopped.number == signal.SIGINT:
+            _fail(f"{command.name or 'libtile'}: interrupted")
+        stopping.end_by(stopped.number)
     startup.finish()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # nobody reads it: `call` has said so
@@ -150,13 +159,8 @@ def _occupy_standard_descriptors() -> None:
     os.close(descriptor)
 
 
-def _end(number: int, _frame: object) -> NoReturn:
-    """A request to end: by way of an exception, so that temporary files go."""
-    sys.exit(128 + number)
-
-
-def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
-    """Run a tool inside this process; returns its exit status."""
+def call(command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED) -> int:
+    """Run a tool inside this process; returns its exit status, `misuse` for a wrong command line."""
     program = command.name or "libtile"
     try:
         command.main(args=list(argv) if argv is not None else None, prog_name=program, standalone_mode=False)
@@ -167,26 +171,27 @@ def call(command: click.Command, argv: Sequence[str] | None = None) -> int:
         return FAILED
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         return _fail(f"{program}: interrupted", INTERRUPTED)
     except click.NoSuchOption as error:
-        return _fail(_unknown_option(program, error))
+        return _fail(_unknown_option(program, error), misuse)
     except click.BadOptionUsage as error:
-        return _fail(f"{program}: for the {error.option_name} option: requires a value!")
+        return _fail(f"{program}: for the {error.option_name} option: requires a value!", misuse)
     except click.ClickException as error:
-        return _fail(f"{program}: {error.format_message()}")
+        return _fail(f"{program}: {error.format_message()}", misuse)
     except LibtileError as error:
         return _fail(render_error(error), error.status if isinstance(error, ToolError) else FAILED)
     except BrokenPipeError:
         # The interpreter flushes stdout once more at its end; give it somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILED
-    except KeyboardInterrupt:
-        return _fail(f"{program}: interrupted", INTERRUPTED)
     except RecursionError:
         return _fail(f"{program}: error: the input is nested too deeply")
+    except MemoryError:
+        return _fail(f"{program}: error: out of memory")
     except OSError as error:
-        return _fail(f"{program}: error: {error.filename or ''}{': ' if error.filename else ''}{error.strerror}")
+        name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return _fail(f"{program}: error: {visible(name)}{error.strerror or error}")
     except Exception as error:
         return _fail(f"{program}: error: {internal_error(error, 'tool')}")
 
@@ -198,9 +203,14 @@ def _unknown_option(program: str, error: click.NoSuchOption) -> str:
     return text
 
 
+def say(message: str) -> None:
+    """Print the lines of diagnostics on stderr: the one place that does, so that nothing gets to a terminal raw."""
+    click.echo(visible(message, keep="\n\t"), err=True)
+
+
 def _fail(message: str, status: int = FAILED) -> int:
-    with contextlib.suppress(BrokenPipeError):
-        click.echo(message, err=True)
+    with contextlib.suppress(OSError):  # nobody can be told: stderr is closed, or its disk is full
+        say(message)
     return status
 
 
@@ -212,13 +222,13 @@ def render_error(error: LibtileError, source: Sequence[str] | None = None) -> st
         return "\n".join(d.render(source) for d in error.diagnostics)
     if isinstance(error, ToolError):
         return str(error)
-    return f"error: {error}"
+    return f"error: {visible(str(error))}"
 
 
 def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = None) -> None:
     """Print diagnostics on stderr, each with its source line when `source` (the file's lines) is given."""
     for diagnostic in diagnostics:
-        click.echo(diagnostic.render(source), err=True)
+        say(diagnostic.render(source))
 
 
 # -- input and output -------------------------------------------------------------------------------------------------
@@ -226,13 +236,20 @@ def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = Non
 
 def read_input(path: str) -> bytes:
     """The bytes of a file, or of stdin for `-`. ToolError when it cannot be read."""
-    if path == "-":
-        return sys.stdin.buffer.read()
     try:
+        if path == "-":
+            if sys.stdin is None:  # the process was started without it
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            return sys.stdin.buffer.read()
         with open(path, "rb") as file:
             return file.read()
-    except OSError as error:
-        raise ToolError(f"cannot open input file '{path}': {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
+        raise ToolError(f"cannot open input file '{visible(path)}': {reason(error)}") from None
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why a file could not be opened, in the system's words."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def decode_text(data: bytes) -> str:
@@ -268,21 +285,30 @@ def write_output(path: str, data: bytes | str) -> None:
                 file.write(raw)
         else:
             _write_whole(os.path.realpath(path), raw)
-    except OSError as error:
-        verb = "write" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) else "open"
-        raise ToolError(f"cannot {verb} output file '{path}': {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        verb = "write" if full else "open"
+        raise ToolError(f"cannot {verb} output file '{visible(path)}': {reason(error)}") from None
+
+
+_TEMPORARY_NAME = 100
+"""Characters of the output's name that its temporary file begins with: with more, a long name would become too long."""
 
 
 def _write_whole(path: str, raw: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=os.path.basename(path) + ".")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(raw)
-        os.chmod(temporary, _mode(path))
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    start = os.path.basename(path)[:_TEMPORARY_NAME]
+    if len(os.fsencode(start)) > 2 * _TEMPORARY_NAME:  # characters of several bytes; file systems count bytes
+        start = ""
+    with stopping.signals_wait():
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=start + ".")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(raw)
+            os.chmod(temporary, _mode(path))
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
 
 
 def _mode(path: str) -> int:

@@ -285,7 +285,7 @@ def _process(options: Options, parts: Sequence[str], output: str, timer: Timing 
             cli.report(optimizer.warnings, source)
         except LibtileError as error:
             cli.report(optimizer.warnings, source)
-            click.echo(cli.render_error(error, source), err=True)
+            cli.say(cli.render_error(error, source))
     if len(outputs) < len(parts):
         raise cli.Failed
     cli.write_output(output, f"{cli.SPLIT_MARKER}\n".join(outputs))

@@ -28,6 +28,11 @@ STATUSES = (
 )
 
 
+def _is_count(text: str) -> bool:
+    """Whether a text is a number in digits, of 64 bits or about that."""
+    return text.isascii() and text.isdigit() and len(text) < 20
+
+
 class GridType(click.ParamType):
     """`X`, `X,Y` or `X,Y,Z`."""
 
@@ -37,7 +42,7 @@ class GridType(click.ParamType):
         if isinstance(value, tuple):
             return value
         parts = str(value).replace("x", ",").split(",")
-        if not 1 <= len(parts) <= 3 or not all(p.strip().isdigit() for p in parts):
+        if not 1 <= len(parts) <= 3 or not all(_is_count(p.strip()) for p in parts):
             self.fail(f"'{value}' is not a grid: give X, X,Y or X,Y,Z", param, ctx)
         return tuple(int(p) for p in parts)
 
@@ -55,12 +60,14 @@ def parse_argument(text: str) -> Any:
     head, _, tail = text.partition(":")
     if head == "zeros":
         type_, _, shape = tail.partition(":")
-        if type_ not in ELEMENTS or not all(n.isdigit() for n in shape.split("x")):
+        if type_ not in ELEMENTS or not all(map(_is_count, shape.split("x"))):
             raise cli.ToolError(f"error: '{text}': give zeros:TYPE:SHAPE, such as zeros:f32:64x128")
         elem = ELEMENTS[type_]
-        return np.zeros([int(n) for n in shape.split("x")], elem.unsigned_dtype).view(
-            elem.dtype if elem.dtype.itemsize == elem.storage_bytes else elem.unsigned_dtype
-        )
+        try:
+            array = np.zeros([int(n) for n in shape.split("x")], elem.unsigned_dtype)
+        except (ValueError, MemoryError) as error:  # more dimensions, or elements, than an array can have
+            raise cli.ToolError(f"error: '{text}': {error}") from None
+        return array.view(elem.dtype if elem.dtype.itemsize == elem.storage_bytes else elem.unsigned_dtype)
     if head in ELEMENTS and tail:
         return head, _number(tail, text)
     if text.endswith(".npy"):
@@ -128,7 +135,7 @@ def parse_outputs(texts: tuple[str, ...], args: list[Any]) -> list[tuple[int, st
     outputs = []
     for text in texts:
         head, _, path = text.partition(":")
-        if not head.isdigit() or not path:
+        if not _is_count(head) or not path:
             raise cli.ToolError(f"error: '{text}' is not an output: give N:FILE.npy, N being the number of an argument")
         if int(head) >= len(args) or not hasattr(args[int(head)], "dtype"):
             raise cli.ToolError(f"error: '{text}': argument {head} is not an array")
@@ -273,7 +280,7 @@ def command(
 def _order(text: str | None) -> int | str | None:
     if text is None or text == "reverse":
         return text
-    if not text.isdigit():
+    if not _is_count(text):
         raise cli.ToolError(f"error: '{text}' is not a block order: give 'reverse' or a number, the seed")
     return int(text)
 

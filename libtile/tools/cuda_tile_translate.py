@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from libtile.errors import LibtileError
+from libtile.errors import LibtileError, visible
 from libtile.tools import cli
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _translate(options: Options, part: Any) -> bytes | str | None:
         result = method(part)
     except LibtileError as error:
         cli.report(translator.warnings, source)
-        click.echo(_render(error, options, source), err=True)
+        cli.say(_render(error, options, source))
         return None
     cli.report(translator.warnings, source)
     return result
@@ -321,7 +321,7 @@ def _render(error: LibtileError, options: Options, source: list[str] | None) -> 
             diagnostic.note(None, "--drop-hints leaves out the hints that the version cannot hold")
         return diagnostic.render(source)
     if isinstance(error, BytecodeError) and error.offset is not None:
-        return f"{options.filename}: {error}"
+        return f"{visible(options.filename)}: {error}"
     return cli.render_error(error, source)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from libtile.errors import visible
 from libtile.tools import cli
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ DEFAULT_REMARKS = "tileir_remarks.yaml"
 
 _EMIT = ("tileaa", "tileas", "llvm", "ptx", "cubin")
 _SUFFIXES = {"tileaa": ".tileaa.mlir", "tileas": ".tileas.mlir", "llvm": ".ll", "ptx": ".ptx"}
+_REMARK_KINDS = ("passed", "missed", "failed", "analysis")
 _REMARK_VALUES = ("none", "all", "memory", "tensorcore")
 
 
@@ -79,7 +81,7 @@ def _show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 def _remark_options(function: Any) -> Any:
-    for kind in ("passed", "missed", "failed", "analysis"):
+    for kind in _REMARK_KINDS:
         text = f"Category of the {kind} remarks to show."
         function = _choice(f"remarks-{kind}", _REMARK_VALUES, "none", text)(function)
     return _choice("remarks", _REMARK_VALUES, "none", "Category of which to show remarks of every kind.")(function)
@@ -148,7 +150,7 @@ def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> N
             "Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: tileiras --help"
         )
     if not inputs or not inputs[0]:
-        click.echo("error: no input file provided", err=True)
+        cli.say("error: no input file provided")
         click.echo(ctx.get_help())
         raise cli.Failed
     if options["time_report"]:
@@ -179,6 +181,7 @@ def _compile(path: str, given: dict[str, Any]) -> None:
     fatal.end_with(_COMPILE, driver.NOT_COMPILED)
     data = _read(path)
     _check_request(data, given)
+    _check_files(path, given)
     filter_ = _remark_filter(given)
     observer = _Printer(given["print_after"], given["print_after_all"])
     try:
@@ -201,8 +204,10 @@ def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError as error:
-        raise cli.ToolError(f"error: unable to read input file '{path}': {error.strerror}", _COMMAND_LINE) from None
+    except (OSError, ValueError) as error:
+        raise cli.ToolError(
+            f"error: unable to read input file '{visible(path)}': {cli.reason(error)}", _COMMAND_LINE
+        ) from None
 
 
 def _check_request(data: bytes, given: dict[str, Any]) -> None:
@@ -228,6 +233,21 @@ def _check_request(data: bytes, given: dict[str, Any]) -> None:
                 "error: failed to open tile library: The file was not recognized as a valid object file", _COMPILE
             )
         raise cli.ToolError(f"error: cannot link tile library '{library}': libraries are not supported", _COMPILE)
+
+
+def _check_files(path: str, given: dict[str, Any]) -> None:
+    """No file is written twice, and nothing but `-o` names the input as a file to write."""
+    beside = [(f"--keep's {name}", kept) for name, kept in _kept_files(given) if name != given["emit"]]
+    if given["remark_format"] == "yaml" and _remarks_wanted(given):
+        beside.append(("the remarks' file", _remarks_file(given)))
+    taken = {os.path.realpath(path): f"the input '{visible(path)}'"}
+    if (output := _output(given)) != "-":
+        taken.setdefault(os.path.realpath(output), f"the output '{visible(output)}'")
+    for what, name in beside:
+        real = os.path.realpath(name)
+        if real in taken and (os.path.isfile(real) or not os.path.exists(real)):
+            raise cli.ToolError(f"error: {what} would overwrite {taken[real]}", _REQUEST)
+        taken[real] = what
 
 
 def _options(given: dict[str, Any]) -> Options:
@@ -287,24 +307,32 @@ def _output(given: dict[str, Any]) -> str:
     return named if named is not None else DEFAULT_OUTPUT if given["emit"] == "cubin" else "-"
 
 
+def _kept_files(given: dict[str, Any]) -> list[tuple[str, str]]:
+    """The stages that --keep writes, and where."""
+    if not given["keep"]:
+        return []
+    output = _output(given)
+    base = Path(DEFAULT_OUTPUT if output == "-" else output)
+    if not base.name:
+        raise cli.ToolError(f"error: cannot open output file '{visible(output)}': it is a folder", _REQUEST)
+    return [(name, str(base.with_suffix(suffix))) for name, suffix in _SUFFIXES.items()]
+
+
 def _write(made: Artifacts, given: dict[str, Any]) -> None:
     stage = given["emit"]
     output = _output(given)
     try:
         cli.write_output(output, made.stage(stage))
-        if given["keep"]:
-            base = Path(DEFAULT_OUTPUT if output == "-" else output)
-            for name, suffix in _SUFFIXES.items():
-                if text := made.stage(name):
-                    cli.write_output(str(base.with_suffix(suffix)), text)
+        for name, path in _kept_files(given):
+            if text := made.stage(name):
+                cli.write_output(path, text)
     except cli.ToolError as error:
         raise cli.ToolError(f"error: {error}", _REQUEST) from None
 
 
 def _remark_filter(given: dict[str, Any]) -> RemarkFilter | None:
     """The filter, when the file of YAML remarks can be written; None when no remark is wanted."""
-    kinds = ("passed", "missed", "failed", "analysis")
-    if all(given[key] == "none" for key in ("remarks", *(f"remarks_{kind}" for kind in kinds))):
+    if not _remarks_wanted(given):
         return None
     from libtile.remarks import RemarkFilter as Filter
 
@@ -318,11 +346,15 @@ def _remark_filter(given: dict[str, Any]) -> RemarkFilter | None:
                 os.unlink(path)
         except OSError as error:
             raise cli.ToolError(
-                f"Error opening remark output file '{path}': {error.strerror}\n"
+                f"Error opening remark output file '{visible(path)}': {error.strerror}\n"
                 "error: failed to enable optimization remarks",
                 _INPUT,
             ) from None
-    return Filter.from_options(given["remarks"], **{kind: given[f"remarks_{kind}"] for kind in kinds})
+    return Filter.from_options(given["remarks"], **{kind: given[f"remarks_{kind}"] for kind in _REMARK_KINDS})
+
+
+def _remarks_wanted(given: dict[str, Any]) -> bool:
+    return any(given[key] != "none" for key in ("remarks", *(f"remarks_{kind}" for kind in _REMARK_KINDS)))
 
 
 def _give_remarks(made: Artifacts, filter_: RemarkFilter | None, given: dict[str, Any]) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from bytecode.samples import VECTOR, instructions, op_module
 from libtile import bytecode
-from libtile.bytecode.annotate import annotate, main
+from libtile.bytecode.annotate import annotate
 from libtile.bytecode.model import Dense, Global
 from libtile.spec import default_spec
+from libtile.tools import cli
+from libtile.tools.annotate import command
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"))
 SPEC = default_spec()
@@ -48,11 +50,15 @@ def test_all_sections_and_ops(version: str) -> None:
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = EXAMPLES[0]
-    assert main([str(path)]) == 0
+
+    def main(*arguments: str) -> int:
+        return cli.call(command, arguments, misuse=2)
+
+    assert main(str(path)) == 0
     assert "section Func" in capsys.readouterr().out
     bad = tmp_path / "bad.bc"
     bad.write_bytes(path.read_bytes()[:-1])
-    assert main([str(bad)]) == 1
+    assert main(str(bad)) == 1
     assert "error at offset" in capsys.readouterr().err
-    assert main([str(tmp_path / "absent.bc")]) == 2
+    assert main(str(tmp_path / "absent.bc")) == 2
     assert "No such file" in capsys.readouterr().err

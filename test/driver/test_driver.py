@@ -38,7 +38,7 @@ def _failing(monkeypatch, error):
         (DiagnosticError([Diagnostic(Severity.ERROR, PLACE, "bad").note(SourceLocation("b.py"), "because")]),
          'loc("a.py":3:7): error: bad\nloc("b.py"): note: because'),
         (LoweringError("a name\x00\udc80 that is none", SourceLocation("a\n\x1cb.py", 3, 7)),
-         'loc("a\\n\\x1cb.py":3:7): error: a name\\x00\\udc80 that is none'),
+         'loc("a\\n\\x1cb.py":3:7): error: a name\\x00\\x80 that is none'),
     ],
     ids=["located", "unlocated", "ptxas", "diagnostics", "any bytes"],
 )  # fmt: skip

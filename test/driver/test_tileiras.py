@@ -190,8 +190,8 @@ def test_closed_and_full_streams_are_no_traceback_and_no_half_file(tmp_path, arg
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_without_a_file_or_a_traceback(tmp_path, number, status):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_without_a_file_or_a_traceback(tmp_path, number):
     (tmp_path / "tmp").mkdir()
     arguments = ["--gpu-name=sm_90", "--print-ir-after=convert-cuda-tile-to-tileaa", ATTENTION, "-o", tmp_path / "k"]
     tool = subprocess.Popen(
@@ -203,7 +203,7 @@ def test_a_signal_ends_it_without_a_file_or_a_traceback(tmp_path, number, status
     tool.stderr.readline()  # it compiles now
     tool.send_signal(number)
     rest = tool.communicate(timeout=60)[1]
-    assert tool.returncode == status and "Traceback" not in rest
+    assert tool.returncode == -number and "Traceback" not in rest
     assert [p.name for p in tmp_path.rglob("*")] == ["tmp"]
 
 

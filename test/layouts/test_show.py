@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from libtile.layouts import builders as b
 from libtile.layouts import show
-from libtile.layouts.__main__ import main
+from libtile.tools.layouts import command
 
 
 def test_a_terminal_picture_has_a_cell_for_each_element():
@@ -40,12 +40,12 @@ def test_a_tile_too_large_to_draw_is_refused():
     ],
 )
 def test_a_wrong_option_is_a_usage_error(arguments):
-    result = CliRunner().invoke(main, arguments)
+    result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
     assert "Error" in result.output and "Traceback" not in result.output
 
 
 def test_the_command_writes_an_svg_file(tmp_path):
     path = tmp_path / "layout.svg"
-    assert CliRunner().invoke(main, ["show", "mma-a", "16x16", "-o", str(path)]).exit_code == 0
+    assert CliRunner().invoke(command, ["show", "mma-a", "16x16", "-o", str(path)]).exit_code == 0
     assert path.read_text().startswith("<svg")

@@ -158,8 +158,13 @@ def _float(attr: FloatAttr[Any], elision: TypeElision) -> str:
     return f"{text} : {name}"
 
 
+def key_text(name: str) -> str:
+    """A key of a dictionary or of hints."""
+    return name if is_bare_identifier(name) else quote(name)
+
+
 def named_attribute_text(name: str, attr: Attribute, alias: Alias = no_alias) -> str:
-    key = name if is_bare_identifier(name) else quote(name)
+    key = key_text(name)
     return key if isinstance(attr, UnitAttr) else f"{key} = {attribute_text(attr, TypeElision.NEVER, alias)}"
 
 

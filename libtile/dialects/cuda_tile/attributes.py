@@ -147,10 +147,10 @@ class OptimizationHintsAttr(CudaTileAttribute):
         return {arch: dict(keys) for arch, keys in self.data}
 
     def body(self) -> str:
-        from libtile.dialects.cuda_tile.attribute_text import attribute_text
+        from libtile.dialects.cuda_tile.attribute_text import attribute_text, key_text
 
         archs = (
-            f"{arch} = {{{', '.join(f'{key} = {attribute_text(value)}' for key, value in keys)}}}"
+            f"{key_text(arch)} = {{{', '.join(f'{key_text(key)} = {attribute_text(value)}' for key, value in keys)}}}"
             for arch, keys in self.data
         )
         return f"<{', '.join(archs)}>"

@@ -7,7 +7,7 @@ the file's layout (table order, unused entries) and its version; the writer then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile import bytecode
 from libtile.bytecode import model as bc
+from libtile.bytecode.body import PlaceRecorder
 from libtile.bytecode.errors import InvalidError, MigrationError
 from libtile.collector import collector_paused
 from libtile.diagnostics import Diagnostic, DiagnosticError, error, remark
@@ -98,19 +99,54 @@ class _FromBytecode:
     def __init__(self, module: bc.Module) -> None:
         self._module = module
         self._classes = _classes(module.spec)
-        self._type = TypeReader().convert
+        self._types = TypeReader()
+        self._type = self._types.convert
         self._locations: dict[bc.DebugInfo | None, Attribute] = {None: UNKNOWN_LOC}
         self._values: dict[bc.Value, SSAValue] = {}
         self._readers: dict[str, list[tuple[str, Callable[[Any], Attribute]]]] = {}
+        self._source: bc.Operation | None = None
+        """The op being converted."""
 
     def run(self) -> CudaTileOp:
-        ops: list[Operation] = [self._global(g) for g in self._module.globals]
+        ops: list[Operation] = []
+        for number, variable in enumerate(self._module.globals):
+            try:
+                ops.append(self._global(variable))
+            except InvalidError as problem:
+                self._place_in_table(problem, "Global", f"global '{variable.name}'", "global_offsets", number)
+                raise
         for function in self._module.functions:
-            ops.append(self._function(function))
+            encoded = function.encoded  # decoding it lets go of it
+            try:
+                ops.append(self._function(function))
+            except InvalidError as problem:
+                self._place_in_function(problem, function, encoded)
+                raise
         properties: dict[str, Attribute] = {"sym_name": StringAttr(self._module.name)}
         if self._module.producer is not None:
             properties["producer"] = StringAttr(self._module.producer)
         return self._classes["module"](properties=properties, regions=[Region(Block(ops))])
+
+    def _place_in_table(self, problem: InvalidError, section: str, entry: str, table: str, number: int) -> None:
+        """Say where in the file something is that the dialect has no form for, unless a type is to blame."""
+        invalid, tables = self._types.invalid, self._module.tables
+        if problem.offset is not None or tables is None:
+            return
+        if invalid is not None:
+            section, table, number = "Type", "type_offsets", tables.types.index(invalid)
+            entry = f"entry {number}"
+        problem.section = f"{section} > {entry}"
+        offsets = getattr(tables, table)
+        problem.offset = offsets[number] if number < len(offsets) else None
+
+    def _place_in_function(self, problem: InvalidError, function: bc.Function, encoded: bc.EncodedBody | None) -> None:
+        if self._types.invalid is not None:
+            self._place_in_table(problem, "Type", "", "type_offsets", 0)
+        elif problem.offset is None and encoded is not None:
+            problem.section, problem.offset = f"Func > function '{function.name}'", encoded.offset
+            if self._source is not None:
+                problem.section += f" > {self._source.spec.name}"
+                problem.offset += _place_of(self._source, function.body, encoded)
 
     def _global(self, record: bc.Global) -> Operation:
         properties: dict[str, Attribute] = {
@@ -135,6 +171,7 @@ class _FromBytecode:
             properties["arg_attrs"] = ArrayAttr(converted)
         location = self._location(function.location)
         self._values = {}
+        self._source = None
         block = self._block(function.body, location)
         op = self._classes[function.kind](properties=properties, regions=[Region(block)])
         op.location = location
@@ -185,6 +222,7 @@ class _FromBytecode:
         return block
 
     def _operation(self, source: bc.Operation) -> Operation:
+        self._source = source
         spec = source.spec
         readers = self._readers.get(spec.name)
         if readers is None:
@@ -239,6 +277,26 @@ class _FromBytecode:
         return _memo(make)
 
 
+def _place_of(op: bc.Operation, body: bc.Block, encoded: bc.EncodedBody) -> int:
+    """The position of an op among the bytes of its function's body, which are decoded once more to find it."""
+    recorders: list[PlaceRecorder] = []
+
+    def recorder(*arguments: Any) -> PlaceRecorder:
+        recorders.append(PlaceRecorder(*arguments))
+        return recorders[-1]
+
+    encoded.decode(recorder)
+    return next(place for place, other in zip(recorders[0].places, _walk(body)) if other is op)
+
+
+def _walk(block: bc.Block) -> Iterator[bc.Operation]:
+    for op in block.operations:
+        yield op
+        for region in op.regions:
+            for inner in region:
+                yield from _walk(inner)
+
+
 def _memo(make: Callable[[Any], Attribute]) -> Callable[[Any], Attribute]:
     known: dict[Any, Attribute] = {}
 
@@ -288,8 +346,10 @@ def write_bytecode(
     for_target: str | None = None,
     drop_hints: bool = False,
     warnings: list[str] | None = None,
+    since: Version | None = None,
 ) -> bytes:
-    """The bytes of a `cuda_tile.module` op in one version; None stands for the oldest one that can hold it.
+    """The bytes of a `cuda_tile.module` op in one version; None stands for the oldest one that can hold it, and that is
+    not older than `since`.
 
     For `for_target`, `drop_hints` and `warnings` see `bytecode.write`.
 
@@ -298,7 +358,7 @@ def write_bytecode(
     """
     spec = spec or default_spec()
     conversion = _ToBytecode(spec)
-    candidates = [version] if version is not None else _versions_from_compatible(spec)
+    candidates = [version] if version is not None else _versions_from(spec, since)
     with collector_paused():
         module = conversion.run(_checked_module(op))
         while True:
@@ -324,8 +384,9 @@ def _place(error: MigrationError, sources: Mapping[Any, Operation]) -> None:
         error.location = str(place)
 
 
-def _versions_from_compatible(spec: Spec) -> list[Version | str]:
-    return [v for v in spec.released_versions if v >= spec.compatibility]
+def _versions_from(spec: Spec, since: Version | None) -> list[Version | str]:
+    first = since or spec.compatibility
+    return [v for v in spec.versions if v == first or (v >= first and v in spec.released_versions)]
 
 
 def check_self_contained(module: Operation) -> None:

@@ -30,6 +30,8 @@ class TypeReader:
 
     def __init__(self) -> None:
         self._known: dict[bc.Type, Attribute] = {}
+        self.invalid: bc.Type | None = None
+        """The type that broke a rule."""
 
     def convert(self, type_: bc.Type) -> Any:
         found = self._known.get(type_)
@@ -39,6 +41,7 @@ class TypeReader:
             found = self._make(type_)
             problem = verify_type(found)
             if problem is not None:
+                self.invalid = type_
                 raise InvalidError(problem, section="Type")
             self._known[type_] = found
         return found

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
+import io
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from .errors import PtxError, SimulatorError
-from .ir import Instruction
-from .launch import RunResult, run_ptx
-from .parser import parse_ptx
+from libtile.errors import visible
+from libtile.simulator import PtxError, parse_ptx, run_ptx
+from libtile.simulator.ir import Instruction
+from libtile.tools import cli
 
 _SCALARS = {
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
@@ -29,15 +28,14 @@ Arguments, in the order of the entry's parameters:
   zeros:f32:16x16   a pointer to a fresh array of zeros (any type below, any shape)
   i32:7  f32:1.5    a scalar: i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64
   hex:0a0b0c0d      the bytes of a by-value structure
-
-\b
-Examples:
-  python -m libtile.simulator add.ptx --entry add --grid 4 --block 256 \\
-      --arg a.npy --arg b.npy --arg zeros:f32:1000 --arg i32:1000 --out 2:c.npy
-  python -m libtile.simulator k.ptx --entry k --block 32 --arg a.npy --trace --seed 7
-
-Exit status: 0 success, 1 the kernel failed or the PTX is wrong, 2 the command line is wrong.
 """
+_EXAMPLES = (
+    "python -m libtile.simulator add.ptx --entry add --grid 4 --block 256 \\",
+    "    --arg a.npy --arg b.npy --arg zeros:f32:1000 --arg i32:1000 --out 2:c.npy",
+    "python -m libtile.simulator k.ptx --entry k --block 32 --arg a.npy --trace --seed 7",
+)
+_MISUSE = 2
+_STATUSES = ("0  done", "1  the kernel failed, or the PTX is wrong", f"{_MISUSE}  the command line is wrong")
 
 
 class _Dim3(click.ParamType):
@@ -69,8 +67,10 @@ def parse_argument(text: str) -> Any:
         if kind in _SCALARS:
             number = float(value) if kind[0] == "f" else int(value, 0)
             return np.array(number, dtype=_SCALARS[kind])[()]
-    except (OSError, ValueError, OverflowError, KeyError) as error:
-        raise click.UsageError(f"--arg {text}: {error}") from error
+    except KeyError:
+        raise click.UsageError(f"--arg {text}: the type is none of {', '.join(_SCALARS)}") from None
+    except (OSError, EOFError, ValueError, OverflowError, MemoryError) as error:
+        raise click.UsageError(f"--arg {text}: {error}") from None
     raise click.UsageError(f"--arg {text}: expected FILE.npy, TYPE:VALUE, zeros:TYPE:SHAPE or hex:BYTES")
 
 
@@ -82,16 +82,18 @@ def _print_trace(ctaid: tuple[int, int, int], warp: int, mask: int, ins: Instruc
 def _save(outputs: tuple[str, ...], arguments: list[Any]) -> None:
     for text in outputs:
         index, _, path = text.partition(":")
-        if not index.isdigit() or not path or int(index) >= len(arguments):
+        if not (index.isascii() and index.isdigit()) or len(index) > 9 or not path or int(index) >= len(arguments):
             raise click.UsageError(f"--out {text}: expected INDEX:FILE.npy with the index of an argument")
         array = arguments[int(index)]
         if not isinstance(array, np.ndarray):
             raise click.UsageError(f"--out {text}: argument {index} is not an array")
-        np.save(path, array)
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        cli.write_output(path, buffer.getvalue())
 
 
-@click.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.command("python -m libtile.simulator", cls=cli.Command, epilog=_EPILOG, examples=_EXAMPLES, statuses=_STATUSES)
+@click.argument("file")
 @click.option("--entry", required=True, help="Name of the kernel.")
 @click.option("--grid", type=_Dim3(), default=(1,), help="CTAs in each direction.")
 @click.option("--block", type=_Dim3(), default=(1,), help="Threads of a CTA in each direction.")
@@ -112,7 +114,7 @@ def _save(outputs: tuple[str, ...], arguments: list[Any]) -> None:
 @click.option("--trace", is_flag=True, help="Print each instruction of each warp to stderr.")
 @click.option("--stats/--no-stats", default=False, help="Print counters afterwards.")
 def command(
-    file: Path,
+    file: str,
     entry: str,
     grid: tuple[int, ...],
     block: tuple[int, ...],
@@ -127,23 +129,26 @@ def command(
     trace: bool,
     stats: bool,
 ) -> None:
-    """Run a kernel of a PTX FILE on the CPU, with checks."""
+    """Run a kernel of a PTX FILE ('-' for stdin) on the CPU, with checks."""
     values = [parse_argument(text) for text in arguments]
-    module = parse_ptx(file.read_text(encoding="utf-8", errors="replace"), str(file))
-    result: RunResult = run_ptx(
-        module,
-        entry,
-        grid=grid,
-        block=block,
-        cluster=cluster,
-        args=values,
-        dynamic_shared=dynamic_shared,
-        checks=checks,
-        order=seed,
-        trace=_print_trace if trace else None,
-        processes=processes,
-        max_instructions=max_instructions,
-    )
+    text = cli.read_input(file).decode("utf-8", errors="replace")
+    try:
+        result = run_ptx(
+            parse_ptx(text, file),
+            entry,
+            grid=grid,
+            block=block,
+            cluster=cluster,
+            args=values,
+            dynamic_shared=dynamic_shared,
+            checks=checks,
+            order=seed,
+            trace=_print_trace if trace else None,
+            processes=processes,
+            max_instructions=max_instructions,
+        )
+    except PtxError as error:
+        raise cli.ToolError(visible(str(error))) from None  # it has the form of a diagnostic already
     click.echo(result.output, nl=False)
     _save(outputs, values)
     if stats:
@@ -151,10 +156,9 @@ def command(
 
 
 def main() -> None:
-    """Entry point: errors of the simulator become one line and exit status 1."""
-    try:
-        command(prog_name="python -m libtile.simulator")
-    except SimulatorError as error:
-        # An error of the text has the form of a diagnostic already.
-        click.echo(str(error) if isinstance(error, PtxError) else f"error: {error}", err=True)
-        sys.exit(1)
+    """The tool's entry point."""
+    cli.run(command, misuse=_MISUSE)
+
+
+if __name__ == "__main__":
+    main()

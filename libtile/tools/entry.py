@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The entry points of the installed commands: thin, so that Ctrl-C ends a tool quietly from its first moment on.
+
+Python's own handler raises KeyboardInterrupt wherever the program is, and there is nobody to catch it while modules are
+still being imported. Until a tool is ready to clean up behind itself (`cli.run`), it has nothing to clean up, and the
+signal ends it as it ends any program.
+"""
+
+# The builtin part alone: `signal` makes enums of it, which takes longer than all else here.
+import _signal as signal  # type: ignore[import-not-found]
+
+
+def prepare() -> None:
+    """Let SIGINT end the process; one that ignores it (in the background of a script) goes on ignoring it."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def cuda_tile_translate() -> None:
+    prepare()
+    from libtile.tools.cuda_tile_translate import main
+
+    main()
+
+
+def cuda_tile_opt() -> None:
+    prepare()
+    from libtile.tools.cuda_tile_opt import main
+
+    main()
+
+
+def tileirdisasm() -> None:
+    prepare()
+    from libtile.tools.tileirdisasm import main
+
+    main()
+
+
+def tileiras() -> None:
+    prepare()
+    from libtile.tools.tileiras import main
+
+    main()
+
+
+def cuda_tile_run() -> None:
+    prepare()
+    from libtile.tools.cuda_tile_run import main
+
+    main()
+
+
+def simulator() -> None:
+    prepare()
+    from libtile.tools.simulator import main
+
+    main()
+
+
+def layouts() -> None:
+    prepare()
+    from libtile.tools.layouts import main
+
+    main()
+
+
+def annotate() -> None:
+    prepare()
+    from libtile.tools.annotate import main
+
+    main()

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tools in odd surroundings: signals, closed and full streams, no home, long names, hostile names, a broken ptxas."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import libtile
+from libtile import driver
+from libtile.backend import ptxas
+from libtile.errors import visible
+from tools.process import ROOT
+
+EXAMPLE = ROOT / "examples" / "vector_add.bc"
+PTX = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n ret;\n}\n"
+SHELL = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+
+TOOLS = {
+    "tileiras": "-m libtile.tools.tileiras --gpu-name=sm_90 --no-cache --emit=ptx example.bc",
+    "tileirdisasm": "-m libtile.tools.tileirdisasm example.bc",
+    "cuda-tile-translate": "-m libtile.tools.cuda_tile_translate -cudatilebc-to-mlir example.bc",
+    "cuda-tile-opt": "-m libtile.tools.cuda_tile_opt example.mlir",
+    "cuda-tile-run": "-m libtile.tools.cuda_tile_run example.bc --describe",
+    "simulator": "-m libtile.simulator k.ptx --entry k --trace --stats",
+    "layouts": "-m libtile.layouts show mma-c 16x8",
+    "annotate": "-m libtile.bytecode.annotate example.bc",
+}
+"""A command that prints something, by tool."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "example.bc").write_bytes(EXAMPLE.read_bytes())
+    (tmp_path / "example.mlir").write_text(libtile.print_module(libtile.read(EXAMPLE)))
+    (tmp_path / "k.ptx").write_text(PTX)
+    return tmp_path
+
+
+def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `python COMMAND` in a shell; fails when it prints a traceback."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    line = ["/bin/sh", "-c", f'"{sys.executable}" {command}']
+    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, timeout=60, check=False)
+    err = done.stderr.decode(errors="backslashreplace")
+    assert "Traceback" not in err and "internal error" not in err, err
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), err)
+
+
+@SHELL
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_bears_any_standard_streams(folder: Path, tool: str) -> None:
+    command = TOOLS[tool]
+    usual = shell(command, folder)
+    assert usual.returncode == 0, usual.stderr
+    assert usual.stdout or usual.stderr
+    assert shell(f"{command} <&- >&- 2>&-", folder).stderr == ""
+    full = shell(f"{command} >/dev/full", folder)
+    if usual.stdout:
+        assert full.returncode == 1
+        assert full.stderr.endswith("error: No space left on device\n") and full.stderr.count("error") == 1
+    assert shell(f"{command} 2>/dev/full", folder).stdout in (usual.stdout, "")
+    closed = shell(f"{command} | true", folder)
+    assert closed.stderr == "" or tool == "simulator"  # which prints its trace there
+    assert sorted(p.name for p in folder.iterdir()) == ["example.bc", "example.mlir", "k.ptx"]
+
+
+@SHELL
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("-m libtile.tools.tileirdisasm -", 2),
+        ("-m libtile.tools.cuda_tile_translate -cudatilebc-to-mlir", 1),
+        ("-m libtile.tools.cuda_tile_opt", 1),
+        ("-m libtile.tools.cuda_tile_run -", 1),
+        ("-m libtile.simulator - --entry k", 1),
+        ("-m libtile.bytecode.annotate -", 2),
+    ],
+)
+def test_a_closed_stdin_is_an_input_that_cannot_be_read(folder: Path, command: str, status: int) -> None:
+    done = shell(f"{command} <&-", folder)
+    assert done.returncode == status
+    assert done.stderr.endswith("input file '-': Bad file descriptor\n") and done.stderr.count("\n") == 1
+
+
+@SHELL
+@pytest.mark.parametrize("moment", ["click", "libtile.tools.cli", "libtile.tools.startup", "libtile.driver", "json"])
+def test_ctrl_c_during_the_imports_ends_a_tool_by_the_signal(folder: Path, moment: str) -> None:
+    """The signal comes when a module is looked for: before the tool takes care of signals, and behind that."""
+    code = f"""
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {moment!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.modules.pop({moment!r}, None)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["tileiras", "--gpu-name=sm_90", "example.bc", "-o", "k.cubin"]
+from libtile.tools.entry import tileiras
+tileiras()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+        text=True, timeout=60, check=False, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr in ("", "tileiras: interrupted\n")
+    assert not (folder / "k.cubin").exists()
+
+
+def test_python_m_prepares_for_ctrl_c_before_it_loads_the_tool() -> None:
+    code = (
+        "import sys, signal; sys.argv[0] = '-m'; sys.orig_argv[:] = ['python', '-m', 'libtile.simulator'];"
+        "import libtile; print(signal.getsignal(signal.SIGINT) is signal.SIG_DFL)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        check=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert done.stdout == "True\n"
+
+
+@SHELL
+def test_a_user_without_a_home_compiles_without_a_cache(folder: Path) -> None:
+    code = (
+        "import os, pwd; os.environ.pop('HOME', None); os.environ.pop('XDG_CACHE_HOME', None);"
+        "pwd.getpwuid = lambda uid: (_ for _ in ()).throw(KeyError(uid));"
+        "from libtile import cache; assert cache.from_environment() is None;"
+        "assert cache.from_environment('x').folder.name == 'x';"
+        "import sys; sys.argv = ['tileiras', '--gpu-name=sm_90', 'example.bc', '-o', 'k.cubin'];"
+        "from libtile.tools.entry import tileiras; tileiras()"
+    )
+    done = shell(f'-c "{code}"', folder, LIBTILE_CACHE="1", LIBTILE_CACHE_DIR="")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (folder / "k.cubin").read_bytes().startswith(b"\x7fELF")
+
+
+ODD_ENVIRONMENTS = [
+    ({"TMPDIR": "/nonexistent/folder"}, 0, ""),
+    ({"PATH": "", "CUDA_HOME": "/nonexistent", "CUDA_PATH": "\n"}, 0, ""),
+    ({"LIBTILE_CACHE_DIR": "/dev/null/cache"}, 0, ""),
+    ({"LIBTILE_CACHE_DIR": "/proc/nonexistent"}, 0, ""),
+    ({"LIBTILE_CACHE_SIZE": "many\x1b"}, 1, "error: 'many\\x1b' is not a cache size: "),
+    ({"LIBTILE_CACHE_SIZE": "9" * 5000}, 1, "error: '999"),
+    ({"LIBTILE_CACHE_SIZE": "-1"}, 1, "error: '-1' is not a cache size: "),
+    ({"LIBTILE_CACHE": "maybe", "LIBTILE_CACHE_SIZE": "0"}, 0, ""),
+    ({"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "LANG": "xx_YY"}, 0, ""),
+    ({"COLUMNS": "x", "TERM": ""}, 0, ""),
+]
+
+
+@SHELL
+@pytest.mark.parametrize(("environment", "status", "said"), ODD_ENVIRONMENTS, ids=range(len(ODD_ENVIRONMENTS)))
+def test_odd_environment_variables_are_borne_or_refused(
+    folder: Path, environment: dict[str, str], status: int, said: str
+) -> None:
+    done = shell(
+        "-m libtile.tools.tileiras --gpu-name=sm_90 example.bc -o k.cubin", folder,
+        **{"LIBTILE_CACHE": "1", "LIBTILE_CACHE_DIR": str(folder / "cache"), **environment},
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    assert done.stderr.startswith(said) and done.stderr.count("\n") == bool(said)
+
+
+# -- names of files ---------------------------------------------------------------------------------------------------
+
+
+def test_an_output_name_may_be_as_long_as_the_file_system_takes_it(folder: Path) -> None:
+    for name in ("n" * 255, "ü" * 127, "a" * 250):
+        done = shell(f"-m libtile.tools.tileirdisasm example.bc > /dev/null && \
+            '{sys.executable}' -m libtile.tools.cuda_tile_opt example.mlir -o {name}", folder)  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (folder / name).stat().st_size
+    done = shell(f"-m libtile.tools.cuda_tile_opt example.mlir -o {'n' * 256}", folder)
+    assert (done.returncode, done.stderr) == (1, f"cannot open output file '{'n' * 256}': File name too long\n")
+    done = shell(f"-m libtile.tools.cuda_tile_opt {'n' * 256}", folder)
+    assert (done.returncode, done.stderr) == (1, f"cannot open input file '{'n' * 256}': File name too long\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--keep k.ptx -o k.cubin", "error: --keep's ptx would overwrite the input 'k.ptx'\n"),
+        ("--keep k.ptx -o ./k.bin", "error: --keep's ptx would overwrite the input 'k.ptx'\n"),
+        ("--keep other.bc -o k.ll", "error: --keep's llvm would overwrite the output 'k.ll'\n"),
+        ("--remarks=all --remark-format=yaml --remarks-output-file=k.ptx k.ptx -o k.cubin",
+         "error: the remarks' file would overwrite the input 'k.ptx'\n"),
+        ("--keep --emit=ptx k.ptx -o k.ptx", ""),
+    ],
+)  # fmt: skip
+def test_a_file_beside_the_output_never_overwrites_the_input(folder: Path, arguments: str, said: str) -> None:
+    for name in ("k.ptx", "other.bc"):
+        (folder / name).write_bytes(EXAMPLE.read_bytes())
+    before = sorted(p.name for p in folder.iterdir())
+    done = shell(f"-m libtile.tools.tileiras --gpu-name=sm_90 --no-cache {arguments}", folder)
+    assert (done.returncode, done.stderr) == (2 if said else 0, said)
+    if said:
+        assert sorted(p.name for p in folder.iterdir()) == before
+        assert (folder / "k.ptx").read_bytes() == EXAMPLE.read_bytes()
+
+
+# -- ptxas ------------------------------------------------------------------------------------------------------------
+
+BROKEN = {
+    "no UTF-8": ("printf 'ptxas fatal   : \\377\\376 is wrong\\n' >&2; exit 255", r"ptxas fatal   : \xff\xfe is wrong"),
+    "an empty file": ('for last; do :; done; : > "$last"', "it says that it is done, and has written no cubin"),
+    "no file": ("exit 0", "it says that it is done, and has written no cubin"),
+    "text": ('for last; do :; done; echo done > "$last"', "it says that it is done, and has written no cubin"),
+    "a signal": ("kill -SEGV $$", "ended by SIGSEGV"),
+    "silence": ("exit 3", "exit status 3"),
+}
+
+
+@SHELL
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_ptxas_that_is_broken_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    script, said = BROKEN[fault]
+    tool = tmp_path / "ptxas"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(ptxas, "find_tool", lambda name: tool)
+    with pytest.raises(driver.CompilationError) as caught:
+        driver.compile_bytecode(EXAMPLE.read_bytes(), driver.Options("sm_90"))
+    assert str(caught.value).split("\n") == [
+        f"error: ptxas failed for sm_90a: {said}", "error: failed to compile Tile IR program"
+    ]  # fmt: skip
+
+
+def test_a_ptxas_that_cannot_be_run_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "ptxas"
+    for content, reason in (("not a program", "Permission denied"), (None, "No such file or directory")):
+        tool.unlink(missing_ok=True)
+        if content is not None:
+            tool.write_text(content)
+        monkeypatch.setattr(ptxas, "find_tool", lambda name: tool)
+        with pytest.raises(driver.CompilationError) as caught:
+            driver.compile_bytecode(EXAMPLE.read_bytes(), driver.Options("sm_90"))
+        assert f"error: ptxas could not be run: {tool}: {reason}\n" in str(caught.value)
+
+
+# -- names in messages ------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_shown_is_escaped() -> None:
+    assert visible("a\nb\x1b[0m\udcff ü\t") == "a\\nb\\x1b[0m\\xff ü\\t"
+    assert visible("a\n\tb\x07", keep="\n\t") == "a\n\tb\\x07"
+    assert visible(visible("\n")) == visible("\n")
+
+
+def broken_module(name: bytes) -> bytes:
+    """The example with an operand out of range in its function, whose name is another of the same length."""
+    function = libtile.bytecode.read(EXAMPLE.read_bytes()).functions[0]
+    old = function.name.encode()
+    assert len(name) <= len(old)
+    data = bytearray(EXAMPLE.read_bytes().replace(old, name.ljust(len(old), b"x")))
+    encoded = function.encoded
+    assert encoded is not None
+    body = data.index(encoded.data)
+    data[body + 1 : body + 6] = b"\xff" * 5
+    return bytes(data)
+
+
+@SHELL
+@pytest.mark.parametrize("tool", ["tileiras", "tileirdisasm", "cuda-tile-translate", "annotate", "cuda-tile-run"])
+def test_control_characters_of_a_name_stay_out_of_the_terminal(folder: Path, tool: str) -> None:
+    data = broken_module(b"v\n\x1b[31m\x07")
+    with pytest.raises(libtile.LibtileError) as caught:
+        libtile.verify(libtile.read(data))
+    assert str(caught.value).isprintable()
+    (folder / "example.bc").write_bytes(data)
+    done = shell(TOOLS[tool].replace("--describe", "--grid 1"), folder)
+    lines = done.stderr.splitlines()
+    assert done.returncode != 0 and all(line.isprintable() for line in lines)
+    assert sum("v\\n\\x1b[31m\\x07" in line for line in lines) == 1
+    assert len(lines) == {"tileiras": 2, "tileirdisasm": 2}.get(tool, 1)
