@@ -24,9 +24,10 @@ from xdsl.printer import Printer as XdslPrinter
 from xdsl.utils.exceptions import ParseError as XdslParseError
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer
+from xdsl.utils.mlir_lexer import MLIRLexer, StringLiteral
 
 from libtile.asm.op_state import Argument, Use
+from libtile.ir.strings import unquote
 
 if TYPE_CHECKING:
     from libtile.asm.parser import Parser
@@ -79,6 +80,13 @@ class _Lexer(MLIRLexer):
     """xDSL's lexer, with a pattern of strings that does not go back and forth over an unfinished one for ages."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
+# What a string token stands for is our lexer's to say: xDSL fails on bytes that are no UTF-8.
+StringLiteral.string_contents = property(lambda token: unquote(token.text))  # type: ignore[assignment]
+StringLiteral.bytes_contents = property(  # type: ignore[assignment]
+    lambda token: unquote(token.text).encode("utf-8", errors="surrogateescape")
+)
 
 
 class BridgeParser(XdslParser):

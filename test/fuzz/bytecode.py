@@ -16,12 +16,12 @@ from fuzz.mutate import damaged_bytes
 from fuzz.text import check_rendered
 from libtile import bytecode
 from libtile.asm import parse, print_op
+from libtile.asm.module import diagnose as verify
 from libtile.bytecode.annotate import annotate, sections_of
 from libtile.bytecode.container import append_section
 from libtile.bytecode.model import Dense, Global
 from libtile.diagnostics import DiagnosticError, has_errors
 from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
-from libtile.dialects.cuda_tile.verify import verify
 from libtile.spec import default_spec
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"), key=lambda p: p.stat().st_size)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Small texts that once made the parser, the printer or the verifier fail instead of saying what is wrong."""
+
+# ruff: noqa: E501  (texts and messages in one piece)
+from __future__ import annotations
+
+import pytest
+
+from libtile.asm import parse, print_op
+from libtile.asm.module import diagnose as verify
+from libtile.diagnostics import DiagnosticError, has_errors
+
+MALFORMED = {
+    "cuda_tile.module @s { %0:02": "f:1:27: error: expected '=' after SSA name",
+    "cuda_tile.module @s { %0:00 = ": "f:1:26: error: expected named operation to have at least 1 result",
+    "!v = !nv_tileaa.tiled_view!f": "expected '<' and the parameters of 'nv_tileaa.tiled_view'",
+    "!p = !nv_tileas.pipeline<3, (!nv_tileas.buffer": "expected '<' and the parameters of 'nv_tileas.buffer'",
+    '"x"() {a = #nv_tileas.copy_atom} : () -> ()': "expected '<' and the parameters of 'nv_tileas.copy_atom'",
+    '"x"() {a = #nv_tileaa.div_by} : () -> ()': "expected '<' and the parameters of 'nv_tileaa.div_by'",
+    "\x1b[31m": "f:1:1: error: unexpected character",
+    "!\x1b": "f:1:1: error: invalid type identifier",
+    "func.func @f(%a : i\udcff)": "f:1:",
+}
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_a_malformed_text_is_a_diagnostic(text: str) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        parse(text, "f", allow_unregistered=True)
+    assert MALFORMED[text] in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+INVALID = {
+    "bytes that are no UTF-8 in an attribute of the wrong kind": (
+        """!desc = !nv_tileas.tma_desc<!nv_tileaa.memref<?x?xf32, 1>, []> !shared = !nv_tileas.buffer<4xf32, shared>
+nv_tileaa.func @s(%d : !desc, %s : !shared, %i : index) attributes {k = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  nv_tileas.async.tiled_tma_load %d[%i, %i], %s {atom = #nv_tileas.copy_atom<tma_load, box=[8]>, tmaIdx = "\\FF"}
+    : !desc, index, index, !shared -> !nv_tileas.async_token
+  nv_tileaa.return }""",
+        '"\\FF" should be of base attribute',
+    ),
+    "a builtin.module with operands and without a region": (
+        """cuda_tile.module @s { cuda_tile.entry @c() { %a = cuda_tile.constant <f16: 2.0> : !cuda_tile.tile<f16>
+  "builtin.module"(%a) {e = #cuda_tile.comparison_predicate<greater_than>} : (!cuda_tile.tile<f16>) -> !cuda_tile.tile<i1> } }""",
+        "'builtin.module' op Expected 0 operand",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_module_is_printed_and_gets_diagnostics(name: str) -> None:
+    text, message = INVALID[name]
+    op = parse(text, "f", allow_unregistered=True)
+    for options in ({}, {"generic": True}, {"debuginfo": True}):
+        assert print_op(op, **options)
+    found = verify(op)
+    assert has_errors(found) and message in found[0].message
+
+
+@pytest.mark.parametrize("raw", ["\udc95", "\\95", "ü", "\\C3\\BC"])
+def test_strings_in_ops_of_other_dialects_are_any_bytes(raw: str) -> None:
+    text = f'module {{\n  func.func private @"{raw}"() -> () attributes {{a = "{raw}"}}\n}}\n'
+    op = parse(text, "f")
+    assert print_op(parse(print_op(op), "f")) == print_op(op)
+
+
+def test_keys_of_hints_are_quoted_where_they_have_to_be() -> None:
+    text = 'cuda_tile.module @m { entry @k() optimization_hints=<"a\\00b" = {}, sm_90 = {"x y" = 1}> { return } }'
+    printed = print_op(parse(text, "f"))
+    assert 'optimization_hints=<"a\\00b" = {}, sm_90 = {"x y" = 1}>' in printed
+    assert print_op(parse(printed, "f")) == printed
