@@ -38,7 +38,7 @@ nv_tileaa.func @s(%d : !desc, %s : !shared, %i : index) attributes {k = #nv_tile
   nv_tileas.async.tiled_tma_load %d[%i, %i], %s {atom = #nv_tileas.copy_atom<tma_load, box=[8]>, tmaIdx = "\\FF"}
     : !desc, index, index, !shared -> !nv_tileas.async_token
   nv_tileaa.return }""",
-        '"\\FF" should be of base attribute',
+        'failed to satisfy its constraint: got "\\FF"',
     ),
     "a builtin.module with operands and without a region": (
         """cuda_tile.module @s { cuda_tile.entry @c() { %a = cuda_tile.constant <f16: 2.0> : !cuda_tile.tile<f16>
