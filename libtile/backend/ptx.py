@@ -25,7 +25,7 @@ PTX_VERSION = "9.2"
 
 LAUNCH_META_DATA_VARIABLE = f".visible .global .align 8 .b8 {LAUNCH_META_DATA}[64];"
 
-_ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$.]+)\s*", re.MULTILINE)
+ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$.]+)\s*", re.MULTILINE)
 _VERSION = re.compile(r"^\.version\s+[\d.]+\s*$", re.MULTILINE)
 _TARGET = re.compile(r"^\.target\s+(\w+)(.*)$", re.MULTILINE)
 _DIRECTIVE_NAME = re.compile(r"\.(\w+)")
@@ -107,25 +107,31 @@ def _file_directive(match: re.Match[str]) -> str:
     return match[1] + ptx_text.string(ptx_text.bytes_of_llvm_string(string[1]))
 
 
+def _version_number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part)
+
+
 def finish(
     text: str,
     target: Target,
     entries: Mapping[str, EntryDirectives],
     *,
     launch_meta_data: bool = True,
+    ptx_version: str = PTX_VERSION,
 ) -> str:
-    """LLVM's PTX with the version, target and entry directives set.
+    """LLVM's PTX with the version, target and entry directives set; `ptx_version` is the least that it says.
 
     Every entry in the text must be in `entries` and the other way round; PtxFormatError otherwise, or when the text is
     not PTX as LLVM prints it.
     """
     if not _VERSION.search(text) or not _TARGET.search(text):
         raise PtxFormatError("the text has no .version or no .target directive")
-    text = _VERSION.sub(f".version {target.ptx_version or PTX_VERSION}", text, count=1)
+    version = max(ptx_version, target.ptx_version or "", key=_version_number)
+    text = _VERSION.sub(f".version {version}", text, count=1)
     text = _TARGET.sub(lambda m: f".target {target.ptx_target}{m[2]}", text, count=1)
     text = _FILE.sub(_file_directive, text)
     out, position, seen = [], 0, set()
-    for match in _ENTRY.finditer(text):
+    for match in ENTRY.finditer(text):
         name = match[1]
         if name not in entries:
             raise PtxFormatError(f"no directives were given for entry {name!r}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from xdsl.context import Context as XdslContext
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
@@ -27,6 +27,7 @@ from libtile.lowering.tileas_to_llvm.conversion import convert_module as to_llvm
 from libtile.targets import Target, target
 
 if TYPE_CHECKING:
+    from libtile.backend.ptx_lines import LineTable
     from libtile.remarks import Remark
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
@@ -105,6 +106,26 @@ class Lowered:
     log: str = ""
 
 
+@dataclass(frozen=True)
+class SourceText:
+    """The text of a module that is lowered, as the disassembler prints it, with the lines of its ops and kernels."""
+
+    text: str
+    lines: dict[Operation, int]
+    entries: dict[str, int]
+
+    @staticmethod
+    def of(module: Operation) -> SourceText:
+        """The text of a `cuda_tile.module`."""
+        from libtile.asm.disasm_names import Disassembler
+
+        with timing.stage("print Tile IR"):
+            printer = Disassembler(module)
+            text, lines = printer.text(), printer.lines()
+        names = ((op, op.properties.get("sym_name")) for op in lines if op.name == "cuda_tile.entry")
+        return SourceText(text, lines, {name.data: lines[op] for op, name in names if isinstance(name, StringAttr)})
+
+
 def lower(
     module: Operation,
     gpu_name: str = "sm_90",
@@ -135,14 +156,17 @@ def lower(
         observer = _VerifyingObserver(observer)
     gpu = target(gpu_name)
     result = Lowered(gpu)
-    inner = _lower_dialects(module, gpu, opt_level, result, emit, keep_text, observer)
+    whole = module
+    module = _in_pieces(module, gpu, observer)
+    source = SourceText.of(module) if line_info or debug else None
+    inner = _lower_dialects(module, gpu, source, result, emit, keep_text, observer)
     if emit in ("tileaa", "tileas"):
         return result
     from libtile.lowering.hints import hint_remarks
     from libtile.lowering.llvm.debug_info import DebugInfo
     from libtile.lowering.remarking import collect
 
-    result.remarks = [*dict.fromkeys(hint_remarks(module, gpu)), *collect(inner, gpu)]
+    result.remarks = [*dict.fromkeys(hint_remarks(whole, gpu)), *collect(inner, gpu)]
     with timing.stage("convert-tileas-to-llvm"):
         information = DebugInfo(full=debug) if line_info or debug else None
         llvm = to_llvm(inner, gpu, information)
@@ -153,7 +177,10 @@ def lower(
     }
     if emit == "llvm":
         return result
-    _to_ptx(llvm, result, opt_level, launch_abi)
+    lines = None
+    if information is not None and source is not None and information.text():
+        lines = replace(information.lines, source=source.text, entries=source.entries)
+    _to_ptx(llvm, result, opt_level, launch_abi, lines, inlined=not debug)
     if emit == "cubin":
         options = [f"--sanitize={sanitize}"] if sanitize else []
         _assemble(result, opt_level, line_info, debug, options, host if launch_abi == "tileir" else None)
@@ -163,14 +190,13 @@ def lower(
 def _lower_dialects(
     module: Operation,
     gpu: Target,
-    opt_level: int,
+    source: SourceText | None,
     result: Lowered,
     emit: str,
     keep_text: bool,
     observer: Observer | None,
 ) -> ModuleOp:
-    module = _in_pieces(module, gpu, observer)
-    inner = to_tileaa(module, gpu)
+    inner = to_tileaa(module, gpu, source.lines if source is not None else None)
     _observe(observer, "convert-cuda-tile-to-tileaa", inner)
     if keep_text or emit == "tileaa":
         result.tileaa = _text(inner)
@@ -210,8 +236,10 @@ def _observe(observer: Observer | None, name: str, module: ModuleOp) -> None:
         observer.after_pass(name, module)
 
 
-def _to_ptx(llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str) -> None:
-    from libtile.backend import nvptx, ptx
+def _to_ptx(
+    llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str, lines: LineTable | None, *, inlined: bool
+) -> None:
+    from libtile.backend import nvptx, ptx, ptx_lines
 
     language = ptx.TILE_LANGUAGE if launch_abi == "tileir" else None
     entries = {
@@ -220,7 +248,10 @@ def _to_ptx(llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str) 
     }
     with timing.stage("LLVM"):
         text = nvptx.to_ptx(result.llvm_ir, llvm.target, opt_level)
-    result.ptx = ptx.finish(text, llvm.target, entries, launch_meta_data=language is not None)
+    version = ptx_lines.PTX_VERSION if lines is not None else ptx.PTX_VERSION
+    result.ptx = ptx.finish(text, llvm.target, entries, launch_meta_data=language is not None, ptx_version=version)
+    if lines is not None:
+        result.ptx = ptx_lines.finish_lines(result.ptx, lines, inlined=inlined)
 
 
 def _assemble(

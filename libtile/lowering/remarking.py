@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile import remarks
 from libtile.diagnostics import SourceLocation
-from libtile.dialects.cuda_tile.locations import source_location
+from libtile.dialects.cuda_tile.locations import source_location, without_source_line
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.layouts import REGISTER
 from libtile.lowering.access_remarks import load_remarks, width_remarks
@@ -112,7 +112,7 @@ def _given_element(value: SSAValue, product: Operation) -> str:
     source = value.owner
     while isinstance(source, Operation) and source.name in ("nv_tileas.convert_layout", "nv_tileaa.fp_to_fp"):
         if source.name == "nv_tileaa.fp_to_fp":
-            if source.location != product.location:
+            if without_source_line(source.location) != without_source_line(product.location):
                 break
             value = source.operands[0]
         source = source.operands[0].owner

@@ -143,6 +143,10 @@ class BodyParser:
             self._variable()
         elif word in (".pragma", ".callprototype"):
             s.skip_past(";")
+        elif word == ".loc_intermediate":
+            s.next()
+            for _ in ("file", "line", "column"):
+                s.integer()
         elif word in (".file",):
             s.next()
             s.integer()

@@ -22,7 +22,7 @@ class Token(NamedTuple):
 
 _TOKEN = re.compile(
     r"""
-    (?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+    (?P<skip>\s+|//[^\n]*|/\*.*?\*/|\.source_begin[ \t]*\n(?:.*?\n)??[ \t]*\.source_end(?=\s|$))
   | (?P<hexfloat>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z_$])|0[dD][0-9a-fA-F]{16}(?![0-9a-zA-Z_$]))
   | (?P<float>\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?(?![a-zA-Z_0-9])|\d+[eE][+-]?\d+)
   | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)

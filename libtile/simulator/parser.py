@@ -63,7 +63,7 @@ class _ModuleParser:
             module.address_size = s.integer()
         elif word == ".file":
             self._file()
-        elif word == ".section":
+        elif word in (".section", ".nv_intermediate_source_section"):
             self._skip_section()
         elif word == ".pragma":
             s.skip_past(";")

@@ -138,6 +138,27 @@ def test_a_kernel_without_a_scope_gets_a_subprogram_at_its_place():
     assert 'DIFile(filename: "k.py", directory: "/src")' in ir
 
 
+def test_a_long_chain_of_inlined_calls_keeps_the_line_and_the_innermost_calls():
+    chain = at(20)
+    for number in range(1000):
+        chain = call_site_loc(at(30 + number, HELPER), chain)
+    debug = DebugInfo()
+    lines = debug.function("kernel", AT_KERNEL)
+    assert lines is not None
+    lines.of(chain)
+    (place,) = debug.lines.places()
+    assert 200 < len(place.calls) < 300
+    assert "!DILocation(line: 1029, column: 1," in debug.text()
+
+
+def test_blocks_nested_too_deeply_are_in_the_kernel():
+    block = BLOCK
+    for _ in range(1000):
+        block = DILexicalBlockAttr(block, FILE, 12, 4)
+    ir = f'target triple = "{nvptx.TRIPLE}"\n' + _module(at(21, block))
+    assert re.search(r"\.loc\s+1 21 ", nvptx.to_ptx(ir, SM_90))
+
+
 def test_a_kernel_in_an_unknown_place_has_no_metadata():
     debug = DebugInfo()
     assert debug.function("k", UNKNOWN_LOC) is None

@@ -102,9 +102,9 @@ def _escaped(data: bytes) -> str:
 
 
 def _texts(data: bytes) -> dict[str, bytes]:
-    """A text for each place, all different; in the one of print, without what it prints by an argument of its own."""
+    """A text for each place, all different; what a C format takes for a conversion is doubled in the one of print."""
     texts = {place: data + str(number).encode() for number, place in enumerate(CLEAN)}
-    texts["FORMAT"] = texts["FORMAT"].replace(b"%", b"%%").replace(b"\0", b"")
+    texts["FORMAT"] = texts["FORMAT"].replace(b"%", b"%%")
     return texts
 
 
@@ -188,7 +188,7 @@ def test_hostile_texts_change_no_instruction_directive_or_symbol(kind, options, 
     assert _sections(made.ptx) == _sections(clean[options].ptx)
     assert set(map(roles_after, _symbols(made.cubin))) == set(map(roles_before, _symbols(clean[options].cubin)))
     held = {v.init for name, v in after.variables.items() if name.startswith(symbols.own_name("text"))}
-    doubled = {place: texts[place].replace(b"%", b"%%").replace(b"\0", b"\\0") for place in ("PATH", "MESSAGE")}
+    doubled = {place: texts[place].replace(b"%", b"%%") for place in ("PATH", "MESSAGE")}
     assert texts["FORMAT"] + b"%d\n\0" in held
     assert b"%s:21: tile block: [%%d, %%d, %%d], position: []: %s\n\0" % (doubled["PATH"], doubled["MESSAGE"]) in held
 

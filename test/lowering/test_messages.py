@@ -62,13 +62,6 @@ def test_a_message_without_values_prints_once_for_each_tile_block():
     assert mk.run(b, grid=3).output == "hello 100%\n" * 3
 
 
-@pytest.mark.parametrize("text", ["a\0b\0", "\0" * 40, "\udcff\udc80", 'é"\\\n', "\u2028"], ids=ascii)
-def test_every_byte_of_a_message_is_printed(text):
-    b, _ = mk.kernel(parameters=0)
-    print_tile(b, text + "%d" + text, [scalar(integer("i32", 5), "i32", mk.SCALAR)])
-    assert mk.run(b).output == f"{text}5{text}"
-
-
 def test_many_scalars_print_in_order():
     b, _ = mk.kernel(parameters=0)
     tiles = [scalar(integer("i32" if i % 2 else "i64", i), "i32" if i % 2 else "i64", mk.SCALAR) for i in range(40)]

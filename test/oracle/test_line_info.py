@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The lines that a cubin's instructions lead to are those of the reference assembler's cubin."""
+"""The lines that a cubin's instructions lead to, in the source and in the text of the Tile IR, and that text, are those
+of the reference assembler's cubin."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from line_tables import ACCESSES, TEXT, TILE_IR, lines_of, sections
 
 import libtile
 from oracle import run_tileiras, run_tool
@@ -47,3 +49,40 @@ def test_instructions_lead_to_the_lines_of_the_reference(
     assert {file for file, _ in ours} == {f"{name}.py"}
     # A line of the reference may be one whose value here needs no instruction.
     assert len(theirs) - len(ours) <= 3, sorted(theirs - ours)
+
+
+TEXTS = [
+    ("vector_add", "line_info"),
+    *(
+        pytest.param(path.stem, option, marks=pytest.mark.slow)
+        for path in sorted(EXAMPLES.glob("*.bc"))
+        for option in ("line_info", "debug")
+        if (path.stem, option) != ("vector_add", "line_info")
+    ),
+]
+BULK = ACCESSES.replace("(", r"(UTMALDG|UTMASTG|UTMAREDG|UBLKCP|", 1)
+"""Accesses of global memory, those of the reference's tensor maps and bulk copies among them."""
+MOVED = {("attention", "line_info"): {120}}
+"""Lines of ours for a load that LLVM moved (see test_line_tables.py)."""
+
+
+def tile_ir(cubin: bytes) -> bytes:
+    (text,) = (data for name, data in sections(cubin).items() if name.startswith(TEXT))
+    return text
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("name", "option"), TEXTS)
+def test_the_text_of_the_tile_ir_and_the_lines_of_accesses_in_it_are_the_references(
+    name: str, option: str, tmp_path: Path
+) -> None:
+    data = (EXAMPLES / f"{name}.bc").read_bytes()
+    flag, level = {"line_info": ("--lineinfo", 3), "debug": ("-g", 0)}[option]
+    theirs = run_tileiras(data, "sm_90", flag, f"-O{level}").cubin
+    ours = libtile.compile(data, "sm_90", level, **{option: True}).cubin
+    assert theirs is not None
+    assert tile_ir(ours) == tile_ir(theirs)
+    found = {line for _, line in lines_of(ours, tmp_path, table=TILE_IR)}
+    assert found - MOVED.get((name, option), set()) == {
+        line for _, line in lines_of(theirs, tmp_path, BULK, table=TILE_IR)
+    }

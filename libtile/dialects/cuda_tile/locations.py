@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    NameLoc,
+    UnknownLoc,
+)
 from xdsl.ir import Attribute
 
 from libtile.diagnostics import SourceLocation
@@ -46,11 +55,48 @@ def source_location(location: Attribute | None) -> SourceLocation | None:
     return None
 
 
+def with_source_line(location: Attribute, line: int) -> Attribute:
+    """`loc(fused<LINE>[location])`: a location that knows the line of its op in the text of the Tile IR."""
+    attr = object.__new__(FusedLoc)  # for the same reason as in `call_site_loc`
+    object.__setattr__(attr, "locations", ArrayAttr([location]))
+    object.__setattr__(attr, "metadata", IntAttr(line))
+    return attr
+
+
+def source_line(location: Attribute) -> int:
+    """The line that `with_source_line` has put on a location; 0 for none."""
+    match location:
+        case FusedLoc(metadata=IntAttr(data=line)):
+            return line
+    return 0
+
+
+def without_source_line(location: Attribute) -> Attribute:
+    """The location before `with_source_line`."""
+    match location:
+        case FusedLoc(locations=ArrayAttr(data=[inner]), metadata=IntAttr()):
+            return inner
+    return location
+
+
 def is_encodable(location: Attribute) -> bool:
     """Whether the bytecode has a record for the location, or drops it (positions without a debug scope)."""
-    if isinstance(location, CallSiteLoc):
-        return is_encodable(location.caller) and is_encodable(location.callee)
-    return isinstance(location, DILocAttr | FileLineColLoc | FileLineColRange | UnknownLoc)
+    pending = [location]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, CallSiteLoc):
+            pending += (current.callee, current.caller)
+        elif not isinstance(current, DILocAttr | FileLineColLoc | FileLineColRange | UnknownLoc):
+            return False
+    return True
 
 
-__all__ = ["UNKNOWN_LOC", "call_site_loc", "is_encodable", "source_location"]
+__all__ = [
+    "UNKNOWN_LOC",
+    "call_site_loc",
+    "is_encodable",
+    "source_line",
+    "source_location",
+    "with_source_line",
+    "without_source_line",
+]

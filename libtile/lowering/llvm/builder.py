@@ -89,6 +89,8 @@ class KernelBuilder:
         self._names = 0
         self._labels = 0
         self._location: str = ""
+        self.full_debug = False
+        """Whether ptxas will be asked for full debug information."""
         self.subprogram = ""
         """Debug metadata of the kernel itself (`!N`); empty for none."""
         self.shared_name = own_name("shared", name)

@@ -165,46 +165,32 @@ def print_tile(b: KernelBuilder, format_: str, args: Sequence[Tile]) -> None:
     if lock is not None:
         _take(b, lock)
     tiles = iter(args)
-    line = _Line(b)
+    text = ""
+    scalars: list[Value] = []
     for part in parts:
         if isinstance(part, str):
-            first, *others = part.split("\0")
-            line.text += first
-            for rest in others:  # a NUL would end the format: it is printed as a character
-                line.add("%c", integer("i32", 0))
-                line.text += rest
+            text += part
             continue
         tile = next(tiles)
         if tile.shape:
-            line.print()
+            _print_line(b, text, scalars)
+            text, scalars = "", []
             _print_elements(b, part, tile)
-        else:
-            value = _argument(b, tile.registers[0], tile.element, part)
-            line.add(part.text(value), value)
-    line.print()
+            continue
+        if len(scalars) == _MAX_ARGUMENTS:
+            _print_line(b, text, scalars)
+            text, scalars = "", []
+        scalars.append(_argument(b, tile.registers[0], tile.element, part))
+        text += part.text(scalars[-1])
+    _print_line(b, text, scalars)
     if lock is not None:
         _give(b, lock)
 
 
-class _Line:
-    """What the next call prints: a format, and its arguments."""
-
-    def __init__(self, b: KernelBuilder) -> None:
-        self.b = b
-        self.text = ""
-        self.scalars: list[Value] = []
-
-    def add(self, conversion: str, value: Value) -> None:
-        if len(self.scalars) == _MAX_ARGUMENTS:
-            self.print()
-        self.text += conversion
-        self.scalars.append(value)
-
-    def print(self) -> None:
-        if self.text:
-            with self.b.when(_is_printer(self.b)):
-                _vprintf(self.b, _text(self.b, llvm_text.to_bytes(self.text) + b"\0"), self.scalars)
-        self.text, self.scalars = "", []
+def _print_line(b: KernelBuilder, text: str, scalars: Sequence[Value]) -> None:
+    if text:
+        with b.when(_is_printer(b)):
+            _vprintf(b, _text(b, llvm_text.to_bytes(text) + b"\0"), scalars)
 
 
 def _lock(b: KernelBuilder) -> Value:
@@ -312,8 +298,8 @@ def report_failures(
     for wrong in failing.values():
         anything = b.or_(anything, wrong)
     positions = ", ".join(["%d"] * len(condition.shape))
-    head, said = (_in_format(t) for t in (f"{file}:{line}: tile block: ", message))
-    text = f"{head}[%d, %d, %d], position: [{positions}]: {said}\n"
+    head = f"{file}:{line}: tile block: ".replace("%", "%%")
+    text = f"{head}[%d, %d, %d], position: [{positions}]: {message.replace('%', '%%')}\n"
     block = [b.block_id(axis) for axis in "xyz"]
     with b.when(anything):
         for r, wrong in failing.items():
@@ -321,11 +307,6 @@ def report_failures(
                 where = [index(b, condition.layout, r, d) for d in range(len(condition.shape))]
                 _vprintf(b, _text(b, llvm_text.to_bytes(text) + b"\0"), [*block, *where])
     return anything
-
-
-def _in_format(text: str) -> str:
-    """A text as a format that prints it; a NUL, which would end the format, as `\\0`."""
-    return text.replace("%", "%%").replace("\0", "\\0")
 
 
 def assert_(b: KernelBuilder, condition: Tile, message: str, *, file: str = UNKNOWN_FILE, line: int = 0) -> None:

@@ -98,6 +98,7 @@ def convert_function(
     assert isinstance(spec, KernelSpecAttr)
     name = function.sym_name.data
     b = KernelBuilder(name, target, target.warp_size * spec.num_warps)
+    b.full_debug = debug is not None and debug.full
     for op in variables:
         _define_global(b, op)
     lines = debug.function(name, function.location) if debug is not None else None

@@ -153,7 +153,7 @@ class Emitter:
             raise unsupported(op, unsaid, self.b.target.name)
         outer = self.b.location
         if self.debug is not None:
-            self.b.set_location(self.debug.of(getattr(op, "location", None)) or outer)
+            self.b.set_location(self.debug.of(getattr(op, "location", None), outer))
         try:
             function(self, op)
         except LoweringError as problem:

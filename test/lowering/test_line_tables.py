@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The line tables of cubins, read back: accesses lead to the lines of loads and stores, whatever the locations are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from line_tables import TEXT, TILE_IR, dwarf, instructions, lines_of, rows, sections
+
+import libtile
+from libtile.dialects.cuda_tile.locations import source_location
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+MODES = {"O0 -g": (0, {"debug": True}), "O3 --lineinfo": (3, {"line_info": True})}
+MOVED = {("attention", "O3 --lineinfo"): {("examples/attention.py", 39)}}
+"""Lines that accesses lead to beside their own: LLVM takes the location from an instruction that it moves out of a
+loop, and the line before it stays in force."""
+DEFAULT = {("vector_add", "sm_90"), ("histogram", "sm_120")}
+
+COMPILED = [
+    pytest.param(path.stem, gpu, mode, marks=[] if (path.stem, gpu) in DEFAULT else pytest.mark.slow)
+    for path in sorted(EXAMPLES.glob("*.bc"))
+    for gpu in TARGETS
+    for mode in MODES
+]
+
+
+def compiled(name: str, gpu: str, mode: str) -> bytes:
+    level, options = MODES[mode]
+    return libtile.compile(EXAMPLES / f"{name}.bc", gpu, level, **options).cubin
+
+
+def accesses(name: str) -> list[tuple[str, int, str]]:
+    """(file, line, mnemonic) of the ops that access global memory."""
+    module = libtile.read(EXAMPLES / f"{name}.bc").tile_module
+    found = []
+    for op in module.walk():
+        if any(word in op.name for word in ("load_", "store_", "atomic_")):
+            place = source_location(op.location)
+            assert place is not None
+            found.append((place.filename, place.line, op.name.removeprefix("cuda_tile.")))
+    return found
+
+
+@pytest.mark.parametrize(("name", "gpu", "mode"), COMPILED)
+def test_accesses_lead_to_the_lines_of_loads_and_stores(name, gpu, mode, tmp_path):
+    expected = {(file, line) for file, line, _ in accesses(name)}
+    found = lines_of(compiled(name, gpu, mode), tmp_path)
+    assert found - MOVED.get((name, mode), set()) == expected
+
+
+@pytest.mark.parametrize(("name", "gpu", "mode"), COMPILED)
+def test_accesses_lead_to_loads_and_stores_in_the_text_of_the_tile_ir(name, gpu, mode, tmp_path):
+    cubin = compiled(name, gpu, mode)
+    (text,) = (data.decode() for section, data in sections(cubin).items() if section.startswith(TEXT))
+    found = lines_of(cubin, tmp_path, table=TILE_IR)
+    assert all(file.endswith(next(s for s in sections(cubin) if s.startswith(TEXT))) for file, _ in found)
+    lines = [text.split("\n")[line - 1] for _, line in found]
+    mnemonics = {mnemonic for _, _, mnemonic in accesses(name)}
+    other = [line for line in lines if not any(f" {m} " in line for m in mnemonics)]
+    assert len(other) == len(MOVED.get((name, mode), ()))
+    assert len(lines) - len(other) == len(accesses(name))
+
+
+KERNEL = """
+#f = #cuda_tile.di_file<"{file}" in "{directory}">
+#g = #cuda_tile.di_file<"{file}" in "/elsewhere">
+#u = #cuda_tile.di_compile_unit<file = #f>
+#v = #cuda_tile.di_compile_unit<file = #g>
+#k = #cuda_tile.di_subprogram<
+  file = #f, line = {line}, name = "{name}", linkageName = "k", compileUnit = #u, scopeLine = {line}>
+#h = #cuda_tile.di_subprogram<file = #g, line = 10, name = "h", linkageName = "h", compileUnit = #v, scopeLine = 10>
+#b = #cuda_tile.di_lexical_block<scope = #k, file = #f, line = {line}, column = {column}>
+#c = #cuda_tile.di_lexical_block<scope = #b, file = #g, line = 8, column = 0>
+#at = #cuda_tile.di_loc<loc("{file}":3:{column}) in #k>
+#in = #cuda_tile.di_loc<loc("{file}":11:6) in #h>
+cuda_tile.module @m {{ entry @k(%p: tile<ptr<i32>>) {{
+  %x = constant <i32: 7> : tile<i32> loc(#at)
+{stores}
+  return loc(#at) }} loc({place}) }}
+"""
+USUAL = {
+    "file": "a.py", "directory": "/src", "line": 1, "name": "k", "column": 4,
+    "place": '#cuda_tile.di_loc<loc("a.py":1:0) in #k>',
+}  # fmt: skip
+
+
+def di(line: int, scope: str = "k", file: str = "a.py", column: int = 1) -> str:
+    return f'#cuda_tile.di_loc<loc("{file}":{line}:{column}) in #{scope}>'
+
+
+def kernel(*locations: str, **changes: object) -> bytes:
+    """A kernel with a store at each location."""
+    store = "  %t{} = store_ptr_tko weak %p, %x : tile<ptr<i32>>, tile<i32> -> token loc({})"
+    stores = "\n".join(store.format(number, location) for number, location in enumerate(locations or ("#at",)))
+    return KERNEL.format(**{**USUAL, **changes, "stores": stores}).encode()
+
+
+LOCATIONS: dict[str, tuple[str, tuple[str, int]]] = {
+    "the last line": (di(0x7FFFFFFF), ("/src/a.py", 0x7FFFFFFF)),
+    "a column of 16 bits": (di(20, column=0xFFFF), ("/src/a.py", 20)),
+    "a column of more": (di(21, column=0x10000), ("/src/a.py", 21)),
+    "a block in a block of another file": (di(22, "c"), ("/elsewhere/a.py", 22)),
+    "another file": (di(23, file="z.py"), ("z.py", 23)),
+    "a name": (f'"x"({di(24)})', ("/src/a.py", 24)),
+    "fused": (f"fused[unknown, {di(25)}]", ("/src/a.py", 25)),
+    "fused with a number": (f"fused<77 : i32>[{di(26)}]", ("/src/a.py", 26)),
+    "unknown: what is around it": ("unknown", ("/src/a.py", 1)),
+    "without a scope": ('"q.py":28:2', ("q.py", 28)),
+    "inlined, in a file of the same name": (f"callsite({di(29, 'h')} at #at)", ("/elsewhere/a.py", 29)),
+    "inlined twice": (f"callsite({di(30, 'h')} at callsite({di(31, 'h')} at #at))", ("/elsewhere/a.py", 30)),
+    "inlined at a large column": (f"callsite({di(32, 'h')} at {di(3, column=0x10000)})", ("/elsewhere/a.py", 32)),
+    "recursive": (f"callsite({di(33)} at #at)", ("/src/a.py", 33)),
+    "inlined at an unknown place": (f"callsite({di(34, 'h')} at unknown)", ("/src/a.py", 34)),
+    "inlined in a file without a scope": (f'callsite({di(35, "h")} at "z.py":7:1)', ("/elsewhere/a.py", 35)),
+    "an unknown place, inlined": (f"callsite(unknown at {di(36)})", ("/src/a.py", 36)),
+    "a place without a scope, inlined": ('callsite("z.py":37:1 at #at)', ("z.py", 37)),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_form_of_location_leads_where_it_says(mode, tmp_path):
+    level, options = MODES[mode]
+    made = libtile.compile(kernel(*(text for text, _ in LOCATIONS.values())), "sm_90", level, **options)
+    assert lines_of(made.cubin, tmp_path) == {place for _, place in LOCATIONS.values()}
+    of_tile_ir = {line for _, line in lines_of(made.cubin, tmp_path, table=TILE_IR)}
+    assert of_tile_ir == set(range(3, 3 + len(LOCATIONS)))
+
+
+ODD: dict[str, tuple[dict[str, object], tuple[str, int]]] = {
+    "no file name": ({"file": "", "place": di(1, file="")}, ("/src/<unknown>", 3)),
+    "no directory": ({"directory": ""}, ("a.py", 3)),
+    "a directory with a slash": ({"directory": "/src/", "column": 0}, ("/src/a.py", 3)),
+    "a path for a name": ({"file": "b/a.py"}, ("/src/b/a.py", 3)),
+    "an absolute name": ({"file": "/b/a.py"}, ("/b/a.py", 3)),
+    "no name of the function": ({"name": "", "line": 0}, ("/src/a.py", 3)),
+    "a fused location of the function": ({"place": "fused[unknown, #at]"}, ("/src/a.py", 3)),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_files_and_functions_compile_and_lead_where_they_say(case, tmp_path):
+    changes, expected = ODD[case]
+    made = libtile.compile(kernel(**changes), "sm_90", 0, debug=True)
+    assert lines_of(made.cubin, tmp_path) == {expected}
+
+
+def test_line_0_is_no_line():
+    made = libtile.compile(kernel(di(0)), "sm_90", line_info=True, emit="ptx")
+    assert re.search(r"\.loc\s+1 0 1\n", made.ptx)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "module",
+    [kernel(line=1 << 31), kernel(di(1 << 31)), kernel(f"callsite(#in at {di(1 << 31)})")],
+    ids=["a function", "an op", "a call"],
+)
+def test_a_line_beyond_what_debug_information_can_hold_is_refused_where_it_is(module, mode):
+    level, options = MODES[mode]
+    with pytest.raises(libtile.LibtileError, match=r"a\.py:\d+:\d: line 2147483648 is beyond 2147483647"):
+        libtile.compile(module, "sm_90", level, emit="ptx", **options)
+    assert libtile.compile(module, "sm_90", 3, emit="ptx").ptx
+
+
+def test_inlined_calls_are_in_the_line_table(tmp_path):
+    made = libtile.compile(kernel("callsite(#in at #at)"), line_info=True)
+    listing = instructions(made.cubin, tmp_path, "-gi")["k"]
+    (at,) = (i for i, (_, text) in enumerate(listing) if "STG" in text)
+    around = [text for _, text in listing[:at] if text.startswith("//##")][-2:]
+    assert around == [
+        '//## File "/elsewhere/a.py", line 11 inlined at "/src/a.py", line 3',
+        '//## File "/src/a.py", line 3',
+    ]
+    assert sections(made.cubin)[".debug_str"] == b"h\0"
+
+
+def test_inlined_calls_are_in_the_debug_information():
+    made = libtile.compile(kernel("callsite(#in at #at)"), "sm_90", 0, debug=True)
+    tags = {die.tag: die for unit in dwarf(made.cubin).iter_CUs() for die in unit.iter_DIEs()}
+    call = tags["DW_TAG_inlined_subroutine"]
+    assert call.attributes["DW_AT_call_line"].value == 3
+    assert call.get_DIE_from_attribute("DW_AT_abstract_origin").attributes["DW_AT_name"].value == b"h"
+
+
+def test_a_module_without_locations_has_no_line_tables():
+    text = kernel().decode().replace("loc(#at)", "loc(unknown)").replace(f"loc({USUAL['place']})", "loc(unknown)")
+    for level, options in MODES.values():
+        cubin = libtile.compile(text.encode(), "sm_90", level, **options).cubin
+        assert not [section for section in sections(cubin) if "tileir.debug" in section]
+
+
+def test_two_kernels_have_lines_of_their_own():
+    text = kernel().decode()
+    second = text[text.index("entry @k") : text.rindex("}")].replace("@k(", "@l(").replace("loc(#at)", "loc(unknown)")
+    second = second.replace(f"loc({USUAL['place']})", 'loc("/other/l.py":50:1)')
+    made = libtile.compile((text[: text.rindex("}")] + second + "}").encode(), "sm_90", 0, debug=True)
+    found = {kernel: {row.file for row in table} for kernel, table in rows(made.cubin).items()}
+    assert found == {"k": {"/src/a.py"}, "l": {"/other/l.py"}}
+    beginnings = {kernel: min(row.line for row in table) for kernel, table in rows(made.cubin, TILE_IR).items()}
+    assert beginnings == {"k": 1, "l": 6}
