@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from libtile.lowering.errors import UnsupportedError
 from libtile.lowering.llvm import narrow_floats
 from libtile.lowering.llvm.builder import KernelBuilder, Value, float_constant, integer
 from libtile.lowering.llvm.compare import is_nan
@@ -120,7 +121,7 @@ def narrow(b: KernelBuilder, value: Value, result: str, mode: str, saturate: boo
     if result in NARROW:
         return narrow_floats.encode(b, value, result, mode, saturate)
     if mode not in PTX_ROUNDING:
-        raise ValueError(f"{result} cannot be rounded to {mode}")
+        raise UnsupportedError(f"{result} cannot be rounded to {mode}")
     if mode == "nearest_even":
         return b.cast("fptrunc", value, LLVM_TYPES[result])
     if result == "f16":
@@ -154,7 +155,7 @@ def _from_double(b: KernelBuilder, value: Value, result: str, mode: str, saturat
             return b.cast("fptrunc", value, "half")
         return _half(b, b.asm(f"cvt.{PTX_ROUNDING[mode]}.f16.f64 $0, $1;", "=h,d", "i16", [value]))
     if result == "f32":
-        raise ValueError(f"f32 cannot be rounded to {mode}")
+        raise UnsupportedError(f"f32 cannot be rounded to {mode}")
     return narrow(b, _odd_float(b, value), result, mode, saturate)
 
 
@@ -181,7 +182,7 @@ def itof(b: KernelBuilder, value: Value, result: str, signedness: str, mode: str
     """
     _check(result)
     if mode != "nearest_even" or result == "f8E8M0FNU":
-        raise ValueError(f"integers are not converted to {result} rounded to {mode}")
+        raise UnsupportedError(f"integers are not converted to {result} rounded to {mode}")
     signed, bits = is_signed(signedness), width(value)
     operation = "sitofp" if signed else "uitofp"
     if bits == 1:

@@ -19,6 +19,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from libtile.lowering.errors import UnsupportedError
 from libtile.lowering.llvm.builder import KernelBuilder, Value
 from libtile.lowering.llvm.conversions import PTX_ROUNDING, narrow
 from libtile.lowering.llvm.tile import Tile, map_tiles
@@ -46,11 +47,11 @@ def _check(operands: Sequence[Value], mode: str, ftz: bool, modes: Sequence[str]
     if pairs and type_ in _INTRINSIC_TYPE and type_ not in _ELEMENT and mode == "nearest_even" and not ftz:
         return
     if type_ not in _ELEMENT:
-        raise ValueError(f"{type_} is not a type of this float arithmetic")
+        raise UnsupportedError(f"{type_} is not a type of this float arithmetic")
     if mode not in modes:
-        raise ValueError(f"{_ELEMENT[type_]} arithmetic does not round to '{mode}'")
+        raise UnsupportedError(f"{_ELEMENT[type_]} arithmetic does not round to '{mode}'")
     if (ftz or mode in ("approx", "full")) and type_ != "float":
-        raise ValueError(f"flush_to_zero and approximate arithmetic are for f32, not {_ELEMENT[type_]}")
+        raise UnsupportedError(f"flush_to_zero and approximate arithmetic are for f32, not {_ELEMENT[type_]}")
 
 
 def _arithmetic(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from libtile.lowering.errors import UnsupportedError
 from libtile.lowering.llvm.builder import KernelBuilder, Value, float_constant, integer
 from libtile.lowering.llvm.conversions import itof
 from libtile.lowering.llvm.floats import abs_, wide
@@ -48,7 +49,7 @@ def _call(b: KernelBuilder, name: str, *operands: Value) -> Value:
 
 def _only_f32(value: Value, what: str) -> None:
     if value.type != "float":
-        raise ValueError(f"{what} is for f32, not {value.type}")
+        raise UnsupportedError(f"{what} is for f32, not {value.type}")
 
 
 def exp(b: KernelBuilder, source: Value, mode: str = "full") -> Value:
@@ -56,7 +57,7 @@ def exp(b: KernelBuilder, source: Value, mode: str = "full") -> Value:
     if mode == "full":
         return _call(b, "exp", source)
     if mode != "approx":
-        raise ValueError(f"exp has no mode '{mode}'")
+        raise UnsupportedError(f"exp has no mode '{mode}'")
     _only_f32(source, "exp approx")
     scaled = b.binary("fmul", source, float_constant("float", _LOG2_E))
     return b.call("llvm.nvvm.ex2.approx.f", "float", [scaled])
@@ -83,7 +84,7 @@ def tanh(b: KernelBuilder, source: Value, mode: str = "full") -> Value:
     if mode == "full":
         return _call(b, "tanh", source)
     if mode != "approx":
-        raise ValueError(f"tanh has no mode '{mode}'")
+        raise UnsupportedError(f"tanh has no mode '{mode}'")
     _only_f32(source, "tanh approx")
     return b.call("llvm.nvvm.tanh.approx.f32", "float", [source])
 

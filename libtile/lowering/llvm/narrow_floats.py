@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from libtile.lowering.errors import UnsupportedError
 from libtile.lowering.llvm.builder import KernelBuilder, Value, float_constant, integer
 from libtile.numerics.elements import ELEMENTS, FORMATS, FloatFormat
 
@@ -135,7 +136,7 @@ def encode(b: KernelBuilder, value: Value, element: str, mode: str, saturate: bo
     if element == "f8E8M0FNU":
         return _encode_e8m0(b, value, mode)
     if mode != "nearest_even":
-        raise ValueError(f"{element} is rounded to nearest_even only, not to {mode}")
+        raise UnsupportedError(f"{element} is rounded to nearest_even only, not to {mode}")
     form = FORMATS[element]
     bits = bits_of(b, value)
     magnitude = b.and_(bits, integer("i32", MAGNITUDE))
@@ -161,7 +162,7 @@ def encode(b: KernelBuilder, value: Value, element: str, mode: str, saturate: bo
 def _encode_e8m0(b: KernelBuilder, value: Value, mode: str) -> Value:
     """The biased exponent of a magnitude, of at least 2**-127 and at most 2**127."""
     if mode not in E8M0_MODES:
-        raise ValueError(f"f8E8M0FNU is rounded to zero or positive_inf, not to {mode}")
+        raise UnsupportedError(f"f8E8M0FNU is rounded to zero or positive_inf, not to {mode}")
     magnitude = b.and_(bits_of(b, value), integer("i32", MAGNITUDE))
     raised = magnitude
     if mode == "positive_inf":

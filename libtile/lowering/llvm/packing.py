@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.layouts import REGISTER, LinearLayout
+from libtile.lowering.errors import UnsupportedError
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.narrow_floats import TF32_MASK
 from libtile.lowering.llvm.tile import REGISTER_BYTES, Tile
@@ -82,7 +83,7 @@ def _low_registers(layout: LinearLayout, count: int) -> list[int] | None:
 
 def _check_rank(layout: LinearLayout) -> None:
     if len(layout.out_dims) != 1:
-        raise ValueError(f"only 1-d tiles are packed, not {len(layout.out_dims)}-d ones")
+        raise UnsupportedError(f"only 1-d tiles are packed, not {len(layout.out_dims)}-d ones")
 
 
 def packed_layout(layout: LinearLayout, element: str) -> LinearLayout | None:
@@ -135,7 +136,7 @@ def _convert(
     b: KernelBuilder, tile: Tile, layout: LinearLayout | None, element: str, values: list[Value], bits: int, to: int
 ) -> Tile:
     if layout is None:
-        raise ValueError(f"a thread does not hold whole groups of {to // bits} elements in layout\n{tile.layout}")
+        raise UnsupportedError(f"a thread does not hold whole groups of {to // bits} elements in layout\n{tile.layout}")
     if bits >= to:
         parts = [part for v in values for part in split(b, v, to, bits // to)]
         return Tile(layout, element, tuple(parts))

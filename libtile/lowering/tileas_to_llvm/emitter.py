@@ -16,7 +16,7 @@ from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.dialects.tile_form import TileOp
 from libtile.layouts import LinearLayout
-from libtile.lowering.errors import unsupported
+from libtile.lowering.errors import UnsupportedError, unsupported
 from libtile.lowering.llvm.builder import KernelBuilder, SharedBuffer, Value
 from libtile.lowering.llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.llvm.tile import Tile
@@ -92,7 +92,8 @@ class Emitter:
 
     def tile(self, value: SSAValue) -> Tile:
         held = self.held[value]
-        assert isinstance(held, Tile)
+        if not isinstance(held, Tile):
+            raise UnsupportedError(f"takes a tile, and gets a value of type {value.type}")
         return held
 
     def scalar(self, value: SSAValue) -> Value:
@@ -100,12 +101,14 @@ class Emitter:
         held = self.held[value]
         if isinstance(held, Tile):
             return held.registers[0]
-        assert isinstance(held, Value)
+        if not isinstance(held, Value):
+            raise UnsupportedError(f"takes a scalar, and gets a value of type {value.type}")
         return held
 
     def view(self, value: SSAValue) -> View:
         held = self.held[value]
-        assert isinstance(held, View)
+        if not isinstance(held, View):
+            raise UnsupportedError(f"takes a view of memory, and gets a value of type {value.type}")
         return held
 
     def layout(self, value: SSAValue) -> LinearLayout:

@@ -20,7 +20,8 @@ from libtile.lowering.tileas_to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.tileas_to_llvm.fast_path import wide_facts
 from libtile.lowering.tileas_to_llvm.view_facts import access_facts, block_view, memref_view
 
-_SCOPES = {None: None, "tl_blk": "tl_blk", "cluster": "cluster", "gpu": "device", "sys": "sys"}
+_SCOPES = {None: None, "tl_blk": "tl_blk", "cluster": "device", "gpu": "device", "sys": "sys"}
+"""Scopes by the names that accesses know them by. A cluster is part of a device, whose scope holds for it as well."""
 
 
 def ordering(op: Operation) -> Ordering:

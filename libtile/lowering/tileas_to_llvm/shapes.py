@@ -10,11 +10,12 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.layouts import REGISTER, LinearLayout
+from libtile.lowering.errors import UnsupportedError
 from libtile.lowering.llvm import constants, conversions, mma, mma_scaled, packing, reduce, scan
 from libtile.lowering.llvm import shapes as movement
-from libtile.lowering.llvm.builder import Value
+from libtile.lowering.llvm.builder import Value, integer
 from libtile.lowering.llvm.convert_layout import convert_layout
-from libtile.lowering.llvm.tile import Tile, scalar
+from libtile.lowering.llvm.tile import Tile, map_tiles, scalar
 from libtile.lowering.tileas_to_llvm.commuting import commutes
 from libtile.lowering.tileas_to_llvm.elementwise import apply
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, rule
@@ -35,8 +36,12 @@ def _constant(e: Emitter, op: Operation) -> None:
 
 @rule("nv_tileaa.make_range")
 def _make_range(e: Emitter, op: Operation) -> None:
-    result = op.results[0]
-    e.bind(result, constants.iota(e.b, e.layout(result), e.element(result)))
+    result, start = op.results[0], e.attribute(op, "start", 0)
+    tile = constants.iota(e.b, e.layout(result), e.element(result))
+    if start:
+        first = integer(tile.registers[0].type, start)
+        tile = map_tiles(lambda register: e.b.add(register, first), tile)
+    e.bind(result, tile)
 
 
 @rule("nv_tileaa.splat")
@@ -63,6 +68,8 @@ def _bitcast(e: Emitter, op: Operation) -> None:
 
 def _packing(e: Emitter, op: Operation, source: str, result: str) -> None:
     """In the layout that the result's has before, so that every thread holds whole groups."""
+    if (source == "i8") == (result == "i8"):
+        raise UnsupportedError(f"packs elements into i8, or unpacks them from i8, and not {source} into {result}")
     tile = e.tile(op.operands[0])
     regroup = packing.unpacked_layout if result == "i8" else packing.packed_layout
     before = regroup(e.layout(op.results[0]), source if result == "i8" else result)

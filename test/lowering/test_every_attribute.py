@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""No attribute of an op of nv_tileaa is dropped without a word on the way to LLVM IR.
+
+Each sample (test/dialects/inner_samples.py) is compiled in a kernel of scalar parameters, and again with each of its
+op's attributes changed: the code changes, or the change is refused where the op stands, or the attribute is one of
+those that code need not be made of, with the reason in the legality table or below.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+from dialects.inner import MEMREF, VIEW
+from dialects.inner import module as text_of
+from dialects.inner_samples import BODIES, TARGET
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i1, i64
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.asm import parse
+from libtile.asm.module import diagnose
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr, MemScopeAttr, MemSemanticAttr
+from libtile.dialects.tile_form import OP_CLASSES, SEGMENTS, TileOp
+from libtile.lowering.errors import LoweringError
+from libtile.lowering.pipeline import TILEAS_PASSES
+from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
+from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
+from libtile.lowering.tileaa_to_tileas.materialize import MaterializeSchedulePass
+from libtile.lowering.tileas_to_llvm.conversion import convert_module as to_llvm
+from libtile.lowering.tileas_to_llvm.emitter import RULES
+from libtile.lowering.tileas_to_llvm.legality import HONOURED, INFORMATION, left_out
+from libtile.targets import target
+
+P = "tile<!nv_tileaa.ptr<f32, 1>>"
+POINTERS = "tile<4x!nv_tileaa.ptr<f32, 1>>"
+PARAMETERS = f"%base: {P}, %f: tile<f32>, %s32: tile<i32>, %s64: tile<i64>, %c: tile<i1>"
+PRELUDE = {
+    "i": "%i_ = tensor.extract %s32[] : tensor<i32>\n%i = arith.index_cast %i_ : i32 to index",
+    "j": "%j_ = tensor.extract %s32[] : tensor<i32>\n%j = arith.index_cast %j_ : i32 to index",
+    "p": "%p = tensor.extract %base[] : tensor<!nv_tileaa.ptr<f32, 1>>",
+    "mr": f"%mr = nv_tileaa.make_memref %base, %i, %i, %j, %j : {P}, index, index, index, index -> {MEMREF}",
+    "tv": f"%tv = nv_tileaa.block_tile %mr {{tileSizes = array<i64: 4, 8>, "
+    f"dimGroups = [array<i64: 0>, array<i64: 1>]}} : {MEMREF} -> {VIEW}",
+    "x4": "%x4 = nv_tileaa.splat %s32 : tile<i32> -> tile<4xi32>",
+    "pp": "%lanes = nv_tileaa.make_range {start = 0 : i64} : tile<4xi32>\n"
+    f"%bases = nv_tileaa.splat %base : {P} -> {POINTERS}\n"
+    f"%pp = nv_tileaa.addptr %bases, %lanes : {POINTERS}, tile<4xi32> -> {POINTERS}",
+    **{
+        name: f"%{name} = nv_tileaa.splat %{source} : tile<{element}> -> tile<{shape}x{element}>"
+        for name, source, shape, element in (
+            ("v4", "f", "4", "f32"), ("m4", "c", "4", "i1"), ("l4", "s64", "4", "i64"), ("one", "f", "1x8", "f32"),
+            ("v48", "f", "4x8", "f32"), ("v84", "f", "8x4", "f32"), ("v44", "f", "4x4", "f32"),
+        )
+    },
+    "t": "%t = nv_tileaa.create_mem_token : !nv_tileaa.mem_token",
+    "t2": "%t2 = nv_tileaa.create_mem_token : !nv_tileaa.mem_token",
+}  # fmt: skip
+"""How a sample's values are made of parameters of a kernel."""
+NEEDS = {"tv": ("mr",), "mr": ("i", "j")}
+ORDER = list(PRELUDE)
+
+NAMES_ONLY = {"nv_tileaa.get_global": "name", "nv_tileaa.block_tile": "tileSizes"}
+"""Attributes that name or repeat something: another value is another program's, and does not verify."""
+
+
+@cache
+def compiled_names() -> tuple[str, ...]:
+    """The ops of nv_tileaa whose samples are made of values that a kernel can have, and can be compiled."""
+    found = []
+    for name in BODIES:
+        if name.startswith("nv_tileaa.") and (given := kernel(name)) is not None:
+            outcome = outcome_of(parse(given))
+            if not isinstance(outcome, LoweringError):
+                found.append(name)
+    return tuple(found)
+
+
+def kernel(name: str) -> str | None:
+    """A kernel around a sample; None when it takes a value that no kernel has."""
+    body = BODIES[name]
+    made = set(re.findall(r"(?:^|[\s,(])%(\w+)(?= =|:)", body))
+    wanted = set(re.findall(r"%(\w+)", body)) - made - {"f", "s32", "s64", "c"}
+    if not wanted <= set(PRELUDE) or "@" in body:
+        return None
+    for value in list(wanted):
+        for need in NEEDS.get(value, ()):
+            wanted |= {need, *NEEDS.get(need, ())}
+    prelude = "\n".join(PRELUDE[value] for value in ORDER if value in wanted)
+    return f"module {{\nnv_tileaa.func @k({PARAMETERS}) {TARGET} {{\n{prelude}\n{body}\nnv_tileaa.return\n}}\n}}\n"
+
+
+def outcome_of(module: Operation) -> str | LoweringError:
+    """The LLVM IR of a module, or why there is none."""
+    assert isinstance(module, ModuleOp)
+    try:
+        to_tileas(module)
+        for pass_ in TILEAS_PASSES:
+            pass_().apply(Context(), module)
+        return to_llvm(module, target("sm_90")).text()
+    except LoweringError as error:
+        return error
+
+
+def subject(module: Operation, name: str) -> TileOp:
+    """The op that a sample is of: the last one of its kind."""
+    return [op for op in module.walk() if isinstance(op, TileOp) and op.name == name][-1]
+
+
+def others(op: TileOp, name: str) -> list[Attribute]:
+    """Other values for an attribute; none where only the op's own rules could tell one."""
+    given, cls = op.properties.get(name), op.property_class(name)
+    if cls is not None and issubclass(cls, KeywordAttr):
+        return [cls(k) for k in cls.keywords if not isinstance(given, KeywordAttr) or k != given.keyword]
+    if cls is UnitAttr:
+        return [UnitAttr()] if given is None else []
+    if cls is IntegerAttr:
+        return [IntegerAttr(given.value.data + 1 if isinstance(given, IntegerAttr) else 1, i64)]
+    if cls is StringAttr:
+        return [StringAttr("other")]
+    if cls is DictionaryAttr:
+        return [DictionaryAttr({"latency": IntegerAttr(9, i64)})]
+    if cls is DenseArrayBase and name == "in_bounds":
+        rank = len(op.group("indices"))
+        return [DenseArrayBase.from_list(i1, [1] * rank)] if rank else []
+    return []
+
+
+def problem_of(name: str, attribute: str) -> list[str]:
+    given = kernel(name)
+    assert given is not None
+    baseline = outcome_of(parse(given))
+    problems = []
+    for value in others(subject(parse(given), name), attribute):
+        module = parse(given)
+        op = subject(module, name)
+        op.properties[attribute] = value
+        if attribute == "mem_semantic" and value != MemSemanticAttr("weak"):
+            op.properties["mem_scope"] = MemScopeAttr("gpu")
+        if attribute == "mem_scope" and "mem_semantic" not in op.properties:
+            op.properties["mem_semantic"] = MemSemanticAttr("relaxed")
+        try:
+            op.verify_()
+        except VerifyException:
+            continue
+        if diagnose(module):
+            continue
+        outcome = outcome_of(module)
+        if isinstance(outcome, LoweringError):
+            if outcome.location is None:
+                problems.append(f"{value}: refused without a place: {outcome}")
+        elif outcome == baseline and not is_said(op, attribute, value):
+            problems.append(f"{value}: dropped")
+    return problems
+
+
+ATOMICS = ("atomic_rmw", "tiled_atomic_rmw", "atomic_cas")
+DEFAULTS = {
+    "rounding_mode": ("nearest_even", "full", "nearest_int_to_zero"),
+    "propagate_nan": ("none",),
+    "cache_modifier": ("none", "wb", "ca"),
+    "eviction_policy": ("none", "normal"),
+    "mem_semantic": ("weak",),
+}
+"""Keywords that say what holds without the attribute."""
+SAME_CODE = {
+    ("nv_tileaa.dot", "signedness_a"): "the sample's product is of floats",
+    ("nv_tileaa.dot", "signedness_b"): "the sample's product is of floats",
+    ("nv_tileaa.tiled_atomic_rmw", "rmw_mode"): "`add` and `addf` are one for the sample's floats",
+    **{(f"nv_tileaa.{name}", "mem_scope"): "a cluster's scope is that of the device" for name in ATOMICS},
+}
+"""Attributes of an op that change nothing in its sample, with the reason."""
+
+
+def is_said(op: TileOp, attribute: str, value: Attribute) -> bool:
+    """Whether the same code is right for another value."""
+    if isinstance(value, KeywordAttr) and value.keyword in DEFAULTS.get(attribute, ()):
+        return True
+    lowered = op.name.replace("nv_tileaa", "nv_tileas")
+    honoured = HONOURED.get(op.name, frozenset()) | HONOURED.get(lowered, frozenset())
+    return (op.name, attribute) in SAME_CODE or (attribute in INFORMATION and attribute not in honoured)
+
+
+CASES = [
+    (name, attribute)
+    for name in BODIES
+    if name.startswith("nv_tileaa.") and kernel(name) is not None
+    for attribute in OP_CLASSES[name].get_irdl_definition().properties
+    if attribute != SEGMENTS and NAMES_ONLY.get(name) != attribute
+]
+
+
+@pytest.mark.parametrize(("name", "attribute"), CASES, ids=lambda value: value)
+def test_an_attribute_changes_the_code_or_is_refused_or_need_not(name: str, attribute: str) -> None:
+    assert problem_of(name, attribute) == []
+
+
+def test_most_samples_compile() -> None:
+    assert len(compiled_names()) > 60
+
+
+def test_the_tables_name_attributes_that_their_ops_have() -> None:
+    for name, attributes in HONOURED.items():
+        assert attributes <= set(OP_CLASSES[name].get_irdl_definition().properties), name
+        assert name in RULES, name
+    declared = {a for name in RULES if name in OP_CLASSES for a in OP_CLASSES[name].get_irdl_definition().properties}
+    assert set(INFORMATION) <= declared
+
+
+@pytest.mark.parametrize(("name", "attribute"), SAME_CODE, ids=lambda value: value)
+def test_what_is_said_to_change_nothing_changes_nothing(name: str, attribute: str, monkeypatch: Any) -> None:
+    monkeypatch.delitem(SAME_CODE, (name, attribute))
+    assert problem_of(name, attribute) != []
+
+
+LEFT_OUT = [
+    ("nv_tileas.barrier {id = 1 : i64, num_warps = 2 : i64}", "has the attribute 'id'"),
+    (f"%r = nv_tileas.tiled_load %tv[%i, %j], %i, %j : {VIEW}, index, index, index, index -> tile<4x8xf32>", "offsets"),
+    (f"%r = nv_tileas.load %pp {{is_volatile}} : {POINTERS} -> tile<4xf32>", "has the attribute 'is_volatile'"),
+    (f"%r = nv_tileas.load %pp {{atom = #nv_tileas.copy_atom<lds>}} : {POINTERS} -> tile<4xf32>", "attribute 'atom'"),
+    (f"%r = nv_tileas.load %pp {{atom = #nv_tileas.copy_atom<ldg>}} : {POINTERS} -> tile<4xf32>", None),
+    (
+        f"%r = nv_tileas.tiled_load %tv[%i, %j] {{padding_value = #nv_tileaa.padding_value<nan>}} : {VIEW}, index, "
+        "index -> tile<4x8xf32>",
+        "has the attribute 'padding_value' (#nv_tileaa.padding_value<nan>), which code generation does not honour but "
+        "where its view pads with the same",
+    ),
+    (
+        "%r = nv_tileas.async.pipeline.create_pipeline : !nv_tileas.pipeline<3, (tile<4xf32>), consumers=2>",
+        "has 2 consumers",
+    ),
+    (
+        "%r = nv_tileas.async.pipeline.create_pipeline {producer_group = 1 : i64} : "
+        "!nv_tileas.pipeline<3, (tile<4xf32>)>",
+        "has the attribute 'producer_group'",
+    ),
+    ("%r = nv_tileas.convert_layout %v4 {atom = #nv_tileas.copy_atom<ldmatrix>} : tile<4xf32> -> tile<4xf32>", "atom"),
+]
+
+
+@pytest.mark.parametrize(("body", "said"), LEFT_OUT)
+def test_what_code_would_leave_out_is_said(body: str, said: str | None) -> None:
+    parsed = parse(text_of(body, TARGET))
+    assert diagnose(parsed) == []
+    op = [op for op in parsed.walk() if isinstance(op, TileOp) and op.name.startswith("nv_tileas.")][-1]
+    found = left_out(op)
+    assert found is None if said is None else found is not None and said in found
+
+
+def test_clusters_and_parameters_that_are_tiles_are_refused_where_they_stand() -> None:
+    given = kernel("nv_tileaa.print")
+    assert given is not None
+    clusters = outcome_of(parse(given.replace("num_ctas=1", "num_ctas=2")))
+    assert "is for clusters of 2 CTAs" in str(clusters) and str(clusters).startswith("-:2:1: ")
+    tiles = outcome_of(parse(given.replace("%f: tile<f32>", "%f: tile<f32>, %more: tile<4xf32>")))
+    assert "has a parameter (number 2)" in str(tiles) and str(tiles).startswith("-:2:1: ")
+
+
+TWO_VIEWS = """
+%ma = nv_tileaa.make_memref %base, %i, %i, %j, %j {{{first}}} : {p}, index, index, index, index -> {memref}
+%mb = nv_tileaa.make_memref %base, %i, %i, %j, %j {{{second}}} : {p}, index, index, index, index -> {memref}
+%va = nv_tileaa.block_tile %ma {{{tiling}}} : {memref} -> {view}
+%vb = nv_tileaa.block_tile %mb {{{tiling}}} : {memref} -> {view}
+%t = nv_tileaa.tiled_store %va[%i, %j], %v48 : {view}, tile<4x8xf32>, index, index -> !nv_tileaa.mem_token
+%r, %u = nv_tileaa.tiled_load %vb[%i, %j], %t : {view}, index, index, !nv_tileaa.mem_token -> tile<4x8xf32>, !nv_tileaa.mem_token
+nv_tileaa.print %r {{format = "%f"}} : tile<4x8xf32>
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "barriers"),
+    [("", "", 1), ("alias_scope = 1", "", 1), ("alias_scope = 1", "alias_scope = 1", 1),
+     ("alias_scope = 1", "alias_scope = 2", 0)],
+)  # fmt: skip
+def test_memory_of_different_alias_scopes_needs_no_barrier(first: str, second: str, barriers: int) -> None:
+    tiling = "tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]"
+    body = TWO_VIEWS.format(first=first, second=second, p=P, memref=MEMREF, view=VIEW, tiling=tiling)
+    prelude = "\n".join(PRELUDE[value] for value in ("i", "j", "v48"))
+    module = parse(f"nv_tileaa.func @k({PARAMETERS}) {TARGET} {{\n{prelude}\n{body}\nnv_tileaa.return\n}}")
+    assert isinstance(module, ModuleOp)
+    to_tileas(module)
+    InsertBarriersPass().apply(Context(), module)
+    assert sum(op.name == "nv_tileas.barrier" for op in module.walk()) == barriers
+
+
+SCHEDULED = """
+%zero = arith.constant 0 : i32
+%one = arith.constant 1 : i32
+scf.for %n = %zero to %zero step %one : i32 {
+  %r = nv_tileas.tiled_load %tv[%i, %j] {LOAD} : VIEW, index, index -> tile<4x8xf32>
+} {LOOP}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "load", "said"),
+    [
+        ('num_stages = "many"', "stage = 0 : i64, order = 0 : i64", "'scf.for' op has no 'num_stages' of at least 1"),
+        ("num_stages = 2 : i64", "stage = 0 : i64", "'nv_tileas.tiled_load' op has no 'order' of at least 0"),
+        ("num_stages = 2 : i64", "stage = 1 : i64, order = 0 : i64", "has 'stage', which only a load has, and which"),
+        ("num_stages = 2 : i64", "", "'scf.for' op has 'num_stages', and no load in it can run ahead"),
+    ],
+)
+def test_a_schedule_that_cannot_be_made_is_refused_where_it_stands(loop: str, load: str, said: str) -> None:
+    prelude = "\n".join(PRELUDE[value] for value in ("i", "j", "mr", "tv"))
+    body = SCHEDULED.replace("LOAD", load).replace("LOOP", loop).replace("VIEW", VIEW)
+    module = parse(f"nv_tileaa.func @k({PARAMETERS}) {TARGET} {{\n{prelude}\n{body}\nnv_tileaa.return\n}}")
+    assert isinstance(module, ModuleOp)
+    with pytest.raises(LoweringError) as refused:
+        MaterializeSchedulePass().apply(Context(), module)
+    assert said in str(refused.value) and refused.value.location is not None
