@@ -57,14 +57,18 @@ class Memory:
         self._next = FIRST_ADDRESS
         self.version = 0
         """Counts writes that changed something that another block may wait for (atomics and strong stores)."""
+        self.temporary = 0
+        """Bytes of all allocas that are alive."""
         self.bytes_read = 0
         self.bytes_written = 0
 
     def allocate(self, data: np.ndarray, owner: str, *, alignment: int = 1, read_only: bool = False,
                  defined: bool = True) -> Allocation:  # fmt: skip
-        """Map a flat uint8 array at a fresh address, aligned to `alignment` and to 256 bytes."""
+        """Map a flat uint8 array at a fresh address, aligned to `alignment` and to 256 bytes. A fault without room."""
         step = max(alignment, ALIGNMENT)
         base = -(-self._next // step) * step
+        if base + data.size + GUARD >= 1 << 63:
+            raise Fault(FaultKind.OUT_OF_BOUNDS, f"no address that is a multiple of {step} is left for {owner}")
         allocation = Allocation(base, data, owner, read_only, defined)
         self._next = allocation.end + GUARD
         self._bases.append(base)
@@ -102,6 +106,7 @@ class Memory:
 
     def release(self, allocation: Allocation) -> None:
         """Unmap an allocation (an alloca whose tile block has ended)."""
+        self.temporary -= allocation.data.size
         index = bisect.bisect_left(self._bases, allocation.base)
         del self._bases[index], self.allocations[index]
 
@@ -135,7 +140,7 @@ class Memory:
     def _check_each(self, addresses: np.ndarray, size: int, where: np.ndarray | None) -> None:
         owner = np.searchsorted(np.asarray(self._bases, np.int64), addresses, side="right") - 1
         ends = np.asarray([a.end for a in self.allocations] or [0], np.int64)
-        bad = (owner < 0) | (addresses + size > ends[np.maximum(owner, 0)])
+        bad = (owner < 0) | (addresses > ends[np.maximum(owner, 0)] - size)
         if where is not None:
             bad &= where
         if np.any(bad):

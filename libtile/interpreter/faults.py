@@ -30,6 +30,7 @@ class FaultKind(Enum):
     ASSERTION = "assertion failed"
     LOOP = "invalid loop"
     FORMAT = "invalid format string"
+    MEMORY = "out of memory"
     UNSUPPORTED = "unsupported operation"
 
 

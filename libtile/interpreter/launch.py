@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -15,7 +16,7 @@ from libtile.dialects.cuda_tile.types import TileType, type_text
 from libtile.errors import LibtileError
 from libtile.interpreter.address_space import Memory
 from libtile.interpreter.codegen import compile_entry
-from libtile.interpreter.faults import BlockId
+from libtile.interpreter.faults import BlockId, Fault
 from libtile.interpreter.formats import Element, element
 from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
@@ -71,9 +72,13 @@ def _pointee(type_: Attribute) -> Element | None:
 
 def normal_grid(grid: int | Sequence[int]) -> BlockId:
     """A grid of one to three extents as three. LaunchError when it is none."""
-    extents = (grid,) if isinstance(grid, int) else tuple(int(n) for n in grid)
+    try:
+        extents = tuple(map(operator.index, grid if isinstance(grid, Iterable) else (grid,)))
+    except TypeError:
+        raise LaunchError(f"a grid has one to three whole numbers, not {grid!r}") from None
     if not 1 <= len(extents) <= 3 or any(not 1 <= n <= MAX_GRID for n in extents):
-        raise LaunchError(f"a grid has one to three extents from 1 to {MAX_GRID}, not {extents}")
+        given = ", ".join(map(_shown, extents[:4]))
+        raise LaunchError(f"a grid has one to three extents from 1 to {MAX_GRID}, not ({given})")
     x, y, z = (*extents, 1, 1)[:3]
     return (x, y, z)
 
@@ -97,6 +102,8 @@ def prepare(entry: CudaTileOp, args: Sequence[Any], memory: Memory) -> list[Any]
             slots.append((position, list(arg)))
             arrays += [(_memory_of(entry, position, a), f"parameter {position}[{i}]") for i, a in enumerate(arg)]
         elif isinstance(arg, int):
+            if not 0 <= arg < 1 << 63:
+                raise LaunchError(f"{_shown(arg)} is no address for parameter {position}")
             values[position] = np.int64(arg)
         else:
             slots.append((position, None))
@@ -134,20 +141,29 @@ def _memory_of(entry: CudaTileOp, position: int, arg: Any) -> np.ndarray:
     return arg
 
 
+def _shown(arg: Any) -> str:
+    """A value for a message: Python refuses to print integers of thousands of digits."""
+    huge = isinstance(arg, int) and arg.bit_length() > 256
+    return f"an integer of {arg.bit_length()} bits" if huge else repr(arg)
+
+
 def _number(entry: CudaTileOp, position: int, type_: Attribute, arg: Any) -> Any:
     elem = element(type_)
     try:
         if elem.float is not None:
+            if np.ndim(arg) or arg is None or isinstance(arg, str | bytes):
+                raise ValueError("not one number")
             return round_to(np.float64(arg), elem.float).astype(elem.dtype)[()]
         number = int(arg)
         if number != arg:
             raise ValueError("not a whole number")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise LaunchError(
-            f"parameter {position} is {type_text(type_)} and takes a number, not {arg!r}; " + describe_parameters(entry)
+            f"parameter {position} is {type_text(type_)} and takes a number, not {_shown(arg)}; "
+            + describe_parameters(entry)
         ) from None
     if not elem.smallest <= number < 1 << elem.width:
-        raise LaunchError(f"{number} does not fit parameter {position}, {type_text(type_)}")
+        raise LaunchError(f"{_shown(number)} does not fit parameter {position}, {type_text(type_)}")
     if elem.width == 1:
         return np.bool_(number & 1)
     return np.array(number & ((1 << elem.width) - 1), elem.unsigned_dtype).view(elem.dtype)[()]
@@ -194,8 +210,12 @@ def run(
     entry = find_entry(module, kernel)
     extents = normal_grid(grid)
     memory = Memory()
-    values = prepare(entry, args, memory)
-    program = compile_entry(entry, checks, map_globals(entry, memory), trace)
+    try:
+        values = prepare(entry, args, memory)
+        addresses = map_globals(entry, memory)
+    except Fault as fault:
+        raise LaunchError(fault.message) from None
+    program = compile_entry(entry, checks, addresses, trace)
     races = RaceDetector() if "race" in checks else None
     launch = Launch(program, extents, memory, checks, out, races)
     return run_grid(launch, values, order=block_order, progress=progress)

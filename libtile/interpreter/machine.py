@@ -28,6 +28,8 @@ from libtile.interpreter.faults import BlockId, Fault, FaultKind, InterpreterFau
 from libtile.interpreter.location import source_location
 from libtile.interpreter.races import RaceDetector, Token
 
+SHUFFLED = 1 << 16
+"""Tile blocks of which a random order is made at a time."""
 WINDOW = 64
 """Tile blocks that are under way at a time when they communicate."""
 QUIET_TURNS = 4
@@ -139,9 +141,15 @@ class _Scheduler:
             return iter(range(total - 1, -1, -1))
         if self.random is None:
             return iter(range(total))
-        numbers = list(range(total))
-        self.random.shuffle(numbers)
-        return iter(numbers)
+        return self.shuffled(total)
+
+    def shuffled(self, total: int) -> Iterator[int]:
+        """Every number below `total` in a random order; of a huge grid, one part after the other."""
+        assert self.random is not None
+        for start in range(0, total, SHUFFLED):
+            numbers = list(range(start, min(start + SHUFFLED, total)))
+            self.random.shuffle(numbers)
+            yield from numbers
 
     def run(self, total: int) -> None:
         pending = self.sequence(total)
@@ -202,6 +210,9 @@ class _Scheduler:
             return True
         except Fault as fault:
             raise self.report(fault, block, fault.__traceback__) from None
+        except MemoryError as error:
+            fault = Fault(FaultKind.MEMORY, f"this machine has not enough of it: {error}")
+            raise self.report(fault, block, error.__traceback__) from None
         return False
 
     def report(self, fault: Fault, block: TileBlock, traceback: TracebackType | None) -> InterpreterFault:

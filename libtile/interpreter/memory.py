@@ -15,7 +15,7 @@ from libtile.interpreter.races import Token, join
 from libtile.interpreter.rules import Mask, Run, Site, effect
 
 MAX_ALLOCA = 1 << 30
-"""Bytes that one alloca may ask for: more is refused, as the specification has it trap."""
+"""Bytes that the allocas that are alive may have together: more is refused, as the specification has it trap."""
 
 
 @effect("make_token")
@@ -101,11 +101,13 @@ def alloca(site: Site) -> Run:
     alignment, shared = max(site.attr("alignment"), 1), site.attr("global")
 
     def run(block: Any) -> Array:
-        if size > MAX_ALLOCA:
-            raise Fault(FaultKind.OUT_OF_BOUNDS, f"an allocation of {size} bytes cannot be satisfied")
+        if size + block.memory.temporary > MAX_ALLOCA:
+            others = f" beside {block.memory.temporary} bytes of others" if block.memory.temporary else ""
+            raise Fault(FaultKind.OUT_OF_BOUNDS, f"an allocation of {size} bytes cannot be satisfied{others}")
         # Its content is arbitrary: a pattern that shows where it is used.
         data = np.full(size, 0xCD, np.uint8)
         allocation = block.memory.allocate(data, f"an alloca of {size} bytes", alignment=alignment, defined=False)
+        block.memory.temporary += size
         if not shared:
             allocation.private = block.linear
         block.allocas.append(allocation)

@@ -32,6 +32,9 @@ from libtile.interpreter.formats import element as element_of
 from libtile.interpreter.integer import unsigned, wrap
 from libtile.interpreter.rules import Mask, Run, Site, effect, pure
 
+MAX_OFFSET = 2**63 - 1
+"""Addresses are signed in numpy; nothing is mapped beyond this one."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
@@ -128,7 +131,7 @@ class Geometry:
         return tuple(-(-view.shape[d] // step) for d, step in zip(self.dims, self.steps))
 
     def starts(self, site: Site, view: TensorView, index: tuple, elems: list[Element]) -> list[Any]:
-        """The first element index along each tile dimension (all of them, along a sparse one)."""
+        """The first element index along each tile dimension (all of them, along a sparse one, -1 for those outside)."""
         starts: list[Any] = []
         inbounds = site.attr("inbounds")
         for t, (value, elem) in enumerate(zip(index, elems)):
@@ -137,7 +140,7 @@ class Geometry:
             if t == self.sparse:
                 positions = number.astype(np.int64)
                 outside = (number.astype(np.uint64) >= size) | (positions < 0)
-                starts.append(np.where(outside, size, positions))
+                starts.append(np.where(outside, -1, positions))
                 last: int = size if outside.any() else -1
             else:
                 start = int(number) * self.steps[t]
@@ -200,8 +203,8 @@ class Box:
             stride, size = view.strides[d], view.shape[d]
             strides.append(stride)
             if t == geometry.sparse:
-                kept = np.flatnonzero(starts[t] < size)
-                rows = starts[t][kept] * stride
+                kept = np.flatnonzero(starts[t] >= 0)
+                rows = _scaled(starts[t][kept], stride)
                 valid.append(kept if kept.size < geometry.tile[t] else slice(None))
                 shape.append(kept.size)
             else:
@@ -217,15 +220,32 @@ class Box:
     def empty(self) -> bool:
         return 0 in self.shape
 
+    def last(self) -> int:
+        """The largest element offset of the part, which is not empty: strides are not negative."""
+        rows = 0 if self.sparse_rows is None else int(self.sparse_rows.max())
+        pairs = zip(self.shape, self.strides)
+        return self.first + rows + sum((n - 1) * s for t, (n, s) in enumerate(pairs) if t != self.sparse)
+
     def offsets(self) -> np.ndarray:
         """Element offset of every element of the part."""
         total = np.full((1,) * len(self.shape), self.first, np.int64) if self.shape else np.int64(self.first)
         for t, (count, stride) in enumerate(zip(self.shape, self.strides)):
-            steps = self.sparse_rows if t == self.sparse else np.arange(count, dtype=np.int64) * stride
+            steps = (
+                self.sparse_rows
+                if t == self.sparse
+                else np.arange(count, dtype=np.int64) * (stride if count > 1 else 0)
+            )
             if steps is None:
                 raise TypeError("a sparse dimension has its rows")
             total = total + steps.reshape((-1,) + (1,) * (len(self.shape) - t - 1))
         return np.asarray(total)
+
+
+def _scaled(rows: np.ndarray, stride: int) -> np.ndarray:
+    """Rows times a stride. A fault for what no address can reach."""
+    if rows.size and int(rows.max()) * stride > MAX_OFFSET:
+        raise Fault(FaultKind.OUT_OF_BOUNDS, f"row {int(rows.max())} of stride {stride} is beyond every address")
+    return rows * stride if rows.size and rows.any() else rows
 
 
 class ViewAccess:
@@ -246,15 +266,18 @@ class ViewAccess:
             return None
         source = allocation.typed(self.element.unsigned_dtype)
         start = (view.base - allocation.base) // size + box.first
-        last = start + sum((n - 1) * s for n, s in zip(box.shape, box.strides))
-        if last >= source.size:
+        if start - box.first + box.last() >= source.size:
             return None
-        return np.lib.stride_tricks.as_strided(
-            source[start:], box.shape, tuple(s * size for s in box.strides), writeable=not allocation.read_only
-        )
+        strides = tuple(s * size if n > 1 else 0 for n, s in zip(box.shape, box.strides))
+        return np.lib.stride_tricks.as_strided(source[start:], box.shape, strides, writeable=not allocation.read_only)
 
     def addresses(self, view: TensorView, box: Box) -> np.ndarray:
         """Byte address of every element of the part (of the byte that holds it, for 4-bit elements)."""
+        size = self.element.storage_bytes
+        if view.base + (box.last() + 1) * size > MAX_OFFSET:
+            last = tuple(n - 1 for n in box.shape)
+            message = f"element {box.last()} of the view at {view.base:#x} is beyond every address"
+            raise Fault(FaultKind.OUT_OF_BOUNDS, message, last)
         offsets = box.offsets()
         return view.base + (offsets >> 1 if self.packed else offsets * self.element.storage_bytes)
 

@@ -84,7 +84,6 @@ def test_wrong_arguments_are_refused(args: list[Any], message: str) -> None:
         ({"block": 2048}, "more than 1024 threads"),
         ({"block": (0,)}, "positive numbers"),
         ({"grid": (3,), "cluster": (2,)}, "not a multiple of cluster"),
-        ({"checks": "some"}, "must be full, basic or off"),
         ({"dynamic_shared": 10**6}, "do not fit"),
         ({"block": 128}, "needs a block of (64, 1, 1)"),
     ],
