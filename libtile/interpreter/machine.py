@@ -211,8 +211,8 @@ class _Scheduler:
         except Fault as fault:
             raise self.report(fault, block, fault.__traceback__) from None
         except MemoryError as error:
-            fault = Fault(FaultKind.MEMORY, f"this machine has not enough of it: {error}")
-            raise self.report(fault, block, error.__traceback__) from None
+            lacking = Fault(FaultKind.MEMORY, f"this machine has not enough of it: {error}")
+            raise self.report(lacking, block, error.__traceback__) from None
         return False
 
     def report(self, fault: Fault, block: TileBlock, traceback: TracebackType | None) -> InterpreterFault:
