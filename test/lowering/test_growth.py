@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The work of the compiler grows with its input: counted, not timed (bench/growth.py has the times)."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from generators import growing
 from xdsl.context import Context
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 import libtile
 from libtile.analysis.dataflow import MAX_VISITS, analyse
+from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
-from libtile.lowering.tileaa_to_tileas import schedule
+from libtile.lowering.tileaa_to_tileas import barriers, schedule
 from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts
-from libtile.lowering.tileaa_to_tileas.barriers import BarrierAnalysis
+from libtile.lowering.tileaa_to_tileas.barriers import Accesses, BarrierAnalysis
 from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
 from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
 from libtile.lowering.tileaa_to_tileas.demands import Demands
@@ -117,3 +119,112 @@ def test_variables_are_converted_once_for_a_module_of_many_kernels() -> None:
     llvm = to_llvm(inner, SM_90)
     assert [len(kernel.builder.globals) for kernel in llvm.kernels] == [1, 0, 0]
     assert llvm.text().count("@g = ") == 1
+
+
+class EveryAccess(BarrierAnalysis):
+    """The analysis as it is defined, with every access in every set."""
+
+    def op(self, op: Operation, live: Accesses) -> Accesses:
+        if op.name == "nv_tileas.barrier":
+            return frozenset()
+        if op.name in barriers.LOOPS:
+            return self.loop(op, live)
+        if op.name == "scf.if":
+            return self.branch(op, live)
+        before = self.tokens([v for v in op.operands if isinstance(v.type, MemTokenType)])
+        is_access = op.name in barriers.ACCESSES
+        if is_access and any(barriers.needs_barrier(other, op) for other in before & live):
+            self.places[op] = None
+            live = frozenset()
+        for result in op.results:
+            if isinstance(result.type, MemTokenType):
+                self.behind[result] = (before & live) | {op} if is_access else before
+        return live | {op} if is_access else live
+
+
+class AccessProgram:
+    """A random kernel of loads and stores by a few tiles of pointers, behind random tokens."""
+
+    POINTERS, TILE = "tile<512xptr<f32>>", "tile<512xf32>"
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.count = 0
+
+    def text(self) -> str:
+        body = [*growing.BOUNDS, "%i = iota : tile<512xi32>", f"%x = constant <f32: 1.0> : {self.TILE}"]
+        for k in range(4):
+            body += [
+                f"%r{k} = reshape %p{k} : tile<ptr<f32>> -> tile<1xptr<f32>>",
+                f"%b{k} = broadcast %r{k} : tile<1xptr<f32>> -> {self.POINTERS}",
+                f"%a{k} = offset %b{k}, %i : {self.POINTERS}, tile<512xi32> -> {self.POINTERS}",
+            ]
+        body += ["%c = cmpi less_than %zero, %n, signed : tile<i32> -> tile<i1>", "%t = make_token : token"]
+        self.accesses(body, ["%t"], 12)
+        parameters = ", ".join(f"%p{k}: tile<ptr<f32>>" for k in range(4))
+        return growing.module(growing.kernel(body, parameters=f"{parameters}, %n: tile<i32>"))
+
+    def name(self) -> str:
+        self.count += 1
+        return f"%t{self.count}"
+
+    def accesses(self, body: list[str], tokens: list[str], count: int, depth: int = 0) -> None:
+        for _ in range(count):
+            made, pointer, before = self.name(), f"%a{self.random.randrange(4)}", self.random.choice(tokens[-3:])
+            match self.random.choices(["load", "store", "join", "if", "for"], [6, 3, 2, depth < 2, depth < 2])[0]:
+                case "load":
+                    body.append(
+                        f"%v{made[1:]}, {made} = load_ptr_tko weak {pointer} token={before} "
+                        f": {self.POINTERS} -> {self.TILE}, token"
+                    )
+                case "store":
+                    body.append(
+                        f"{made} = store_ptr_tko weak {pointer}, %x token={before} "
+                        f": {self.POINTERS}, {self.TILE} -> token"
+                    )
+                case "join":
+                    other = self.random.choice(tokens)
+                    body.append(f"{made} = join_tokens {before}, {other} : token")
+                case "if":
+                    body.append(f"{made} = if %c -> (token) {{")
+                    for end in ("} else {", "}"):
+                        inner = list(tokens)
+                        self.accesses(body, inner, 3, depth + 1)
+                        body += [f"yield {inner[-1]} : token", end]
+                case "for":
+                    body.append(
+                        f"{made} = for %j{made[1:]} in (%zero to %n, step %one) : tile<i32> "
+                        f"iter_values(%d{made[1:]} = {before}) -> (token) {{"
+                    )
+                    inner = [*tokens, f"%d{made[1:]}"]
+                    self.accesses(body, inner, 3, depth + 1)
+                    body += [f"continue {inner[-1]} : token", "}"]
+            tokens.append(made)
+
+
+def scoped(function: Operation) -> Callable[[Operation], int | None]:
+    """An alias scope for each access, by its pointers: two have one of their own, the others none."""
+    numbers: dict[SSAValue, int] = {}
+    for op in function.walk():
+        if op.name in barriers.ACCESSES:
+            numbers.setdefault(op.operands[0], len(numbers))
+    return lambda op: (1, 2, None)[min(numbers[op.operands[0]], 2)]
+
+
+@pytest.mark.parametrize("scopes", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+def test_barriers_are_where_sets_of_every_access_would_put_them(
+    seed: int, scopes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = tileas(AccessProgram(seed).text())
+    if scopes:
+        of = scoped(function)
+        monkeypatch.setattr(barriers, "_scope", of)
+        monkeypatch.setattr(
+            barriers, "_of_different_scopes", lambda a, b: of(a) != of(b) and None not in (of(a), of(b))
+        )
+    found, expected = BarrierAnalysis(), EveryAccess()
+    for analysis in (found, expected):
+        analysis.block(function.regions[0].block, frozenset())
+    order = {op: number for number, op in enumerate(function.walk())}
+    assert sorted(order[op] for op in found.places) == sorted(order[op] for op in expected.places)

@@ -102,13 +102,17 @@ class BarrierAnalysis:
         return self._firsts[op]
 
     def few(self, accesses: Accesses) -> Accesses:
-        """Without reads of a third kind: a barrier is needed against one of two kinds of reads if it is against any,
-        and what a token is made to stand for is live then, so that all of it is live later, or nothing."""
+        """Without reads of a third kind of one alias scope: a barrier is needed against one of two kinds of reads if it
+        is against any, and what a token is made to stand for is live then, so that all of it is live later, or nothing.
+        """
         reads = [op for op in accesses if op.name in READS]
         if len(reads) <= 2:
             return accesses
-        kinds = sorted({self._numbers[_kind(op)] for op in reads})
-        return accesses - {op for op in reads if self._numbers[_kind(op)] not in kinds[:2]}
+        kinds: dict[int | None, set[int]] = {}
+        for op in reads:
+            kinds.setdefault(_scope(op), set()).add(self._numbers[_kind(op)])
+        kept = {scope: sorted(numbers)[:2] for scope, numbers in kinds.items()}
+        return accesses - {op for op in reads if self._numbers[_kind(op)] not in kept[_scope(op)]}
 
     def barrier(self) -> Accesses:
         """What is live behind a barrier."""
@@ -204,15 +208,20 @@ class BarrierAnalysis:
             live |= end
 
 
-_Kind = tuple[bool, LinearLayout | None, object, object]
+_Kind = tuple[bool, int | None, LinearLayout | None, object, object]
 
 
 def _kind(op: Operation) -> _Kind:
     """What `needs_barrier` asks of an access."""
     layout, is_read = _layout(op), op.name in READS
-    if layout is None or has_copies(layout):  # in the way of every access that is not read as well
-        return is_read, None, None, None
-    return is_read, layout, _viewed(op.operands[0]), op.operands[0]
+    scope = _scope(op)
+    if layout is None or has_copies(layout):  # in the way of every access of the scope that is not read as well
+        return is_read, scope, None, None, None
+    return is_read, scope, layout, _viewed(op.operands[0]), op.operands[0]
+
+
+def _scope(op: Operation) -> int | None:
+    return _alias_scope(op.operands[0]) if _accessed(op) else None
 
 
 # -- what touches what ------------------------------------------------------------------------------------------------
