@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 import libtile
 from libtile.backend import ptx_text, symbols
+from libtile.bytecode import BytecodeError
 from libtile.diagnostics import DiagnosticError, LoweringError
 from libtile.simulator import ir
 from libtile.simulator.parser import parse_ptx
@@ -315,3 +317,105 @@ def test_kernels_with_other_names_are_refused_where_they_stand(name):
         libtile.compile(_kernel(name), "sm_90")
     assert "k.mlir" in str(error.value) or "k.py:7:1" in str(error.value)
     assert len(str(error.value)) < 1000
+
+
+# -- random texts, by way of bytecode ---------------------------------------------------------------------------------
+
+SMALL = """
+#file = #cuda_tile.di_file<"FILE1" in "DIRECTORY">
+#unit = #cuda_tile.di_compile_unit<file = #file>
+#first = #cuda_tile.di_subprogram<
+  line = 3, file = #file, name = "NAME", linkageName = "KERNEL", compileUnit = #unit, scopeLine = 4>
+#callee = #cuda_tile.di_subprogram<
+  line = 30, file = #file, name = "INLINED", linkageName = "LINKAGE", compileUnit = #unit, scopeLine = 30>
+cuda_tile.module @"MODULE" {
+  global @"GLOBAL1" <i32: [1, 2, 3, 4]> : tile<4xi32>
+  global @"GLOBAL2" <i32: [5, 6]> : tile<2xi32>
+  entry @"KERNEL"(%p: tile<ptr<i32>>) {
+    %g = get_global @"GLOBAL1" : tile<ptr<i32>> loc(#cuda_tile.di_loc<loc("PATH":6:3) in #first>)
+    %h = get_global @"GLOBAL2" : tile<ptr<i32>> loc(callsite(
+        #cuda_tile.di_loc<loc("PATH":31:3) in #callee> at #cuda_tile.di_loc<loc("PATH":12:3) in #first>))
+    %v, %t = load_ptr_tko weak %g : tile<ptr<i32>> -> tile<i32>, token
+    %w, %s = load_ptr_tko weak %h token=%t : tile<ptr<i32>> -> tile<i32>, token
+    print_tko "FORMAT%d\\n", %w : tile<i32> -> token
+    %u = store_ptr_tko weak %p, %v token=%s : tile<ptr<i32>>, tile<i32> -> token
+    return
+  } loc(#cuda_tile.di_loc<loc("PATH":4:1) in #first>)
+}
+"""
+SMALL_CLEAN = {place: text for place, text in CLEAN_TEXTS.items() if place in SMALL} | {"KERNEL": b"kernel"}
+PIECES = [*HOSTILE.values(), *(n.encode() for n in NAMES), *(n.encode() for n in KEPT), b"kernel", b"_param_0", b""]
+
+
+def _random_text(random: Random) -> bytes:
+    pieces = [random.choice(PIECES) for _ in range(random.choice((1, 1, 2, 3)))]
+    text = b"".join(pieces) if random.random() < 0.7 else random.randbytes(random.randrange(20))
+    return text[random.randrange(len(text)) :] if text and random.random() < 0.2 else text
+
+
+def _random_texts(random: Random) -> dict[str, bytes]:
+    texts = {place: _random_text(random) for place in SMALL_CLEAN}
+    texts["FORMAT"] = texts["FORMAT"].replace(b"%", b"%%").replace(b"\0", b"")
+    if random.random() < 0.7:
+        texts["KERNEL"] = random.choice(KEPT).encode()
+    if random.random() < 0.2:
+        texts["GLOBAL2"] = symbols.global_name(texts["GLOBAL1"].decode("utf-8", "surrogateescape")).encode()
+    return texts
+
+
+def _small(texts: dict[str, bytes], options: dict[str, bool], emit: str) -> libtile.Compiled:
+    text = re.sub("|".join(sorted(texts, key=len, reverse=True)), lambda m: _escaped(texts[m[0]]), SMALL)
+    module = libtile.read(libtile.write(libtile.parse(text)))
+    return libtile.compile(module, "sm_90", 0 if options.get("debug") else 3, emit=emit, **options)
+
+
+def _check_random(seed: int, clean: dict[str, list[object]]) -> str:
+    """Compile a module of random texts; "compiled", or what it was refused for. Fails if its code is another."""
+    random = Random(seed)
+    texts = _random_texts(random)
+    kind = random.choice(list(OPTIONS))
+    emit = "cubin" if random.random() < 0.2 else "ptx"
+    try:
+        made = _small(texts, OPTIONS[kind], emit)
+    except (LoweringError, DiagnosticError, BytecodeError) as refusal:
+        assert len(str(refusal)) < 30000
+        found = re.search(
+            "no PTX identifier|is taken|of a device function|redefinition|name at index . is empty", str(refusal)
+        )
+        assert found, f"seed {seed}: {refusal}"
+        return found[0]
+    kernel = texts["KERNEL"].decode()
+    assert made.ptx.isascii() and list(made.kernels) == [kernel], f"seed {seed}"
+    if kind not in clean:
+        before = parse_ptx(_small(SMALL_CLEAN, OPTIONS[kind], "ptx").ptx)
+        clean[kind] = _shape(before, _small_roles(before, SMALL_CLEAN))
+    after = parse_ptx(made.ptx)
+    roles = _small_roles(after, texts)
+    after.functions[kernel].name = "kernel"
+    for parameter in after.functions[kernel].params:
+        parameter.name = roles(parameter.name)
+    assert _shape(after, roles) == clean[kind], f"seed {seed}"
+    if made.cubin:
+        assert kernel in _symbols(made.cubin) and "EVIL" not in _symbols(made.cubin), f"seed {seed}"
+    return "compiled"
+
+
+def _small_roles(module: ir.Module, texts: dict[str, bytes]) -> Callable[[str], str]:
+    names = _roles(module, texts)
+    kernel = texts["KERNEL"].decode()
+    own = {f"{kernel}_param_0": "kernel_param_0"}
+    own |= {name: symbols.own_name("text") for name in module.variables if name.startswith(symbols.own_name("text"))}
+    return lambda name: own.get(name) or names(name)
+
+
+def test_random_texts_change_no_code():
+    clean: dict[str, list[object]] = {}
+    results = [_check_random(seed, clean) for seed in range(25)]
+    assert results.count("compiled") > 8
+
+
+@pytest.mark.slow
+def test_more_random_texts_change_no_code():
+    clean: dict[str, list[object]] = {}
+    results = [_check_random(seed, clean) for seed in range(1000, 3000)]
+    assert results.count("compiled") > 800
