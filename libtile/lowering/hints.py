@@ -19,12 +19,14 @@ from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import i1
+from libtile.spec import default_spec
 from libtile.targets import Target
 
 DEFAULT = "default"
-MOST = {"latency": 10, "occupancy": 32, "num_cta_in_cga": 16, "num_worker_warps_per_cta": 32}
+_DECLARED = default_spec().hints
+MOST = {name: hint.most for name, hint in _DECLARED.items() if hint.most is not None}
 """The largest value of each integer hint; the smallest is 1."""
-POWERS = ("num_cta_in_cga", "num_worker_warps_per_cta")
+POWERS = tuple(name for name, hint in _DECLARED.items() if hint.powers_of_two)
 """Hints that are powers of two."""
 
 _STORES = ("cuda_tile.store_view_tko", "cuda_tile.store_ptr_tko")
@@ -118,12 +120,15 @@ def _of(op: CudaTileOp, function: str, target: Target) -> Iterator[remarks.Remar
 
 def _ignored(op: CudaTileOp, hint: Hint) -> str:
     """Why a hint that holds is not used; empty when it is."""
+    declared = _DECLARED.get(hint.key)
+    if declared is None:
+        return "it is not known"
+    if op.spec.name not in declared.ops:
+        return f"it is no hint of {op.name}"
     if hint.key == "num_cta_in_cga" and hint.value != 1:
         return "this version of the compiler makes no clusters"
     if hint.key == "allow_tma" and hint.value:
         return remarks.NO_TENSOR_MAPS
     if hint.key == "latency" and op.name in _STORES:
         return "stores are not started iterations ahead"
-    if hint.key not in MOST and hint.key != "allow_tma":
-        return "it is not known"
     return ""

@@ -299,6 +299,11 @@ HINTS = {
         (Kind.MISSED, IGNORED, "ignored num_cta_in_cga", "this version of the compiler makes no clusters"),
         (Kind.MISSED, IGNORED, "ignored allow_tma", NO_MAPS),
         (Kind.MISSED, IGNORED, "ignored latency", "stores are not started iterations ahead")]),
+    "another op's": (
+        hinted(entry="sm_90 = {latency = 3}", load="sm_90 = {occupancy = 2, frobnicate = 1}"), "sm_90", [
+        (Kind.MISSED, IGNORED, "ignored latency", "it is no hint of cuda_tile.entry"),
+        (Kind.MISSED, IGNORED, "ignored occupancy", "it is no hint of cuda_tile.load_view_tko"),
+        (Kind.MISSED, IGNORED, "ignored frobnicate", "it is not known")]),
     "elsewhere": (hinted(load="sm_100 = {latency = 3}"), "sm_90", [
         (Kind.MISSED, IGNORED, "ignored latency", "it is for sm_100, and the target is sm_90")]),
 }  # fmt: skip
