@@ -199,3 +199,14 @@ def test_a_module_without_large_tiles_is_the_same_behind_the_pass():
     before = str(module)
     assert strip_mine(module.op, target("sm_90")) == {}
     assert str(module) == before
+
+
+def test_long_chains_are_followed_without_recursion():
+    """Two thousand dependent ops, and as many tokens joined one after the other."""
+    sums = "".join(f"    %y{i + 1} = addf %y{i}, %x : tile<SIZExf32>\n" for i in range(2000))
+    joins = "".join(f"    %t{i + 1} = join_tokens %t{i}, %t : token\n" for i in range(2000))
+    ends = "    %u = store_view_tko weak %y2000, %v[%zero] token = %t2000 : tile<SIZExf32>, TILES, tile<i32> -> token\n"
+    body = (sums + joins + ends).replace("%y0,", "%x,").replace("%t0,", "%t,")
+    cut, reasons = mined(big_text(str(BIG), body), 1 << 15, 1 << 12)
+    assert not reasons
+    assert loops(cut) == 1

@@ -40,7 +40,8 @@ from libtile.lowering.strip_mine.cuts import (
     result_dims,
     shape_of,
 )
-from libtile.lowering.strip_mine.plan import Cut, Loop, Plan, Sink
+from libtile.lowering.strip_mine.plan import Loop, Plan, Sink
+from libtile.lowering.strip_mine.slices import Cut
 from libtile.lowering.strip_mine.views import PieceViews
 from libtile.numerics.float_bits import encode
 
@@ -73,7 +74,7 @@ class PieceLoop:
         self.pieces = plan.pieces
         self.reverse = plan.reverse
         self.tokens = tokens
-        self.accesses = whole_plan.accesses
+        self._order = whole_plan.order
         self.results: dict[SSAValue, SSAValue] = {}
         self.ops: list[Operation] = []
         self.location: Attribute = plan.sinks[0].op.location
@@ -82,7 +83,9 @@ class PieceLoop:
         self.number = self.body.args[0]
         self._plan = plan
         self._extracted = {key for sink in plan.sinks for key in sink.slice.extracted}
-        self._own = {op for sink in plan.sinks for op, _ in sink.accesses()}
+        self._cuts_of: dict[Operation, dict[Cut, None]] = {}
+        for cut in (cut for sink in plan.sinks for cut in sink.accesses()):
+            self._cuts_of.setdefault(cut[0], {})[cut] = None
         others = (sink for loop in whole_plan.loops if loop is not plan for sink in loop.sinks)
         self._users = whole_plan.live | {op for sink in others for op, _ in sink.accesses()}
         """The ops whose tokens come from outside of the loop."""
@@ -163,6 +166,9 @@ class PieceLoop:
         if self.reverse:
             last = self.constant(self.pieces - 1)
             self.position = self.one("subi", {"lhs": last, "rhs": self.number}, INDEX)
+        cuts = {cut for sink in self._plan.sinks for cut in sink.slice.cuts}
+        for cut in sorted(cuts, key=lambda c: (self._order[c[0]], c[1])):  # so that no chain is followed recursively
+            self.cut(*cut)
         for sink in self._plan.sinks:
             self.location = sink.op.location
             ends += self._sink(sink)
@@ -214,8 +220,9 @@ class PieceLoop:
     def _token_ends(self) -> list[tuple[CudaTileOp, int]]:
         """Carry the tokens of accesses that somebody behind the loop may ask for."""
         ends = []
+        joins = self._joins_used_behind()
         for (op, _), results in list(self._done.items()):
-            if mnemonic(op) not in ACCESSES or not self._is_used_behind(op.results[-1]):
+            if mnemonic(op) not in ACCESSES or not self._is_used_behind(op.results[-1], joins):
                 continue
             self.location = op.location
             token = results[-1]
@@ -225,12 +232,17 @@ class PieceLoop:
             ends.append((op, self.carry_on(first, argument, joined)))
         return ends
 
-    def _is_used_behind(self, token: SSAValue) -> bool:
-        users = [use.operation for use in token.uses]
-        joins = [op for op in users if mnemonic(op) == "join_tokens"]
-        return any(op in self._users for op in users if op not in joins) or any(
-            self._is_used_behind(op.results[0]) for op in joins
-        )
+    def _joins_used_behind(self) -> set[Operation]:
+        found: set[Operation] = set()
+        for op in reversed(self._order):
+            if mnemonic(op) == "join_tokens" and self._is_used_behind(op.results[0], found):
+                found.add(op)
+        return found
+
+    def _is_used_behind(self, token: SSAValue, joins: set[Operation]) -> bool:
+        """Whether somebody outside of the loop takes a token, be it through one of `joins`."""
+        users = (use.operation for use in token.uses)
+        return any(op in joins if mnemonic(op) == "join_tokens" else op in self._users for op in users)
 
     # -- pieces -------------------------------------------------------------------------------------------------------
 
@@ -383,21 +395,21 @@ class PieceLoop:
 
     def _token(self, token: SSAValue) -> SSAValue:
         """The token that stands for the same in the body: for accesses of this loop, that of the same iteration."""
-        found = self._token_parts(token, {})
-        tokens = list(dict.fromkeys(found))
+        found: dict[SSAValue, None] = {}
+        work, seen = [token], {token}
+        while work:
+            value = work.pop()
+            op = value.owner
+            if isinstance(op, CudaTileOp) and mnemonic(op) == "join_tokens":
+                work += [v for v in reversed(op.operands) if v not in seen]
+                seen.update(op.operands)
+            elif isinstance(op, CudaTileOp) and op in self._cuts_of:
+                found.update((v, None) for v in self.tokens.behind.get(op, ()))
+                found.update((self.cut(*cut)[-1], None) for cut in self._cuts_of[op])
+            else:
+                found[value] = None
+        tokens = list(found)
         return tokens[0] if len(tokens) == 1 else self.one("join_tokens", {"tokens": tokens}, TokenType())
-
-    def _token_parts(self, token: SSAValue, seen: dict[SSAValue, None]) -> list[SSAValue]:
-        op = token.owner
-        if token in seen:
-            return []
-        seen[token] = None
-        if isinstance(op, CudaTileOp) and mnemonic(op) == "join_tokens":
-            return [v for operand in op.operands for v in self._token_parts(operand, seen)] or [token]
-        if not isinstance(op, CudaTileOp) or op not in self.accesses or op not in self._own:
-            return [token]
-        cuts = dict.fromkeys(cut for sink in self._plan.sinks for cut in sink.accesses() if cut[0] is op)
-        return [*self.tokens.behind.get(op, ()), *(self.cut(*cut)[-1] for cut in cuts)]
 
 
 def _splat(op: CudaTileOp, type_: TileType) -> DenseElementsAttr:

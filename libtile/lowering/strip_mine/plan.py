@@ -13,12 +13,14 @@ that share loads become one loop. What tokens order stays in order: see `Plan._t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import TileType, TokenType
+from libtile.dialects.cuda_tile.types import TokenType
 from libtile.lowering.strip_mine.cuts import (
     ACCESSES,
     ATOMICS,
@@ -30,48 +32,11 @@ from libtile.lowering.strip_mine.cuts import (
     domain_dim,
     domain_of,
     mnemonic,
-    operand_dims,
     piecewise_apart,
-    result_dims,
     shape_of,
 )
-from libtile.lowering.tile_registers import words_of
+from libtile.lowering.strip_mine.slices import LIVES_ON, WHOLE, Cut, Slice, Slicer, captured, is_control_flow
 from libtile.transforms.effects import is_removable
-
-Cut = tuple[CudaTileOp, int]
-"""An op, and the dimension of its domain along which it is cut."""
-
-LIVES_ON = "a large tile lives through a loop or a branch"
-WHOLE = "a large tile is needed whole"
-
-
-@dataclass
-class Slice:
-    """What is computed for a piece of a sink."""
-
-    cuts: dict[Cut, None] = field(default_factory=dict)
-    extracted: dict[tuple[SSAValue, int], None] = field(default_factory=dict)
-    """Pieces that are cut out of a tile that is there whole."""
-    wholes: dict[SSAValue, None] = field(default_factory=dict)
-    visited: dict[tuple[SSAValue, int], None] = field(default_factory=dict)
-
-    def tables(self) -> tuple[dict, ...]:
-        return self.cuts, self.extracted, self.wholes, self.visited
-
-    @property
-    def shortest(self) -> int:
-        """The shortest dimension that is cut: the most pieces that there can be."""
-        return min(shape_of(v)[d] for v, d in self.visited)
-
-    @property
-    def words(self) -> int:
-        """32-bit words of the largest tile that is cut."""
-        return max(words_of(v.type) for v, _ in self.visited)
-
-    def directions(self) -> set[bool]:
-        """In which directions scans go along the dimension that is cut (True: in reverse)."""
-        scans = ((op, d) for op, d in self.cuts if mnemonic(op) == "scan")
-        return {bool(op.attribute_value("reverse")) for op, d in scans if d == op.attribute_value("dim")}
 
 
 @dataclass(eq=False)
@@ -83,6 +48,12 @@ class Sink:
     slice: Slice
     value: SSAValue | None = None
     phase: int = 0
+
+    @cached_property
+    def directions(self) -> set[bool]:
+        """In which directions scans go along the dimension that is cut (True: in reverse)."""
+        scans = ((op, d) for op, d in self.slice.cuts if mnemonic(op) == "scan")
+        return {bool(op.attribute_value("reverse")) for op, d in scans if d == op.attribute_value("dim")}
 
     @property
     def reduces(self) -> bool:
@@ -120,7 +91,9 @@ class Plan:
         """The accesses that some sink does piece by piece."""
         self.order = {op: number for number, op in enumerate(block.ops)}
         self._huge_ops = {op for op in block.ops if any(map(is_huge, (*op.operands, *op.results)))}
+        self._chosen: set[Cut] = set()
         self._origins: dict[SSAValue, frozenset[Operation]] = {}
+        self._slicer = Slicer(block, is_huge, self._huge_ops, self.order)
         for op in reversed(list(block.ops)):
             self._visit(op)
         self.accesses = {op for sink in self.sinks for op, _ in sink.accesses()}
@@ -149,7 +122,7 @@ class Plan:
     def _visit_huge(self, op: Operation) -> None:
         name = mnemonic(op)
         needed = [r for r in op.results if r in self.whole]
-        if not isinstance(op, CudaTileOp) or _is_control_flow(op):
+        if not isinstance(op, CudaTileOp) or is_control_flow(op):
             raise Uncut(op, LIVES_ON)
         if name in WRITES:
             if name in ATOMICS and any(r.first_use for r in op.results if not isinstance(r.type, TokenType)):
@@ -177,9 +150,10 @@ class Plan:
         """Make the op a sink, cut along the dimension that costs least; with `whole`, or keep it if that is cheaper."""
         failure: Uncut | None = None
         best: tuple[tuple[int, ...], Sink] | None = None
-        for dim in range(len(shape_of(value) if value is not None else domain_of(op))):
+        dims = range(len(shape_of(value) if value is not None else domain_of(op)))
+        for dim, from_large in product(dims, (True, False)):
             try:
-                sink = self._sink(op, dim, value)
+                sink = self._sink(op, dim, value, from_large)
             except Uncut as error:
                 failure = failure or error
                 continue
@@ -193,34 +167,31 @@ class Plan:
             raise failure or Uncut(op, "it has no dimension to cut")
         sink = best[1]
         self.sinks.append(sink)
+        self._chosen.update(sink.accesses())
         self.whole.update(sink.slice.wholes)
         for access, _ in sink.accesses():
             self._need_tokens(access)
 
-    def _sink(self, op: CudaTileOp, dim: int, value: SSAValue | None) -> Sink:
-        found = Slice()
+    def _sink(self, op: CudaTileOp, dim: int, value: SSAValue | None, from_large: bool) -> Sink:
         if value is not None:
             dim = domain_dim(op, dim)
         elif mnemonic(op) == "reduce" and dim != op.attribute_value("dim"):
             value = op.results[0]
             if len(op.results) > 1:
                 raise Uncut(op, "several results are put together")
+        found = self._slicer.slice_of(op, dim, from_large)
         sink = Sink(op, dim, found, value)
         if sink.reduces:
             check_body(op, shape_of(op.results[0]))
-        if mnemonic(op) in ACCESSES and op.attribute_value("memory_ordering_semantics") not in ("weak", "relaxed"):
-            raise Uncut(op, "it acquires or releases other memory")
-        self._cut(found, op, dim)
         if found.shortest < 2:
             raise Uncut(op, "it has no dimension to cut")
-        if len(found.directions()) > 1:
+        if len(sink.directions) > 1:
             raise Uncut(op, "it needs scans in both directions")
         return sink
 
     def _cost(self, sink: Sink) -> tuple[int, ...]:
         """Further sinks, more large pieces to load, accesses that are cut along rows."""
-        loaded = {cut for other in self.sinks for cut in other.accesses()}
-        new = sum(cut not in loaded for cut in sink.accesses())
+        new = sum(cut not in self._chosen for cut in sink.accesses())
         rows = sum(dim == len(domain_of(op)) - 1 > 0 for op, dim in sink.accesses())
         return len(self._new_sinks(sink.slice.wholes)), rows, new, -min(sink.slice.shortest, 1 << 10), sink.dim
 
@@ -253,61 +224,16 @@ class Plan:
                     self._origins[work.pop()] = frozenset().union(*(self._origins[v] for v in sources))
         return self._origins[value]
 
-    # -- slices -------------------------------------------------------------------------------------------------------
-
-    def _piece(self, found: Slice, value: SSAValue, dim: int) -> None:
-        """Add to a slice what a piece of a tile takes."""
-        if (value, dim) in found.visited:
-            return
-        sizes = [len(table) for table in found.tables()]
-        found.visited[value, dim] = None
-        op = value.owner
-        try:
-            if not isinstance(op, CudaTileOp) or op.parent is not self.block or _is_control_flow(op):
-                raise Uncut(self._user(value), LIVES_ON)
-            self._cut(found, op, domain_dim(op, dim))
-        except Uncut:
-            if self.is_huge(value):
-                raise
-            for table, size in zip(found.tables(), sizes):
-                while len(table) > size:
-                    table.popitem()
-            found.visited[value, dim] = None
-            found.extracted[value, dim] = None
-            found.wholes[value] = None
-
-    def _user(self, value: SSAValue) -> Operation:
-        return value.owner if isinstance(value.owner, Operation) else next(iter(value.uses)).operation
-
-    def _cut(self, found: Slice, op: CudaTileOp, dim: int) -> None:
-        name = mnemonic(op)
-        if (op, dim) in found.cuts:
-            return
-        if name in ACCESSES and found.cuts and name not in LOADS:
-            raise Uncut(op, "what an atomic op gives cannot be had twice")
-        if name in LOADS and op.attribute_value("memory_ordering_semantics") not in ("weak", "relaxed"):
-            raise Uncut(op, "it acquires other memory")
-        if name == "reduce" and found.cuts and dim == op.attribute_value("dim"):
-            raise Uncut(op, "a reduction gives nothing before its last piece")
-        if name == "scan" and dim == op.attribute_value("dim"):
-            check_body(op, shape_of(op.operands[0]))
-        found.cuts[op, dim] = None
-        for result, at in zip(op.results, result_dims(op, dim)):
-            if at is not None and isinstance(result.type, TileType):
-                found.visited[result, at] = None
-        for value, at in zip(op.operands, operand_dims(op, dim), strict=True):
-            if at is not None:
-                self._piece(found, value, at)
-            elif not isinstance(value.type, TokenType):
-                if self.is_huge(value):
-                    raise Uncut(op, WHOLE)
-                found.wholes[value] = None
-        found.wholes.update((v, None) for v in captured(op))
-
     # -- order --------------------------------------------------------------------------------------------------------
 
     def _make_loops(self) -> list[Loop]:
-        edges = [edge for sink in self.sinks for edge in self._edges(sink)]
+        self._giving: dict[Operation, list[Sink]] = {}
+        self._doing: dict[Operation, list[tuple[Sink, int]]] = {}
+        for sink in self.sinks:
+            self._giving.setdefault(sink.op, []).append(sink)
+            for access, dim in sink.accesses():
+                self._doing.setdefault(access, []).append((sink, dim))
+        edges = [edge for sink in reversed(self.sinks) for edge in self._edges(sink)]
         for _ in range(len(self.sinks) + 1):
             changed = False
             for before, after, weight in edges:
@@ -318,14 +244,18 @@ class Plan:
         else:
             op = self.sinks[0].op
             raise Uncut(op, "a token puts all of a load before all of a store, which needs what was loaded")
-        tied = [(a, b) for a, b, weight in edges if weight == 0 and a.phase == b.phase]
-        groups: list[list[Sink]] = []
+        groups = _Groups(self.sinks)
+        for before, after, weight in edges:
+            if weight == 0 and before.phase == after.phase:
+                groups.join(before, after)
+        readers: dict[tuple[int, Cut], list[Sink]] = {}
         for sink in reversed(self.sinks):
-            near = [g for g in groups if any(_is_tied(sink, other, tied) or _goes_with(sink, other) for other in g)]
-            near = [g for g in near if any(_is_tied(sink, o, tied) for o in g) or len(_directions([*g, sink])) < 2]
-            groups = [g for g in groups if g not in near]
-            groups.append([*(s for g in near for s in g), sink])
-        loops = [self._loop(group) for group in groups]
+            for cut in sink.slice.cuts:
+                if mnemonic(cut[0]) in (*LOADS, "scan", "reduce"):
+                    others = readers.setdefault((sink.phase, cut), [])
+                    if not any(groups.join_in_one_direction(sink, other) for other in others):
+                        others.append(sink)
+        loops = [self._loop(group) for group in groups.all()]
         self._check_read_once(loops)
         return sorted(loops, key=lambda loop: loop.sinks[0].phase)
 
@@ -361,9 +291,8 @@ class Plan:
                     yield from self._token_edges(token, access, dim, sink)
 
     def _behind(self, op: Operation, sink: Sink) -> Iterator[tuple[Sink, Sink, int]]:
-        for other in self.sinks:
-            if other.op is op or any(access is op for access, _ in other.accesses()):
-                yield other, sink, 1
+        for other in {*self._giving.get(op, ()), *(other for other, _ in self._doing.get(op, ()))}:
+            yield other, sink, 1
 
     def _token_edges(
         self, token: SSAValue, access: CudaTileOp, dim: int, sink: Sink
@@ -378,25 +307,9 @@ class Plan:
             for op in self.origins(value):
                 yield from self._behind(op, sink)
         for earlier in direct:
-            for other in self.sinks:
-                dims = [d for op, d in other.accesses() if op is earlier]
-                if dims:
-                    apart = all(piecewise_apart(earlier, d, access, dim) for d in dims)
-                    yield other, sink, 0 if apart and len(_directions([other, sink])) < 2 else 1
-
-
-def _is_control_flow(op: Operation) -> bool:
-    return bool(op.regions) and mnemonic(op) not in ("reduce", "scan")
-
-
-def captured(op: Operation) -> list[SSAValue]:
-    """The values from outside of an op that its regions use."""
-    if not op.regions:
-        return []
-    inside = {id(v) for inner in op.walk() for v in inner.results}
-    inside |= {id(a) for inner in op.walk() for region in inner.regions for b in region.blocks for a in b.args}
-    found = (v for inner in op.walk() if inner is not op for v in inner.operands)
-    return list(dict.fromkeys(v for v in found if id(v) not in inside))
+            for other, at in self._doing.get(earlier, ()):
+                apart = piecewise_apart(earlier, at, access, dim)
+                yield other, sink, 0 if apart and len(_directions([other, sink])) < 2 else 1
 
 
 def token_sources(token: SSAValue, accesses: Collection[Operation]) -> tuple[list[CudaTileOp], list[SSAValue]]:
@@ -417,17 +330,39 @@ def token_sources(token: SSAValue, accesses: Collection[Operation]) -> tuple[lis
     return list(direct), list(others)
 
 
-def _is_tied(a: Sink, b: Sink, tied: Sequence[tuple[Sink, Sink]]) -> bool:
-    return (a, b) in tied or (b, a) in tied
+class _Groups:
+    """Sinks that are to be in one loop."""
 
+    def __init__(self, sinks: Sequence[Sink]):
+        self._of = {sink: [sink] for sink in sinks}
 
-def _goes_with(a: Sink, b: Sink) -> bool:
-    """Whether two sinks of one phase read the same pieces."""
-    if a.phase != b.phase:
-        return False
-    shared = a.slice.cuts.keys() & b.slice.cuts.keys()
-    return any(mnemonic(op) in (*LOADS, "scan", "reduce") for op, _ in shared)
+    def join(self, a: Sink, b: Sink) -> None:
+        """Put the groups of two sinks together."""
+        one, other = self._of[a], self._of[b]
+        if one is other:
+            return
+        if len(one) < len(other):
+            one, other = other, one
+        one += other
+        for sink in other:
+            self._of[sink] = one
+
+    def join_in_one_direction(self, a: Sink, b: Sink) -> bool:
+        """Put the groups of two sinks together where the loop can go in one direction; whether they are one now."""
+        if self._of[a] is self._of[b]:
+            return True
+        if len(_directions([*self._first_scans(a), *self._first_scans(b)])) > 1:
+            return False
+        self.join(a, b)
+        return True
+
+    def _first_scans(self, sink: Sink) -> list[Sink]:
+        """One sink of a group that has a direction; all that have one have the same."""
+        return next(([s] for s in self._of[sink] if s.directions), [])
+
+    def all(self) -> list[list[Sink]]:
+        return list({id(group): group for group in self._of.values()}.values())
 
 
 def _directions(sinks: Sequence[Sink]) -> set[bool]:
-    return {d for sink in sinks for d in sink.slice.directions()}
+    return {d for sink in sinks for d in sink.directions}

@@ -82,10 +82,10 @@ cuda_tile.module @m {
   // CHECK-LABEL: entry @rows_and_columns
   // CHECK:       %[[COLUMNS:.*]] = for {{.*}} -> (tile<32xi32>) {
   // CHECK:         load_view_tko {{.*}} -> tile<2x32xi32>, token
-  // CHECK:         reduce %{{.*}} dim=0 {{.*}} : tile<2x32xi32> -> tile<32xi32>
-  // CHECK:         addi %{{.*}} : tile<32xi32>
   // CHECK:         reduce %{{.*}} dim=1 {{.*}} : tile<2x32xi32> -> tile<2xi32>
+  // CHECK:         reduce %{{.*}} dim=0 {{.*}} : tile<2x32xi32> -> tile<32xi32>
   // CHECK:         store_view_tko weak %{{.*}} : tile<2xi32>
+  // CHECK:         addi %{{.*}} : tile<32xi32>
   // CHECK:       store_view_tko weak %[[COLUMNS]]
   entry @rows_and_columns(%p: tile<ptr<i32>>, %q: tile<ptr<i32>>, %r: tile<ptr<i32>>) {
     %zero = constant <i32: 0> : tile<i32>
