@@ -45,6 +45,9 @@ TURNS = tuple(
 )
 """Ops whose region is run in their place."""
 
+EXACT_LOOPS = 4
+"""Loops around one another in which every access counts; in deeper ones, which are visited more often, kinds do."""
+
 Accesses = frozenset[Operation]
 _NONE: Accesses = frozenset()
 
@@ -81,7 +84,8 @@ def insert_barriers(function: Operation) -> int:
 class BarrierAnalysis:
     """Which accesses each token stands for, and where barriers go (`places`: before these ops).
 
-    An access is stood for by the first one of its kind since a barrier, so that sets stay small however many there are.
+    An access is stood for by the first one of its kind since a barrier, but for a few loops around
+    it, so that sets stay small.
     """
 
     def __init__(self) -> None:
@@ -92,13 +96,16 @@ class BarrierAnalysis:
         self._kinds: dict[_Kind, Operation] = {}
         self._numbers: dict[_Kind, int] = {}
         self._firsts: dict[Operation, Operation] = {}
+        self._loops = 0
 
     def first(self, op: Operation) -> Operation:
         """The access that stands for this one: barriers are needed against the one where they are against the other."""
         if op not in self._firsts:
             kind = _kind(op)
             self._numbers.setdefault(kind, len(self._numbers))
-            self._firsts[op] = self._kinds.setdefault(kind, op)
+            # Around a loop, one access of a kind may be behind a barrier and the other not: a barrier more than needed.
+            exact = 0 < self._loops <= EXACT_LOOPS
+            self._firsts[op] = op if exact else self._kinds.setdefault(kind, op)
         return self._firsts[op]
 
     def few(self, accesses: Accesses) -> Accesses:
@@ -187,6 +194,7 @@ class BarrierAnalysis:
         starts = op.operands[3:] if is_for else op.operands
         inside = first.args[1:] if is_for else first.args
         self.join(inside, starts)
+        self._loops += 1
         while True:
             end = self.block(first, live)
             leave = first.last_op
@@ -204,6 +212,7 @@ class BarrierAnalysis:
                 out = live | end
             grown = self.join(inside, leave.operands)
             if not grown and end <= live:
+                self._loops -= 1
                 return out
             live |= end
 
