@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.memory import pointee_of
@@ -30,7 +31,7 @@ from libtile.dialects.nv_tileas.memory import TiledAtomicRmwOp, TiledLoadOp, Til
 from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, TmaLoad
 from libtile.dialects.nv_tileas.tma_rules import check_partition
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
-from libtile.dialects.tile_form import build, element_of, shape_of
+from libtile.dialects.tile_form import SEGMENTS, build, element_of, shape_of
 from libtile.lowering.tma.common import erase, fail, functions
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
@@ -86,6 +87,7 @@ class _Lowering:
         given = getattr(op, "padding_value", None)
         padding = given.keyword if given is not None else padding
         _check_boxes(op)
+        _check_nothing_lost(op)
         sparse = isinstance(view, TiledViewType) and view.layout.sparse_dim is not None
         if isinstance(op, TiledLoadOp):
             if padding not in (None, "zero"):
@@ -211,6 +213,24 @@ def _check_boxes(op: TiledMemOp) -> None:
         fail(op, str(found))
 
 
+_HANDED_ON = frozenset({SEGMENTS, "atom", "padding_value", "rmw_mode", "allow_tma", "hints", "vector", "in_bounds"})
+"""Properties that a TMA copy takes over, or that permit or state something (TMA checks bounds anyhow)."""
+
+
+def _check_nothing_lost(op: TiledMemOp) -> None:
+    """The access says nothing that a TMA copy could not say; DiagnosticError."""
+    for name, attr in op.properties.items():
+        neutral = isinstance(attr, KeywordAttr) and attr.keyword in ("none", "normal", "weak")
+        ordered = (
+            isinstance(op, TiledAtomicRmwOp) and name in ("mem_semantic", "mem_scope") and op.semantic == "relaxed"
+        )
+        if name not in _HANDED_ON and not neutral and not ordered:
+            fail(op, f"has the attribute '{name}', which a TMA copy has not")
+    for name in ("offsets", "other"):
+        if name in dict(op.get_irdl_definition().operands) and op.group(name):
+            fail(op, f"has the operand '{name}', which a TMA copy has not")
+
+
 def _internal_type(element: Attribute | None) -> Attribute | None:
     """The element type inside of a descriptor, where it is not the tensor's: tensor maps have no 8-bit floats."""
     narrow = element is not None and is_float(element) and bit_width(element) == i8.width.data
@@ -218,7 +238,7 @@ def _internal_type(element: Attribute | None) -> Attribute | None:
 
 
 def _coordinates(op: TiledMemOp) -> list[SSAValue]:
-    """The coordinates in elements: tile indices times the distance of tiles, plus the offsets."""
+    """The coordinates in elements: tile indices times the distance of tiles."""
     view = op.operands[0].type
     if not isinstance(view, TiledViewType):
         return list(op.group("indices"))

@@ -136,3 +136,41 @@ nv_tileaa.func @barrier_object_without_arrivals(%d: !desc, %s: !shared, %i: inde
     : !desc, index, index, !shared, !nv_tileas.mbarrier -> !nv_tileas.async_token
   nv_tileaa.return
 }
+
+// -----
+
+!view = !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf32, 1>, 4x8>
+
+nv_tileaa.func @volatile(%v: !view, %i: index)
+    attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  // expected-error @+1 {{'nv_tileas.tiled_load' op has the attribute 'is_volatile', which a TMA copy has not}}
+  %x = nv_tileas.tiled_load %v[%i, %i] {allow_tma, is_volatile, atom = #nv_tileas.copy_atom<tma_load, box=[8,4]>}
+    : !view, index, index -> tile<4x8xf32>
+  nv_tileaa.return
+}
+
+// -----
+
+!view = !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf32, 1>, 4x8>
+
+nv_tileaa.func @ordered(%v: !view, %x: tile<4x8xf32>, %i: index)
+    attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  // expected-error @+1 {{'nv_tileas.tiled_store' op has the attribute 'mem_semantic', which a TMA copy has not}}
+  nv_tileas.tiled_store %v[%i, %i], %x
+    {allow_tma, atom = #nv_tileas.copy_atom<tma_store, box=[8,4]>, mem_semantic = #nv_tileaa.mem_semantic<relaxed>,
+      mem_scope = #nv_tileaa.mem_scope<gpu>}
+    : !view, tile<4x8xf32>, index, index
+  nv_tileaa.return
+}
+
+// -----
+
+!view = !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf32, 1>, 4x8>
+
+nv_tileaa.func @offsets(%v: !view, %i: index)
+    attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  // expected-error @+1 {{'nv_tileas.tiled_load' op has the operand 'offsets', which a TMA copy has not}}
+  %x = nv_tileas.tiled_load %v[%i, %i], %i, %i {allow_tma, atom = #nv_tileas.copy_atom<tma_load, box=[8,4]>}
+    : !view, index, index, index, index -> tile<4x8xf32>
+  nv_tileaa.return
+}
