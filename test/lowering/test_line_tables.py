@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from line_tables import TEXT, TILE_IR, dwarf, instructions, lines_of, rows, sections
 
 import libtile
+from libtile import bytecode
+from libtile.bytecode.model import DebugInfo, make_debug
 from libtile.dialects.cuda_tile.locations import source_location
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -164,6 +167,67 @@ def test_a_line_beyond_what_debug_information_can_hold_is_refused_where_it_is(mo
     with pytest.raises(libtile.LibtileError, match=r"a\.py:\d+:\d: line 2147483648 is beyond 2147483647"):
         libtile.compile(module, "sm_90", level, emit="ptx", **options)
     assert libtile.compile(module, "sm_90", 3, emit="ptx").ptx
+
+
+def bytecode_at(location: Callable[[DebugInfo, DebugInfo], DebugInfo | None]) -> bytes:
+    """Bytecode of a kernel whose ops stand where `location` says, of its file and its subprogram."""
+    module = bytecode.read(libtile.write(libtile.parse("cuda_tile.module @m { entry @k() { return } }"), "13.4"))
+    file = make_debug("di_file", "a.py", "/src")
+    unit = make_debug("di_compile_unit", file)
+    function = make_debug("di_subprogram", file, 1, "k", "k", unit, 1)
+    module.functions[0].location = make_debug("di_loc", function, "a.py", 1, 1)
+    module.functions[0].body.operations[0].location = location(file, function)
+    return bytecode.write(module, "13.4")
+
+
+def calls(file: DebugInfo, function: DebugInfo) -> DebugInfo:
+    """A location inlined 500 times."""
+    unit = make_debug("di_compile_unit", file)
+    at = make_debug("di_loc", function, "a.py", 3, 1)
+    for number in range(500):
+        helper = make_debug("di_subprogram", file, 9, "h", "h", unit, 9)
+        at = make_debug("call_site", make_debug("di_loc", helper, "a.py", 20 + number, 1), at)
+    return at
+
+
+def callees(file: DebugInfo, function: DebugInfo) -> DebugInfo:
+    """The same, nested the other way around."""
+    at = make_debug("di_loc", function, "a.py", 3, 1)
+    for _ in range(500):
+        at = make_debug("call_site", at, make_debug("di_loc", function, "a.py", 5, 1))
+    return at
+
+
+def blocks(file: DebugInfo, function: DebugInfo) -> DebugInfo:
+    """A location in 500 blocks."""
+    scope = function
+    for _ in range(500):
+        scope = make_debug("di_lexical_block", scope, file, 3, 1)
+    return make_debug("di_loc", scope, "a.py", 7, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("location", "line"), [(calls, 519), (callees, 3), (blocks, 7)])
+def test_deeply_nested_debug_information_of_bytecode_leads_to_its_line(location, line, mode):
+    level, options = MODES[mode]
+    made = libtile.compile(bytecode_at(location), "sm_90", level, **options)
+    assert line in {row.line for row in rows(made.cubin)["k"]}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        (lambda _, k: make_debug("di_loc", k, "a.py", 1 << 40, 1), "a.py:1099511627776:1: line 1099511627776 is"),
+        (lambda f, _: make_debug("di_loc", make_debug("di_subprogram", f, 1, "k", "k", None, 1), "a.py", 1, 1),
+         "at offset .* in Debug: failed to read compile unit"),
+    ],
+    ids=["line", "no unit"],
+)  # fmt: skip
+def test_bad_debug_information_of_bytecode_is_refused_where_it_is(location, message, mode):
+    level, options = MODES[mode]
+    with pytest.raises(libtile.LibtileError, match=message):
+        libtile.compile(bytecode_at(location), "sm_90", level, **options)
 
 
 def test_inlined_calls_are_in_the_line_table(tmp_path):

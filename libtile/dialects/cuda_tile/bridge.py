@@ -178,33 +178,34 @@ class _FromBytecode:
         return op
 
     def _location(self, info: bc.DebugInfo | None) -> Any:
-        found = self._locations.get(info)
-        if found is None:
-            assert info is not None
-            found = self._locations[info] = self._make_location(info)
-        return found
+        known = self._locations
+        if info is not None and info not in known:
+            # Calls and scopes may be nested deeply: each is made when its parts are.
+            pending = [info]
+            while pending:
+                top = pending[-1]
+                parts = [p for p in top.parameters if isinstance(p, bc.DebugInfo) and p not in known]
+                if parts:
+                    pending += parts
+                    continue
+                pending.pop()
+                if top not in known:
+                    known[top] = self._make_location(top)
+        return known[info]
 
     def _make_location(self, info: bc.DebugInfo) -> Attribute:
+        """The location of a record whose parts are made."""
         if info.name == "unknown":
             return UNKNOWN_LOC
         if info.name == "call_site":
-            # A chain of call sites may be long: convert from its end, so that each step finds its parts made.
-            chain = [info]
-            while (caller := chain[-1]["caller"]) is not None and caller.name == "call_site":
-                if caller in self._locations:
-                    break
-                chain.append(caller)
-            for link in reversed(chain):
-                made = call_site_loc(self._location(link["callee"]), self._location(link["caller"]))
-                self._locations[link] = made
-            return made
+            return call_site_loc(self._locations[info["callee"]], self._locations[info["caller"]])
         cls = _DEBUG_CLASSES[info.name]
-        fields = [self._debug_field(info, cls, name, value) for name, value in zip(cls.fields, info.parameters)]
+        fields = [self._debug_field(cls, name, value) for name, value in zip(cls.fields, info.parameters)]
         return cls(*fields)
 
-    def _debug_field(self, info: bc.DebugInfo, cls: type[ir.DebugAttr], name: str, value: Any) -> Any:
+    def _debug_field(self, cls: type[ir.DebugAttr], name: str, value: Any) -> Any:
         if isinstance(value, bc.DebugInfo):
-            return self._location(value)
+            return self._locations[value]
         if value is None:
             raise InvalidError(f"failed to read {name.replace('_', ' ')} attribute when parsing {cls.__name__}")
         return value

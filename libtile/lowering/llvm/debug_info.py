@@ -215,7 +215,8 @@ class FunctionDebugInfo:
     def _resolve(self, location: Attribute, call: _Spot | None, depth: int) -> _Spot | None:
         """The spot of a location that is inlined at `call`; None for an unknown one."""
         if depth > _MAX_DEPTH:
-            return None
+            place = source_location(location)
+            return self._unscoped(place) if place is not None else None
         match location:
             case CallSiteLoc():
                 caller = self._resolve(location.caller, call, depth + 1)
