@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from libtile.checks import INTERPRETER
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, type_text
 from libtile.errors import LibtileError
@@ -169,6 +170,16 @@ def _number(entry: CudaTileOp, position: int, type_: Attribute, arg: Any) -> Any
     return np.array(number & ((1 << elem.width) - 1), elem.unsigned_dtype).view(elem.dtype)[()]
 
 
+def _initial(dense: DenseElementsAttr, name: str) -> np.ndarray:
+    """The bytes of a variable. LaunchError without the memory for them."""
+    try:
+        if not any(dense.raw):
+            return np.zeros(dense.memory_bytes, np.uint8)
+        return np.frombuffer(bytearray(dense.memory()), np.uint8)
+    except (MemoryError, OverflowError, ValueError):
+        raise LaunchError(f"there is no memory for the {dense.memory_bytes} bytes of global @{name}") from None
+
+
 def map_globals(entry: CudaTileOp, memory: Memory) -> dict[str, int]:
     """Allocate the globals of the entry's module, with their initial values; the address of each by name."""
     module = entry.parent_op()
@@ -180,7 +191,7 @@ def map_globals(entry: CudaTileOp, memory: Memory) -> dict[str, int]:
             continue
         dense = op.attribute_value("value")
         name = op.attribute_value("sym_name")
-        data = np.frombuffer(bytearray(dense.memory()), np.uint8)
+        data = _initial(dense, name)
         constant = bool(op.attribute_value("constant"))
         alignment = op.attribute_value("alignment")
         addresses[name] = memory.allocate(data, f"global @{name}", alignment=alignment, read_only=constant).base

@@ -6,3 +6,13 @@ from __future__ import annotations
 MAX_TILE_REGISTERS = 512
 """32-bit registers that one tile may take of each thread. Every one of them is straight-line code: four times what a
 thread can have still compiles in seconds, and spills."""
+
+MAX_GLOBAL_ALIGNMENT = 1 << 16
+"""Bytes. The cubin is padded to it, and the driver gives no more than some hundred bytes."""
+
+MAX_GLOBAL_BYTES = 16 << 20
+"""Initial values of a module-level variable, in bytes, unless all are zero: each is a number in the PTX. Zeros
+take no room there, nor in the cubin."""
+
+MAX_PRINT_WIDTH = 1024
+"""Characters that a conversion of a print's format may ask for, as its width or its precision."""

@@ -20,7 +20,8 @@ def module(*items: str) -> str:
     return f"cuda_tile.module @m {{\n{''.join(items)}}}\n"
 
 
-def _stored(value: str, pointer: str = "%p") -> str:
+def stored(value: str, pointer: str = "%p") -> str:
+    """A store of a scalar to where the parameter points."""
     return f"store_ptr_tko weak {pointer}, {value} : {_POINTER}, {_SCALAR} -> token"
 
 
@@ -34,7 +35,7 @@ def scalar_chain(count: int) -> str:
         op = ("muli", "xori", "addi")[number % 3]
         body.append(f"%v{number} = {op} {last}, {'%n' if number < 2 else f'%v{number - 2}'} : {_SCALAR}")
         last = f"%v{number}"
-    return module(kernel([*body, _stored(last)]))
+    return module(kernel([*body, stored(last)]))
 
 
 def tile_chain(count: int) -> str:
@@ -85,7 +86,7 @@ def loop_row(count: int) -> str:
             "}",
         ]
         last = f"%v{number}"
-    return module(kernel([*body, _stored(last)]))
+    return module(kernel([*body, stored(last)]))
 
 
 def loop_nest(depth: int) -> str:
@@ -102,7 +103,7 @@ def loop_nest(depth: int) -> str:
     for number in reversed(range(depth)):
         body += [f"continue {last} : {_SCALAR}", "}"]
         last = f"%v{number}"
-    return module(kernel([*body, _stored(last)]))
+    return module(kernel([*body, stored(last)]))
 
 
 def tile_nest(depth: int) -> str:
@@ -150,7 +151,7 @@ def if_nest(depth: int) -> str:
     for number in reversed(range(depth)):
         body += [f"yield {last} : {_SCALAR}", "} else {", f"yield %a{number} : {_SCALAR}", "}"]
         last = f"%v{number}"
-    return module(kernel([*body, _stored(last)]))
+    return module(kernel([*body, stored(last)]))
 
 
 def product_row(count: int) -> str:
@@ -187,7 +188,7 @@ def product_row(count: int) -> str:
 
 def entries(count: int) -> str:
     """`count` kernels of three ops."""
-    body = [f"%v = muli %n, %n : {_SCALAR}", _stored("%v")]
+    body = [f"%v = muli %n, %n : {_SCALAR}", stored("%v")]
     return module(*(kernel(body, name=f"k{number}") for number in range(count)))
 
 
@@ -202,7 +203,7 @@ def globals_(count: int) -> str:
             f"%v{number} = xori {last}, %x{number} : {_SCALAR}",
         ]
         last = f"%v{number}"
-    return module(*variables, kernel([*body, _stored(last)]))
+    return module(*variables, kernel([*body, stored(last)]))
 
 
 def arguments(count: int) -> str:
@@ -212,7 +213,7 @@ def arguments(count: int) -> str:
         body.append(f"%v{number} = xori {last}, %n{number} : {_SCALAR}")
         last = f"%v{number}"
     parameters = ", ".join([f"%p: {_POINTER}", *(f"%n{number}: {_SCALAR}" for number in range(count))])
-    return module(kernel([*body, _stored(last)], parameters=parameters))
+    return module(kernel([*body, stored(last)], parameters=parameters))
 
 
 def tile_size(elements: int) -> str:
@@ -239,7 +240,7 @@ def dense_constant(elements: int) -> str:
     body = [
         f"%a = get_global @g : {_POINTER}",
         f"%x, %t = load_ptr_tko weak %a : {_POINTER} -> {_SCALAR}, token",
-        _stored("%x"),
+        stored("%x"),
     ]
     return module(f"  global @g <i32: [{values}]> : tile<{elements}xi32>\n", kernel(body))
 

@@ -186,12 +186,23 @@ class DenseElementsAttr(CudaTileAttribute):
         width = self.element_bytes
         return [int.from_bytes(self.raw[i : i + width], "little") for i in range(0, len(self.raw), width)]
 
+    @property
+    def memory_bytes(self) -> int:
+        """How many bytes `memory` has."""
+        packed = bit_width(self.type.element_type) == 4
+        return self.type.num_elements // 2 if packed else self.type.num_elements * self.element_bytes
+
     def memory(self) -> bytes:
         """All elements of the type as they lie in memory: tf32 as an f32, 4-bit ones two to a byte, the first lower.
 
         The reference assembler initialises globals so.
         """
-        raw = self.raw * self.type.num_elements if self.is_splat else self.raw
+        count = self.type.num_elements
+        if not self.is_splat or count == 1:
+            return self._in_memory(self.raw)
+        return self._in_memory(self.raw * 2) * (count // 2)
+
+    def _in_memory(self, raw: bytes) -> bytes:
         bits = bit_width(self.type.element_type)
         if bits == 4:
             return bytes(low | high << 4 for low, high in zip(raw[::2], raw[1::2]))

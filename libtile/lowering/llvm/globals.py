@@ -28,13 +28,14 @@ def define_global(
     b: KernelBuilder,
     name: str,
     element: str,
-    data: bytes,
+    data: bytes | int,
     *,
     alignment: int = 0,
     constant: bool = False,
     private: bool = False,
 ) -> Value:
-    """A module-level array in global memory, given by its bytes as they lie in memory (Tile IR, "global").
+    """A module-level array in global memory, given by its bytes as they lie in memory, or the number of its
+    bytes where all are zero (Tile IR, "global").
 
     `alignment` 0 is the element's. A private one is invisible to the host and goes away when unused; a constant one
     is never written, so that LLVM may use its values.
@@ -42,7 +43,8 @@ def define_global(
     linkage = "internal " if private else ""
     kind = "constant" if constant else "global"
     align = max(alignment, STORAGE_BYTES[element])
-    text = f"{linkage}addrspace({GLOBAL}) {kind} {llvm_text.byte_array(data)}, align {align}"
+    values = f"[{data} x i8] zeroinitializer" if isinstance(data, int) else llvm_text.byte_array(data)
+    text = f"{linkage}addrspace({GLOBAL}) {kind} {values}, align {align}"
     return b.add_global(symbols.global_name(name), text)
 
 

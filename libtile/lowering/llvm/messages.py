@@ -17,6 +17,7 @@ from math import prod
 
 from libtile.backend import llvm_text, symbols
 from libtile.diagnostics import LoweringError
+from libtile.lowering.limits import MAX_PRINT_WIDTH
 from libtile.lowering.llvm import scratch
 from libtile.lowering.llvm.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.lowering.llvm.control import Carried, for_loop
@@ -65,6 +66,8 @@ def _split(text: str) -> list[str | _Conversion]:
         kind = match["kind"]
         if kind == "%":
             parts.append("%%")
+        elif any(_is_too_wide(match[part] or "") for part in ("width", "precision")):
+            raise LoweringError(f"print: {match[0]!r} asks for more than {MAX_PRINT_WIDTH} characters")
         elif kind in _SIGNED + _UNSIGNED + _FLOATS + "cp":
             parts.append(_Conversion(match["flags"] + match["width"] + (match["precision"] or ""), kind))
         else:
@@ -73,6 +76,12 @@ def _split(text: str) -> list[str | _Conversion]:
         raise LoweringError(f"print: {text!r} ends within a conversion")
     parts.append(text[position:])
     return [p for p in parts if p != ""]
+
+
+def _is_too_wide(digits: str) -> bool:
+    """Whether a conversion's width, or its precision with the point, is beyond what is printed."""
+    digits = digits.lstrip(".0")
+    return len(digits) > len(str(MAX_PRINT_WIDTH)) or int(digits or "0") > MAX_PRINT_WIDTH
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Operation
 
+from libtile.diagnostics import LoweringError
+from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm import control, globals, messages
 from libtile.lowering.llvm.builder import Value
 from libtile.lowering.llvm.control import Carried
@@ -78,7 +80,10 @@ def _grid(e: Emitter, op: Operation) -> None:
 @rule("nv_tileaa.print")
 def _print(e: Emitter, op: Operation) -> None:
     tiles = [e.tile(v) for v in op.operands if not e.is_token(v)]
-    messages.print_tile(e.b, e.attribute(op, "format"), tiles)
+    try:
+        messages.print_tile(e.b, e.attribute(op, "format"), tiles)
+    except LoweringError as problem:  # code generation knows of no places
+        raise unsupported(op, f"cannot be compiled: {problem}", e.b.target.name) from None
 
 
 @rule("nv_tileaa.assert")

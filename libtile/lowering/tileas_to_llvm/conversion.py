@@ -13,6 +13,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.lowering import limits
 from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm import globals, scratch
 from libtile.lowering.llvm.builder import KernelBuilder
@@ -123,12 +124,21 @@ def convert_function(
 def _define_global(b: KernelBuilder, op: Operation) -> None:
     value = op.properties["value"]
     assert isinstance(value, DenseElementsAttr)
+    alignment = Emitter.attribute(op, "alignment", 0)
+    if alignment > limits.MAX_GLOBAL_ALIGNMENT:
+        reason = f"asks for an alignment of {alignment} bytes, and {limits.MAX_GLOBAL_ALIGNMENT} is the most"
+        raise unsupported(op, reason, b.target.name)
+    zero = not any(value.raw)
+    if not zero and value.memory_bytes > limits.MAX_GLOBAL_BYTES:
+        most = limits.MAX_GLOBAL_BYTES
+        reason = f"has {value.memory_bytes} bytes of initial values that are not all zero, and {most} is the most"
+        raise unsupported(op, reason, b.target.name)
     globals.define_global(
         b,
         Emitter.attribute(op, "sym_name"),
         NUMBER_NAMES[value.type.element_type],
-        value.memory(),
-        alignment=Emitter.attribute(op, "alignment", 0),
+        value.memory_bytes if zero else value.memory(),
+        alignment=alignment,
         constant=Emitter.attribute(op, "constant", False),
         private=Emitter.attribute(op, "sym_visibility", "public") == "private",
     )
