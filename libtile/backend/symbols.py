@@ -23,7 +23,7 @@ MAX_LENGTH = 16384
 _TAKEN = re.compile(rf"WARP_SZ|{LAUNCH_META_DATA}|(?:{OWN}|__nv_|__cuda_|\$L?__).*", re.DOTALL)
 """Names that ptxas, libdevice, LLVM's labels and the compiler use."""
 
-_SCOPED = re.compile(r"_.*|\$.*|.*_param_\d+|(?:func_)?(?:retval|param)\d+|vprintf|malloc|free", re.DOTALL)
+_SCOPED = re.compile(r"__.*|\$.*|.*_param_\d+|(?:func_)?(?:retval|param)\d+|vprintf|malloc|free", re.DOTALL)
 """Names that LLVM gives to parameters and locals, which would hide a global inside a kernel, and functions of the
 device's runtime."""
 

@@ -103,7 +103,7 @@ def test_names_that_look_alike_are_kept_apart(name, other):
     assert len(symbols.global_name(name)) <= symbols.MAX_LENGTH + 100
 
 
-@pytest.mark.parametrize("name", ["table", "T", "a_1", "x$y", "abs", "tid", "parameter0"])
+@pytest.mark.parametrize("name", ["table", "T", "a_1", "x$y", "abs", "tid", "parameter0", "_table"])
 def test_a_plain_name_of_a_global_is_kept(name):
     assert symbols.global_name(name) == name
 
