@@ -118,7 +118,7 @@ class Access(MachineState):
         # One unsigned maximum finds both ends.
         if int(off.view(np.uint64).max()) + size <= limit:
             return
-        bad = (off < 0) | (off + size > limit)
+        bad = (off < 0) | (off > limit - size)
         value = int(addr[bad][0])
         if space == "global" and value >> WINDOW_SHIFT in (0, 0xFFFFFF):
             small = value < 4096
@@ -141,8 +141,8 @@ class Access(MachineState):
         """Offsets of shared::cluster addresses, which name a CTA of the cluster in their upper bits."""
         rank = (off >> CLUSTER_SHIFT) - 1
         inner = off & ((1 << CLUSTER_SHIFT) - 1)
+        bad = (off < 0) | (rank >= self.cluster_size) | (inner + size > self.shared_stride)
         rank = np.where(rank < 0, self.cluster_rank[threads], rank)
-        bad = (rank >= self.cluster_size) | (inner + size > self.shared_stride)
         if bad.any():
             value = int(off[bad][0])
             self.fault(

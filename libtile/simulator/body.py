@@ -97,7 +97,8 @@ class BodyParser:
         if tok.kind == "dir":
             self._directive()
         elif tok.text == "{":
-            self._block()
+            with s.nested():
+                self._block()
         elif tok.text == ";":
             s.next()
         elif tok.kind == "id" and s.peek().text == ":":
@@ -260,9 +261,11 @@ class BodyParser:
         s = self.s
         text = s.tok.text
         if text == "{":
-            return Vec(self._list("{", "}"))
+            with s.nested():
+                return Vec(self._list("{", "}"))
         if text == "(":
-            return Group(self._list("(", ")"))
+            with s.nested():
+                return Group(self._list("(", ")"))
         if text == "[":
             return self._address()
         if text == "_":

@@ -12,7 +12,7 @@ from .cfg import Unit
 from .group import ThreadGroup
 from .ir import Reg, Sym, Variable
 from .memory import FUNCTION_WINDOW
-from .program import BUILTINS, CallSite, Code
+from .program import ALIGNED_MALLOC, BUILTINS, CallSite, Code
 from .scheduler import MAX_DEPTH, Scheduler
 from .state import Frame
 
@@ -140,6 +140,8 @@ class Calls(Scheduler):
             printf.assert_fail(self, g, site.instruction, args)
         elif name == "malloc":
             result = self.launch.heap_allocate(args[0])
+        elif name == ALIGNED_MALLOC:
+            result = self.launch.heap_allocate(args[0], args[1])
         else:
             self._free(g, site, args[0])
             result = None

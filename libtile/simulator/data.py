@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .ir import Variable
+from .limits import MAX_ALIGN, MAX_BYTES, MAX_NESTING
 from .stream import TokenStream
 from .types import TYPES, PtxType
 
@@ -33,9 +34,14 @@ class VariableHeader:
             if s.tok.text == "]":
                 count = 0
             else:
-                count *= s.integer()
+                number = s.integer()
+                if number < 0:
+                    s.fail(f"{name} has {number} elements")
+                count *= number
             s.expect("]")
         size = self.type.size * self.vector * count
+        if size > MAX_BYTES.get(space, size):
+            s.fail(f"{name} is too large: a variable of .{space} memory has at most {MAX_BYTES[space]} bytes")
         align = self.align or self.type.size * self.vector
         return Variable(name, space, self.type, align, size, line=line)
 
@@ -48,6 +54,8 @@ def parse_variable_header(s: TokenStream) -> VariableHeader:
         word = s.next().text[1:]
         if word == "align":
             value = s.integer()
+            if not 1 <= value <= MAX_ALIGN or value & (value - 1):
+                s.fail(f"an alignment is a power of two up to {MAX_ALIGN}")
             if not pointer:
                 align = value
         elif word in ("v2", "v4", "v8"):
@@ -73,7 +81,7 @@ def parse_variable_header(s: TokenStream) -> VariableHeader:
 def parse_initializer(s: TokenStream, var: Variable) -> None:
     """Read the initialiser after `=` into var.init and var.relocations; sizes an unsized array."""
     out = bytearray()
-    _value(s, var, out)
+    _value(s, var, out, MAX_NESTING)
     if var.size == 0:
         var.size = len(out)
     if len(out) > var.size:
@@ -81,16 +89,22 @@ def parse_initializer(s: TokenStream, var: Variable) -> None:
     var.init = bytes(out.ljust(var.size, b"\0"))
 
 
-def _value(s: TokenStream, var: Variable, out: bytearray) -> None:
+def _value(s: TokenStream, var: Variable, out: bytearray, depth: int) -> None:
+    if not depth:
+        s.fail(f"an initialiser with more than {MAX_NESTING} braces around a value")
     if s.accept("{"):
         while s.tok.text != "}":
-            _value(s, var, out)
+            _value(s, var, out, depth - 1)
             if not s.accept(","):
                 break
         s.expect("}")
         return
     if s.tok.kind == "str":
-        out += s.next().text[1:-1].encode().decode("unicode_escape").encode("latin-1")
+        try:
+            out += s.tok.text[1:-1].encode().decode("unicode_escape").encode("latin-1")
+        except UnicodeError:
+            s.fail("a text with an escape that is none")
+        s.next()
         return
     width = var.type.size
     if s.tok.kind == "float" or (s.tok.text == "-" and s.peek().kind == "float"):
@@ -129,6 +143,8 @@ def _float_bytes(s: TokenStream, kind: PtxType) -> bytes:
         value = float(token.value or 0.0)
     if token.bits == kind.bits and not negative:
         return int(token.value or 0).to_bytes(kind.size, "little")
+    if kind.name not in ("f64", "b64", "f16") and token.bits != 32 and abs(value) > np.finfo(np.float32).max:
+        value = float(np.copysign(np.inf, value))
     value = -value if negative else value
     if kind.name == "f64" or kind.name == "b64":
         return struct.pack("<d", value)

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from .counters import Counters
 from .errors import LaunchError
 from .ir import Function, Module, Parameter, Variable
 from .launch_state import LaunchState, TraceCallback
+from .limits import MAX_BLOCK, MAX_BYTES, MAX_CLUSTER, MAX_GRID
 from .memory import (
     CONST_WINDOW,
     FUNCTION_WINDOW,
@@ -28,18 +31,21 @@ from .memory import (
     align_up,
 )
 from .parser import parse_ptx
-from .program import Program
+from .program import ALIGNED_MALLOC, Program
 from .tensor_map import TensorMap
 
+if TYPE_CHECKING:
+    from .machine import Machine
+
 Dim3 = Sequence[int] | int
+Dim = tuple[int, int, int]
 
 RED_ZONE = 256
 HEAP_SIZE = 8 << 20
 DEFAULT_INSTRUCTION_LIMIT = 10**9
 RESIDENT_THREADS = 4096
 RECURSION_STACK = 16 << 10
-MAX_BLOCK = 1024
-MAX_SHARED = 228 << 10
+MAX_SHARED = MAX_BYTES["shared"]
 
 
 @dataclass
@@ -115,6 +121,7 @@ def run_ptx(
     Raises PtxError, LaunchError, CheckError or SimulationFault; after a fault the arrays hold what memory held.
     """
     chosen = SIMULATOR.choose(checks)
+    order = None if order is None else _whole(order, "order")
     module = parse_ptx(ptx) if isinstance(ptx, str) else ptx
     key = (order is not None, trace is not None)
     program = module.cache.get(key)
@@ -122,9 +129,16 @@ def run_ptx(
         program = module.cache[key] = Program(module, fine=order is not None, trace=trace is not None)
     function = _entry(module, entry)
     dims = _Dims(function, _dim3(grid, "grid"), _dim3(block, "block"), _dim3(cluster, "cluster"))
+    dynamic_shared = _whole(dynamic_shared, "dynamic_shared")
+    limit = DEFAULT_INSTRUCTION_LIMIT if max_instructions is None else _whole(max_instructions, "max_instructions")
+    if program.static_shared > MAX_SHARED:
+        raise LaunchError(f"{program.static_shared} bytes of shared variables do not fit")
     if not 0 <= dynamic_shared <= MAX_SHARED - program.static_shared:
         raise LaunchError(f"{dynamic_shared} bytes of dynamic shared memory do not fit")
-    memory = _Memory(program, function, args, share=processes > 1)
+    try:
+        memory = _Memory(program, function, args, share=processes > 1)
+    except MemoryError as error:
+        raise LaunchError(f"this machine has not enough memory: {error}") from None
     code = program.code(entry)
     launch = LaunchState(
         program=program,
@@ -137,7 +151,7 @@ def run_ptx(
         checks=chosen,
         order=order,
         trace=trace,
-        instruction_limit=max_instructions or DEFAULT_INSTRUCTION_LIMIT,
+        instruction_limit=limit or DEFAULT_INSTRUCTION_LIMIT,
         stack_size=_stack_size(program, entry),
         max_call_depth=1000,
         global_arena=memory.arena,
@@ -149,21 +163,29 @@ def run_ptx(
     )
     for unit in program.units:
         unit.runs = unit.threads = unit.warps = 0
-    batches = _batches(dims, launch)
+    batches = Batches(dims, launch.stack_size)
     try:
         if processes > 1 and len(batches) > 1:
             from .parallel import run_batches
 
             run_batches(launch, batches, processes)
         else:
-            from .machine import Machine
-
             for batch in batches:
-                Machine(launch, batch).run()
+                _machine(launch, batch).run()
         _collect(launch)
     finally:
         memory.write_back()
     return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block)
+
+
+def _machine(launch: LaunchState, batch: list[Dim]) -> Machine:
+    """A machine for some CTAs. LaunchError when this computer has not the memory for their threads."""
+    from .machine import Machine
+
+    try:
+        return Machine(launch, batch)
+    except MemoryError as error:
+        raise LaunchError(f"this machine has not enough memory for {len(batch)} CTAs: {error}") from None
 
 
 def _collect(launch: LaunchState) -> None:
@@ -186,11 +208,25 @@ def _entry(module: Module, name: str) -> Function:
 
 
 def _dim3(value: Dim3, name: str) -> tuple[int, int, int]:
-    items = [value] if isinstance(value, int | np.integer) else list(value)
-    if not 1 <= len(items) <= 3 or any(int(v) < 1 for v in items):
+    try:
+        items = [operator.index(v) for v in (value if isinstance(value, Iterable) else [value])]
+    except TypeError:
+        raise LaunchError(f"{name} {value!r} is not one to three whole numbers") from None
+    if not 1 <= len(items) <= 3 or any(v < 1 for v in items):
         raise LaunchError(f"{name} {value!r} is not one to three positive numbers")
-    items = [int(v) for v in items] + [1] * (3 - len(items))
-    return items[0], items[1], items[2]
+    x, y, z = [*items, 1, 1][:3]
+    return x, y, z
+
+
+def _whole(value: Any, name: str) -> int:
+    """A whole number that is not negative. LaunchError for anything else."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise LaunchError(f"{name} {value!r} is not a whole number") from None
+    if number < 0:
+        raise LaunchError(f"{name} {number} is negative")
+    return number
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
@@ -205,7 +241,7 @@ class _Dims:
     def __init__(
         self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int]
     ) -> None:
-        if int(np.prod(block)) > MAX_BLOCK:
+        if math.prod(block) > MAX_BLOCK:
             raise LaunchError(f"a block of {block} has more than {MAX_BLOCK} threads")
         directives = function.directives
         required = directives.get("reqntid")
@@ -214,37 +250,64 @@ class _Dims:
             if "language" in directives and block == (1, 1, 1):
                 # Tile IR kernels are launched with one "thread" per tile block.
                 block = wanted
-            if block != wanted and int(np.prod(block)) != int(np.prod(wanted)):
+            if block != wanted and math.prod(block) != math.prod(wanted):
                 raise LaunchError(f"{function.name} needs a block of {wanted} (.reqntid), not {block}")
         most = directives.get("maxntid")
-        if most and int(np.prod(block)) > int(np.prod(most)):
-            raise LaunchError(f"{function.name} allows {int(np.prod(most))} threads (.maxntid), not {block}")
+        if most and math.prod(block) > math.prod(most):
+            raise LaunchError(f"{function.name} allows {math.prod(most)} threads (.maxntid), not {block}")
         fixed = directives.get("reqnctapercluster")
         if fixed and cluster == (1, 1, 1):
             cluster = _three(fixed)
+        if any(c < 1 for c in cluster):
+            raise LaunchError(f"{function.name} asks for clusters of {cluster}")
+        if any(g > most for g, most in zip(grid, MAX_GRID, strict=True)):
+            raise LaunchError(f"grid {grid} is larger than {MAX_GRID}")
+        if math.prod(cluster) > MAX_CLUSTER:
+            raise LaunchError(f"a cluster of {cluster} has more than {MAX_CLUSTER} CTAs")
         if any(g % c for g, c in zip(grid, cluster, strict=True)):
             raise LaunchError(f"grid {grid} is not a multiple of cluster {cluster}")
         self.explicit = cluster != (1, 1, 1) or "explicitcluster" in directives
         self.grid, self.block, self.cluster = grid, block, cluster
 
-    def clusters(self) -> list[list[tuple[int, int, int]]]:
-        """CTA indices of each cluster, x fastest."""
+    def cluster_at(self, number: int) -> list[Dim]:
+        """CTA indices of a cluster, x fastest; clusters are counted in that order, too."""
         cx, cy, cz = self.cluster
-        counts = [g // c for g, c in zip(self.grid, self.cluster, strict=True)]
-        inner = [(x, y, z) for z, y, x in itertools.product(range(cz), range(cy), range(cx))]
-        return [
-            [(X * cx + x, Y * cy + y, Z * cz + z) for x, y, z in inner]
-            for Z, Y, X in itertools.product(range(counts[2]), range(counts[1]), range(counts[0]))
-        ]
+        across, down, _ = self.counts
+        x, y, z = number % across * cx, number // across % down * cy, number // (across * down) * cz
+        return [(x + i, y + j, z + k) for k, j, i in itertools.product(range(cz), range(cy), range(cx))]
+
+    @property
+    def counts(self) -> Dim:
+        """How many clusters there are along each dimension."""
+        (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster
+        return gx // cx, gy // cy, gz // cz
 
 
-def _batches(dims: _Dims, launch: LaunchState) -> list[list[tuple[int, int, int]]]:
+class Batches(Sequence[list[Dim]]):
     """CTAs that are resident together: whole clusters, up to about RESIDENT_THREADS threads or 16 MiB of stack."""
-    clusters = dims.clusters()
-    threads = (int(np.prod(dims.block)) + 31) // 32 * 32 * len(clusters[0])
-    fit = min(RESIDENT_THREADS // threads, (16 << 20) // (threads * max(16, launch.stack_size)))
-    per = max(1, fit)
-    return [list(itertools.chain(*clusters[i : i + per])) for i in range(0, len(clusters), per)]
+
+    def __init__(self, dims: _Dims, stack_size: int) -> None:
+        self.dims = dims
+        self.total = math.prod(dims.counts)
+        threads = (math.prod(dims.block) + 31) // 32 * 32 * math.prod(dims.cluster)
+        fit = min(RESIDENT_THREADS // threads, (16 << 20) // (threads * max(16, stack_size)))
+        self.per = max(1, fit)
+
+    def __len__(self) -> int:
+        return -(-self.total // self.per)
+
+    @overload
+    def __getitem__(self, index: int) -> list[Dim]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Dim]]: ...
+    def __getitem__(self, index: int | slice) -> list[Dim] | list[list[Dim]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        first = index * self.per
+        numbers = range(first, min(first + self.per, self.total))
+        return list(itertools.chain.from_iterable(map(self.dims.cluster_at, numbers)))
 
 
 def _stack_size(program: Program, entry: str) -> int:
@@ -296,7 +359,7 @@ class _Memory:
             buffer.offset = at = align_up(at, 256)
             at += buffer.end - buffer.start + RED_ZONE
         self.heap_start = align_up(at, 256)
-        uses_heap = "malloc" in program.module.functions
+        uses_heap = any(name in program.module.functions for name in ("malloc", ALIGNED_MALLOC))
         self.arena = Arena("global", GLOBAL_BASE, self.heap_start + (HEAP_SIZE if uses_heap else 0), share)
         self.const = Arena("const", CONST_WINDOW, program.const_end - CONST_WINDOW)
         for address, var in program.global_variables:

@@ -56,17 +56,24 @@ class LaunchState:
 
     # -- device heap
 
-    def heap_allocate(self, sizes: np.ndarray) -> np.ndarray:
-        """Addresses of new blocks, one per thread; 0 where the heap is full. Blocks start uninitialised."""
+    def heap_allocate(self, sizes: np.ndarray, alignments: np.ndarray | None = None) -> np.ndarray:
+        """Addresses of new blocks, one per thread; 0 where the heap is full or an alignment is no power of two.
+
+        Blocks start uninitialised.
+        """
         out = np.zeros(len(sizes), dtype=np.uint64)
-        at = max(self.heap_next, self.heap_start)
-        for k, size in enumerate(sizes.tolist()):
+        next_at = max(self.heap_next, self.heap_start)
+        wanted = [16] * len(sizes) if alignments is None else alignments.tolist()
+        for k, (size, alignment) in enumerate(zip(sizes.tolist(), wanted, strict=True)):
+            if not alignment or alignment & (alignment - 1):
+                continue
+            at = align_up(next_at, alignment)
             if at + size > self.heap_end:
                 continue
             self.global_arena.allocate(at, size, f"malloc block {k}", 1)
             out[k] = GLOBAL_BASE + at
-            at = align_up(at + size, 16) + 64
-        self.heap_next = at
+            next_at = align_up(at + size, 16) + 64
+        self.heap_next = next_at
         return out
 
     def heap_free(self, pointer: int) -> bool:

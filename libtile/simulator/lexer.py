@@ -8,6 +8,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from .errors import PtxError
+from .limits import MAX_DIGITS
 
 
 class Token(NamedTuple):
@@ -32,7 +33,7 @@ _TOKEN = re.compile(
   | (?P<open>/\*)
   | (?P<punct><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%<>=~&^?_\#])
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
 
@@ -69,6 +70,9 @@ def tokenize(text: str, filename: str = "<ptx>") -> tuple[list[Token], LineMap]:
         body = m.group()
         if kind == "skip":
             pass
+        elif kind == "int" and len(body) > MAX_DIGITS:
+            line, column = lines.position(pos)
+            raise PtxError(f"a number of {len(body)} digits", line, column, "", filename)
         elif kind == "int":
             append(_integer(body, pos))
         elif kind == "hexfloat":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -27,7 +28,7 @@ class _Report:
     error: SimulatorError | None
 
 
-def run_batches(launch: LaunchState, batches: list[Batch], processes: int) -> None:
+def run_batches(launch: LaunchState, batches: Sequence[Batch], processes: int) -> None:
     """Run batches of CTAs in worker processes; raises the first worker's fault after all have ended."""
     if sys.platform == "win32":
         raise LaunchError("parallel processes need fork(), which this platform does not have")
@@ -51,7 +52,7 @@ def run_batches(launch: LaunchState, batches: list[Batch], processes: int) -> No
     _merge(launch, reports)
 
 
-def _work(launch: LaunchState, batches: list[Batch], first: int, step: int, sender: Connection) -> None:
+def _work(launch: LaunchState, batches: Sequence[Batch], first: int, step: int, sender: Connection) -> None:
     from .machine import Machine
 
     outputs = []

@@ -15,6 +15,7 @@ import numpy as np
 
 from .access import AccessInfo
 from .ir import Instruction
+from .limits import MAX_PRINT_WIDTH
 
 if TYPE_CHECKING:
     from .access import Access
@@ -81,6 +82,11 @@ def _format(M: Access, ins: Instruction, text: bytes, pointer: int, thread: np.n
         precision = m["prec"]
         if precision == "*":
             precision = str(_signed(args.take(4), 32))
+        if precision is not None and precision.startswith("-"):
+            precision = None  # as if there were none (C, fprintf)
+        for number in (width.lstrip("-"), precision or ""):
+            if len(number) > 9 or int(number or "0") > MAX_PRINT_WIDTH:
+                M.fault("illegal-instruction", f"printf with a width or precision above {MAX_PRINT_WIDTH}", ins, thread)
         spec = "%" + m["flags"] + width + ("." + precision if precision is not None else "")
         long = (m["len"] or "") in ("l", "ll", "j", "z", "t")
         if conv in "di":

@@ -12,12 +12,15 @@ import numpy as np
 from . import ops  # noqa: F401  (registers the instruction generators)
 from .cfg import Unit, build_units, solve_liveness
 from .codegen import Emitter
-from .errors import LaunchError
+from .errors import LaunchError, PtxError
 from .ir import Function, Group, Instruction, Module, Reg, Sym, Variable
+from .limits import MAX_BYTES
 from .memory import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, PARAM_WINDOW, align_up
 from .types import DTYPES, TYPES, PtxType
 
-BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
+ALIGNED_MALLOC = "__cuda_syscall_aligned_malloc"
+"""(size, alignment) -> address, or 0: what NVIDIA's tileiras makes of an alloca; free gives the memory back."""
+BUILTINS = ("vprintf", "__assertfail", "malloc", ALIGNED_MALLOC, "free")
 _RED_ZONE = 64
 
 
@@ -86,16 +89,19 @@ class Program:
                 self.shared_offsets[key] = shared
                 self.shared_sizes[key] = var.size
                 shared += var.size
+                self._fits(var, shared)
             elif var.space == "global":
                 global_at = align_up(global_at, max(var.align, 16))
                 self.addresses[key] = global_at
                 self.global_variables.append((global_at, var))
                 global_at = align_up(global_at + var.size, 16) + _RED_ZONE
+                self._fits(var, global_at - GLOBAL_BASE)
             elif var.space == "const":
                 const_at = align_up(const_at, max(var.align, 16))
                 self.addresses[key] = const_at - CONST_WINDOW
                 self.const_variables.append((const_at, var))
                 const_at = align_up(const_at + var.size, 16) + _RED_ZONE
+                self._fits(var, const_at - CONST_WINDOW)
         self.static_shared = shared
         self.dynamic_offset = align_up(shared, self.shared_align)
         for key in self.dynamic:
@@ -105,6 +111,12 @@ class Program:
         self.function_variables = {
             id(v): fn.name for fn in self.module.functions.values() for v in fn.variables.values()
         }
+
+    def _fits(self, var: Variable, end: int) -> None:
+        """Variables of one space have room up to here, with some space between them. PtxError if they do not."""
+        most = MAX_BYTES[var.space]
+        if end > most + _RED_ZONE * (1 + len(self.module.variables)):
+            raise PtxError(f"with {var.name}, .{var.space} variables take more than {most} bytes", var.line)
 
     def _unique(self, var: Variable) -> str:
         for fn in self.module.functions.values():
@@ -205,6 +217,9 @@ class Program:
                 at = align_up(at, max(var.align, 1))
                 offsets[name] = at
                 at = at + var.size
+                if at > MAX_BYTES["local"]:
+                    most = MAX_BYTES["local"]
+                    raise PtxError(f"with {var.name}, a thread's variables take more than {most} bytes", var.line)
         for param in (*function.params, *function.returns):
             if param.reg is not None:
                 offsets[param.name] = at = align_up(at, 8)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from .errors import PtxError
 from .ir import Location
 from .lexer import Token, tokenize
+from .limits import MAX_CONSTANT_BITS, MAX_NESTING
 
 
 class TokenStream:
@@ -19,6 +22,7 @@ class TokenStream:
         self.tokens, self.lines = tokenize(text, filename)
         self.index = 0
         self.tok = self.tokens[0]
+        self.depth = 0
 
     def next(self) -> Token:
         token = self.tok
@@ -61,6 +65,8 @@ class TokenStream:
             rhs = self._term()
             if op in "/%" and rhs == 0:
                 self.fail("division by zero in a constant expression")
+            if op in ("<<", ">>") and not 0 <= rhs < MAX_CONSTANT_BITS:
+                self.fail(f"a shift by {rhs} in a constant expression")
             value = {
                 "+": lambda a, b: a + b,
                 "-": lambda a, b: a - b,
@@ -72,22 +78,33 @@ class TokenStream:
                 "|": lambda a, b: a | b,
                 "&": lambda a, b: a & b,
             }[op](value, rhs)
+            if value.bit_length() > MAX_CONSTANT_BITS:
+                self.fail(f"a constant of more than {MAX_CONSTANT_BITS} bits")
         return value
 
     def _term(self) -> int:
-        if self.accept("-"):
-            return -self._term()
-        if self.accept("~"):
-            return ~self._term()
-        if self.accept("+"):
-            return self._term()
+        if self.tok.text in ("-", "~", "+"):
+            sign = self.next().text
+            with self.nested():
+                value = self._term()
+            return -value if sign == "-" else ~value if sign == "~" else value
         if self.accept("("):
-            value = self.integer()
+            with self.nested():
+                value = self.integer()
             self.expect(")")
             return value
         if self.tok.kind != "int":
             self.fail(f"expected an integer, found {self.tok.text!r}")
         return int(self.next().value or 0)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """Around what may hold the like of itself: so deep, and no deeper."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            self.fail(f"nested more than {MAX_NESTING} deep")
+        yield
+        self.depth -= 1
 
     def line(self) -> int:
         return self.lines.position(self.tok.pos)[0]

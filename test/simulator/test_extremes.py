@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Declarations, addresses, constants, sizes and launches beyond every limit: an error of ours, with its line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from libtile.simulator import LaunchError, PtxError, SimulationFault, run_ptx
+from libtile.simulator.launch import Batches, _Dims
+from libtile.simulator.parser import parse_ptx
+
+from .ptx import module, run
+
+FULL = 2**63 - 1
+
+
+def zeros() -> np.ndarray:
+    return np.zeros(64, dtype=np.uint32)
+
+
+def refused(body: str, prelude: str = "") -> PtxError:
+    with pytest.raises(PtxError) as caught:
+        run(body, zeros(), prelude=prelude)
+    assert caught.value.line > 1
+    return caught.value
+
+
+@pytest.mark.parametrize("size", [10**9, FULL, 2**64, 10**30, -1])
+@pytest.mark.parametrize("space", ["shared", "local", "const", "global"])
+def test_a_variable_that_no_memory_holds_is_refused_at_its_line(space: str, size: int) -> None:
+    declaration = f".{space} .align 4 .b8 v[{size}];"
+    error = refused(declaration) if space == "local" else refused("", declaration)
+    assert "v has -1 elements" in str(error) if size < 0 else "v is too large" in str(error)
+
+
+def test_variables_that_are_too_large_together_are_refused() -> None:
+    assert "variables take more than" in str(refused(".local .b8 a[400000]; .local .b8 b[400000];"))
+    assert "variables take more than" in str(refused("", "\n".join(f".const .b8 c{i}[60000];" for i in range(3))))
+
+
+@pytest.mark.parametrize("align", [0, 3, -4, 2**40])
+def test_an_alignment_that_is_none_is_refused(align: int) -> None:
+    assert "an alignment is a power of two" in str(refused("", f".global .align {align} .b8 v[4];"))
+
+
+ADDRESSES = [
+    0,
+    2**24,
+    2**32 - 1,
+    2**40 - 4,
+    2**62,
+    FULL,
+    FULL - 3,
+    FULL - 7,
+    2**63,
+    2**64 - 8,
+    2**64 - (1 << 24),
+    2**64 - 1,
+]
+
+
+@pytest.mark.parametrize("checks", ["off", "full"])
+@pytest.mark.parametrize("space", ["local", "shared", "global", "const", "shared::cluster", ""])
+def test_an_access_at_any_address_is_a_fault_and_nothing_else(space: str, checks: str) -> None:
+    name = f".{space}" if space else ""
+    for address in ADDRESSES:
+        if address in (0, 2**24) and space in ("local", "shared", "const", "shared::cluster"):
+            continue  # where their variables are, of the first CTA of a cluster
+        for access in (f"ld{name}.u8 %r1, [%rd1];", f"ld{name}.v4.u32 {{%r1, %r2, %r3, %r4}}, [%rd1];"):
+            with pytest.raises(SimulationFault) as caught:
+                run(f".local .b8 l[16]; mov.u64 %rd1, {address}; {access}", zeros(), checks=checks)
+            assert caught.value.line
+
+
+CONSTANTS = {
+    "9" * 5000: "a number of 5000 digits",
+    "0x" + "f" * 5000: "a number of 5002 digits",
+    "(" * 5000 + "1" + ")" * 5000: "nested more than",
+    "-" * 5000 + "1": "nested more than",
+    "1 << 10000000000": "a shift by",
+    "1 >> -1": "a shift by",
+    "1 / 0": "division by zero",
+    "*".join(["0xffffffffffffffff"] * 9): "a constant of more than",
+}
+
+
+@pytest.mark.parametrize("number", range(len(CONSTANTS)))
+def test_a_constant_beyond_every_limit_is_refused(number: int) -> None:
+    constant, message = list(CONSTANTS.items())[number]
+    assert message in str(refused("", f".global .u32 g = {constant};"))
+    assert message in str(refused(f".local .b8 l[{constant}];"))
+
+
+def test_initialisers_and_blocks_nest_to_a_limit() -> None:
+    assert "braces" in str(refused("", ".global .u32 g[1] = " + "{" * 5000 + "1" + "}" * 5000 + ";"))
+    assert "nested more than" in str(refused("{" * 3000 + "}" * 3000))
+    run("{" * 30 + "}" * 30, zeros())
+
+
+@pytest.mark.parametrize("text", ["\\x", "\\u1234"])
+def test_a_text_that_has_no_bytes_is_refused(text: str) -> None:
+    assert "an escape that is none" in str(refused("", f'.global .b8 g[] = "{text}";'))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"grid": "a"}, {"grid": None}, {"grid": 1.5}, {"grid": (1, 65536)}, {"grid": 2**31}, {"block": (2**40, 2**40)},
+        {"block": 10**400}, {"cluster": 17}, {"cluster": "x"}, {"dynamic_shared": 1.5}, {"dynamic_shared": None},
+        {"max_instructions": "x"}, {"max_instructions": -1}, {"order": -1}, {"order": 1.5}, {"order": "x"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_launch_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(LaunchError):
+        run_ptx(module(""), "k", **{"args": [zeros()], **options})
+
+
+def test_clusters_of_no_cta_are_refused() -> None:
+    with pytest.raises(LaunchError, match="asks for clusters"):
+        run("", zeros(), directives=".reqnctapercluster 0")
+
+
+def test_the_largest_grid_takes_no_list_of_its_ctas() -> None:
+    function = parse_ptx(module("")).functions["k"]
+    batches = Batches(_Dims(function, (2**31 - 1, 65535, 65535), (1024, 1, 1), (1, 1, 1)), 16)
+    assert batches[len(batches) - 1][-1] == (2**31 - 2, 65534, 65534)
+    with pytest.raises(SimulationFault, match="trap"):
+        run("trap;", zeros(), grid=(2**31 - 1, 65535, 65535))
+
+
+def test_batches_hold_every_cta_once_x_fastest() -> None:
+    function = parse_ptx(module("")).functions["k"]
+    batches = Batches(_Dims(function, (4, 3, 2), (1024, 1, 1), (2, 1, 1)), 16)
+    ctas = [cta for batch in batches for cta in batch]
+    assert len(ctas) == len(set(ctas)) == 24
+    assert ctas[:6] == [(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (0, 1, 0), (1, 1, 0)]
+
+
+PRINTF = ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);"
+PRINT = """.local .align 8 .b8 l[16]; mov.u64 %rd5, l; st.local.u64 [%rd5], -1; cvta.local.u64 %rd5, %rd5;
+mov.u64 %rd3, f; cvta.global.u64 %rd3, %rd3;
+{ .param .b64 p0; .param .b64 p1; .param .b32 r; st.param.b64 [p0], %rd3; st.param.b64 [p1], %rd5;
+call.uni (r), vprintf, (p0, p1); ld.param.b32 %r1, [r]; }"""
+
+
+@pytest.mark.parametrize("text", ["%999999999d", "%.999999999f", "%99999999999999999999d"])
+def test_a_width_of_printf_has_a_limit(text: str) -> None:
+    prelude = f'{PRINTF} .global .align 1 .b8 f[64] = "{text}";'
+    with pytest.raises(SimulationFault, match="printf with a width or precision above 65536"):
+        run(PRINT, zeros(), prelude=prelude, block=1)
+
+
+def test_a_negative_precision_of_printf_is_as_none() -> None:
+    done = run(PRINT, zeros(), prelude=f'{PRINTF} .global .align 1 .b8 f[64] = "%.*d";', block=1)
+    assert done.output == "-1"
+
+
+ALIGNED = """.extern .func (.param .b64 r) __cuda_syscall_aligned_malloc (.param .b64 size, .param .b64 align);
+.extern .func free (.param .b64 p);"""
+ALLOCATE = """{{ .param .b64 a; .param .b64 b; .param .b64 r; st.param.b64 [a], {size}; st.param.b64 [b], {align};
+call.uni (r), __cuda_syscall_aligned_malloc, (a, b); ld.param.b64 %rd2, [r]; }}"""
+RELEASE = "{ .param .b64 a; st.param.b64 [a], %rd2; call.uni free, (a); }"
+KEEP = """ld.param.u64 %rd0, [out]; mov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 8; add.u64 %rd1, %rd0, %rd1;
+st.global.u64 [%rd1], %rd2;"""
+
+
+@pytest.mark.parametrize("align", [1, 16, 256, 4096])
+def test_aligned_malloc_gives_each_thread_memory_at_its_alignment(align: int) -> None:
+    out = np.zeros(8, dtype=np.uint64)
+    body = ALLOCATE.format(size=40, align=align) + KEEP + "st.u64 [%rd2+32], %rd2; ld.u64 %rd3, [%rd2+32];" + RELEASE
+    run(body, out, prelude=ALIGNED, block=8)
+    assert not (out % np.uint64(align)).any()
+    assert (np.diff(np.sort(out)) >= 40).all()
+
+
+@pytest.mark.parametrize(("size", "align"), [(2**40, 16), (2**64 - 1, 16), (16, 0), (16, 24), (16, 2**63)])
+def test_aligned_malloc_gives_null_where_there_is_no_such_memory(size: int, align: int) -> None:
+    out = np.ones(1, dtype=np.uint64)
+    run(ALLOCATE.format(size=size, align=align) + KEEP + RELEASE, out, prelude=ALIGNED, block=1)
+    assert out[0] == 0
+
+
+def test_memory_of_aligned_malloc_is_checked() -> None:
+    got = ALLOCATE.format(size=40, align=64)
+    for body, kind in (
+        (got + "ld.u64 %rd3, [%rd2];", "uninitialized"),
+        (got + "st.u64 [%rd2+40], %rd3;", "out-of-bounds"),
+        (got + RELEASE + "st.u64 [%rd2], %rd3;", "freed-access"),
+        (got + RELEASE + RELEASE, "freed-access"),
+    ):
+        with pytest.raises(SimulationFault) as caught:
+            run(body, zeros(), prelude=ALIGNED, block=1)
+        assert caught.value.kind == kind
