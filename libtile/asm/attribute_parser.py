@@ -218,6 +218,8 @@ class AttributeParser(TypeParser):
         element = self.type()
         if not isinstance(element, IntegerType) and not is_float(element):
             self.fail(f"expected integer or float type in dense array, got {element}", start)
+        if isinstance(element, IntegerType) and element.width.data > 64:
+            self.fail(f"expected integers of at most 64 bits in dense array, got {element}", start)
         values: list[Any] = []
         if self.accept(":"):
             self.comma_list(lambda: values.append(self._dense_array_element(element)))

@@ -45,9 +45,9 @@ class Dump:
         self.p += size
 
     def varint(self, text: str, indent: int = 0) -> int:
-        """Show a varint; `text` may hold `{}` for its value."""
+        """Show a varint; the first `{}` in `text` stands for its value."""
         value, end = varint(self.data, self.p)
-        self.take(end - self.p, text.format(value), indent)
+        self.take(end - self.p, text.replace("{}", str(value), 1), indent)  # names behind it may hold braces
         return value
 
     def until(self, end: int, text: str, indent: int = 0) -> None:

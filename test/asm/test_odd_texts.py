@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+import libtile
 from libtile.asm import parse, print_op
 from libtile.asm.module import diagnose as verify
 from libtile.diagnostics import DiagnosticError, has_errors
@@ -18,6 +19,7 @@ MALFORMED = {
     '"x"() {a = #nv_tileas.copy_atom} : () -> ()': "expected '<' and the parameters of 'nv_tileas.copy_atom'",
     '"x"() {a = #nv_tileaa.div_by} : () -> ()': "expected '<' and the parameters of 'nv_tileaa.div_by'",
     "\x1b[31m": "f:1:1: error: unexpected character",
+    '"x"() {a = array<i65: 1>} : () -> ()': "f:1:18: error: expected integers of at most 64 bits in dense array, got i65",
     "!\x1b": "f:1:1: error: invalid type identifier",
     "func.func @f(%a : i\udcff)": "f:1:",
 }
@@ -70,3 +72,14 @@ def test_keys_of_hints_are_quoted_where_they_have_to_be() -> None:
     printed = print_op(parse(text, "f"))
     assert 'optimization_hints=<"a\\00b" = {}, sm_90 = {"x y" = 1}>' in printed
     assert print_op(parse(printed, "f")) == printed
+
+
+@pytest.mark.parametrize("alignment", [-(1 << 63), -1, 0, (1 << 63) - 1])
+def test_the_alignment_of_a_global_is_any_64_bits(alignment: int) -> None:
+    text = f"cuda_tile.module @m {{ global @g alignment = {alignment} <f32: [1.0]> : tile<1xf32> }}"
+    module = libtile.parse(text)
+    libtile.verify(module)
+    assert (
+        libtile.print_module(libtile.read(libtile.write(module))).partition("{")[2]
+        == (libtile.print_module(module).partition("{")[2])
+    )

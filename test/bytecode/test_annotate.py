@@ -48,6 +48,14 @@ def test_all_sections_and_ops(version: str) -> None:
         assert f" {declared.name} " in dump or f" {declared.name}\n" in dump or f"= {declared.name}" in dump
 
 
+def test_names_may_hold_braces() -> None:
+    module = op_module(SPEC, SPEC.ops["print_tko"], SPEC.current, full=True)
+    module.functions[0].name = "{} {0!r}} {x"
+    assert "name is string 0 '{} {0!r}} {x'" in annotate(bytecode.write(module, SPEC.current)).replace(
+        "string 1 ", "string 0 "
+    )
+
+
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = EXAMPLES[0]
 

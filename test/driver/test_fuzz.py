@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Damaged files through the whole compiler: each is compiled, or refused in lines of the one shape.
 
-`bytecode/test_fuzz.py` does the same to the reader alone, more thoroughly; here what the reader accepts goes on to PTX.
+`fuzz/bytecode.py` does the same to the reader alone, more thoroughly; here what the reader accepts goes on to PTX.
 """
 
 from __future__ import annotations

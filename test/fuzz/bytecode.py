@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from asm.test_every_op import NAMED, module
@@ -28,6 +28,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"), key=lam
 PREVIEW = ("simt",)
 
 
+@cache
 def seeds() -> list[bytes]:
     """Small files: one for every op in its newest version, some in every version, the smaller examples, and what the
     texts of ops are in bytecode, which verify.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ PIECES = (
 )  # fmt: skip
 
 
+@cache
 def seeds() -> list[str]:
     """A text for each op, those of the lit tests, and the examples, with and without debug information."""
     texts = [*map(module, NAMED.values()), DEBUG]

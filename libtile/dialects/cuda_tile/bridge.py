@@ -30,6 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from libtile import bytecode
 from libtile.bytecode import model as bc
 from libtile.bytecode.body import PlaceRecorder
+from libtile.bytecode.cursor import MASK64
 from libtile.bytecode.errors import InvalidError, MigrationError
 from libtile.collector import collector_paused
 from libtile.diagnostics import Diagnostic, DiagnosticError, error, remark
@@ -152,7 +153,7 @@ class _FromBytecode:
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(record.name),
             "value": dense_from_bytecode(record.value, self._type),
-            "alignment": IntegerAttr(record.alignment, 64),
+            "alignment": IntegerAttr(record.alignment - (record.alignment >> 63 << 64), 64),  # 64 bits, with a sign
             "symbol_visibility": ir.EnumAttr(self._module.spec.enums["SymbolVisibility"], record.visibility),
         }
         if record.constant:
@@ -466,7 +467,7 @@ class _ToBytecode:
         return bc.Global(
             op.attribute_value("sym_name"),
             dense_to_bytecode(value, self._type),
-            op.attribute_value("alignment"),
+            op.attribute_value("alignment") & MASK64,
             op.attribute_value("constant"),
             op.attribute_value("symbol_visibility"),
         )

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A fixed, small number of seeds of each fuzzer; docs/fuzzing.md says how to run more."""
+
+from __future__ import annotations
+
+import random
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from fuzz import FUZZERS, bytecode, fuzzer
+from fuzz.framework import MEMORY, Failure, Fuzzer, bounded, run, run_here
+from fuzz.mutate import tokens
+from libtile import driver
+from libtile.bytecode import BytecodeError, validate
+
+SEEDS = {"bytecode": 1500, "text": 600, "compile": 20, "ptx": 50}
+OUTCOMES = {
+    "bytecode": {"verified", "invalid", "MalformedError", "InvalidError", "InvalidError of the dialect"},
+    "text": {"malformed", "invalid", "verified", "written", "not for bytecode"},
+    "compile": {"ptx", "InputError"},
+    "ptx": {"ran", "PtxError", "SimulationFault"},
+}
+"""What must be among the outcomes, or the mutations are not what they say."""
+
+
+@pytest.mark.parametrize("kind", FUZZERS)
+def test_inputs_are_taken_or_refused(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    report = run_here(fuzzer(kind), range(SEEDS[kind]))
+    assert not report.failures, "\n".join(f"python -m fuzz {kind} --seeds {f.seed}: {f.text}" for f in report.failures)
+    assert set(report.outcomes) >= OUTCOMES[kind]
+    assert capfd.readouterr() == ("", ""), "something was printed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("kind", FUZZERS)
+def test_many_inputs_are_taken_or_refused(kind: str, part: int) -> None:
+    count = 5 * SEEDS[kind]
+    report = run_here(fuzzer(kind), range(SEEDS[kind] + part * count, SEEDS[kind] + (part + 1) * count))
+    assert not report.failures, "\n".join(f"python -m fuzz {kind} --seeds {f.seed}: {f.text}" for f in report.failures)
+
+
+@pytest.mark.parametrize("kind", FUZZERS)
+def test_a_seed_is_the_same_input_every_time(kind: str) -> None:
+    assert fuzzer(kind).show(fuzzer(kind).input(7)) == fuzzer(kind).show(fuzzer(kind).input(7))
+
+
+def test_every_truncation_of_a_file_is_refused() -> None:
+    for data in bytecode.seeds()[4::40]:
+        for length in range(len(data)):
+            with pytest.raises(BytecodeError):
+                validate(data[:length], allow_testing=True, preview=bytecode.PREVIEW)
+
+
+def test_memory_stays_a_small_multiple_of_the_input() -> None:
+    tracemalloc.start()
+    try:
+        for kind in ("bytecode", "text"):
+            chosen = fuzzer(kind)
+            for seed in range(25):
+                given = chosen.input(seed)
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+                chosen.check(given)
+                used = tracemalloc.get_traced_memory()[1] - before
+                assert used < (64 << 20) + 20 * len(chosen.show(given)), f"{kind} {seed}"
+    finally:
+        tracemalloc.stop()
+
+
+class Bad(Fuzzer):
+    """Fails in each of the ways that there are, by seed."""
+
+    name = "bad"
+    seconds = 0.2
+
+    def make(self, rng: random.Random) -> int:
+        return rng.randrange(100)
+
+    def input(self, seed: int) -> int:
+        return seed
+
+    def show(self, given: Any) -> bytes:
+        return str(given).encode()
+
+    def check(self, given: int) -> str:
+        if given == 1:
+            raise KeyError("foreign")
+        if given == 2:
+            while True:
+                pass
+        if given == 3:
+            bytearray(2 * MEMORY)
+        if given == 4:
+            import os
+
+            os._exit(9)
+        return "fine"
+
+
+def test_the_framework_finds_exceptions_hangs_memory_and_dead_processes() -> None:
+    found: list[Failure] = []
+    report = run(Bad(), range(7), jobs=2, notify=found.append)
+    assert report.outcomes == {"fine": 3} and report.count == 7
+    assert {f.seed: f.kind.partition(" at ")[0] for f in report.failures} == {
+        1: "KeyError", 2: "Hang", 3: "MemoryError", 4: "death"
+    }  # fmt: skip
+    assert len(found) == 4
+    assert run_here(Bad(), range(4)).summary().startswith("4 inputs: 1 fine; 3 failed; slowest ")
+
+
+def test_bounds_are_lifted_behind_the_block() -> None:
+    with bounded(5.0):
+        pass
+    start = time.process_time()
+    while time.process_time() - start < 0.01:
+        pass
+    assert len(bytearray(MEMORY + 1)) > MEMORY
+
+
+def test_tokens_are_the_text() -> None:
+    text = 'a.b(%x, "s\\"t\n") -> !t<4x?xf32> // é\n\x00'
+    assert "".join(tokens(text)) == text
+    assert '"s\\"t\n"' not in tokens(text)
+
+
+def test_inputs_compile_for_every_stage_that_is_asked_for() -> None:
+    chosen = fuzzer("compile")
+    stages = {chosen.input(seed).options.emit for seed in range(40)}
+    assert stages == set(driver.STAGES) - {"cubin"}
