@@ -45,7 +45,8 @@ PIECES = (
     *"{}()[];:,.@%<>|-!+", *NUMBERS, "%p1", "%r1", "%rd1", "%f1", "%h1", "%tid.x", ".u32", ".f32", ".b64", ".v4",
     ".pred", ".shared", ".global", ".local", ".param", ".reg", ".entry", ".func", "bra", "call", "ret;", "bar.sync 0;",
     "LOOP", "st.global.u32", "ld.shared.b8", ".align 3", ".b8 a[99999999999]", "0f7FC00000", "0d7FF0000000000000",
-    "0xFFFFFFFF", ".loc 1 2 3", ".maxntid 0", ".reqntid 1025", ".version 99.9", ".target sm_999", "//", "/*", "\x00", "é", "_", "-1",
+    "0xFFFFFFFF",
+    ".loc 1 2 3", ".maxntid 0", ".reqntid 1025", ".version 99.9", ".target sm_999", "//", "/*", "\x00", "é", "_", "-1",
 )  # fmt: skip
 
 SIZE = 4096
