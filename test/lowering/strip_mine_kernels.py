@@ -354,10 +354,31 @@ BEHIND = Kernel(
 )  # fmt: skip
 """Accesses that overlap in other places, one behind the other: each loop ends before the next one begins."""
 
+BIAS = Kernel(
+    "bias",
+    PTRS,
+    ZERO
+    + view("v", "%p", GRID, GRID)
+    + view("w", "%q", (16,), (16,))
+    + load("x", GRID, "v")
+    + load("b", (16,), "w")
+    + """
+    %b1 = reshape %b : tile<16xf32> -> tile<16x1xf32>
+    %bb = broadcast %b1 : tile<16x1xf32> -> tile<16x16xf32>
+    %y = addf %x, %bb : tile<16x16xf32>
+    %both = join_tokens %xtok, %btok : token
+"""
+    + store("y", GRID, "v", token="%xtok")
+    + "    %d = addf %b, %b : tile<16xf32>\n"
+    + store("d", (16,), "w", token="%both"),
+    floats(256, 16),
+)  # fmt: skip
+"""A small tile that is read in pieces, and written behind."""
+
 CUT = (
     MASKED, RAGGED, sums(0, "addi", "0"), sums(1, "addi", "0"), sums(0, "maxi", "-2147483648"),
     sums(1, "mini", "2147483647"), BOTH, SOFTMAX_ROWS, NORMALIZED,
     *(scanned(dim, reverse) for dim in (0, 1) for reverse in (False, True)),
     *(scanned(0, reverse, (256,)) for reverse in (False, True)),
-    AFFINE, BOTH_WAYS, ARGMAX, NARROW, SHAPES, SEVERAL, ATOMIC, GATHERED, IN_A_LOOP, BEHIND,
+    AFFINE, BOTH_WAYS, ARGMAX, NARROW, SHAPES, SEVERAL, ATOMIC, GATHERED, IN_A_LOOP, BEHIND, BIAS,
 )  # fmt: skip

@@ -149,6 +149,12 @@ ELSEWHERE = """    %i = iota : tile<SIZExi32>
     %o = offset %qb, %i : tile<SIZExptr<f32>>, tile<SIZExi32> -> tile<SIZExptr<f32>>
     %u = store_ptr_tko weak %o, %x token=%t : tile<SIZExptr<f32>>, tile<SIZExf32> -> token
 """
+ACQUIRED = """    %i = iota : tile<SIZExi32>
+    %q1 = reshape %q : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %qb = broadcast %q1 : tile<1xptr<f32>> -> tile<SIZExptr<f32>>
+    %o = offset %qb, %i : tile<SIZExptr<f32>>, tile<SIZExi32> -> tile<SIZExptr<f32>>
+    %y, %u = load_ptr_tko acquire device %o : tile<SIZExptr<f32>> -> tile<SIZExf32>, token
+"""
 RELEASED = """    %i = iota : tile<SIZExi32>
     %q1 = reshape %q : tile<ptr<f32>> -> tile<1xptr<f32>>
     %qb = broadcast %q1 : tile<1xptr<f32>> -> tile<SIZExptr<f32>>
@@ -165,6 +171,7 @@ REFUSED = {
     "carried": (CARRIED, "a large tile lives through a loop or a branch ('cuda_tile.for' op at -:8:10)"),
     "printed": (PRINTED, "a large tile is needed whole ('cuda_tile.print_tko' op at -:7:10)"),
     "elsewhere": (ELSEWHERE, "a token puts all of a load before all of a store"),
+    "acquired": (ACQUIRED, "it acquires or releases other memory ('cuda_tile.load_ptr_tko' op at -:11:14)"),
     "released": (RELEASED, "it acquires or releases other memory ('cuda_tile.store_ptr_tko' op at -:11:10)"),
     "interleaved": (INTERLEAVED, "a reshape takes its elements from all over the operand"),
 }

@@ -32,6 +32,8 @@ STORES = ("store_ptr_tko", "store_view_tko")
 ATOMICS = ("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko")
 WRITES = (*STORES, *ATOMICS)
 ACCESSES = (*LOADS, *WRITES)
+UNORDERED = ("weak", "relaxed")
+"""Orderings of an access that say nothing of other memory."""
 VIEW_MAKERS = ("make_partition_view", "make_strided_view", "make_gather_scatter_view")
 
 

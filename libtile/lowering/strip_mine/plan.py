@@ -26,6 +26,7 @@ from libtile.lowering.strip_mine.cuts import (
     ATOMICS,
     LOADS,
     STORES,
+    UNORDERED,
     WRITES,
     Uncut,
     check_body,
@@ -92,6 +93,7 @@ class Plan:
         self.order = {op: number for number, op in enumerate(block.ops)}
         self._huge_ops = {op for op in block.ops if any(map(is_huge, (*op.operands, *op.results)))}
         self._chosen: set[Cut] = set()
+        self._read: set[Operation] = set()
         self._origins: dict[SSAValue, frozenset[Operation]] = {}
         self._slicer = Slicer(block, is_huge, self._huge_ops, self.order)
         for op in reversed(list(block.ops)):
@@ -103,13 +105,18 @@ class Plan:
     # -- what is needed -----------------------------------------------------------------------------------------------
 
     def _visit(self, op: Operation) -> None:
-        if op in self._huge_ops:
+        if op in self._huge_ops or self._is_read_in_pieces(op):
             self._visit_huge(op)
         elif not is_removable(op) or op is self.block.last_op or any(r in self.whole for r in op.results):
             if isinstance(op, CudaTileOp) and mnemonic(op) in STORES and self._feeding(op.operands):
                 self._choose(op, whole=True)
             else:
                 self._keep(op)
+
+    def _is_read_in_pieces(self, op: Operation) -> bool:
+        """Whether a load of a small tile is done piece by piece, and by nobody else."""
+        data = (r for r in op.results if not isinstance(r.type, TokenType))
+        return op in self._read and not any(r in self.whole for r in data)
 
     def _keep(self, op: Operation) -> None:
         """The op stays as it is: it needs its operands whole."""
@@ -132,6 +139,8 @@ class Plan:
             for value in needed:
                 if not isinstance(value.type, TokenType):
                     self._choose(op, value)
+            if op.attribute_value("memory_ordering_semantics") not in UNORDERED:
+                raise Uncut(op, "it acquires or releases other memory")
             self._need_tokens(op)
         elif needed:
             if name == "reduce":
@@ -168,6 +177,7 @@ class Plan:
         sink = best[1]
         self.sinks.append(sink)
         self._chosen.update(sink.accesses())
+        self._read.update(access for access, _ in sink.accesses())
         self.whole.update(sink.slice.wholes)
         for access, _ in sink.accesses():
             self._need_tokens(access)

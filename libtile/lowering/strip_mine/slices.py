@@ -14,6 +14,7 @@ from libtile.dialects.cuda_tile.types import TileType, TokenType
 from libtile.lowering.strip_mine.cuts import (
     ACCESSES,
     LOADS,
+    UNORDERED,
     Dim,
     Uncut,
     check_body,
@@ -123,7 +124,7 @@ class Slicer:
     def _dims(self, op: CudaTileOp, dim: int, is_sink: bool) -> list[Dim]:
         """Along which dimensions the operands of an op are cut; Uncut if it cannot be."""
         name = mnemonic(op)
-        if name in ACCESSES and op.attribute_value("memory_ordering_semantics") not in ("weak", "relaxed"):
+        if name in ACCESSES and op.attribute_value("memory_ordering_semantics") not in UNORDERED:
             raise Uncut(op, "it acquires or releases other memory")
         if name in ACCESSES and name not in LOADS and not is_sink:
             raise Uncut(op, "what an atomic op gives cannot be had twice")
