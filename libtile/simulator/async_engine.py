@@ -18,6 +18,7 @@ import numpy as np
 
 from .access import AccessInfo
 from .ir import Instruction
+from .limits import MAX_BYTES
 from .mbarrier import MBarriers
 from .memory import PENDING, READY
 
@@ -203,6 +204,9 @@ class AsyncEngine(MBarriers):
                 self.fault("misaligned", "a bulk copy needs addresses and a size that are multiples of 16", ins, thread)
             if count == 0:
                 continue
+            if count > MAX_BYTES["shared"]:  # one of its sides is there; found before addresses are worked out
+                text = f"a bulk copy of {count} bytes; the CTA has {self.shared_size} bytes of shared memory"
+                self.fault("out-of-bounds", text, ins, thread)
             self._bulk_one(
                 into,
                 origin,

@@ -195,3 +195,18 @@ def test_memory_of_aligned_malloc_is_checked() -> None:
         with pytest.raises(SimulationFault) as caught:
             run(body, zeros(), prelude=ALIGNED, block=1)
         assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize("size", [2**20, 2**31, 2**32 - 16])
+@pytest.mark.parametrize("direction", ["global to shared", "shared to global"])
+def test_a_bulk_copy_of_any_size_is_a_fault_at_once(size: int, direction: str) -> None:
+    start = f".shared .align 128 .b8 s[1024]; mov.u32 %r1, s; ld.param.u64 %rd0, [out]; mov.u32 %r2, {size};"
+    start += "mbarrier.init.shared.b64 [%r1], 1; add.u32 %r3, %r1, 128;"
+    arriving = "mbarrier::complete_tx::bytes"
+    copy = {
+        "global to shared": f"cp.async.bulk.shared::cluster.global.{arriving} [%r3], [%rd0], %r2, [%r1];",
+        "shared to global": "cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r3], %r2;",
+    }
+    with pytest.raises(SimulationFault, match=f"a bulk copy of {size} bytes") as caught:
+        run(start + copy[direction], zeros(), block=1)
+    assert caught.value.kind == "out-of-bounds"
