@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from libtile import timing
+from libtile.backend.effort import Effort, effort
 from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.errors import LibtileError
@@ -60,17 +61,30 @@ def optimize(ir: str, target: Target, opt_level: int = 3) -> tuple[Any, Any]:
     calls = frozenset(f.name for f in module.functions if f.is_declaration and f.name.startswith(_LIBDEVICE))
     if calls:
         _link_libdevice(llvm, context, module, calls)
+    work = effort(ir) if opt_level else Effort.FULL
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.llvm_cpu or target.ptx_target, features=f"+ptx{PTX_VERSION_OF_LLVM}", opt=min(opt_level, 3)
+        cpu=target.llvm_cpu or target.ptx_target,
+        features=f"+ptx{PTX_VERSION_OF_LLVM}",
+        opt=min(opt_level, 3) if work is Effort.FULL else 0,
     )
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3)))
     if calls or not opt_level:  # the pipeline drops what nobody calls at its end, and optimizes it first
         cleaner = llvm.create_new_module_pass_manager()
         cleaner.add_global_dead_code_eliminate_pass()
         cleaner.run(module, builder)
-    if opt_level:
+    if work is Effort.LINEAR:
+        _linear_passes(llvm).run(module, builder)
+    elif opt_level:
         builder.getModulePassManager().run(module, builder)
     return module, machine
+
+
+def _linear_passes(llvm: Any) -> Any:
+    """The passes for functions of very many blocks; ptxas optimizes what they leave."""
+    passes = llvm.create_new_module_pass_manager()
+    for name in ("sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg"):
+        getattr(passes, f"add_{name}_pass")()
+    return passes
 
 
 def to_ptx(ir: str, target: Target, opt_level: int = 3) -> str:
