@@ -27,6 +27,7 @@ from pathlib import Path
 from libtile import driver, timing
 from libtile.backend.tools import ToolNotFoundError, find_tool
 from libtile.errors import LibtileError
+from libtile.lowering.options import Options, machine
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogram", "transpose", "prefix_sum")
@@ -102,10 +103,10 @@ class Bench:
         self.process(mine, **on)
         found.cached = [self.process(mine, **on)[0] for _ in range(self.repeat)]
         data = source.read_bytes()
-        driver.compile_bytecode(data, driver.Options(self.target))
+        driver.compile_bytecode(data, Options(self.target, host=(machine(), "linux")))
         for _ in range(self.repeat):
             with timing.collect() as inside:
-                driver.compile_bytecode(data, driver.Options(self.target))
+                driver.compile_bytecode(data, Options(self.target, host=(machine(), "linux")))
             found.warm.append(inside.total)
         return found
 

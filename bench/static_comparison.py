@@ -25,6 +25,7 @@ from libtile import driver
 from libtile.backend.cubin import read_cubin
 from libtile.backend.tools import ToolNotFoundError, find_tool
 from libtile.errors import LibtileError
+from libtile.lowering.options import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogram", "transpose", "prefix_sum")
@@ -91,7 +92,7 @@ def measure(cubin: bytes, kernel: str) -> Figures:
 
 def ours(data: bytes, kernel: str, target: str) -> Figures:
     try:
-        return measure(driver.compile_bytecode(data, driver.Options(target)).cubin, kernel)
+        return measure(driver.compile_bytecode(data, Options(target)).cubin, kernel)
     except LibtileError as error:
         return Figures({}, str(error).splitlines()[0][:160])
 

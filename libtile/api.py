@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from libtile.asm.module import Module
-    from libtile.lowering.compile import Compiled
-    from libtile.lowering.pipeline import Observer
+    from libtile.lowering.options import Compiled, Observer
     from libtile.spec import Version
 
 
@@ -69,16 +68,21 @@ def compile(
     observer: Observer | None = None,
     verify_each: bool | None = None,
 ) -> Compiled:
-    """Compile a Module, a path, or the bytes of a file for a target such as "sm_90".
+    """Compile a Module, a path, or the bytes of a file (bytecode or text) for a target such as "sm_90".
 
-    `opt_level` is 0 to 3; for the other options and what is raised see `libtile.lowering.compile.compile_module`. The
-    result has `cubin`, `ptx`, `llvm_ir`, `remarks`, and `kernels["name"]`: params, block_dim, cluster, smem, registers.
+    `opt_level` is 0 to 3; `debug` needs 0. `launch_abi` is "tileir" (the kernel is launched with block (1,1,1), as the
+    driver does for Tile IR) or "simt" (the launcher gives `block_dim`). `emit`, "tileaa", "tileas", "llvm", "ptx" or
+    "cubin", is where to stop; `keep_text` keeps the text of the inner dialects. `host` is architecture and system of
+    the host object, ("x86_64", "linux"), none without it. `observer` is called with the name of each pass and the
+    module behind it; `verify_each` verifies that module. `verify` tells whether to verify the module itself.
+
+    The result has `cubin`, `ptx`, `llvm_ir`, `remarks`, and `kernels["name"]`: params, block_dim, cluster, smem,
+    registers. Raises DiagnosticError for a module that breaks a rule of the dialect, OptionsError, UnknownTargetError,
+    LoweringError for what the target cannot do, and PtxasError when ptxas fails.
     """
     from libtile.lowering.compile import compile_module
+    from libtile.lowering.options import Options
 
+    options = Options(gpu_name, opt_level, line_info, debug, sanitize, host, launch_abi, emit, keep_text)
     with collector_paused():
-        return compile_module(
-            module, gpu_name, opt_level,
-            verify=verify, launch_abi=launch_abi, emit=emit, keep_text=keep_text, line_info=line_info, debug=debug,
-            sanitize=sanitize, host=host, observer=observer, verify_each=verify_each,
-        )  # fmt: skip
+        return compile_module(module, options, verify=verify, observer=observer, verify_each=verify_each)

@@ -2,7 +2,7 @@
 """The compiler driver: bytecode in, artifacts out, with the cache between.
 
 `compile_bytecode` is what `tileiras` calls. It tells apart what a command line's exit status tells apart: input that is
-no valid bytecode (`InputError`), options that do not go together (`OptionsError`), and a program that cannot be
+no valid bytecode (`InputError`), options that do not go together (`RequestError`), and a program that cannot be
 compiled (`CompilationError`). Each carries lines that are ready to print, in the shape that frontends parse:
 `loc("file":line:column): error: message` for what has a place, `error: message` for the rest.
 """
@@ -14,23 +14,23 @@ import os
 import platform
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from libtile import timing
 from libtile.cache import Cache, Key, digest
 from libtile.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
 from libtile.errors import LibtileError, internal_error, visible
+from libtile.ir.kernels import Parameter
+from libtile.lowering.options import Compiled, Kernel, Observer, Options, OptionsError
 from libtile.remarks import Category, Kind, Remark
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from libtile.asm.module import Module
-
-STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
 
 NOT_BYTECODE = "error: input does not correspond to Tile IR bytecode"
 NOT_COMPILED = "error: failed to compile Tile IR program"
@@ -44,67 +44,12 @@ class InputError(DriverError):
     """The input is not valid Tile IR bytecode."""
 
 
-class OptionsError(DriverError):
+class RequestError(DriverError):
     """An option's value is out of range, or options do not go together."""
 
 
 class CompilationError(DriverError):
     """The program is valid and cannot be compiled for this target."""
-
-
-def _machine() -> str:
-    machine = platform.machine().lower()
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to compile for.
-
-    `emit`, one of STAGES, is where to stop; `launch_abi` is `tileir` or `simt`; `sanitize` a tool's name, or empty.
-    """
-
-    gpu_name: str
-    opt_level: int = 3
-    line_info: bool = False
-    debug: bool = False
-    sanitize: str = ""
-    host_arch: str = field(default_factory=_machine)
-    host_os: str = "linux"
-    launch_abi: str = "tileir"
-    emit: str = "cubin"
-    keep_text: bool = False
-
-    def check(self) -> None:
-        """OptionsError for what no compilation can do."""
-        if not 0 <= self.opt_level <= 3:
-            raise OptionsError(f"error: invalid optimization level: {self.opt_level}")
-        if self.debug and self.opt_level:
-            raise OptionsError(
-                "error: optimized debugging is currently not supported, change the optimization level to 0 or disable "
-                "full debug info"
-            )
-
-
-@dataclass
-class Artifacts:
-    """What a compilation made; stages that were not reached, and text that was not kept, are empty."""
-
-    cubin: bytes = b""
-    ptx: str = ""
-    llvm: str = ""
-    tileaa: str = ""
-    tileas: str = ""
-    remarks: list[Remark] = field(default_factory=list)
-    cached: bool = False
-
-    def stage(self, name: str) -> bytes | str:
-        """The output of one of STAGES."""
-        value: bytes | str = getattr(self, name)
-        return value
-
-
-Observer = Callable[[str, "Operation"], None]
 
 
 def compile_bytecode(
@@ -114,16 +59,19 @@ def compile_bytecode(
     preview: Collection[str] = (),
     cache: Cache | None = None,
     observer: Observer | None = None,
-) -> Artifacts:
+) -> Compiled:
     """Compile a file's bytes. With an observer, which sees the module behind each pass, the cache is not asked.
 
-    Raises InputError, OptionsError or CompilationError.
+    Raises InputError, RequestError or CompilationError.
     """
     from libtile import bytecode
 
     if not bytecode.is_bytecode(data):
         raise InputError(NOT_BYTECODE)
-    options.check()
+    try:
+        options.check()
+    except OptionsError as error:
+        raise RequestError(f"error: {error}") from None
     key = _key(data, options, preview) if cache is not None and observer is None else None
     if cache is not None and key is not None:
         with timing.stage("cache"):
@@ -166,35 +114,19 @@ class _PassObserver:
         self.observer = observer
         self.since = time.perf_counter()
 
-    def after_pass(self, name: str, op: Operation) -> None:
+    def __call__(self, name: str, op: Operation) -> None:
         timing.mark(name, self.since)
         if self.observer is not None:
             self.observer(name, op)
         self.since = time.perf_counter()
 
-    def stage(self, name: str, seconds: float) -> None:
-        """Stages measure themselves (see `libtile.timing`)."""
 
-
-def _compile(module: Module, options: Options, observer: Observer | None) -> Artifacts:
+def _compile(module: Module, options: Options, observer: Observer | None) -> Compiled:
     with timing.stage("load the compiler"):
         from libtile.lowering.compile import compile_module
 
     try:
-        made = compile_module(
-            module,
-            options.gpu_name,
-            options.opt_level,
-            verify=False,
-            launch_abi=options.launch_abi,
-            emit=options.emit,
-            keep_text=options.keep_text,
-            line_info=options.line_info,
-            debug=options.debug,
-            sanitize=options.sanitize,
-            host=(options.host_arch, options.host_os),
-            observer=_PassObserver(observer),
-        )
+        return compile_module(module, options, verify=False, observer=_PassObserver(observer))
     except DiagnosticError as error:
         raise CompilationError(_lines(*map(located, error.diagnostics), NOT_COMPILED)) from None
     except LibtileError as error:
@@ -209,8 +141,6 @@ def _compile(module: Module, options: Options, observer: Observer | None) -> Art
         # A fault of the compiler itself: its user gets a line like any other, with the place in the compiler.
         text = f"error: {internal_error(error, 'compiler')}"
         raise CompilationError(_lines(text, NOT_COMPILED)) from error
-    remarks = list(dict.fromkeys(made.remarks))  # one for what is said twice of one place, as of a view's three arrays
-    return Artifacts(made.cubin, made.ptx, made.llvm_ir, made.tileaa, made.tileas, remarks)
 
 
 # -- the lines of an error --------------------------------------------------------------------------------------------
@@ -299,7 +229,10 @@ def _key(data: bytes, options: Options, preview: Iterable[str]) -> Key:
     )
 
 
-def _packed(made: Artifacts) -> dict[str, bytes]:
+_TEXTS = ("ptx", "llvm_ir", "tileaa", "tileas", "log")
+
+
+def _packed(made: Compiled) -> dict[str, bytes]:
     remarks = [
         {
             **{f.name: getattr(r, f.name) for f in fields(r)},
@@ -309,13 +242,16 @@ def _packed(made: Artifacts) -> dict[str, bytes]:
         }
         for r in made.remarks
     ]
-    texts = {name: getattr(made, name).encode(errors="surrogateescape") for name in ("ptx", "llvm", "tileaa", "tileas")}
-    return {"cubin": made.cubin, **texts, "remarks": json.dumps(remarks).encode()}
+    texts = {name: getattr(made, name).encode(errors="surrogateescape") for name in _TEXTS}
+    kernels = {name: asdict(kernel) for name, kernel in made.kernels.items()}
+    rest = {"gpu_name": made.gpu_name, "kernels": kernels, "remarks": remarks}
+    return {"cubin": made.cubin, **texts, "rest": json.dumps(rest).encode()}
 
 
-def _unpacked(parts: dict[str, bytes]) -> Artifacts | None:
+def _unpacked(parts: dict[str, bytes]) -> Compiled | None:
     """The artifacts that an entry holds; None when it does not hold them all."""
     try:
+        rest = json.loads(parts["rest"])
         remarks = [
             Remark(
                 Category(r["category"]),
@@ -326,9 +262,24 @@ def _unpacked(parts: dict[str, bytes]) -> Artifacts | None:
                 None if r["location"] is None else SourceLocation(**r["location"]),
                 tuple((name, text) for name, text in r["arguments"]),
             )
-            for r in json.loads(parts["remarks"])
+            for r in rest["remarks"]
         ]
-        texts = {name: parts[name].decode(errors="surrogateescape") for name in ("ptx", "llvm", "tileaa", "tileas")}
-        return Artifacts(cubin=parts["cubin"], **texts, remarks=remarks, cached=True)
-    except (KeyError, TypeError, ValueError, RecursionError):
+        texts = {name: parts[name].decode(errors="surrogateescape") for name in _TEXTS}
+        kernels = {name: _kernel(**kernel) for name, kernel in rest["kernels"].items()}
+        return Compiled(rest["gpu_name"], parts["cubin"], **texts, kernels=kernels, remarks=remarks, cached=True)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
+
+
+def _kernel(*, params: list[dict[str, Any]], block_dim: list[int], cluster: list[int], **given: Any) -> Kernel:
+    return Kernel(
+        params=tuple(Parameter(**parameter) for parameter in params),
+        block_dim=_extents(block_dim),
+        cluster=_extents(cluster),
+        **given,
+    )
+
+
+def _extents(given: list[int]) -> tuple[int, int, int]:
+    x, y, z = given
+    return x, y, z

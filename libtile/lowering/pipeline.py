@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context as XdslContext
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from libtile import timing
 from libtile.diagnostics import LoweringError
 from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
+from libtile.lowering.options import Compiled, Kernel, Observer, Options
 from libtile.lowering.strip_mine.strip_mine import StripMinePass, needs_strip_mining, strip_mine
 from libtile.lowering.tile_registers import check_registers
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
@@ -22,15 +23,12 @@ from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPas
 from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
 from libtile.lowering.tileaa_to_tileas.materialize import MaterializeSchedulePass
 from libtile.lowering.tileaa_to_tileas.schedule import GenerateSchedulePass
-from libtile.lowering.tileas_to_llvm.conversion import LlvmModule, Parameter
+from libtile.lowering.tileas_to_llvm.conversion import LlvmModule
 from libtile.lowering.tileas_to_llvm.conversion import convert_module as to_llvm
 from libtile.targets import Target, target
 
 if TYPE_CHECKING:
     from libtile.backend.ptx_lines import LineTable
-    from libtile.remarks import Remark
-
-STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
 
 TILEAS_PASSES: tuple[type[ModulePass], ...] = (
     RemoveLayoutConversionsPass,
@@ -41,69 +39,25 @@ TILEAS_PASSES: tuple[type[ModulePass], ...] = (
 """The passes between the conversion to nv_tileas and that to LLVM IR, in order."""
 
 
-class Observer(Protocol):
-    """Sees what happens: the module after each pass, and how long each stage took."""
-
-    def after_pass(self, name: str, op: Operation) -> None:
-        """Called with a pass's name and the module behind it."""
-
-    def stage(self, name: str, seconds: float) -> None:
-        """Called with a stage's name and the time that it took."""
-
-
 VERIFY_EACH = "LIBTILE_VERIFY_EACH"
 """The environment variable that makes the verifier run after each pass."""
 
 
-@dataclass
-class _VerifyingObserver:
-    """Verifies the module after each pass, then tells another observer."""
+def _verifying(then: Observer | None) -> Observer:
+    """An observer that verifies the module behind each pass, and then tells another."""
+    from libtile.asm.module import diagnose
+    from libtile.diagnostics import has_errors
 
-    next: Observer | None
-
-    def after_pass(self, name: str, op: Operation) -> None:
-        from libtile.asm.module import diagnose
-        from libtile.diagnostics import has_errors
-
+    def observe(name: str, op: Operation) -> None:
         with timing.stage("verify"):
             diagnostics = diagnose(op)
         if has_errors(diagnostics):
             found = "\n".join(d.render() for d in diagnostics)
             raise LoweringError(f"the compiler made invalid IR in {name}:\n{found}", diagnostics[0].location)
-        if self.next is not None:
-            self.next.after_pass(name, op)
+        if then is not None:
+            then(name, op)
 
-    def stage(self, name: str, seconds: float) -> None:
-        if self.next is not None:
-            self.next.stage(name, seconds)
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A compiled kernel. `shared` and `registers` are what ptxas reports; `registers` is 0 without a cubin."""
-
-    name: str
-    params: tuple[Parameter, ...]
-    block_dim: tuple[int, int, int]
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    smem: int = 0
-    registers: int = 0
-    spills: int = 0
-
-
-@dataclass
-class Lowered:
-    """What a lowering made; fields of stages that were not reached are empty."""
-
-    target: Target
-    tileaa: str = ""
-    tileas: str = ""
-    llvm_ir: str = ""
-    ptx: str = ""
-    cubin: bytes = b""
-    kernels: dict[str, Kernel] = field(default_factory=dict)
-    remarks: list[Remark] = field(default_factory=list)
-    log: str = ""
+    return observe
 
 
 @dataclass(frozen=True)
@@ -127,87 +81,71 @@ class SourceText:
 
 
 def lower(
-    module: Operation,
-    gpu_name: str = "sm_90",
-    opt_level: int = 3,
-    *,
-    emit: str = "cubin",
-    keep_text: bool = False,
-    observer: Observer | None = None,
-    launch_abi: str = "tileir",
-    line_info: bool = False,
-    debug: bool = False,
-    sanitize: str = "",
-    host: tuple[str, str] | None = None,
-    verify_each: bool | None = None,
-) -> Lowered:
-    """Lower a verified `cuda_tile.module` for a target.
+    module: Operation, options: Options, *, observer: Observer | None = None, verify_each: bool | None = None
+) -> Compiled:
+    """Lower a verified `cuda_tile.module`.
 
-    `emit` is one of STAGES. `keep_text` keeps the text of the inner dialects; `observer` sees the module after
-    each pass. `launch_abi` is `tileir` (launched with block (1,1,1)) or `simt`. Raises LoweringError for what cannot
-    be compiled, LlvmError and PtxasError for what a later tool refuses. `sanitize` is a tool that ptxas instruments
-    for (`memcheck`); `host` the architecture and system of the host object, none without it. With `verify_each` the
-    inner dialects' verifier runs after each pass (default: as the environment's LIBTILE_VERIFY_EACH says, off without
-    it); what it finds is a LoweringError that names the pass.
+    `observer` sees the module behind each pass. With `verify_each` the inner dialects' verifier runs there (default: as
+    the environment's LIBTILE_VERIFY_EACH says, off without it); what it finds is a LoweringError that names the pass.
+    Raises LoweringError for what cannot be compiled, LlvmError and PtxasError for what a later tool refuses.
     """
     if verify_each is None:
         verify_each = os.environ.get(VERIFY_EACH, "0") not in ("", "0")
     if verify_each:
-        observer = _VerifyingObserver(observer)
-    gpu = target(gpu_name)
-    result = Lowered(gpu)
+        observer = _verifying(observer)
+    gpu = target(options.gpu_name)
+    result = Compiled(options.gpu_name)
     whole = module
     module = _in_pieces(module, gpu, observer)
-    source = SourceText.of(module) if line_info or debug else None
-    inner = _lower_dialects(module, gpu, source, result, emit, keep_text, observer)
-    if emit in ("tileaa", "tileas"):
+    source = SourceText.of(module) if options.line_info or options.debug else None
+    inner = _lower_dialects(module, gpu, options, source, result, observer)
+    if options.emit in ("tileaa", "tileas"):
         return result
     from libtile.lowering.hints import hint_remarks
     from libtile.lowering.llvm.debug_info import DebugInfo
     from libtile.lowering.remarking import collect
 
-    result.remarks = [*dict.fromkeys(hint_remarks(whole, gpu)), *collect(inner, gpu)]
+    # One remark for what is said twice of one place, as of the three arrays of a view.
+    result.remarks = list(dict.fromkeys([*hint_remarks(whole, gpu), *collect(inner, gpu)]))
     with timing.stage("convert-tileas-to-llvm"):
-        information = DebugInfo(full=debug) if line_info or debug else None
+        information = DebugInfo(full=options.debug) if options.line_info or options.debug else None
         llvm = to_llvm(inner, gpu, information)
     with timing.stage("print LLVM IR"):
         result.llvm_ir = llvm.text(information.text() if information is not None else "")
     result.kernels = {
         k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.shared) for k in llvm.kernels
     }
-    if emit == "llvm":
+    if options.emit == "llvm":
         return result
     lines = None
     if information is not None and source is not None and information.text():
         lines = replace(information.lines, source=source.text, entries=source.entries)
-    _to_ptx(llvm, result, opt_level, launch_abi, lines, inlined=not debug)
-    if emit == "cubin":
-        options = [f"--sanitize={sanitize}"] if sanitize else []
-        _assemble(result, opt_level, line_info, debug, options, host if launch_abi == "tileir" else None)
+    _to_ptx(llvm, result, options, lines)
+    if options.emit == "cubin":
+        _assemble(result, gpu, options)
     return result
 
 
 def _lower_dialects(
     module: Operation,
     gpu: Target,
+    options: Options,
     source: SourceText | None,
-    result: Lowered,
-    emit: str,
-    keep_text: bool,
+    result: Compiled,
     observer: Observer | None,
 ) -> ModuleOp:
     inner = to_tileaa(module, gpu, source.lines if source is not None else None)
     _observe(observer, "convert-cuda-tile-to-tileaa", inner)
-    if keep_text or emit == "tileaa":
+    if options.keep_text or options.emit == "tileaa":
         result.tileaa = _text(inner)
-    if emit == "tileaa":
+    if options.emit == "tileaa":
         return inner
     to_tileas(inner)
     _observe(observer, "convert-tileaa-to-tileas", inner)
     for pass_ in TILEAS_PASSES:
         pass_().apply(XdslContext(), inner)
         _observe(observer, pass_.name, inner)
-    if keep_text or emit == "tileas":
+    if options.keep_text or options.emit == "tileas":
         result.tileas = _text(inner)
     return inner
 
@@ -220,7 +158,7 @@ def _in_pieces(module: Operation, gpu: Target, observer: Observer | None) -> Ope
         with timing.stage(StripMinePass.name):
             reasons = strip_mine(module, gpu)
         if observer is not None:
-            observer.after_pass(StripMinePass.name, module)
+            observer(StripMinePass.name, module)
     check_registers(module, gpu, reasons)
     return module
 
@@ -233,46 +171,42 @@ def _text(module: ModuleOp) -> str:
 
 def _observe(observer: Observer | None, name: str, module: ModuleOp) -> None:
     if observer is not None:
-        observer.after_pass(name, module)
+        observer(name, module)
 
 
-def _to_ptx(
-    llvm: LlvmModule, result: Lowered, opt_level: int, launch_abi: str, lines: LineTable | None, *, inlined: bool
-) -> None:
+def _to_ptx(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable | None) -> None:
     from libtile.backend import nvptx, ptx, ptx_lines
 
-    language = ptx.TILE_LANGUAGE if launch_abi == "tileir" else None
+    language = ptx.TILE_LANGUAGE if options.launch_abi == "tileir" else None
     entries = {
         k.name: ptx.EntryDirectives(k.builder.threads, min_ctas_per_sm=k.occupancy or 1, language=language)
         for k in llvm.kernels
     }
     with timing.stage("LLVM"):
-        text = nvptx.to_ptx(result.llvm_ir, llvm.target, opt_level)
+        text = nvptx.to_ptx(result.llvm_ir, llvm.target, options.opt_level)
     version = ptx_lines.PTX_VERSION if lines is not None else ptx.PTX_VERSION
     result.ptx = ptx.finish(text, llvm.target, entries, launch_meta_data=language is not None, ptx_version=version)
     if lines is not None:
-        result.ptx = ptx_lines.finish_lines(result.ptx, lines, inlined=inlined)
+        result.ptx = ptx_lines.finish_lines(result.ptx, lines, inlined=not options.debug)
 
 
-def _assemble(
-    result: Lowered, opt_level: int, line_info: bool, debug: bool, options: list[str], host: tuple[str, str] | None
-) -> None:
-
+def _assemble(result: Compiled, gpu: Target, options: Options) -> None:
     from libtile.backend.host_object import host_object
     from libtile.backend.ptxas import assemble
 
-    gpu = result.target
     needed = max((k.smem for k in result.kernels.values()), default=0)
-    if needed > STATIC_SHARED:
-        options = [*options, "--enable-extended-smem=true"]
+    host = options.host if options.launch_abi == "tileir" and result.kernels else None
     made = assemble(
         result.ptx,
         gpu.ptx_target,
-        opt_level=opt_level,
-        line_info=line_info,
-        debug=debug,
-        host_object=host_object(list(result.kernels), *host) if host is not None and result.kernels else None,
-        options=options,
+        opt_level=options.opt_level,
+        line_info=options.line_info,
+        debug=options.debug,
+        host_object=host_object(list(result.kernels), *host) if host is not None else None,
+        options=[
+            *([f"--sanitize={options.sanitize}"] if options.sanitize else []),
+            *(["--enable-extended-smem=true"] if needed > STATIC_SHARED else []),
+        ],
     )
     result.cubin, result.log = made.cubin, made.log
     for name, report in made.kernels.items():

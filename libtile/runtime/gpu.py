@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from libtile.errors import LibtileError
+from libtile.lowering.options import LAUNCH_ABIS
 from libtile.runtime.cuda_driver import TILE_IR_VERSION, CudaError, Device, captured_stdout
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from libtile.interpreter import RunResult
-
-LAUNCH_ABIS = ("tileir", "simt")
 
 
 class GpuFault(LibtileError):
@@ -69,6 +68,7 @@ def run_on_gpu(
     from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
     from libtile.interpreter.machine import RunResult
     from libtile.lowering.compile import compile_module
+    from libtile.lowering.options import Options
 
     if any(isinstance(arg, list | tuple) for arg in args):
         raise LaunchError("the GPU takes no list of arrays: use the interpreter")
@@ -79,7 +79,7 @@ def run_on_gpu(
     values = prepare(entry, args, memory)
     name = str(entry.attribute_value("sym_name"))
     used = launch_abi(device, abi)
-    made = compile_module(module, target_name(device, gpu_name), opt_level, verify=False, launch_abi=used)
+    made = compile_module(module, Options(target_name(device, gpu_name), opt_level, launch_abi=used), verify=False)
     compiled = made.kernels[name]
     parameters: list[bytes | tuple[np.ndarray, int]] = []
     for arg, value, declared in zip(args, values, compiled.params, strict=True):

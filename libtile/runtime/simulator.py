@@ -36,6 +36,7 @@ def simulate(
     from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
     from libtile.interpreter.machine import RunResult
     from libtile.lowering.compile import compile_module
+    from libtile.lowering.options import Options
     from libtile.simulator import run_ptx
 
     if block_order is not None and not isinstance(block_order, int):
@@ -44,7 +45,7 @@ def simulate(
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
     name = str(entry.attribute_value("sym_name"))
-    made = compile_module(module, gpu_name, opt_level, verify=False, launch_abi="simt", emit="ptx")
+    made = compile_module(module, Options(gpu_name, opt_level, launch_abi="simt", emit="ptx"), verify=False)
     given = [
         arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)
         for arg, value in zip(args, values, strict=True)

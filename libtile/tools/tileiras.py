@@ -15,7 +15,7 @@ from libtile.tools import cli
 
 if TYPE_CHECKING:
     from libtile.cache import Cache
-    from libtile.driver import Artifacts, Options
+    from libtile.lowering.options import Compiled, Options
     from libtile.remarks import RemarkFilter
 
 _COMMAND_LINE = 1
@@ -193,7 +193,7 @@ def _compile(path: str, given: dict[str, Any]) -> None:
             observer=observer if observer.wanted else None,
         )
     except driver.DriverError as error:
-        statuses: dict[type, int] = {driver.InputError: _INPUT, driver.OptionsError: _REQUEST}
+        statuses: dict[type, int] = {driver.InputError: _INPUT, driver.RequestError: _REQUEST}
         raise cli.ToolError(str(error), statuses.get(type(error), _COMPILE)) from None
     observer.check()
     _give_remarks(made, filter_, given)
@@ -251,20 +251,19 @@ def _check_files(path: str, given: dict[str, Any]) -> None:
 
 
 def _options(given: dict[str, Any]) -> Options:
-    from libtile.driver import Options as DriverOptions
+    from libtile.lowering.options import Options as CompilerOptions
+    from libtile.lowering.options import machine
 
-    host = {"host_arch": given["host_arch"]} if given["host_arch"] else {}
-    return DriverOptions(
+    return CompilerOptions(
         gpu_name=given["gpu_name"],
         opt_level=given["opt_level"],
         line_info=given["lineinfo"],
         debug=given["device_debug"],
         sanitize=given["sanitize"] or "",
-        host_os=given["host_os"],
+        host=(given["host_arch"] or machine(), given["host_os"]),
         launch_abi=given["launch_abi"],
         emit=given["emit"],
         keep_text=given["keep"],
-        **host,
     )
 
 
@@ -318,7 +317,7 @@ def _kept_files(given: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, str(base.with_suffix(suffix))) for name, suffix in _SUFFIXES.items()]
 
 
-def _write(made: Artifacts, given: dict[str, Any]) -> None:
+def _write(made: Compiled, given: dict[str, Any]) -> None:
     stage = given["emit"]
     output = _output(given)
     try:
@@ -357,7 +356,7 @@ def _remarks_wanted(given: dict[str, Any]) -> bool:
     return any(given[key] != "none" for key in ("remarks", *(f"remarks_{kind}" for kind in _REMARK_KINDS)))
 
 
-def _give_remarks(made: Artifacts, filter_: RemarkFilter | None, given: dict[str, Any]) -> None:
+def _give_remarks(made: Compiled, filter_: RemarkFilter | None, given: dict[str, Any]) -> None:
     from libtile.remarks import warnings_format
 
     click.echo(warnings_format(made.remarks).encode(errors="surrogateescape"), nl=False, err=True)

@@ -260,7 +260,8 @@ def test_a_size_that_is_none_is_an_error(text):
         cache.parse_size(text)
 
 
-# Stores, loads and evicts entries in a random order until it is told to stop, or killed. Whatever is found is right.
+# Stores, loads and evicts entries in a random order until it has done enough and is told to stop, or is killed.
+# Whatever is found is right.
 WORKER = """
 import hashlib, random, sys
 from pathlib import Path
@@ -273,7 +274,7 @@ def contents(number):
 box, chance = Cache(Path(sys.argv[1]), 150_000), random.Random(int(sys.argv[2]))
 stop, hits, stored = Path(sys.argv[1]) / "stop", 0, 0
 print("ready", flush=True)
-while not stop.exists():
+while hits <= 20 or stored <= 100 or not stop.exists():
     number = chance.randrange(200)
     key = Key.of({"input": number})
     found = box.load(key)
@@ -300,8 +301,7 @@ def test_every_hit_is_right_while_processes_store_evict_and_are_killed(tmp_path,
     chance, killed = random.Random(0), 0
     for worker in lasting:
         assert worker.stdout.readline() == "ready\n", worker.stderr.read()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
+    while killed < 8:
         victim = _worker(tmp_path, 100 + killed)
         assert victim.stdout.readline() == "ready\n"
         time.sleep(chance.random() * 0.2)
@@ -311,12 +311,10 @@ def test_every_hit_is_right_while_processes_store_evict_and_are_killed(tmp_path,
         killed += 1
     (tmp_path / "stop").touch()
     for worker in lasting:
-        said, problem = worker.communicate(timeout=60)
+        said, problem = worker.communicate(timeout=240)
         assert worker.returncode == 0, problem
         hits, stored = map(int, said.split())
-        assert hits > 20
-        assert stored > 100
-    assert killed >= 5
+        assert hits > 20 and stored > 100
     # What is there is whole, and what was left behind goes.
     box = Cache(tmp_path, 150_000)
     monkeypatch.setattr(cache, "_STALE_SECONDS", -1.0)

@@ -14,7 +14,8 @@ from libtile.backend.ptxas import PtxasError
 from libtile.backend.tools import ToolNotFoundError
 from libtile.cache import Cache, Key
 from libtile.diagnostics import Diagnostic, DiagnosticError, LoweringError, Severity, SourceLocation
-from libtile.driver import CompilationError, InputError, Options
+from libtile.driver import CompilationError, InputError
+from libtile.lowering.options import STAGES, Compiled, Options
 
 VECTOR_ADD = (Path(__file__).resolve().parents[2] / "examples" / "vector_add.bc").read_bytes()
 SM_90 = Options("sm_90")
@@ -75,7 +76,8 @@ def test_the_cache_gives_back_everything(tmp_path, monkeypatch):
     _failing(monkeypatch, AssertionError("the cache was not asked"))
     again = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", keep_text=True), cache=cache)
     assert again.cached
-    assert [again.stage(s) for s in driver.STAGES] == [made.stage(s) for s in driver.STAGES]
+    assert (again.kernels, again.log, again.gpu_name) == (made.kernels, made.log, made.gpu_name)
+    assert [again.stage(s) for s in STAGES] == [made.stage(s) for s in STAGES]
     assert again.remarks == made.remarks
 
 
@@ -97,7 +99,7 @@ def test_without_ptxas_the_cache_serves_what_needs_none(tmp_path, monkeypatch):
 
 def test_remarks_survive_the_cache(tmp_path):
     given = [remarks.mma_fma("f", None), remarks.load_selected("g", PLACE, remarks.TMA_LOAD, (4, 8))]
-    made = driver.Artifacts(b"cubin", "ptx", "llvm", "aa", "as", given)
+    made = Compiled("sm_90", b"cubin", "ptx", "llvm", "aa", "as", remarks=given)
     cache = Cache(tmp_path)
     key = Key.of({"input": "k"})
     cache.store(key, driver._packed(made))
@@ -109,15 +111,26 @@ def test_remarks_survive_the_cache(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "remarks_",
-    [b"", b"\xff", b"{}x", b"7", b"[7]", b"[{}]", b"null", b"[" * 100_000, b'[{"category": "none of these"}]'],
+    "rest",
+    [
+        b"",
+        b"\xff",
+        b"{}x",
+        b"7",
+        b"[7]",
+        b"[{}]",
+        b"null",
+        b"[" * 100_000,
+        b'{"gpu_name": "sm_90", "kernels": {}, "remarks": [{"category": "none of these"}]}',
+        b'{"gpu_name": "sm_90", "remarks": [], "kernels": {"k": 1}}',
+    ],
 )
-def test_an_entry_that_does_not_hold_what_a_compilation_makes_is_a_miss(tmp_path, remarks_):
+def test_an_entry_that_does_not_hold_what_a_compilation_makes_is_a_miss(tmp_path, rest):
     cache = Cache(tmp_path)
     made = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", emit="tileaa"), cache=cache)
     key = driver._key(VECTOR_ADD, Options("sm_90", emit="tileaa"), ())
     whole = driver._packed(made)
-    for parts in ({**whole, "remarks": remarks_}, {name: part for name, part in whole.items() if name != "llvm"}):
+    for parts in ({**whole, "rest": rest}, {name: part for name, part in whole.items() if name != "llvm_ir"}):
         assert cache.store(key, parts)
         again = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", emit="tileaa"), cache=cache)
         assert not again.cached
@@ -130,7 +143,7 @@ def test_every_option_and_the_input_are_in_the_key():
 
     other = [
         key(b"y"), key(preview=["simt"]), key(gpu_name="sm_80"), key(opt_level=0), key(line_info=True), key(debug=True),
-        key(sanitize="memcheck"), key(host_arch="riscv"), key(host_os="windows"), key(launch_abi="simt"),
+        key(sanitize="memcheck"), key(host=("riscv", "linux")), key(host=("riscv", "windows")), key(launch_abi="simt"),
         key(emit="ptx"), key(keep_text=True),
     ]  # fmt: skip
     assert len({key(), *other}) == len(other) + 1

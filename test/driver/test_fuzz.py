@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from libtile import driver
+from libtile.lowering.options import Options
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = {path.stem: path.read_bytes() for path in sorted(EXAMPLES.glob("*.bc"))}
@@ -47,7 +48,7 @@ def damaged(seed: int, names: tuple[str, ...]) -> bytes:
 
 def check(seed: int, names: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> bool:
     """Compile one; whether it was compiled."""
-    options = driver.Options("sm_90" if seed % 2 else "sm_80", emit="ptx", line_info=True)
+    options = Options("sm_90" if seed % 2 else "sm_80", emit="ptx", line_info=True)
     try:
         made = driver.compile_bytecode(damaged(seed, names), options)
     except driver.DriverError as error:

@@ -19,6 +19,7 @@ from tools.process import Done, run
 import libtile
 from libtile import driver
 from libtile.backend.tools import find_tool
+from libtile.lowering.options import Options
 
 ROOT = Path(__file__).resolve().parents[2]
 VECTOR_ADD = ROOT / "examples" / "vector_add.bc"
@@ -217,7 +218,7 @@ def test_a_kernel_name_that_ptx_cannot_have_is_refused_in_words():
     for name, status in NAMES.items():
         module = libtile.parse(f'cuda_tile.module @m {{ entry @"{name.replace(chr(34), chr(92) + chr(34))}"() {{ }} }}')
         data = libtile.write(module, "13.4")
-        options = driver.Options("sm_90", emit="ptx")
+        options = Options("sm_90", emit="ptx")
         if status == 0:
             assert f".entry {name}(" in driver.compile_bytecode(data, options).ptx
         else:

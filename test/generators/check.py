@@ -134,7 +134,7 @@ def check_pipeline(
 class _Verifier:
     """Verifies the inner dialects behind each pass of a compilation."""
 
-    def after_pass(self, name: str, op: Any) -> None:
+    def __call__(self, name: str, op: Any) -> None:
         try:
             op.verify()
         except Exception as error:

@@ -61,15 +61,11 @@ def test_the_launch_abi_is_a_choice():
 def test_an_observer_sees_the_module_after_each_pass():
     seen = []
 
-    class Observer:
-        def after_pass(self, name, op):
-            seen.append(name)
-            op.verify()
+    def observe(name, op):
+        seen.append(name)
+        op.verify()
 
-        def stage(self, name, seconds):
-            pass
-
-    libtile.compile(copy_module(), emit="tileas", observer=Observer())
+    libtile.compile(copy_module(), emit="tileas", observer=observe)
     assert seen[:2] == ["convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"]
     assert "tileas-insert-barriers" in seen
 
@@ -211,9 +207,8 @@ def test_scalar_parameters_of_every_width_arrive(backend):
     assert [float(out[0]) for out in outs] == list(numbers.values())
 
 
-class _Verifier:
-    def after_pass(self, name, op):
-        op.verify()
+def _verify(name, op):
+    op.verify()
 
 
 TV = "tensor_view<60x64xf32, strides=[64,1]>"
@@ -243,7 +238,7 @@ VALID_BETWEEN_PASSES = {
 @pytest.mark.parametrize("body", VALID_BETWEEN_PASSES.values(), ids=VALID_BETWEEN_PASSES)
 def test_ir_is_valid_behind_every_pass(body):
     module = libtile.parse(f"cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>) {{ {body}\n return }} }}")
-    libtile.compile(module, emit="llvm", observer=_Verifier())
+    libtile.compile(module, emit="llvm", observer=_verify)
     outs = [np.arange(60 * 64, dtype=np.float32) for _ in range(2)]
     for out, backend in zip(outs, ("interpreter", "simulator")):
         libtile.run(module, args=[out], backend=backend)

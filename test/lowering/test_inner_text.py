@@ -12,6 +12,7 @@ from kernels import corpus
 
 from libtile.asm import print_op
 from libtile.asm.module import Module, load
+from libtile.lowering.options import Options
 from libtile.lowering.pipeline import lower
 
 FEW = (
@@ -27,14 +28,14 @@ class Texts:
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
 
-    def after_pass(self, name: str, module: object) -> None:
+    def __call__(self, name: str, module: object) -> None:
         self.found[name] = print_op(module)
 
 
 def check(kernel: corpus.Kernel) -> None:
     texts = Texts()
     module = Module(load(corpus.export(kernel, kernel.versions[-1]))).tile_module
-    lower(module, kernel.gpu_code, emit="tileas", observer=texts)
+    lower(module, Options(kernel.gpu_code, emit="tileas"), observer=texts)
     for name, text in texts.found.items():
         assert messages(text) == [], f"behind {name}"
         assert round_trip(text) == text, f"behind {name}"

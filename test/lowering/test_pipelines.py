@@ -367,16 +367,13 @@ def test_tiles_of_which_only_one_stage_fits_are_copied_in_their_own_iteration(tr
 class ProduceBehindRelease:
     """Moves the turn of the producer in the loop behind that of the consumer."""
 
-    def after_pass(self, name, op):
+    def __call__(self, name, op):
         if name == "tileas-materialize-schedule":
             (loop,) = (inner for inner in op.walk() if inner.name == "scf.for")
             ops = {inner.name.rpartition(".")[2]: inner for inner in loop.body.block.ops}
             ops["produce_one"].detach()
             loop.body.block.insert_op_after(ops["produce_one"], ops["consumer_release"])
             op.verify()
-
-    def stage(self, name, seconds):
-        pass
 
 
 def test_a_producer_that_comes_behind_the_consumer_waits_for_the_others():

@@ -15,6 +15,7 @@ import libtile
 from libtile import driver
 from libtile.backend import ptxas
 from libtile.errors import visible
+from libtile.lowering.options import Options
 from tools.process import ROOT
 
 EXAMPLE = ROOT / "examples" / "vector_add.bc"
@@ -225,7 +226,7 @@ def test_a_ptxas_that_is_broken_is_one_error(tmp_path: Path, monkeypatch: pytest
     tool.chmod(0o755)
     monkeypatch.setattr(ptxas, "find_tool", lambda name: tool)
     with pytest.raises(driver.CompilationError) as caught:
-        driver.compile_bytecode(EXAMPLE.read_bytes(), driver.Options("sm_90"))
+        driver.compile_bytecode(EXAMPLE.read_bytes(), Options("sm_90", host=("x86_64", "linux")))
     assert str(caught.value).split("\n") == [
         f"error: ptxas failed for sm_90a: {said}", "error: failed to compile Tile IR program"
     ]  # fmt: skip
@@ -239,7 +240,7 @@ def test_a_ptxas_that_cannot_be_run_is_one_error(tmp_path: Path, monkeypatch: py
             tool.write_text(content)
         monkeypatch.setattr(ptxas, "find_tool", lambda name: tool)
         with pytest.raises(driver.CompilationError) as caught:
-            driver.compile_bytecode(EXAMPLE.read_bytes(), driver.Options("sm_90"))
+            driver.compile_bytecode(EXAMPLE.read_bytes(), Options("sm_90", host=("x86_64", "linux")))
         assert f"error: ptxas could not be run: {tool}: {reason}\n" in str(caught.value)
 
 

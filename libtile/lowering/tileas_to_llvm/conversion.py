@@ -13,6 +13,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.kernels import Parameter
 from libtile.lowering import limits
 from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm import globals, scratch
@@ -29,14 +30,6 @@ from libtile.lowering.tileas_to_llvm import (  # noqa: F401  (they register rule
 from libtile.lowering.tileas_to_llvm.emitter import Emitter, element_name, llvm_type
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import DATA_LAYOUT, TRIPLE, Target
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of a kernel: its Tile IR element type (`ptr` for pointers) and its bytes."""
-
-    type: str
-    size: int
 
 
 @dataclass
