@@ -14,6 +14,7 @@ from fuzz import bytecode as files
 from fuzz.framework import Fuzzer
 from fuzz.mutate import tokens
 from libtile import driver
+from libtile.lowering.options import Options
 from libtile.targets import targets
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "ptx", "ptx")
@@ -25,7 +26,7 @@ class Given(NamedTuple):
     """A file and the options to compile it with."""
 
     data: bytes
-    options: driver.Options
+    options: Options
 
 
 class CompileFuzzer(Fuzzer):
@@ -40,7 +41,7 @@ class CompileFuzzer(Fuzzer):
 
     def make(self, rng: random.Random) -> Given:
         level = rng.choice((0, 1, 2, 3, 3))
-        options = driver.Options(
+        options = Options(
             rng.choice(list(targets())),
             opt_level=level,
             line_info=rng.random() < 0.3,

@@ -185,8 +185,10 @@ def is_nan(name: str, bits: np.ndarray) -> np.ndarray:
 class RuleSite:
     """Stands for an op's place in a program, for the interpreter's rules: its attributes and element types."""
 
-    checks = False
-    full = False
+    checks: frozenset[str] = frozenset()
+
+    def on(self, check: str) -> bool:
+        return check in self.checks
 
     def __init__(self, elements: dict[str, str], attributes: dict[str, Any]):
         self.elements = elements
