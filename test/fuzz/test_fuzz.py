@@ -13,8 +13,8 @@ import pytest
 from fuzz import FUZZERS, bytecode, fuzzer
 from fuzz.framework import MEMORY, Failure, Fuzzer, bounded, run, run_here
 from fuzz.mutate import tokens
-from libtile import driver
 from libtile.bytecode import BytecodeError, validate
+from libtile.lowering.options import STAGES
 
 SEEDS = {"bytecode": 1500, "text": 600, "compile": 20, "ptx": 50}
 OUTCOMES = {
@@ -130,4 +130,4 @@ def test_tokens_are_the_text() -> None:
 def test_inputs_compile_for_every_stage_that_is_asked_for() -> None:
     chosen = fuzzer("compile")
     stages = {chosen.input(seed).options.emit for seed in range(40)}
-    assert stages == set(driver.STAGES) - {"cubin"}
+    assert stages == set(STAGES) - {"cubin"}
