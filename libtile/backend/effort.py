@@ -11,14 +11,18 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-MOST_BLOCKS = 500
+MOST_BLOCKS = 1000
 """Basic blocks of a function that LLVM's pipeline is asked to optimize; kernels from frontends have up to a hundred."""
+
+MOST_LOOPS = 150
+"""Loops of a function, likewise: each is unrolled; kernels from frontends have a handful."""
 
 LONGEST_CHAIN = 1500
 """Integer sums and products of which each uses the one before."""
 
 _FUNCTION = re.compile(r"^define .*?^}", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^[\w.]+:", re.MULTILINE)
+_LOOP = re.compile(r"^(?:for|while|loop)\.\d+:", re.MULTILINE)
 _SUM = re.compile(r"^  (%\w+) = (?:add|sub|mul|shl) (?:n[us]w )*i\d+ (\S+), (\S+)", re.MULTILINE)
 
 
@@ -35,7 +39,7 @@ def effort(ir: str) -> Effort:
     """The effort for a module given as text."""
     found = Effort.FULL
     for function in _FUNCTION.findall(ir):
-        if function.count(":\n") > MOST_BLOCKS and len(_BLOCK.findall(function)) > MOST_BLOCKS:
+        if len(_BLOCK.findall(function)) > MOST_BLOCKS or len(_LOOP.findall(function)) > MOST_LOOPS:
             return Effort.LINEAR
         if function.count("\n") > LONGEST_CHAIN and _longest_chain(function) > LONGEST_CHAIN:
             found = Effort.PLAIN_SELECTION

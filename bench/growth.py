@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""CPU seconds and peak memory against the size of the input, and the slope on log-log paper.
+
+    python bench/growth.py [--families loop_row entries ...] [--repeat 2] [--seconds 60] > bench/results/growth.md
+
+Each size is a process of its own, and each figure the best of the repeats: CPU time, which other processes disturb less
+than elapsed time. The columns are libtile's own work (parse, verify, print, write, read, and the lowering to LLVM IR),
+LLVM's and ptxas's; `write` holds some 0.04 s of loading. A slope is that from the row at a tenth of the last size or
+above to the last row: 1 is linear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "test")]
+
+from generators.growing import FAMILIES  # noqa: E402
+
+COLUMNS = ("parse", "verify", "print", "write", "read", "lower", "LLVM", "ptxas", "MB")
+MEMORY = 6 << 30
+SMALLEST = 0.02
+"""Seconds below which a figure is the clock's rather than the work's; no slope is given for it."""
+
+T = TypeVar("T")
+
+
+def measure(family: str, size: int, assemble: bool) -> dict[str, float]:
+    """CPU seconds by column for one module, and the peak of memory in MB."""
+    import libtile
+    from libtile.backend import nvptx, ptx, ptxas
+    from libtile.collector import collector_paused
+    from libtile.targets import target
+
+    found: dict[str, float] = {}
+
+    def timed(column: str, work: Callable[[], T]) -> T:
+        start = time.process_time()
+        result = work()
+        found[column] = time.process_time() - start
+        return result
+
+    make = FAMILIES[family].make
+    libtile.compile(libtile.parse(make(FAMILIES[family].sizes[0])), gpu_name="sm_90", emit="ptx")  # loads everything
+    text, gpu = make(size), target("sm_90")
+    module = timed("parse", lambda: libtile.parse(text))
+    timed("verify", lambda: libtile.verify(module))
+    timed("print", lambda: libtile.print_module(module))
+    data = timed("write", lambda: libtile.write(module, "13.3"))
+    module = timed("read", lambda: libtile.read(data))
+    lowered = timed("lower", lambda: libtile.compile(module, gpu_name="sm_90", emit="llvm", verify=False))
+    with collector_paused():
+        code = timed("LLVM", lambda: nvptx.to_ptx(lowered.llvm_ir, gpu))
+    if assemble:
+        entries = {name: ptx.EntryDirectives(kernel.block_dim[0]) for name, kernel in lowered.kernels.items()}
+        finished = ptx.finish(code, gpu, entries)
+        ptxas.assemble(finished, gpu.ptx_target, opt_level=3)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found["ptxas"] = used.ru_utime + used.ru_stime
+    found["MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return found
+
+
+def best(family: str, size: int, options: argparse.Namespace) -> dict[str, float]:
+    """The best of the repeats; empty when the first of them takes too long or fails."""
+    rows: list[dict[str, float]] = []
+    command = [sys.executable, __file__, "--one", family, str(size), *(["--no-ptxas"] if options.no_ptxas else [])]
+    for _ in range(options.repeat):
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=True, timeout=options.seconds,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+            )  # fmt: skip
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
+            print(f"{family} {size}: {problem}", file=sys.stderr)
+            return {}
+        rows.append(json.loads(done.stdout))
+    return {column: min(row[column] for row in rows) for column in rows[0]}
+
+
+def slope(rows: dict[int, dict[str, float]], column: str) -> str:
+    """The slope over the last decade; `-` where the figures are too small to say."""
+    last = max(rows)
+    first = min(size for size in rows if size * 10 >= last)
+    before, after = rows[first].get(column, 0.0), rows[last].get(column, 0.0)
+    if first == last or min(before, after) < SMALLEST:
+        return "-"
+    return f"{math.log(after / before) / math.log(last / first):.2f}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=60, help="elapsed time after which a size is given up")
+    parser.add_argument("--no-ptxas", action="store_true")
+    parser.add_argument("--one", nargs=2, metavar=("FAMILY", "SIZE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one[0], int(options.one[1]), not options.no_ptxas)))
+        return 0
+    command = " ".join(["python bench/growth.py", *sys.argv[1:]])
+    print(
+        f"# Growth\n\nMade by `{command}` for sm_90. CPU seconds; MB is the peak of the process. The load average was "
+    )
+    print(f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.\n")
+    for family in options.families:
+        print(f"## {family}: {FAMILIES[family].axis}\n\n| size | {' | '.join(COLUMNS)} |")
+        print("|---:|" + "---:|" * len(COLUMNS), flush=True)
+        rows: dict[int, dict[str, float]] = {}
+        for size in FAMILIES[family].sizes:
+            row = best(family, size, options)
+            if not row:
+                break
+            rows[size] = row
+            cells = [f"{row[c]:.0f}" if c == "MB" else f"{row[c]:.3f}" if c in row else "-" for c in COLUMNS]
+            print(f"| {size} | {' | '.join(cells)} |", flush=True)
+        if rows:
+            print(f"| slope | {' | '.join('-' if c == 'MB' else slope(rows, c) for c in COLUMNS)} |\n", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
