@@ -28,9 +28,9 @@ __version__ = "0.1.0"
 
 if sys.argv[:1] == ["-m"] and any(name.startswith("libtile.") for name in sys.orig_argv):
     # `python -m libtile.tools.tileiras` and its like import this package on their way to the tool: see `entry`.
-    from libtile.tools import entry
+    from libtile.interrupts import prepare
 
-    entry.prepare()
+    prepare()
 
 _HOME = {
     "Module": "libtile.asm.module",

@@ -101,3 +101,7 @@ class LoweringError(LibtileError):
     def diagnostic(self) -> Diagnostic:
         """The error as a diagnostic."""
         return error(self.location, self.reason)
+
+
+class UnsupportedError(LoweringError, ValueError):
+    """A mode or a type that there is no code for."""

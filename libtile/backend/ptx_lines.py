@@ -12,60 +12,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from libtile.backend.llvm_text import to_bytes
 from libtile.backend.ptx import ENTRY
 from libtile.backend.ptx_text import string
+from libtile.lowering.llvm.line_table import Call, LineTable, Place
 
 PTX_VERSION = "9.4"
 """The first PTX version with `.loc_intermediate` and `.nv_intermediate_source_section`."""
 
-MAX_PLACES = 0xFFFF
-"""LLVM's columns have 16 bits."""
-
 _LOC = re.compile(r"\t\.loc\t(\d+) (\d+) (\d+)")
 _FILE = re.compile(r'\t\.file\t(\d+) (".*")')
-
-
-@dataclass(frozen=True)
-class Call:
-    """An inlined call: the function that was inlined, and where."""
-
-    function: str
-    file: str
-    line: int
-    column: int
-
-
-@dataclass(frozen=True)
-class Place:
-    """What a `.loc` says beside its file and line. `calls` are the inlined calls around it, the outermost first;
-    `source_line` is the line of the Tile IR, 0 for none."""
-
-    column: int
-    calls: tuple[Call, ...] = ()
-    source_line: int = 0
-
-
-@dataclass
-class LineTable:
-    """The places of a module's locations, and the text of its Tile IR with the line of each kernel in it."""
-
-    source: str = ""
-    entries: Mapping[str, int] = field(default_factory=dict)
-    _places: dict[Place, int] = field(default_factory=dict)
-
-    def number(self, place: Place) -> int:
-        """The number that stands for a place; 0 when there are more than `MAX_PLACES`."""
-        if place not in self._places and len(self._places) == MAX_PLACES:
-            return 0
-        return self._places.setdefault(place, len(self._places) + 1)
-
-    def places(self) -> list[Place]:
-        """All places; that of number n stands at n - 1."""
-        return list(self._places)
 
 
 def source_text(text: str) -> str:

@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
 
-class UnsupportedError(LoweringError, ValueError):
-    """A mode or a type that there is no code for."""
-
-
 def unsupported(op: Operation, reason: str, target: str = "") -> LoweringError:
     """The error for an op: names it, its types, the target, and the position in the source."""
     from libtile.dialects.cuda_tile.locations import source_location

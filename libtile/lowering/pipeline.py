@@ -28,7 +28,7 @@ from libtile.lowering.tileas_to_llvm.conversion import convert_module as to_llvm
 from libtile.targets import Target, target
 
 if TYPE_CHECKING:
-    from libtile.backend.ptx_lines import LineTable
+    from libtile.lowering.llvm.line_table import LineTable
 
 TILEAS_PASSES: tuple[type[ModulePass], ...] = (
     RemoveLayoutConversionsPass,

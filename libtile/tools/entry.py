@@ -6,14 +6,7 @@ still being imported. Until a tool is ready to clean up behind itself (`cli.run`
 signal ends it as it ends any program.
 """
 
-# The builtin part alone: `signal` makes enums of it, which takes longer than all else here.
-import _signal as signal  # type: ignore[import-not-found]
-
-
-def prepare() -> None:
-    """Let SIGINT end the process; one that ignores it (in the background of a script) goes on ignoring it."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+from libtile.interrupts import prepare
 
 
 def cuda_tile_translate() -> None:

@@ -20,11 +20,10 @@ from dialects.inner_diagnostics import LIT
 from dialects.inner_samples import BODIES, text
 from libtile.asm import parse
 from libtile.asm.module import diagnose
-from libtile.diagnostics import DiagnosticError, has_errors
+from libtile.diagnostics import DiagnosticError, LoweringError, has_errors
 from libtile.dialects import nv_tileas
 from libtile.dialects.tile_form import OP_CLASSES, SEGMENTS, TileOp
 from libtile.errors import LibtileError
-from libtile.lowering.errors import LoweringError
 from libtile.tools import cli
 from libtile.transforms.pipeline import PassItem, make_pass
 from libtile.transforms.registry import PASSES

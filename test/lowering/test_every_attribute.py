@@ -23,9 +23,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.asm import parse
 from libtile.asm.module import diagnose
+from libtile.diagnostics import LoweringError
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, MemScopeAttr, MemSemanticAttr
 from libtile.dialects.tile_form import OP_CLASSES, SEGMENTS, TileOp
-from libtile.lowering.errors import LoweringError
 from libtile.lowering.pipeline import TILEAS_PASSES
 from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas

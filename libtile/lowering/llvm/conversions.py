@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from libtile.lowering.errors import UnsupportedError
+from libtile.diagnostics import UnsupportedError
 from libtile.lowering.llvm import narrow_floats
 from libtile.lowering.llvm.builder import KernelBuilder, Value, float_constant, integer
 from libtile.lowering.llvm.compare import is_nan

@@ -26,11 +26,11 @@ from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute
 
 from libtile.backend.llvm_text import quoted
-from libtile.backend.ptx_lines import Call, LineTable, Place
 from libtile.diagnostics import LoweringError, SourceLocation
 from libtile.dialects.cuda_tile.attributes import DILexicalBlockAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.locations import source_line, source_location
 from libtile.dialects.cuda_tile.verify.debug_info import debug_location
+from libtile.lowering.llvm.line_table import Call, LineTable, Place
 
 _MAX_DEPTH = 256
 """Inlined calls and scopes around a location that are kept."""

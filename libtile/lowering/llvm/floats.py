@@ -19,7 +19,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from libtile.lowering.errors import UnsupportedError
+from libtile.diagnostics import UnsupportedError
 from libtile.lowering.llvm.builder import KernelBuilder, Value
 from libtile.lowering.llvm.conversions import PTX_ROUNDING, narrow
 from libtile.lowering.llvm.tile import Tile, map_tiles

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from libtile.lowering.errors import UnsupportedError
+from libtile.diagnostics import UnsupportedError
 from libtile.lowering.llvm.builder import KernelBuilder, Value, float_constant, integer
 from libtile.lowering.llvm.conversions import itof
 from libtile.lowering.llvm.floats import abs_, wide

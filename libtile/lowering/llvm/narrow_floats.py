@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from libtile.lowering.errors import UnsupportedError
+from libtile.diagnostics import UnsupportedError
 from libtile.lowering.llvm.builder import KernelBuilder, Value, float_constant, integer
 from libtile.numerics.elements import ELEMENTS, FORMATS, FloatFormat
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from libtile.diagnostics import UnsupportedError
 from libtile.layouts import REGISTER, LinearLayout
-from libtile.lowering.errors import UnsupportedError
 from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.lowering.llvm.narrow_floats import TF32_MASK
 from libtile.lowering.llvm.tile import REGISTER_BYTES, Tile

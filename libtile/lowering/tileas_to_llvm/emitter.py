@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from libtile.diagnostics import LoweringError
+from libtile.diagnostics import LoweringError, UnsupportedError
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.dialects.tile_form import TileOp
 from libtile.layouts import LinearLayout
-from libtile.lowering.errors import UnsupportedError, unsupported
+from libtile.lowering.errors import unsupported
 from libtile.lowering.llvm.builder import KernelBuilder, SharedBuffer, Value
 from libtile.lowering.llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.llvm.tile import Tile

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from libtile.diagnostics import UnsupportedError
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.layouts import REGISTER, LinearLayout
-from libtile.lowering.errors import UnsupportedError
 from libtile.lowering.llvm import constants, conversions, mma, mma_scaled, packing, reduce, scan
 from libtile.lowering.llvm import shapes as movement
 from libtile.lowering.llvm.builder import Value, integer

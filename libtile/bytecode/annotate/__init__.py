@@ -285,9 +285,3 @@ _SECTIONS: dict[SectionId, Callable[[Dump, Module, int], None]] = {
     SectionId.GLOBAL: _globals,
     SectionId.PRODUCER: _producer,
 }
-
-
-if __name__ == "__main__":
-    from libtile.tools.entry import annotate as tool
-
-    tool()
