@@ -14,10 +14,11 @@ from .errors import LaunchError, PtxError, SimulationFault, SimulatorError
 from .ir import Module
 from .launch import RunResult, Uninitialized, run_ptx
 from .parser import parse_ptx
-from .tensor_map import TensorMap
+from .tensor_map import EncodedTensorMap, TensorMap
 
 __all__ = [
     "Counters",
+    "EncodedTensorMap",
     "LaunchError",
     "Module",
     "PtxError",

@@ -32,7 +32,7 @@ from .memory import (
 )
 from .parser import parse_ptx
 from .program import ALIGNED_MALLOC, Program
-from .tensor_map import TensorMap
+from .tensor_map import EncodedTensorMap, TensorMap
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -435,7 +435,7 @@ class _Memory:
         what = f"argument {index} ({param.name})"
         if isinstance(value, Uninitialized):
             value = value.array
-        if isinstance(value, TensorMap):
+        if isinstance(value, TensorMap | EncodedTensorMap):
             if param.size != tensor_map.SIZE:
                 raise LaunchError(f"{what} is a tensor map, but the parameter has {param.size} bytes, not 128")
             return value.encode(self.device_address(value.array))
@@ -509,7 +509,7 @@ def _array_arguments(args: Sequence[Any]) -> Iterator[tuple[str, np.ndarray, boo
         if isinstance(value, _ArrayTable):
             yield str(index), value.words, True
             yield from ((f"{index}[{item}]", array, True) for item, array in enumerate(value.arrays))
-        elif isinstance(value, Uninitialized | TensorMap):
+        elif isinstance(value, Uninitialized | TensorMap | EncodedTensorMap):
             yield str(index), value.array, not isinstance(value, Uninitialized)
         elif isinstance(value, np.ndarray):
             yield str(index), value, True

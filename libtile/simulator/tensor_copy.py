@@ -12,7 +12,7 @@ from .async_engine import AsyncEngine, Job
 from .group import ThreadGroup
 from .ir import Instruction
 from .memory import CLUSTER_SHIFT, PENDING, READY
-from .tensor_map import SIZE, DecodedMap
+from .tensor_map import SIZE, DecodedMap, TensorMapError
 from .types import DTYPES
 
 
@@ -42,7 +42,7 @@ class TensorCopies(AsyncEngine):
                 text = f"the tensor map has rank {len(tensor.box)}, the instruction {len(corner)}"
                 self.fault("illegal-instruction", text, copy.instruction, thread)
             start = int(np.broadcast_to(copy.shared, (g.n,))[k]) & 0xFFFFFFFF
-            if start % (128 if load or tensor.swizzle else 16):
+            if start % (128 if load or tensor.swizzle != "none" else 16):
                 self.fault("misaligned", f"shared address 0x{start:x} of a tensor copy", copy.instruction, thread)
             if load:
                 self._tensor_load(copy, tensor, corner, start, thread, k)
@@ -53,10 +53,10 @@ class TensorCopies(AsyncEngine):
         info = AccessInfo(ins, "generic", "u1", counted=False)
         where = np.uint64(address) + np.arange(SIZE, dtype=np.uint64)
         raw = self.load_at(info, where, np.repeat(thread, SIZE)).tobytes()
-        tensor = DecodedMap.decode(raw)
-        if tensor is None:
-            self.fault("illegal-instruction", f"there is no tensor map at 0x{address:x}", ins, thread)
-        return tensor
+        try:
+            return DecodedMap.decode(raw)
+        except TensorMapError as error:
+            self.fault("illegal-instruction", f"there is no tensor map at 0x{address:x}: {error}", ins, thread)
 
     def _tensor_load(
         self, copy: TensorCopy, tensor: DecodedMap, corner: list[int], start: int, thread: np.ndarray, k: int

@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tensor maps: what `cp.async.bulk.tensor` needs to know of a tensor in global memory (PTX ISA, "Tensors").
 
-Hardware tensor maps are 128 opaque bytes that the driver encodes. Simulated ones are 128 bytes too, in a layout of our
-own, so that kernels take them as the same by-value parameter; a `TensorMap` object as an argument of `run_ptx` becomes
-one.
+Kernels find the hardware's own 128 bytes (`libtile.targets.tensor_map`) in their parameters and in memory. A
+`TensorMap` object as an argument of `run_ptx` is encoded by the simulator, an `EncodedTensorMap` was by host code.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from libtile.targets import tensor_map as hardware
+from libtile.targets.tensor_map import ELEMENTS, SIZE, TensorMapError, TiledMap
+
 from .errors import LaunchError
 
-SIZE = 128
-_MAGIC = b"LTSTMAP1"
-_HEADER = "<8sQBBBB4x"
-_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+__all__ = ["SIZE", "DecodedMap", "EncodedTensorMap", "TensorMap", "TensorMapError", "swizzled"]
+
+_UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+_ELEMENT_OF_DTYPE = {
+    "int32": "s32", "int64": "s64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16",
+}  # fmt: skip
+# Which address bits each swizzle exchanges: (first bit, how many, distance of the bits they are xored with).
+_EXCHANGES = {
+    "none": (0, 0, 0), "32B": (4, 1, 3), "64B": (4, 2, 3), "128B": (4, 3, 3), "128B atom 32B": (5, 2, 2),
+    "128B atom 64B": (6, 1, 1),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,8 +36,9 @@ class TensorMap:
 
     All sequences go from the innermost dimension outward. `shape` is in elements; `strides` are bytes of dimensions 1
     and up (the innermost is dense); `box` is the tile that one copy moves. Defaults describe a C-contiguous array as a
-    whole. `swizzle` is "none", "32B", "64B" or "128B"; elements outside of the tensor read as zero, or NaN with
-    `fill_nan`.
+    whole. `swizzle` is "none", "32B", "64B", "128B", "128B atom 32B" or "128B atom 64B"; elements outside of the tensor
+    read as zero, or NaN with `fill_nan`. `element` is PTX's name of the elements' type ("bf16", "tf32"); without it,
+    it is the array's, or unsigned of `element_size` bytes.
     """
 
     array: np.ndarray
@@ -40,29 +49,49 @@ class TensorMap:
     swizzle: str = "none"
     fill_nan: bool = False
     element_size: int = 0
+    element: str = ""
 
     def encode(self, address: int) -> bytes:
         """The 128 bytes of the parameter, for a tensor at a simulated address. Raises LaunchError."""
-        size = self.element_size or self.array.itemsize
+        element = self.element or self._element()
+        bits = ELEMENTS[element].bits if element in ELEMENTS else 8
         shape = self.shape or tuple(reversed(self.array.shape))
-        strides = self.strides or _dense(shape, size)
-        steps = self.element_strides or (1,) * len(shape)
-        rank = len(shape)
-        if not 1 <= rank <= 5 or len(self.box) != rank or len(strides) != rank - 1 or len(steps) != rank:
-            raise LaunchError(f"a tensor map of rank {rank} needs {rank} box sizes and {rank - 1} strides")
-        if any(not 1 <= b <= 256 for b in self.box):
-            raise LaunchError(f"box {self.box} of a tensor map has a side that is not in 1..256")
-        if self.box[0] * size % 16 or any(s % 16 for s in strides):
-            raise LaunchError("the inner box and the strides of a tensor map must be multiples of 16 bytes")
-        if self.swizzle not in _SWIZZLES:
-            raise LaunchError(f"swizzle {self.swizzle!r} is not one of {', '.join(_SWIZZLES)}")
-        span = int(self.swizzle[:-1]) if self.swizzle != "none" else 256 * size
-        if self.box[0] * size > span:
-            raise LaunchError(f"the inner box of {self.box[0] * size} bytes is wider than the swizzle of {span}")
-        head = struct.pack(_HEADER, _MAGIC, address, rank, size, _SWIZZLES[self.swizzle], self.fill_nan)
-        body = struct.pack("<5I4Q", *_padded(shape, 5), *_padded(strides, 4))
-        tail = struct.pack("<5H5B", *_padded(self.box, 5), *_padded(steps, 5))
-        return (head + body + tail).ljust(SIZE, b"\0")
+        strides = self.strides or _dense(shape, bits // 8)
+        tiled = TiledMap(
+            address, element, shape, strides, self.box, self.element_strides, self.swizzle, fill_nan=self.fill_nan
+        )
+        try:
+            return hardware.encode(tiled)
+        except TensorMapError as error:
+            raise LaunchError(str(error)) from None
+
+    def _element(self) -> str:
+        size = self.element_size or self.array.itemsize
+        if size not in _UNSIGNED:
+            raise LaunchError(f"elements of {size} bytes have no tensor map")
+        if size != self.array.itemsize:
+            return _UNSIGNED[size]
+        return _ELEMENT_OF_DTYPE.get(self.array.dtype.name, _UNSIGNED[size])
+
+
+@dataclass(frozen=True)
+class EncodedTensorMap:
+    """A tensor map of 128 bytes that host code encoded, as `cuTensorMapEncodeTiled` or a cubin's host object does.
+
+    Host code does not know simulated addresses: `base` is the address that it took for the first byte of `array`.
+    """
+
+    array: np.ndarray
+    raw: bytes
+    base: int
+
+    def encode(self, address: int) -> bytes:
+        """The map for the array at a simulated address. Raises LaunchError."""
+        try:
+            tiled = hardware.decode(self.raw)
+            return hardware.with_address(self.raw, tiled.address - self.base + address)
+        except TensorMapError as error:
+            raise LaunchError(str(error)) from None
 
 
 def _dense(shape: Sequence[int], size: int) -> tuple[int, ...]:
@@ -73,17 +102,14 @@ def _dense(shape: Sequence[int], size: int) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _padded(values: Sequence[int], count: int) -> list[int]:
-    return [*values, *[0] * (count - len(values))]
-
-
 @dataclass(frozen=True)
 class DecodedMap:
     """A tensor map as a kernel's instruction finds it in memory."""
 
     address: int
+    element: str
     element_size: int
-    swizzle: int
+    swizzle: str
     fill_nan: bool
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -91,16 +117,22 @@ class DecodedMap:
     steps: tuple[int, ...]
 
     @classmethod
-    def decode(cls, raw: bytes) -> DecodedMap | None:
-        """None when the bytes are not a simulated tensor map."""
-        magic, address, rank, size, swizzle, fill = struct.unpack_from(_HEADER, raw)
-        if magic != _MAGIC:
-            return None
-        at = struct.calcsize(_HEADER)
-        numbers = struct.unpack_from("<5I4Q", raw, at)
-        small = struct.unpack_from("<5H5B", raw, at + struct.calcsize("<5I4Q"))
-        strides = (size, *numbers[5 : 5 + rank - 1])
-        return cls(address, size, swizzle, bool(fill), numbers[:rank], strides, small[:rank], small[5 : 5 + rank])
+    def decode(cls, raw: bytes) -> DecodedMap:
+        """TensorMapError when the bytes are no tensor map, or one that is not simulated."""
+        tiled = hardware.decode(raw)
+        bits = ELEMENTS[tiled.element].bits
+        if tiled.interleave != "none":
+            raise TensorMapError(f"tensor maps interleaved by {tiled.interleave} are not simulated")
+        if tiled.swizzle not in _EXCHANGES:
+            raise TensorMapError(f"the swizzle {tiled.swizzle} of tensor maps is not simulated")
+        if bits % 8:
+            raise TensorMapError(f"tensor maps of elements {tiled.element} are not simulated")
+        size = bits // 8
+        strides = (size, *tiled.strides)
+        # The box is what is traversed; the stride of dimension 0 is ignored (CUDA driver API, cuTensorMapEncodeTiled).
+        steps = (1, *tiled.steps[1:])
+        box = tuple(-(-b // s) for b, s in zip(tiled.box, steps, strict=True))
+        return cls(tiled.address, tiled.element, size, tiled.swizzle, tiled.fill_nan, tiled.sizes, strides, box, steps)
 
     def elements(self, corner: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """(global addresses uint64, is inside) of the box at `corner`, innermost index fastest."""
@@ -117,14 +149,17 @@ class DecodedMap:
 
     def shared_offsets(self, start: int) -> np.ndarray:
         """Shared memory offset of each element of the box that begins at `start`, swizzled."""
-        return swizzled(start + np.arange(int(np.prod(self.box)), dtype=np.int64) * self.element_size, self.swizzle)
+        dense = start + np.arange(int(np.prod(self.box)), dtype=np.int64) * self.element_size
+        return _exchanged(dense, *_EXCHANGES[self.swizzle])
 
 
 def swizzled(offsets: np.ndarray, mode: int) -> np.ndarray:
     """Shared memory addresses under a swizzle of 32, 64 or 128 bytes (mode 1, 2, 3): 16-byte chunks move within their
     row by the row's number, which are address bits 7 and up.
     """
-    if mode == 0:
-        return offsets
-    mask = (1 << mode) - 1
-    return offsets ^ (((offsets >> 7) & mask) << 4)
+    return _exchanged(offsets, 4, mode, 3)
+
+
+def _exchanged(offsets: np.ndarray, first: int, count: int, distance: int) -> np.ndarray:
+    """Addresses whose `count` bits from bit `first` on are xored with those `distance` bits further up."""
+    return offsets ^ ((offsets >> distance) & ((1 << count) - 1) << first)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from libtile.simulator import Counters, LaunchError, SimulationFault, TensorMap, run_ptx
+from libtile.simulator import Counters, EncodedTensorMap, LaunchError, SimulationFault, TensorMap, run_ptx
 from libtile.simulator.ops.wgmma import descriptor_offsets
 from libtile.simulator.tensor_map import swizzled
+from libtile.targets import tensor_map
 
 from .ptx import REGISTERS
 
@@ -26,7 +27,7 @@ WAIT = "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], 0; @!%p2 bra W;
 TMA = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 
 
-def run(body: str, out: np.ndarray, *maps: TensorMap, block: int = 128, **options: Any) -> Counters:
+def run(body: str, out: np.ndarray, *maps: TensorMap | EncodedTensorMap, block: int = 128, **options: Any) -> Counters:
     names = "ab"[: len(maps)]
     params = ".param .u64 out" + "".join(f", .param .align 64 .b8 {name}[128]" for name in names)
     start = START if len(maps) == 2 else START.replace("mov.b64 %rd11, b;  cvta.param.u64 %rd11, %rd11;", "")
@@ -129,6 +130,66 @@ def test_source_of_a_store_may_not_be_reused_before_the_wait_and_needs_a_fence()
     assert caught.value.kind == "proxy-fence"
 
 
+def test_bytes_that_host_code_encoded_are_taken_with_the_address_that_it_knew() -> None:
+    tensor = np.arange(40 * 24, dtype=np.uint32).reshape(24, 40)
+    out = np.zeros((8, 16), dtype=np.uint32)
+    body = expect(512) + load(0, "%rd10", 16, 3) + WAIT + COPY_OUT.replace("{words}", "128")
+    # The tensor is the array but its first row: 160 bytes behind what host code took for its address.
+    raw = tensor_map.encode(tensor_map.TiledMap(0x7F0000001000 + 160, "u32", (40, 23), (160,), (16, 8)))
+    run(body, out, EncodedTensorMap(tensor, raw, 0x7F0000001000))
+    assert np.array_equal(out, tensor[4:12, 16:32])
+
+
+@pytest.mark.parametrize(("swizzle", "unit"), [("128B atom 32B", 2), ("128B atom 64B", 4)])
+def test_swizzles_by_wider_atoms_move_them_whole(swizzle: str, unit: int) -> None:
+    tensor = np.arange(16 * 32, dtype=np.uint32).reshape(16, 32)
+    out = np.zeros((16, 8, 4), dtype=np.uint32)
+    body = expect(tensor.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(tensor.size))
+    run(body, out, TensorMap(tensor, box=(32, 16), swizzle=swizzle))
+    chunks = tensor.reshape(16, 8, 4)
+    for row in range(16):
+        for chunk in range(8):
+            atom, within = divmod(chunk, unit)
+            assert np.array_equal(out[row, (atom ^ row % (8 // unit)) * unit + within], chunks[row, chunk])
+
+
+@pytest.mark.parametrize("rank", [1, 3, 4, 5])
+def test_tiles_of_every_rank(rank: int) -> None:
+    sizes = (3, 4, 5, 6, 16)[-rank:]
+    tensor = np.arange(np.prod(sizes), dtype=np.uint16).reshape(sizes)
+    box, corner = (2, 2, 3, 2, 8)[-rank:], (2, 1, 3, 5, 8)[-rank:]
+    count = int(np.prod(box))
+    out = np.zeros(count, dtype=np.uint16)
+    where = ", ".join(str(c) for c in reversed(corner))
+    copy = load(0, "%rd10", 0, 0).replace("tensor.2d", f"tensor.{rank}d").replace("{0, 0}", f"{{{where}}}")
+    run("setp.ge.u32 %p4, %r0, {words};".replace("{words}", str(count // 2)) + expect(2 * count) + copy + WAIT
+        + "@%p4 exit;" + COPY_OUT.replace("{words}", str(count // 2)), out,
+        TensorMap(tensor, box=tuple(reversed(box))))  # fmt: skip
+    padded = np.zeros([s + b for s, b in zip(sizes, box, strict=True)], dtype=np.uint16)
+    padded[tuple(slice(s) for s in sizes)] = tensor
+    wanted = padded[tuple(slice(c, c + b) for c, b in zip(corner, box, strict=True))]
+    assert np.array_equal(out, wanted.reshape(-1))
+
+
+def test_element_strides_take_every_so_manyth_row_of_the_box() -> None:
+    tensor = np.arange(24 * 16, dtype=np.uint32).reshape(24, 16)
+    out = np.zeros((4, 16), dtype=np.uint32)
+    body = expect(out.nbytes) + load(0, "%rd10", 0, 2) + WAIT
+    body += "setp.ge.u32 %p4, %r0, 64; @%p4 exit;" + COPY_OUT.replace("{words}", "64")
+    run(body, out, TensorMap(tensor, box=(16, 10), element_strides=(1, 3)))
+    assert np.array_equal(out, tensor[2:12:3])
+
+
+def test_maps_that_are_not_simulated_are_faults_that_say_so() -> None:
+    tensor = np.zeros((8, 32), dtype=np.uint32)
+    body = expect(1024) + load(0, "%rd10", 0, 0) + WAIT
+    flipped = TensorMap(tensor, box=(32, 8), swizzle="128B atom 32B flip 8B")
+    with pytest.raises(SimulationFault, match="the swizzle 128B atom 32B flip 8B of tensor maps is not simulated"):
+        run(body, np.zeros(1), flipped)
+    with pytest.raises(LaunchError, match="no tiled tensor map"):
+        run(body, np.zeros(1), EncodedTensorMap(tensor, bytes(128), 0))
+
+
 def test_wrong_tensor_maps_are_refused() -> None:
     tensor = np.zeros((8, 16), dtype=np.uint32)
     for wrong in (
@@ -137,6 +198,8 @@ def test_wrong_tensor_maps_are_refused() -> None:
         TensorMap(tensor, box=(16, 300)),
         TensorMap(tensor, box=(16, 8), swizzle="32B"),
         TensorMap(tensor, box=(16, 8), swizzle="48B"),
+        TensorMap(tensor, box=(16, 8), fill_nan=True),
+        TensorMap(tensor, box=(16, 8), element="i7"),
     ):
         with pytest.raises(LaunchError):
             run("", np.zeros(1), wrong)
@@ -219,7 +282,7 @@ def test_gemm_from_core_matrices_without_swizzle_and_a_in_registers() -> None:
     body += "".join(load(512 * chunk, "%rd11", 8 * chunk, 0) for chunk in range(8)) + WAIT
     # A: 8 halves per lane of the warp's 16 rows, straight from global memory by the fragment map.
     body += (
-        "ld.global.u64 %rd12, [%rd10+8]; shr.u32 %r30, %r0, 5; and.b32 %r31, %r0, 31; shr.u32 %r32, %r31, 2;"
+        "ld.global.u64 %rd12, [%rd10]; shr.u32 %r30, %r0, 5; and.b32 %r31, %r0, 31; shr.u32 %r32, %r31, 2;"
         "and.b32 %r33, %r31, 3; mad.lo.u32 %r34, %r30, 16, %r32; shl.b32 %r34, %r34, 7; mad.lo.u32 %r34, %r33, 4, %r34;"
         "cvt.u64.u32 %rd13, %r34; add.u64 %rd12, %rd12, %rd13;"
     ).replace("ld.global.u64", "ld.u64")
