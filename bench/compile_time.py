@@ -24,10 +24,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from libtile import driver, timing
 from libtile.backend.tools import ToolNotFoundError, find_tool
-from libtile.errors import LibtileError
-from libtile.lowering.options import Options, machine
+from libtile.compiler import driver
+from libtile.compiler.options import Options, machine
+from libtile.support import timing
+from libtile.support.errors import LibtileError
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogram", "transpose", "prefix_sum")
@@ -89,7 +90,7 @@ class Bench:
         """All numbers of an example."""
         source = ROOT / "examples" / f"{kernel}.bc"
         tail = [f"--gpu-name={self.target}", str(source), "-o", str(self.folder / "k.cubin")]
-        mine = [sys.executable, "-m", "libtile.tools.tileiras", *tail]
+        mine = [sys.executable, "-m", "tileiras", *tail]
         theirs = None if self.original is None else [self.original, *tail]
         found = Measured()
         self.process(mine, LIBTILE_CACHE="0")  # fills __pycache__

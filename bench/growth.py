@@ -40,7 +40,7 @@ def measure(family: str, size: int, assemble: bool) -> dict[str, float]:
     """CPU seconds by column for one module, and the peak of memory in MB."""
     import libtile
     from libtile.backend import nvptx, ptx, ptxas
-    from libtile.collector import collector_paused
+    from libtile.support.collector import collector_paused
     from libtile.targets import target
 
     found: dict[str, float] = {}

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from libtile import driver
 from libtile.backend.cubin import read_cubin
 from libtile.backend.tools import ToolNotFoundError, find_tool
-from libtile.errors import LibtileError
-from libtile.lowering.options import Options
+from libtile.compiler import driver
+from libtile.compiler.options import Options
+from libtile.support.errors import LibtileError
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogram", "transpose", "prefix_sum")

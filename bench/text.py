@@ -99,7 +99,7 @@ def stages(data: bytes, repeat: int) -> dict[str, float]:
 
 def disassemblers() -> dict[str, list[str]]:
     """The command lines to compare: ours, and the original's where it is installed."""
-    found = {"libtile": [sys.executable, "-m", "libtile.tools.tileirdisasm"]}
+    found = {"libtile": [sys.executable, "-m", "tileirdisasm"]}
     spec = importlib.util.find_spec("nvidia.cu13") if importlib.util.find_spec("nvidia") else None
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         tool = Path(folder) / "bin" / "tileirdisasm"

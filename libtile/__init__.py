@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     from libtile.api import compile, migrate, write
     from libtile.asm.module import Module, parse, print_module, read, verify
-    from libtile.diagnostics import Diagnostic, DiagnosticError
-    from libtile.errors import HintsDroppedWarning, LibtileError
     from libtile.runtime.run import run as run
+    from libtile.support.diagnostics import Diagnostic, DiagnosticError
+    from libtile.support.errors import HintsDroppedWarning, LibtileError
 
 __version__ = "0.1.0"
 
 if sys.argv[:1] == ["-m"] and any(name.startswith("libtile.") for name in sys.orig_argv):
-    # `python -m libtile.tools.tileiras` and its like import this package on their way to the tool: see `entry`.
-    from libtile.interrupts import prepare
+    # `python -m tileiras` and its like import this package on their way to the tool: see `entry`.
+    from libtile.support.interrupts import prepare
 
     prepare()
 
@@ -42,10 +42,10 @@ _HOME = {
     "verify": "libtile.asm.module",
     "write": "libtile.api",
     "run": "libtile.runtime",
-    "Diagnostic": "libtile.diagnostics",
-    "DiagnosticError": "libtile.diagnostics",
-    "HintsDroppedWarning": "libtile.errors",
-    "LibtileError": "libtile.errors",
+    "Diagnostic": "libtile.support.diagnostics",
+    "DiagnosticError": "libtile.support.diagnostics",
+    "HintsDroppedWarning": "libtile.support.errors",
+    "LibtileError": "libtile.support.errors",
 }
 
 __all__ = [

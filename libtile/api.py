@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from libtile.collector import collector_paused
-from libtile.errors import HintsDroppedWarning
-from libtile.files import Bytes, Path, file_bytes
+from libtile.support.collector import collector_paused
+from libtile.support.errors import HintsDroppedWarning
+from libtile.support.files import Bytes, Path, file_bytes
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from libtile.asm.module import Module
-    from libtile.lowering.options import Compiled, Observer
+    from libtile.compiler.options import Compiled, Observer
     from libtile.spec import Version
 
 
@@ -80,8 +80,8 @@ def compile(
     registers. Raises DiagnosticError for a module that breaks a rule of the dialect, OptionsError, UnknownTargetError,
     LoweringError for what the target cannot do, and PtxasError when ptxas fails.
     """
-    from libtile.lowering.compile import compile_module
-    from libtile.lowering.options import Options
+    from libtile.compiler.compile import compile_module
+    from libtile.compiler.options import Options
 
     options = Options(gpu_name, opt_level, line_info, debug, sanitize, host, launch_abi, emit, keep_text)
     with collector_paused():

@@ -3,7 +3,7 @@
 
 import pytest
 
-from libtile.lowering.pipeline import VERIFY_EACH
+from libtile.compiler.stages import VERIFY_EACH
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
 from oracle import run_tool
 
 elffile = pytest.importorskip("elftools.elf.elffile", reason="reads cubins with pyelftools (pip install pyelftools)")

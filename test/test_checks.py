@@ -3,7 +3,7 @@
 
 import pytest
 
-from libtile.checks import INTERPRETER, SIMULATOR, CheckError
+from libtile.support.checks import INTERPRETER, SIMULATOR, CheckError
 
 BASIC, FULL = INTERPRETER.basic, INTERPRETER.names
 

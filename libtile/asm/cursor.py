@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from libtile.asm.lexer import Source, error_message, next_token
 from libtile.asm.recursion import MAX_NESTING
-from libtile.diagnostics import Diagnostic, Severity
 from libtile.ir.strings import unquote
+from libtile.support.diagnostics import Diagnostic, Severity
 
 
 class ParseError(Exception):

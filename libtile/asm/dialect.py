@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from libtile.asm.format_parse import Step, compile_parser
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, op_classes
 from libtile.spec import Spec, default_spec
-from libtile.threads import once
+from libtile.support.threads import once
 
 if TYPE_CHECKING:
     from libtile.asm.op_state import OpState

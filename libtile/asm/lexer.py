@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from libtile.diagnostics import SourceLocation
+from libtile.support.diagnostics import SourceLocation
 
 # Possessive quantifiers: a failed match must not be retried in other ways, so that hostile text costs linear time.
 _PATTERN = r"""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from libtile.collector import collector_paused
-from libtile.diagnostics import Diagnostic, DiagnosticError, has_errors
-from libtile.errors import LibtileError
-from libtile.files import Bytes, Path, file_bytes
 from libtile.spec.model import BYTECODE_MAGIC
+from libtile.support.collector import collector_paused
+from libtile.support.diagnostics import Diagnostic, DiagnosticError, has_errors
+from libtile.support.errors import LibtileError
+from libtile.support.files import Bytes, Path, file_bytes
 
 if TYPE_CHECKING:
     from libtile.spec import Version

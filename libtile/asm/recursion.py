@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from libtile.diagnostics import DiagnosticError, error
-from libtile.threads import SHARED
+from libtile.support.diagnostics import DiagnosticError, error
+from libtile.support.threads import SHARED
 
 MAX_NESTING = 128
 """How deep regions, attributes and types may nest in one another; deeper text gives a diagnostic."""

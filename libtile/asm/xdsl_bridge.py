@@ -149,7 +149,7 @@ class BridgeParser(XdslParser):
     def parse_optional_type(self) -> Any:
         self.owner.nest()
         if self.text_here.startswith("tile<"):
-            from libtile.dialects.tile_form import parse_type
+            from libtile.ir.tile_form import parse_type
 
             found: Attribute | None = parse_type(self)  # of a dialect other than cuda_tile: a tensor
         else:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from libtile.errors import LibtileError
+from libtile.support.errors import LibtileError
 
 MACHINE = 190
 _ABI = 8

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from libtile.threads import SHARED
+from libtile.support.threads import SHARED
 
 _ending: tuple[int, str] | None = None
 _subjects: dict[int, Callable[[], str]] = {}

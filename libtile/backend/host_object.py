@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from libtile.backend.llvm_text import byte_array, to_bytes
-from libtile.errors import LibtileError
-from libtile.threads import LLVM, once
+from libtile.codegen.llvm_text import byte_array, to_bytes
+from libtile.support.errors import LibtileError
+from libtile.support.threads import LLVM, once
 
 ARCHITECTURES = ("x86_64", "aarch64")
 SYSTEMS = ("linux", "windows")

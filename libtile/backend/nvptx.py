@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from libtile import timing
 from libtile.backend.effort import Effort, effort
 from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
-from libtile.errors import LibtileError
+from libtile.support import timing
+from libtile.support.errors import LibtileError
+from libtile.support.threads import LLVM, once
 from libtile.targets import TRIPLE, Target
-from libtile.threads import LLVM, once
 
 PTX_VERSION_OF_LLVM = 90
 """The newest PTX version that LLVM's printer knows (times 10); finishing raises it to what ptxas is to read."""

@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from libtile.backend import ptx_text
-from libtile.backend.symbols import LAUNCH_META_DATA
-from libtile.errors import LibtileError
+from libtile.codegen import ptx_text
+from libtile.codegen.symbols import LAUNCH_META_DATA
+from libtile.support.errors import LibtileError
 from libtile.targets import Target
 
 TILE_LANGUAGE = 7

@@ -13,10 +13,10 @@ from __future__ import annotations
 import hashlib
 import re
 
-from libtile.backend.llvm_text import to_bytes
 from libtile.backend.ptx import ENTRY
-from libtile.backend.ptx_text import string
-from libtile.lowering.llvm.line_table import Call, LineTable, Place
+from libtile.codegen.line_table import Call, LineTable, Place
+from libtile.codegen.llvm_text import to_bytes
+from libtile.codegen.ptx_text import string
 
 PTX_VERSION = "9.4"
 """The first PTX version with `.loc_intermediate` and `.nv_intermediate_source_section`."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from libtile import timing
 from libtile.backend.tools import find_tool
-from libtile.errors import LibtileError
+from libtile.support import timing
+from libtile.support.errors import LibtileError
 
 TIMEOUT_SECONDS = 600
 ELF_MAGIC = b"\x7fELF"

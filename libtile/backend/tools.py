@@ -9,7 +9,7 @@ import shutil
 from functools import cache, lru_cache
 from pathlib import Path
 
-from libtile.errors import LibtileError
+from libtile.support.errors import LibtileError
 
 
 class ToolNotFoundError(LibtileError):

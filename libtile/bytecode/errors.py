@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from libtile.errors import LibtileError, visible
 from libtile.spec import Version
+from libtile.support.errors import LibtileError, visible
 
 
 class BytecodeError(LibtileError):

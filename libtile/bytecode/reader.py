@@ -39,8 +39,8 @@ from libtile.bytecode.types_codec import (
     parse_type,
     unsupported_parameter,
 )
-from libtile.collector import collector_paused
 from libtile.spec import Spec, Version, default_spec
+from libtile.support.collector import collector_paused
 
 
 class _Section(NamedTuple):

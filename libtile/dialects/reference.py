@@ -12,7 +12,7 @@ from libtile.dialects.nv_tileaa import NAME as TILEAA
 from libtile.dialects.nv_tileaa import NvTileAA
 from libtile.dialects.nv_tileas import NAME as TILEAS
 from libtile.dialects.nv_tileas import NvTileAS
-from libtile.dialects.tile_form import OP_CLASSES, SEGMENTS, TileOp
+from libtile.ir.tile_form import OP_CLASSES, SEGMENTS, TileOp
 
 INTRODUCTION = """# The inner dialects
 
@@ -61,7 +61,7 @@ Integer arithmetic, comparisons and selects on tiles are ops of `arith`, control
 types.
 
 From Python, `libtile.asm.parse` and `print_op` read and write modules of these dialects,
-`libtile.dialects.tile_form.build` makes an op by its name, and `libtile.dialects.cuda_tile.verify.verify` gives the
+`libtile.ir.tile_form.build` makes an op by its name, and `libtile.dialects.cuda_tile.verify.verify` gives the
 diagnostics of a module.
 """
 

@@ -33,7 +33,6 @@ from typing import Any, Literal
 import numpy as np
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from libtile.checks import INTERPRETER, Checks
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.interpreter.faults import Fault, FaultKind, InterpreterFault
@@ -47,6 +46,7 @@ from libtile.interpreter.rules import (
     load_rules,
     require_initialised,
 )
+from libtile.support.checks import INTERPRETER, Checks
 
 MAX_LOOP_DEPTH = 15
 """Loops nested deeper move into a function of their own: CPython allows 20 nested blocks in one."""

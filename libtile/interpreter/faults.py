@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from libtile.diagnostics import SourceLocation
-from libtile.errors import LibtileError, visible
+from libtile.support.diagnostics import SourceLocation
+from libtile.support.errors import LibtileError, visible
 
 BlockId = tuple[int, int, int]
 """x, y and z of a tile block in its grid."""

@@ -10,11 +10,9 @@ from typing import Any, TextIO
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from libtile.checks import INTERPRETER
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, type_text
-from libtile.errors import LibtileError
 from libtile.interpreter.address_space import Memory
 from libtile.interpreter.codegen import compile_entry
 from libtile.interpreter.faults import BlockId, Fault
@@ -22,6 +20,8 @@ from libtile.interpreter.formats import Element, element
 from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
 from libtile.interpreter.rounding import round_to
+from libtile.support.checks import INTERPRETER
+from libtile.support.errors import LibtileError
 
 MAX_GRID = (1 << 24) - 1
 """The largest extent of a grid along one axis (Tile IR specification, get_num_tile_blocks)."""
@@ -212,9 +212,9 @@ def run(
 ) -> RunResult:
     """Execute an entry over a grid; arrays in `args` are modified in place.
 
-    `check` is what is checked (see `libtile.checks`), `block_order` None, "reverse" or a seed, `trace` is called after
-    each op with (tile block, op, results), `progress` with (blocks done, blocks in all), `out` takes what the kernel
-    prints.
+    `check` is what is checked (see `libtile.support.checks`), `block_order` None, "reverse" or a seed, `trace` is
+    called after each op with (tile block, op, results), `progress` with (blocks done, blocks in all), `out` takes what
+    the kernel prints.
     Raises LaunchError or CheckError before running, InterpreterFault while running.
     """
     checks = INTERPRETER.choose(check)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
-from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
+from libtile.support.diagnostics import SourceLocation
 
 
 def source_location(op: Operation) -> SourceLocation | None:

@@ -21,12 +21,12 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from libtile.checks import INTERPRETER, Checks
 from libtile.interpreter.address_space import Allocation, Memory
 from libtile.interpreter.codegen import Program
 from libtile.interpreter.faults import BlockId, Fault, FaultKind, InterpreterFault
 from libtile.interpreter.location import source_location
 from libtile.interpreter.races import RaceDetector, Token
+from libtile.support.checks import INTERPRETER, Checks
 
 SHUFFLED = 1 << 16
 """Tile blocks of which a random order is made at a time."""

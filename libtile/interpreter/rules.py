@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
-from libtile.checks import Checks
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Element, element
+from libtile.support.checks import Checks
 
 Run = Callable[..., Any]
 Mask = Any
@@ -44,7 +44,7 @@ class Site:
     """Whether the region of `reduce` and `scan` may be given whole tiles: its ops take tiles of any shape."""
 
     def on(self, check: str) -> bool:
-        """Whether a check, one of `libtile.checks.INTERPRETER`, is to be made."""
+        """Whether a check, one of `libtile.support.checks.INTERPRETER`, is to be made."""
         return check in self.checks
 
     @property

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`python -m libtile.layouts`: see `libtile.tools.layouts`."""
+"""`python -m libtile.layouts`: see `libtile_tools.layouts`."""
 
-from libtile.tools.entry import layouts
+from libtile_tools.entry import layouts
 
 layouts()

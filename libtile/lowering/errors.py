@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from libtile.diagnostics import LoweringError
+from libtile.support.diagnostics import LoweringError
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

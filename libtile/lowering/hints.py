@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation
 
-from libtile import remarks
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import i1
 from libtile.spec import default_spec
+from libtile.support import remarks
 from libtile.targets import Target
 
 DEFAULT = "default"

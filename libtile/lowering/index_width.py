@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, TiledViewType
-from libtile.lowering.tileaa_to_tileas.accesses import numbers
+from libtile.lowering.to_tileas.accesses import numbers
 
 WIDE, NARROW = 64, 32
 

@@ -8,12 +8,12 @@ from math import prod
 
 from xdsl.ir import Attribute, Operation
 
-from libtile.diagnostics import LoweringError
+from libtile.codegen.limits import MAX_TILE_REGISTERS
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, type_text
-from libtile.lowering.cuda_tile_to_tileaa.functions import number_of_warps
-from libtile.lowering.limits import MAX_TILE_REGISTERS
+from libtile.lowering.to_tileaa.functions import number_of_warps
+from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
 
 WARP = 32

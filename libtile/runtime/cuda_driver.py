@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from libtile.errors import LibtileError
+from libtile.support.errors import LibtileError
 
 LIBRARY_VARIABLE = "LIBTILE_CUDA_DRIVER"
 TILE_IR_VERSION = 13010

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from libtile.errors import LibtileError
-from libtile.lowering.options import LAUNCH_ABIS
+from libtile.compiler.options import LAUNCH_ABIS
 from libtile.runtime.cuda_driver import TILE_IR_VERSION, CudaError, Device, captured_stdout
+from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -64,11 +64,11 @@ def run_on_gpu(
     GpuUnavailableError without a driver or a device, LaunchError for arguments that do not fit, GpuFault for what fails
     on the device.
     """
+    from libtile.compiler.compile import compile_module
+    from libtile.compiler.options import Options
     from libtile.interpreter.address_space import Memory
     from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
     from libtile.interpreter.machine import RunResult
-    from libtile.lowering.compile import compile_module
-    from libtile.lowering.options import Options
 
     if any(isinstance(arg, list | tuple) for arg in args):
         raise LaunchError("the GPU takes no list of arrays: use the interpreter")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from libtile.errors import LibtileError
-from libtile.files import Bytes, Path
+from libtile.support.errors import LibtileError
+from libtile.support.files import Bytes, Path
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -43,7 +43,7 @@ def run(
     is verified first unless `verify` is False.
 
     `check` is "off", "basic", "full", or a list of these and single checks, as "basic,view-range" or "full,-race" (see
-    `libtile.checks`), `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
+    `libtile.support.checks`), `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
     that the kernel prints to; the interpreter also takes `trace` and `progress`, see `libtile.interpreter.launch.run`.
     The other backends compile for `gpu_name` at `opt_level` first: the simulator for "sm_90" without a name, the gpu
     for the machine's own GPU. `launch_abi` is the gpu's: "tileir", "simt", or None for what the driver can do.

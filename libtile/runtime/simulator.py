@@ -32,11 +32,11 @@ def simulate(
     """
     import numpy as np
 
+    from libtile.compiler.compile import compile_module
+    from libtile.compiler.options import Options
     from libtile.interpreter.address_space import Memory
     from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
     from libtile.interpreter.machine import RunResult
-    from libtile.lowering.compile import compile_module
-    from libtile.lowering.options import Options
     from libtile.simulator import run_ptx
 
     if block_order is not None and not isinstance(block_order, int):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`python -m libtile.simulator`: see `libtile.tools.simulator`."""
+"""`python -m libtile.simulator`: see `libtile_tools.simulator`."""
 
-from libtile.tools.entry import simulator
+from libtile_tools.entry import simulator
 
 simulator()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import LibtileError, visible
+from libtile.support.errors import LibtileError, visible
 
 
 class SimulatorError(LibtileError):

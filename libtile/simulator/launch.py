@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from libtile.checks import SIMULATOR
+from libtile.support.checks import SIMULATOR
 
 from . import tensor_map
 from .counters import Counters
@@ -115,9 +115,9 @@ def run_ptx(
     modified in place), a list of such arrays for a pointer to a table of them (64-bit words: each array's address,
     sizes, and strides in elements), a Python number or numpy scalar for a scalar, bytes for a by-value structure.
     `checks` is "full" (bounds, alignment, initialisation, races, memory counters), "basic" (bounds and alignment),
-    "off", or a list of these and of single checks, see `libtile.checks`. `order` is None for the converged schedule or
-    a seed for a random one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each instruction of
-    each warp. `processes` runs CTAs in that many processes.
+    "off", or a list of these and of single checks, see `libtile.support.checks`. `order` is None for the converged
+    schedule or a seed for a random one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each
+    instruction of each warp. `processes` runs CTAs in that many processes.
     Raises PtxError, LaunchError, CheckError or SimulationFault; after a fault the arrays hold what memory held.
     """
     chosen = SIMULATOR.choose(checks)

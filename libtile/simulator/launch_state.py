@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from libtile.checks import Checks
+from libtile.support.checks import Checks
 
 from .counters import Counters
 from .ir import Instruction

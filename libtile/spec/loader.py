@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads the declarations in `data/*.toml` (and overlays given by the caller) into a `Spec`, and validates them.
+"""Reads the declarations in `spec/*.toml` (and overlays given by the caller) into a `Spec`, and validates them.
 
 The declarations' small language: `name: kind[?|*] [= default] [@version]`, traits as `name` or `name(argument, ...)`.
 """
@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from libtile import declarations
 from libtile.spec.model import (
     ATTRIBUTE_KINDS,
     AttributeSpec,
@@ -35,9 +34,12 @@ from libtile.spec.model import (
     ValueSpec,
     Version,
 )
-from libtile.threads import once
+from libtile.support import declarations
+from libtile.support.threads import once
 
-DATA = Path(__file__).parent / "data"
+_INSTALLED = Path(__file__).parent / "data"
+DATA = _INSTALLED if (_INSTALLED / "versions.toml").is_file() else Path(__file__).parents[2] / "spec"
+"""The declarations' folder: `spec/` of a clone, which a wheel brings along inside of the package."""
 
 _DECLARATION = re.compile(r"^(\w+)\s*:\s*(\w+)([?*]?)(?:\s*=\s*([\w()$-]+))?(?:\s*@([\w.]+))?$")
 _CASE = re.compile(r"^(\w+)\s*=\s*(\d+)(?:\s*@([\d.]+))?$")

@@ -12,7 +12,7 @@ from libtile.spec.model import AttributeSpec, ValueSpec, Version
 HEADER = """\
 # Op reference
 
-Generated from `libtile/spec/data` by `python -m libtile.spec.reference`; do not edit.
+Generated from `spec` by `python -m libtile.spec.reference`; do not edit.
 
 Every op of Tile IR {first} to {last}, by group. *Since* is the first bytecode version that holds the op; members that
 came later name their own version. In the syntax, words in quotes are literal, `$name` is an operand or attribute,

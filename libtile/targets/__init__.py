@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from libtile import declarations
-from libtile.errors import LibtileError
-from libtile.threads import once
+from libtile.support import declarations
+from libtile.support.errors import LibtileError
+from libtile.support.threads import once
 
 TRIPLE = "nvptx64-nvidia-cuda"
 """LLVM's name of every target here."""

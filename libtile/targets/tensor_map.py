@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from libtile.errors import LibtileError
+from libtile.support.errors import LibtileError
 
 SIZE = 128
 """Bytes of a tensor map."""

@@ -22,7 +22,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.nv_tileaa.memory import Load, Store
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.tile_arith import ExtSIOp, like
-from libtile.dialects.tile_form import SEGMENTS, TileOp, build, element_of
+from libtile.ir.tile_form import SEGMENTS, TileOp, build, element_of
 
 MAX_SWEEPS = 10
 

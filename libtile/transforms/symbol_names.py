@@ -20,10 +20,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
-from libtile.diagnostics import DiagnosticError, error
 from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.locations import call_site_loc, source_location
 from libtile.ir.locations import set_location
+from libtile.support.diagnostics import DiagnosticError, error
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from libtile.asm import parse
-from libtile.diagnostics import DiagnosticError, SourceLocation
+from libtile.support.diagnostics import DiagnosticError, SourceLocation
 
 OPS = {
     # places: a missing token is reported behind the one before it, also across lines and comments

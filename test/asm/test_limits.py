@@ -9,7 +9,7 @@ import pytest
 
 from libtile.asm import parse, print_op
 from libtile.asm.recursion import MAX_NESTING
-from libtile.diagnostics import DiagnosticError
+from libtile.support.diagnostics import DiagnosticError
 
 HEAD = "cuda_tile.module @m { entry @k(%c: tile<i1>) {\n"
 

@@ -9,7 +9,7 @@ import pytest
 import libtile
 from libtile.asm import parse, print_op
 from libtile.asm.module import diagnose as verify
-from libtile.diagnostics import DiagnosticError, has_errors
+from libtile.support.diagnostics import DiagnosticError, has_errors
 
 MALFORMED = {
     "cuda_tile.module @s { %0:02": "f:1:27: error: expected '=' after SSA name",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from libtile.asm import parse, print_op
-from libtile.diagnostics import DiagnosticError
+from libtile.support.diagnostics import DiagnosticError
 
 TEXT = """\
 module attributes {bar = [1, 2.000000e+00, "x"], foo = 3 : i64} {

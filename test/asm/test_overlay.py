@@ -9,9 +9,9 @@ from libtile import bytecode
 from libtile.asm import parse, print_op
 from libtile.asm.format import FormatError, parse_format
 from libtile.asm.format_parse import compile_parser
-from libtile.diagnostics import DiagnosticError
 from libtile.dialects.cuda_tile import bridge
 from libtile.spec import load
+from libtile.support.diagnostics import DiagnosticError
 
 OVERLAY = """
 [version."99.1"]

@@ -4,11 +4,11 @@
 import subprocess
 
 import pytest
-from oracle import require_tool
 
 from libtile.backend import nvptx, ptx, ptxas
 from libtile.backend.tools import ToolNotFoundError, find_tool
 from libtile.targets import DATA_LAYOUT, TRIPLE, target, targets
+from oracle import require_tool
 
 IR = f'''
 target triple = "{TRIPLE}"

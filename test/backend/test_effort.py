@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
-from generators import growing
 
 import libtile
+from generators import growing
 from libtile.backend.effort import LONGEST_CHAIN, Effort, effort
 
 

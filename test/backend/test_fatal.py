@@ -37,8 +37,8 @@ TOOL = (
     FATAL
     + """
 import sys
-from libtile.lowering.tileas_to_llvm import conversion
-from libtile.tools import tileiras
+from libtile.lowering.to_llvm import conversion
+from libtile_tools import tileiras
 conversion.LlvmModule.text = lambda self, extra="": IR
 sys.argv = ["tileiras", "--gpu-name=sm_90", "--no-cache", "examples/vector_add.bc", "-o", sys.argv[1]]
 tileiras.main()

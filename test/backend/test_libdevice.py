@@ -5,7 +5,7 @@ import pytest
 
 from libtile.backend import libdevice, nvptx
 from libtile.backend.tools import find_libdevice
-from libtile.lowering.llvm.math_functions import LIBDEVICE
+from libtile.codegen.math_functions import LIBDEVICE
 from libtile.targets import DATA_LAYOUT, TRIPLE, target
 
 FUNCTIONS = [name for pair in LIBDEVICE.values() for name in pair]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from libtile.backend.ptx_lines import finish_lines, source_text
-from libtile.lowering.llvm.line_table import MAX_PLACES, Call, LineTable, Place
+from libtile.codegen.line_table import MAX_PLACES, Call, LineTable, Place
 from libtile.simulator import parse_ptx
 
 CALL = Call("helper", "/src/k.py", 3, 4)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libtile.backend import llvm_text, ptx, ptx_text, symbols
+from libtile.backend import ptx
+from libtile.codegen import llvm_text, ptx_text, symbols
 from libtile.targets import target
 
 BYTES = st.binary(max_size=40) | st.text(alphabet='"\\\n\0%$.@_aé', max_size=12).map(str.encode)

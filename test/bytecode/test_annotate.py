@@ -12,8 +12,8 @@ from libtile import bytecode
 from libtile.bytecode.annotate import annotate
 from libtile.bytecode.model import Dense, Global
 from libtile.spec import default_spec
-from libtile.tools import cli
-from libtile.tools.annotate import command
+from libtile_tools import cli
+from libtile_tools.annotate import command
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"))
 SPEC = default_spec()

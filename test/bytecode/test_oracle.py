@@ -7,17 +7,16 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import oracle
 import pytest
 
+import oracle
 from libtile import bytecode
 
 pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
 
-from kernels import corpus
-
 from bytecode.samples import module_of
 from bytecode.test_golden import VERSIONS, exports, fresh
+from kernels import corpus
 
 pytestmark = pytest.mark.oracle
 

@@ -28,8 +28,8 @@ EXCLUDED = {
 """Folders of the suite's `test/` that are not run, and why."""
 
 TOOLS = {
-    "cuda-tile-opt": "libtile.tools.cuda_tile_opt",
-    "cuda-tile-translate": "libtile.tools.cuda_tile_translate",
+    "cuda-tile-opt": "cuda_tile_opt",
+    "cuda-tile-translate": "cuda_tile_translate",
 }
 
 _CONFIG = """\

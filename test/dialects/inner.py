@@ -7,7 +7,7 @@ import re
 
 from libtile.asm import parse, print_op
 from libtile.asm.module import diagnose
-from libtile.diagnostics import DiagnosticError
+from libtile.support.diagnostics import DiagnosticError
 
 MEMREF = "!nv_tileaa.memref<?x?xf32, 1>"
 VIEW = f"!nv_tileaa.tiled_view<{MEMREF}, 4x8>"

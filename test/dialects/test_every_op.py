@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
+
 from asm.op_texts import CASES
 from bytecode.samples import op_module
-
 from libtile import asm, bytecode
 from libtile.bytecode import MigrationError
 from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode

@@ -18,8 +18,8 @@ from libtile.dialects import nv_tileas
 from libtile.dialects.nv_tileaa.arithmetic import OPS, ROWS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.dialects.tile_form import OP_CLASSES, TileOp, attribute_of, build, tile
-from libtile.errors import LibtileError
+from libtile.ir.tile_form import OP_CLASSES, TileOp, attribute_of, build, tile
+from libtile.support.errors import LibtileError
 
 assert nv_tileas.NAME == "nv_tileas"  # its ops are in OP_CLASSES once it is imported
 

@@ -20,13 +20,13 @@ from dialects.inner_diagnostics import LIT
 from dialects.inner_samples import BODIES, text
 from libtile.asm import parse
 from libtile.asm.module import diagnose
-from libtile.diagnostics import DiagnosticError, LoweringError, has_errors
 from libtile.dialects import nv_tileas
-from libtile.dialects.tile_form import OP_CLASSES, SEGMENTS, TileOp
-from libtile.errors import LibtileError
-from libtile.tools import cli
-from libtile.transforms.pipeline import PassItem, make_pass
-from libtile.transforms.registry import PASSES
+from libtile.ir.tile_form import OP_CLASSES, SEGMENTS, TileOp
+from libtile.passes.pipeline import PassItem, make_pass
+from libtile.passes.registry import PASSES
+from libtile.support.diagnostics import DiagnosticError, LoweringError, has_errors
+from libtile.support.errors import LibtileError
+from libtile_tools import cli
 
 assert nv_tileas.NAME == "nv_tileas"  # its ops are in OP_CLASSES once it is imported
 

@@ -21,11 +21,11 @@ from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileas import NvTileAS
 from libtile.dialects.nv_tileas import attributes as atoms
 from libtile.dialects.nv_tileas.tma import REPLACEABLE
-from libtile.dialects.tile_form import OP_CLASSES
-from libtile.lowering.tma import common
-from libtile.tools import cli
-from libtile.transforms.pipeline import pass_options
-from libtile.transforms.registry import PASSES
+from libtile.ir.tile_form import OP_CLASSES
+from libtile.lowering.tileas.tma import common
+from libtile.passes.pipeline import pass_options
+from libtile.passes.registry import PASSES
+from libtile_tools import cli
 
 ROSTER = tomllib.loads(Path(__file__).with_name("inner_roster.toml").read_text())
 FILES = files()

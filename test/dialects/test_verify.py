@@ -10,8 +10,8 @@ import pytest
 from dialects.verify_cases import CASES
 from dialects.verify_cases.case import Case
 from libtile.asm.module import diagnose
-from libtile.diagnostics import has_errors
 from libtile.dialects.cuda_tile.verify.report import REGION_RULES, RULES
+from libtile.support.diagnostics import has_errors
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import oracle
 import pytest
 
+import oracle
 from dialects.building import Body, kernel, tile
 from dialects.verify_cases import CASES
 from dialects.verify_cases.case import Case

@@ -25,7 +25,6 @@ from dialects.verify_cases.control_flow import if_
 from dialects.verify_cases.functions import global_
 from dialects.verify_cases.views import REDUCE
 from libtile.asm.module import diagnose
-from libtile.diagnostics import Severity
 from libtile.dialects.cuda_tile.attributes import (
     DICompileUnitAttr,
     DIFileAttr,
@@ -40,6 +39,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, build, op_classes
 from libtile.dialects.cuda_tile.types import PartitionViewType, i32
 from libtile.dialects.cuda_tile.verify.dominance import Dominators
 from libtile.spec import Version, load
+from libtile.support.diagnostics import Severity
 
 I32 = tile("i32")
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from asm.test_every_op import NAMED, module
 from bytecode.samples import VECTOR, instructions, op_module
-
 from fuzz.framework import Fuzzer
 from fuzz.mutate import damaged_bytes
 from fuzz.text import check_rendered
@@ -20,9 +19,9 @@ from libtile.asm.module import diagnose as verify
 from libtile.bytecode.annotate import annotate, sections_of
 from libtile.bytecode.container import append_section
 from libtile.bytecode.model import Dense, Global
-from libtile.diagnostics import DiagnosticError, has_errors
 from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
 from libtile.spec import default_spec
+from libtile.support.diagnostics import DiagnosticError, has_errors
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"), key=lambda p: p.stat().st_size)
 PREVIEW = ("simt",)

@@ -7,14 +7,13 @@ import random
 from functools import cached_property
 from typing import NamedTuple
 
-from generators.programs import PROFILES, program
-
 import libtile
 from fuzz import bytecode as files
 from fuzz.framework import Fuzzer
 from fuzz.mutate import tokens
-from libtile import driver
-from libtile.lowering.options import Options
+from generators.programs import PROFILES, program
+from libtile.compiler import driver
+from libtile.compiler.options import Options
 from libtile.targets import targets
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "ptx", "ptx")

@@ -8,13 +8,13 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from generators.programs import program
-from simulator.ptx import OUT, module
 
 import libtile
 from fuzz.framework import Fuzzer
 from fuzz.mutate import NUMBERS, damaged_text
+from generators.programs import program
 from libtile.simulator import Module, SimulatorError, parse_ptx, run_ptx
+from simulator.ptx import OUT, module
 
 BODIES = (
     "mov.u32 %r1, %laneid; shl.b32 %r1, %r1, 2; add.u32 %r2, %r1, %r0; mul.lo.u32 %r3, %r2, %r1;"

@@ -14,7 +14,7 @@ from fuzz import FUZZERS, bytecode, fuzzer
 from fuzz.framework import MEMORY, Failure, Fuzzer, bounded, run, run_here
 from fuzz.mutate import tokens
 from libtile.bytecode import BytecodeError, validate
-from libtile.lowering.options import STAGES
+from libtile.compiler.options import STAGES
 
 SEEDS = {"bytecode": 1500, "text": 600, "compile": 20, "ptx": 50}
 OUTCOMES = {

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from asm.test_every_op import NAMED, module
-
 from fuzz.framework import Fuzzer
 from fuzz.mutate import NUMBERS, damaged_text
 from libtile import bytecode
 from libtile.asm import parse, print_op
 from libtile.asm.module import diagnose as verify
-from libtile.diagnostics import DiagnosticError, has_errors
 from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
+from libtile.support.diagnostics import DiagnosticError, has_errors
 
 TEST = Path(__file__).resolve().parents[1]
 EXAMPLES = TEST.parent / "examples"

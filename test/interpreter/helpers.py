@@ -10,11 +10,11 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.test import TestOp
 
-from libtile.checks import INTERPRETER
 from libtile.dialects.cuda_tile.ops import OPS, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
 from libtile.interpreter.formats import ELEMENTS
 from libtile.interpreter.rules import Site, load_rules
+from libtile.support.checks import INTERPRETER
 
 MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
 BASE_FLOATS = ("f16", "bf16", "f32", "f64")

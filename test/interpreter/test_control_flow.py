@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from interpreter.programs import fault_of, run_body, scalar_store
-from libtile.errors import LibtileError
 from libtile.interpreter import FaultKind
+from libtile.support.errors import LibtileError
 
 
 def result_of(parameters: str, body: str, args: list, **options) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from libtile.tools.cuda_tile_run import command
+from cuda_tile_run.main import command
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "interpreter.md").read_text(encoding="utf-8")

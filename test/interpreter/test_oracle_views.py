@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import oracle
 import pytest
 
 import libtile
+import oracle
 
 pytestmark = pytest.mark.oracle
 

@@ -209,10 +209,10 @@ def masks_of(name, operands, masks, results, attributes=None):
     from xdsl.dialects.test import TestOp
 
     from interpreter.helpers import tile
-    from libtile.checks import INTERPRETER
     from libtile.dialects.cuda_tile.ops import build
     from libtile.interpreter.codegen import mask_function
     from libtile.interpreter.rules import Site, load_rules
+    from libtile.support.checks import INTERPRETER
 
     source = TestOp(result_types=[tile(np.shape(v), e) for v, e in operands.values()])
     op = build(name, dict(zip(operands, source.results)), [tile(s, e) for s, e in results], attributes)

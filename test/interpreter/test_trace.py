@@ -10,11 +10,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from cuda_tile_run import main as cuda_tile_run
 from interpreter.helpers import tile
 from interpreter.programs import run_body, scalar_store
 from libtile.dialects.cuda_tile.types import PointerType, TileType, TokenType, f32
 from libtile.interpreter.trace import Tracer, summarise
-from libtile.tools import cuda_tile_run
 
 
 @pytest.mark.parametrize("value, type_, want", [

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
 
-import oracle
 from cuda.tile import TileUnsupportedFeatureError
 
+import oracle
 from examples import export as examples
 from kernels import corpus, coverage, emulation
 from kernels.model import Kernel, Tolerance, as_mapping, flatten, mismatch

@@ -8,9 +8,8 @@ import pytest
 
 pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
 
-import oracle
-
 import libtile
+import oracle
 from kernels import corpus
 from libtile import bytecode
 

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from libtile.layouts import builders as b
 from libtile.layouts import show
-from libtile.tools.layouts import command
+from libtile_tools.layouts import command
 
 
 def test_a_terminal_picture_has_a_cell_for_each_element():

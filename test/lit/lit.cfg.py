@@ -24,9 +24,9 @@ config.environment["PYTHONPATH"] = str(ROOT)  # noqa: F821
 
 python = shlex.quote(sys.executable)
 tools = {
-    "cuda-tile-opt": "-m libtile.tools.cuda_tile_opt",
-    "cuda-tile-translate": "-m libtile.tools.cuda_tile_translate",
-    "tileirdisasm": "-m libtile.tools.tileirdisasm",
+    "cuda-tile-opt": "-m cuda_tile_opt",
+    "cuda-tile-translate": "-m cuda_tile_translate",
+    "tileirdisasm": "-m tileirdisasm",
     "FileCheck": shlex.quote(str(ROOT / "test" / "conformance" / "filecheck_main.py")),
 }
 for name, command in tools.items():

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from libtile.backend import nvptx, ptx
+from libtile.codegen import constants
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.tile import REGISTER_BYTES
 from libtile.interpreter.formats import ELEMENTS, from_bits, to_bits
 from libtile.interpreter.rules import load_rules
-from libtile.lowering.llvm import constants
-from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.tile import REGISTER_BYTES
 from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target

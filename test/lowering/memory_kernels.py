@@ -9,11 +9,11 @@ import ml_dtypes
 import numpy as np
 
 from libtile.backend import nvptx, ptx
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.memory import offset_pointers, store
+from libtile.codegen.tile import Tile, index, scalar
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
-from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.memory import offset_pointers, store
-from libtile.lowering.llvm.tile import Tile, index, scalar
 from libtile.simulator import RunResult, parse_ptx, run_ptx
 from libtile.targets import target
 

@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import strategies as st
 from memory_kernels import DTYPES, kernel, pointers, put, run
 
+from libtile.codegen.memory import load
+from libtile.codegen.tile import Tile
 from libtile.layouts.linear import LinearLayout
-from libtile.lowering.llvm.memory import load
-from libtile.lowering.llvm.tile import Tile
 from libtile.simulator import RunResult
 
 

@@ -7,11 +7,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from oracle import sass
-
 import libtile
-from libtile import remarks
-from libtile.remarks import Kind, Remark
+from libtile.support import remarks
+from libtile.support.remarks import Kind, Remark
+from oracle import sass
 
 SHAPES = {
     # (instruction, shape) of a remark: the opcodes that say so. nvdisasm spells shapes of DMMA with and without `x`.

@@ -2,19 +2,19 @@
 """ptxas accepts the instructions of every function of single values on every target."""
 
 import pytest
+
+from libtile.backend import ptxas
+from libtile.codegen import floats, math_functions
+from libtile.codegen.builder import KernelBuilder, integer
+from libtile.codegen.tile import REGISTER_BYTES
+from libtile.numerics.elements import LLVM_TYPES
+from libtile.targets import target, targets
 from lowering.elementwise import POINTER, THREADS, finished_ptx, load, store
 from lowering.test_conversions import FLOATS, float_cases
 from lowering.test_floats import TYPES, plain_cases, rounded_cases
 from lowering.test_integers import cases as integer_cases
 from lowering.test_math_functions import UNARY
 from oracle import require_tool
-
-from libtile.backend import ptxas
-from libtile.lowering.llvm import floats, math_functions
-from libtile.lowering.llvm.builder import KernelBuilder, integer
-from libtile.lowering.llvm.tile import REGISTER_BYTES
-from libtile.numerics.elements import LLVM_TYPES
-from libtile.targets import target, targets
 
 
 def float_rows(name):

@@ -5,20 +5,20 @@ import memory_kernels as mk
 import numpy as np
 import pytest
 
-from libtile.layouts import builders
-from libtile.layouts.linear import LinearLayout
-from libtile.lowering.llvm.async_copies import (
+from libtile.codegen.async_copies import (
     async_groups,
     commit_copies,
     copy_to_shared_async,
     operand_shared_layout,
     wait_copies,
 )
-from libtile.lowering.llvm.builder import float_constant, integer
-from libtile.lowering.llvm.control import for_loop
-from libtile.lowering.llvm.mma import dot, dot_layouts
-from libtile.lowering.llvm.shared_tiles import load_operand_from_shared
-from libtile.lowering.llvm.tile import Tile, index, scalar
+from libtile.codegen.builder import float_constant, integer
+from libtile.codegen.control import for_loop
+from libtile.codegen.mma import dot, dot_layouts
+from libtile.codegen.shared_tiles import load_operand_from_shared
+from libtile.codegen.tile import Tile, index, scalar
+from libtile.layouts import builders
+from libtile.layouts.linear import LinearLayout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import target
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from libtile.backend import ptxas
-from libtile.diagnostics import LoweringError
+from libtile.codegen.atomics import RELAXED, atomic_cas, atomic_rmw, reduce_tile
+from libtile.codegen.builder import integer
+from libtile.codegen.control import breaking_loop, if_else
+from libtile.codegen.memory import Ordering, load, offset_pointers, store
+from libtile.codegen.multimem import multimem_load_reduce, multimem_reduce, multimem_store
+from libtile.codegen.tile import Tile, scalar
+from libtile.codegen.views import TensorView, TiledView, ViewFacts
 from libtile.layouts import builders
-from libtile.lowering.llvm.atomics import RELAXED, atomic_cas, atomic_rmw, reduce_tile
-from libtile.lowering.llvm.builder import integer
-from libtile.lowering.llvm.control import breaking_loop, if_else
-from libtile.lowering.llvm.memory import Ordering, load, offset_pointers, store
-from libtile.lowering.llvm.multimem import multimem_load_reduce, multimem_reduce, multimem_store
-from libtile.lowering.llvm.tile import Tile, scalar
-from libtile.lowering.llvm.views import TensorView, TiledView, ViewFacts
+from libtile.support.diagnostics import LoweringError
 
 LAYOUT = mk.LAYOUTS["rows of 2"]
 GPUS = ["sm_80", "sm_90"]

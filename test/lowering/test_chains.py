@@ -9,10 +9,10 @@ import pytest
 from xdsl.ir import Operation
 
 import libtile
-from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
-from libtile.lowering.tileaa_to_tileas.cleanup import CONVERT, clean_up
-from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
-from libtile.lowering.tileaa_to_tileas.types import layout_of
+from libtile.lowering.tileas.cleanup import CONVERT, clean_up
+from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
+from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
+from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import target
 
 TILE = "tile<64x64xf32>"

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
-from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
-from libtile.lowering.tileas_to_llvm.commuting import commutes
+from libtile.lowering.to_llvm.commuting import commutes
+from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
+from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
 from libtile.targets import target
 
 FIRST = """

@@ -9,11 +9,11 @@ import pytest
 from xdsl.passes import ModulePass
 
 import libtile
-from libtile.diagnostics import LoweringError
-from libtile.dialects import tile_form
+from libtile.compiler import stages as pipeline
 from libtile.interpreter.formats import ELEMENTS
-from libtile.lowering import pipeline
-from libtile.lowering.tileaa_to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
+from libtile.ir import tile_form
+from libtile.lowering.to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
+from libtile.support.diagnostics import LoweringError
 
 COPY = """cuda_tile.module @m {{
   entry @{name}(%src: tile<ptr<f32>>, %dst: tile<ptr<f32>>) {{
@@ -116,7 +116,7 @@ def test_kernels_of_a_module_take_what_each_needs_of_shared_memory():
 
 def test_an_exchange_that_does_not_fit_says_what_is_missing(monkeypatch):
     from libtile import targets
-    from libtile.lowering import pipeline
+    from libtile.compiler import stages as pipeline
 
     small = dataclasses.replace(targets.target("sm_80"), shared_per_block=16)
     monkeypatch.setattr(pipeline, "target", lambda name: small)
@@ -165,7 +165,7 @@ def test_what_cannot_be_compiled_names_op_target_and_place():
 }
 """
     module = libtile.parse(text, filename="k.mlir")
-    from libtile.lowering.tileas_to_llvm.emitter import RULES
+    from libtile.lowering.to_llvm.emitter import RULES
 
     rule = RULES.pop("nv_tileas.store")
     try:

@@ -5,14 +5,14 @@ import itertools
 
 import numpy as np
 import pytest
-from lowering.elementwise import POINTER, finished_ptx, patterns, store
 
+from libtile.codegen import constants, dense_constants
+from libtile.codegen.builder import KernelBuilder, integer
 from libtile.layouts import LinearLayout, builders
-from libtile.lowering.llvm import constants, dense_constants
-from libtile.lowering.llvm.builder import KernelBuilder, integer
 from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target
+from lowering.elementwise import POINTER, finished_ptx, patterns, store
 
 LAYOUTS = {
     "blocked": builders.blocked((16, 64), (1, 4), (2, 16), (4, 1), (1, 0)),

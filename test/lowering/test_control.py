@@ -7,10 +7,10 @@ import memory_kernels as mk
 import numpy as np
 import pytest
 
-from libtile.lowering.llvm.builder import integer
-from libtile.lowering.llvm.control import breaking_loop, for_loop, if_else, while_loop
-from libtile.lowering.llvm.memory import load
-from libtile.lowering.llvm.tile import Tile, map_tiles
+from libtile.codegen.builder import integer
+from libtile.codegen.control import breaking_loop, for_loop, if_else, while_loop
+from libtile.codegen.memory import load
+from libtile.codegen.tile import Tile, map_tiles
 
 LAYOUT = mk.LAYOUTS["mma"]
 GPUS = ["sm_80", "sm_90"]

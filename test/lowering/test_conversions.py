@@ -3,6 +3,12 @@
 
 import numpy as np
 import pytest
+
+from libtile.codegen import conversions, narrow_floats
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.packing import join
+from libtile.interpreter.formats import ELEMENTS
+from libtile.targets import target
 from lowering.elementwise import (
     TARGETS,
     Case,
@@ -14,12 +20,6 @@ from lowering.elementwise import (
     some,
     values,
 )
-
-from libtile.interpreter.formats import ELEMENTS
-from libtile.lowering.llvm import conversions, narrow_floats
-from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.packing import join
-from libtile.targets import target
 
 SIZE = 2048
 IEEE = ("nearest_even", "zero", "negative_inf", "positive_inf")

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from memory_kernels import bits, random_array
 from movement import layouts, move
 
+from libtile.codegen.builder import integer
+from libtile.codegen.control import for_loop, if_else
+from libtile.codegen.convert_layout import convert_all, convert_layout
+from libtile.codegen.memory import load
+from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
-from libtile.lowering.llvm.builder import integer
-from libtile.lowering.llvm.control import for_loop, if_else
-from libtile.lowering.llvm.convert_layout import convert_all, convert_layout
-from libtile.lowering.llvm.memory import load
-from libtile.lowering.llvm.scratch import scratch_size
 from libtile.simulator import run_ptx
 
 ROWS = builders.blocked((64, 64), (1, 8), (4, 8), (4, 1), (1, 0))

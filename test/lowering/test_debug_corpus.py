@@ -7,10 +7,9 @@ import pytest
 
 pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not installed")
 
+import libtile
 from kernels import corpus
 from line_tables import SOURCE, TILE_IR, rows
-
-import libtile
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 MODES = [("debug", 0), *(("line_info", level) for level in (3, 0, 1, 2))]

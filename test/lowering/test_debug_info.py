@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import StringAttr as Str
 
 import libtile
 from libtile.backend import nvptx
+from libtile.codegen.builder import KernelBuilder
 from libtile.dialects.cuda_tile.attributes import (
     DICompileUnitAttr,
     DIFileAttr,
@@ -22,8 +23,7 @@ from libtile.dialects.cuda_tile.attributes import (
     DISubprogramAttr,
 )
 from libtile.dialects.cuda_tile.locations import call_site_loc
-from libtile.lowering.llvm.builder import KernelBuilder
-from libtile.lowering.llvm.debug_info import DebugInfo
+from libtile.lowering.to_llvm.debug_info import DebugInfo
 from libtile.targets import TRIPLE, target
 
 SM_90 = target("sm_90")

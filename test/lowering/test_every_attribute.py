@@ -13,26 +13,26 @@ from functools import cache
 from typing import Any
 
 import pytest
-from dialects.inner import MEMREF, VIEW
-from dialects.inner import module as text_of
-from dialects.inner_samples import BODIES, TARGET
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from dialects.inner import MEMREF, VIEW
+from dialects.inner import module as text_of
+from dialects.inner_samples import BODIES, TARGET
 from libtile.asm import parse
 from libtile.asm.module import diagnose
-from libtile.diagnostics import LoweringError
+from libtile.compiler.stages import TILEAS_PASSES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, MemScopeAttr, MemSemanticAttr
-from libtile.dialects.tile_form import OP_CLASSES, SEGMENTS, TileOp
-from libtile.lowering.pipeline import TILEAS_PASSES
-from libtile.lowering.tileaa_to_tileas.barriers import InsertBarriersPass
-from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
-from libtile.lowering.tileaa_to_tileas.materialize import MaterializeSchedulePass
-from libtile.lowering.tileas_to_llvm.conversion import convert_module as to_llvm
-from libtile.lowering.tileas_to_llvm.emitter import RULES
-from libtile.lowering.tileas_to_llvm.legality import HONOURED, INFORMATION, left_out
+from libtile.ir.tile_form import OP_CLASSES, SEGMENTS, TileOp
+from libtile.lowering.tileas.barriers import InsertBarriersPass
+from libtile.lowering.tileas.materialize import MaterializeSchedulePass
+from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
+from libtile.lowering.to_llvm.emitter import RULES
+from libtile.lowering.to_llvm.legality import HONOURED, INFORMATION, left_out
+from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
+from libtile.support.diagnostics import LoweringError
 from libtile.targets import target
 
 P = "tile<!nv_tileaa.ptr<f32, 1>>"

@@ -9,7 +9,7 @@ import pytest
 
 import libtile
 from libtile.asm import parse
-from libtile.lowering.tileas_to_llvm.conversion import convert_module
+from libtile.lowering.to_llvm.conversion import convert_module
 from libtile.targets import target
 
 ALONE = """

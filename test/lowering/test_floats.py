@@ -5,6 +5,12 @@ import re
 
 import numpy as np
 import pytest
+
+from libtile.codegen import compare, constants, floats
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.tile import Tile
+from libtile.layouts import LinearLayout
+from libtile.targets import target
 from lowering.elementwise import (
     POINTER,
     TARGETS,
@@ -20,12 +26,6 @@ from lowering.elementwise import (
     store,
     ulps,
 )
-
-from libtile.layouts import LinearLayout
-from libtile.lowering.llvm import compare, constants, floats
-from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
-from libtile.lowering.llvm.tile import Tile
-from libtile.targets import target
 
 SIZE = 2048
 TYPES = ("f16", "bf16", "f32", "f64")

@@ -9,9 +9,9 @@ import pytest
 
 import libtile
 from libtile.backend import ptxas
-from libtile.lowering.llvm.builder import integer
-from libtile.lowering.llvm.control import for_loop
-from libtile.lowering.llvm.globals import (
+from libtile.codegen.builder import integer
+from libtile.codegen.control import for_loop
+from libtile.codegen.globals import (
     alloca,
     define_global,
     fence_alias,
@@ -20,8 +20,8 @@ from libtile.lowering.llvm.globals import (
     gdc_wait,
     get_global,
 )
-from libtile.lowering.llvm.memory import load, store
-from libtile.lowering.llvm.tile import Tile
+from libtile.codegen.memory import load, store
+from libtile.codegen.tile import Tile
 from libtile.simulator import SimulationFault
 
 LAYOUT = mk.LAYOUTS["rows of 8"]

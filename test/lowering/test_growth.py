@@ -6,25 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from generators import growing
 from xdsl.context import Context
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 import libtile
+from generators import growing
 from libtile.analysis.dataflow import MAX_VISITS, analyse
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
-from libtile.lowering.tileaa_to_tileas import barriers, schedule
-from libtile.lowering.tileaa_to_tileas.accesses import AccessLayouts
-from libtile.lowering.tileaa_to_tileas.barriers import Accesses, BarrierAnalysis
-from libtile.lowering.tileaa_to_tileas.cleanup import RemoveLayoutConversionsPass
-from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
-from libtile.lowering.tileaa_to_tileas.demands import Demands
-from libtile.lowering.tileaa_to_tileas.origins import Origins
-from libtile.lowering.tileaa_to_tileas.products import Products
-from libtile.lowering.tileaa_to_tileas.shared_memory import Exchanges
-from libtile.lowering.tileas_to_llvm.conversion import convert_module as to_llvm
+from libtile.lowering.tileas import barriers, schedule
+from libtile.lowering.tileas.barriers import Accesses, BarrierAnalysis
+from libtile.lowering.tileas.cleanup import RemoveLayoutConversionsPass
+from libtile.lowering.tileas.shared_memory import Exchanges
+from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
+from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
+from libtile.lowering.to_tileas.accesses import AccessLayouts
+from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
+from libtile.lowering.to_tileas.demands import Demands
+from libtile.lowering.to_tileas.origins import Origins
+from libtile.lowering.to_tileas.products import Products
 from libtile.targets import target
 
 SM_90 = target("sm_90")

@@ -14,11 +14,11 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 import libtile
-from libtile.backend import ptx_text, symbols
 from libtile.bytecode import BytecodeError
-from libtile.diagnostics import DiagnosticError, LoweringError
+from libtile.codegen import ptx_text, symbols
 from libtile.simulator import ir
 from libtile.simulator.parser import parse_ptx
+from libtile.support.diagnostics import DiagnosticError, LoweringError
 
 CLEAN = {
     "GLOBAL1": "global1",

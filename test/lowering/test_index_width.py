@@ -8,10 +8,10 @@ import subprocess
 
 import numpy as np
 import pytest
-from oracle import require_tool
 
 import libtile
-from libtile import remarks
+from libtile.support import remarks
+from oracle import require_tool
 
 I32_MAX = (1 << 31) - 1
 

@@ -9,11 +9,10 @@ pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not 
 
 from dialects.inner import messages, round_trip
 from kernels import corpus
-
 from libtile.asm import print_op
 from libtile.asm.module import Module, load
-from libtile.lowering.options import Options
-from libtile.lowering.pipeline import lower
+from libtile.compiler.options import Options
+from libtile.compiler.stages import lower
 
 FEW = (
     "atomic_view_add_f16", "atomic_view_add_f32", "cast_f32_to_f8e5m3fnu", "gather_rows", "matmul_f16", "mma_chained",

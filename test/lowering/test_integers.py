@@ -3,12 +3,12 @@
 
 import numpy as np
 import pytest
-from lowering.elementwise import TARGETS, Case, assert_same, evaluate, expected, patterns, values
 
+from libtile.codegen import compare, integers
+from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.interpreter.formats import ELEMENTS
-from libtile.lowering.llvm import compare, integers
-from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.targets import target
+from lowering.elementwise import TARGETS, Case, assert_same, evaluate, expected, patterns, values
 
 SIZE = 1024
 TYPES = ("i1", "i8", "i16", "i32", "i64")

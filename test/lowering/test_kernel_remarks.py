@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import libtile
-from libtile.remarks import ASYNC_COPY, GLOBAL_LOAD, Category, Kind, Remark, warnings_format
+from libtile.support.remarks import ASYNC_COPY, GLOBAL_LOAD, Category, Kind, Remark, warnings_format
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -335,7 +335,7 @@ def test_a_product_whose_accumulator_exceeds_the_registers_is_warned_of(m, warne
 
 
 def test_the_page_names_every_remark():
-    source = (ROOT / "libtile" / "remarks.py").read_text(encoding="utf-8")
+    source = (ROOT / "libtile" / "support" / "remarks.py").read_text(encoding="utf-8")
     names = set(re.findall(r'"(Remark[A-Z]\w+|RegisterPressure)"', source)) - {"RemarkId"} | {
         "RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructionSelected",
         "RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed",

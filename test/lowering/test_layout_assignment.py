@@ -7,9 +7,9 @@ import pytest
 from xdsl.ir import Operation
 
 import libtile
-from libtile.lowering.cuda_tile_to_tileaa.conversion import convert_module as to_tileaa
-from libtile.lowering.tileaa_to_tileas.cleanup import CONVERT, clean_up
-from libtile.lowering.tileaa_to_tileas.conversion import convert_module as to_tileas
+from libtile.lowering.tileas.cleanup import CONVERT, clean_up
+from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
+from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
 from libtile.targets import target
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

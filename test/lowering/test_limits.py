@@ -5,11 +5,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from generators import growing
 
 import libtile
-from libtile.diagnostics import LoweringError
-from libtile.lowering import limits
+from generators import growing
+from libtile.codegen import limits
+from libtile.support.diagnostics import LoweringError
 
 
 def module_of(variable: str) -> libtile.Module:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from line_tables import TEXT, TILE_IR, dwarf, instructions, lines_of, rows, sections
 
 import libtile
 from libtile import bytecode
 from libtile.bytecode.model import DebugInfo, make_debug
 from libtile.dialects.cuda_tile.locations import source_location
+from line_tables import TEXT, TILE_IR, dwarf, instructions, lines_of, rows, sections
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")

@@ -3,12 +3,12 @@
 
 import numpy as np
 import pytest
-from lowering.elementwise import TARGETS, Case, evaluate, expected, patterns, ulps, values
 
+from libtile.codegen import math_functions as functions
+from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.interpreter.formats import ELEMENTS
-from libtile.lowering.llvm import math_functions as functions
-from libtile.lowering.llvm.builder import KernelBuilder, Value, integer
 from libtile.targets import target
+from lowering.elementwise import TARGETS, Case, evaluate, expected, patterns, ulps, values
 
 SIZE = 1024
 TYPES = ("f16", "bf16", "f32", "f64")

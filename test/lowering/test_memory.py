@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from libtile.backend import ptxas
-from libtile.ir.facts import Fact
-from libtile.lowering.llvm.memory import (
+from libtile.codegen.memory import (
     NO_HINT,
     SINGLE,
     WEAK,
@@ -23,7 +22,8 @@ from libtile.lowering.llvm.memory import (
     store,
     vector_from_facts,
 )
-from libtile.lowering.llvm.tile import Tile
+from libtile.codegen.tile import Tile
+from libtile.ir.facts import Fact
 
 
 def copy_kernel(layout, element, *, vector=SINGLE, masked=None, ordering=(WEAK, WEAK), cache=NO_HINT, gpu="sm_90"):

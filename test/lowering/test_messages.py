@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from libtile.backend import ptxas
-from libtile.diagnostics import LoweringError
-from libtile.lowering.llvm.builder import integer
-from libtile.lowering.llvm.memory import load
-from libtile.lowering.llvm.messages import assert_, print_tile, report_failures
-from libtile.lowering.llvm.tile import Tile, scalar
+from libtile.codegen.builder import integer
+from libtile.codegen.memory import load
+from libtile.codegen.messages import assert_, print_tile, report_failures
+from libtile.codegen.tile import Tile, scalar
 from libtile.simulator import SimulationFault
+from libtile.support.diagnostics import LoweringError
 
 GPUS = ["sm_80", "sm_90"]
 

@@ -8,13 +8,13 @@ from memory_kernels import DTYPES, kernel, pointers, ptx_of, put, random_array
 from movement import move
 
 from libtile.backend import ptxas
-from libtile.diagnostics import LoweringError
+from libtile.codegen.convert_layout import convert_layout
+from libtile.codegen.memory import load
+from libtile.codegen.mma import dot, dot_layouts
+from libtile.codegen.mma_scaled import dot_scaled
+from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
-from libtile.lowering.llvm.convert_layout import convert_layout
-from libtile.lowering.llvm.memory import load
-from libtile.lowering.llvm.mma import dot, dot_layouts
-from libtile.lowering.llvm.mma_scaled import dot_scaled
-from libtile.lowering.llvm.scratch import scratch_size
+from libtile.support.diagnostics import LoweringError
 from libtile.targets import target, targets
 
 TARGETS = ("sm_80", "sm_90", "sm_120")

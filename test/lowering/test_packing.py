@@ -5,15 +5,15 @@ import itertools
 
 import numpy as np
 import pytest
-from lowering.elementwise import POINTER, expected, finished_ptx, load, patterns, store
 
+from libtile.codegen import packing
+from libtile.codegen.builder import KernelBuilder, integer
+from libtile.codegen.tile import Tile, index
 from libtile.layouts import LinearLayout, builders
-from libtile.lowering.llvm import packing
-from libtile.lowering.llvm.builder import KernelBuilder, integer
-from libtile.lowering.llvm.tile import Tile, index
 from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target
+from lowering.elementwise import POINTER, expected, finished_ptx, load, patterns, store
 
 ELEMENTS = [name for name in LLVM_TYPES if name != "ptr"]
 SIZE = 1024

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from generators.check import TARGETS, check_bytecode, check_inner_dialects, check_targets
 from generators.core import Program
 from generators.programs import program

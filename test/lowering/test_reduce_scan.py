@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from memory_kernels import random_array
 from movement import layouts, move
 
+from libtile.codegen.reduce import is_unit, reduce, reduced_layout, unit_layout
+from libtile.codegen.scan import scan
+from libtile.codegen.tile import Tile
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
-from libtile.lowering.llvm.reduce import is_unit, reduce, reduced_layout, unit_layout
-from libtile.lowering.llvm.scan import scan
-from libtile.lowering.llvm.tile import Tile
 
 SHAPES = [(256,), (16, 16), (4, 8, 8), (2, 64), (1, 4)]
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lowering.sass_remarks import problems
 
 import libtile
+from lowering.sass_remarks import problems
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")

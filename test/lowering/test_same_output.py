@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 import libtile
-from libtile import driver, threads
-from libtile.cache import Cache
-from libtile.lowering.options import Options, machine
+from libtile.compiler import driver
+from libtile.compiler.cache import Cache
+from libtile.compiler.options import Options, machine
+from libtile.support import threads
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.bc"))
@@ -310,7 +311,7 @@ def test_bytes_path_cache_and_command_line_give_the_same_cubin(tmp_path):
     copy = tmp_path / "another name.bc"
     copy.write_bytes(data)
     output = tmp_path / "out.cubin"
-    command = [sys.executable, "-m", "libtile.tools.tileiras", "--gpu-name=sm_90", "--lineinfo", str(copy)]
+    command = [sys.executable, "-m", "tileiras", "--gpu-name=sm_90", "--lineinfo", str(copy)]
     environment = {**os.environ, "LIBTILE_CACHE": "0"}
     subprocess.run([*command, "-o", str(output)], check=True, cwd=tmp_path, env=environment, timeout=300)
     cubins = {a.cubin for a in (stored, loaded, uncached, *given)} | {output.read_bytes()}

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from memory_kernels import random_array
 from movement import layouts, move
 
+from libtile.codegen import shapes
+from libtile.codegen.builder import integer
+from libtile.codegen.memory import load
+from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
-from libtile.lowering.llvm import shapes
-from libtile.lowering.llvm.builder import integer
-from libtile.lowering.llvm.memory import load
-from libtile.lowering.llvm.scratch import scratch_size
 
 ROWS = builders.blocked((16, 64), (1, 4), (2, 16), (4, 1), (1, 0))
 

@@ -8,13 +8,13 @@ import re
 
 import numpy as np
 import pytest
-from generators.check import failure_in_pieces
-from generators.programs import program
 from strip_mine_kernels import CUT, Kernel
 
 import libtile
-from libtile.diagnostics import LoweringError
+from generators.check import failure_in_pieces
+from generators.programs import program
 from libtile.lowering.strip_mine.strip_mine import strip_mine
+from libtile.support.diagnostics import LoweringError
 from libtile.targets import target
 
 HELD, PIECE = 64, 32

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from libtile.backend import nvptx, ptx
+from libtile.codegen.builder import KernelBuilder, integer
+from libtile.codegen.tile import index, owner_predicate
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
-from libtile.lowering.llvm.builder import KernelBuilder, integer
-from libtile.lowering.llvm.tile import index, owner_predicate
 from libtile.simulator import run_ptx
 from libtile.targets import target
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from dialects.inner import GATHER, MEMREF, VIEW, messages, module
 
+from dialects.inner import GATHER, MEMREF, VIEW, messages, module
 from libtile.asm import parse, print_op
 from libtile.asm.module import diagnose
-from libtile.transforms.pipeline import PassManager, parse_pipeline
+from libtile.passes.pipeline import PassManager, parse_pipeline
 
 LOWER, SEPARATE, ATTACH, LEGALIZE = (
     "lower-tma-load-store-to-async",

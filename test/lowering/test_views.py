@@ -7,12 +7,10 @@ import memory_kernels as mk
 import numpy as np
 import pytest
 
-from libtile.layouts import builders
-from libtile.layouts.linear import LinearLayout
-from libtile.lowering.llvm.builder import integer
-from libtile.lowering.llvm.memory import Ordering, load
-from libtile.lowering.llvm.tile import Tile
-from libtile.lowering.llvm.views import (
+from libtile.codegen.builder import integer
+from libtile.codegen.memory import Ordering, load
+from libtile.codegen.tile import Tile
+from libtile.codegen.views import (
     TensorView,
     TiledView,
     ViewFacts,
@@ -23,6 +21,8 @@ from libtile.lowering.llvm.views import (
     sparse_layout,
     store_tile,
 )
+from libtile.layouts import builders
+from libtile.layouts.linear import LinearLayout
 
 GPUS = ["sm_80", "sm_90"]
 ROWS = mk.LAYOUTS["rows of 8"]

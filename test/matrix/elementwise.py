@@ -15,7 +15,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from lowering.elementwise import ulps, values
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.test import TestOp
 
@@ -24,6 +23,7 @@ from libtile.dialects.cuda_tile.ops import build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PointerType, TileType
 from libtile.interpreter.formats import ELEMENTS
 from libtile.spec import OpSpec, default_spec
+from lowering.elementwise import ulps, values
 from matrix.kernel import Input, Result, Row, Writer, tile, within
 
 SPEC = default_spec()

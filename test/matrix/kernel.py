@@ -13,10 +13,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from lowering.elementwise import patterns, same, ulps, values
 
 import libtile
 from libtile.interpreter.formats import ELEMENTS
+from lowering.elementwise import patterns, same, ulps, values
 
 BLOCKS = 8
 """Tile blocks of every launch: each has other values."""

@@ -14,8 +14,8 @@ from itertools import chain
 import pytest
 
 import libtile
-from libtile.diagnostics import LoweringError
 from libtile.spec import default_spec
+from libtile.support.diagnostics import LoweringError
 from libtile.targets import target
 from matrix import elementwise, flow, memory, products, structure
 from matrix.kernel import BLOCKS, Input, Result, Row, Writer, build, differences, problems, run, tile

@@ -7,9 +7,8 @@ import pytest
 
 pytest.importorskip("cuda.tile", reason="the kernels are exported by cuTile Python (pip install cuda-tile)")
 
-from kernels import corpus
-
 import libtile
+from kernels import corpus
 from libtile.bytecode import MigrationError
 from oracle import require_tool, run_tileirdisasm
 

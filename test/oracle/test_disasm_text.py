@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("cuda.tile", reason="the kernels are exported by cuTile Python (pip install cuda-tile)")
 
 from kernels import corpus
-
 from libtile import bytecode
 from libtile.asm.disasm_names import disassembly
 from libtile.dialects.cuda_tile.bridge import from_bytecode

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from asm.op_texts import CASES
 from xdsl.ir import Attribute
 
+from asm.op_texts import CASES
 from libtile import asm, bytecode
 from libtile.asm.disasm_names import disassembly
 from libtile.asm.module import diagnose

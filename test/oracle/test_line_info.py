@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from line_tables import ACCESSES, TEXT, TILE_IR, lines_of, sections
 
 import libtile
+from line_tables import ACCESSES, TEXT, TILE_IR, lines_of, sections
 from oracle import run_tileiras, run_tool
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -20,8 +20,8 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[level]) for level in (1, 2)]
 
 import libtile
-from libtile import remarks
-from libtile.diagnostics import SourceLocation
+from libtile.support import remarks
+from libtile.support.diagnostics import SourceLocation
 from oracle import remark_facts, require_tool, run_tileiras
 from oracle.remark_facts import Case, Cases, Fact
 

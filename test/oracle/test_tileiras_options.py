@@ -76,7 +76,7 @@ def outcome(command: list[str], line: str, folder: Path) -> tuple[int, list[str]
 @pytest.mark.parametrize(("line", "same"), CASES)
 def test_the_command_line_ends_as_with_the_reference(line: str, same: bool, tmp_path: Path) -> None:
     theirs = outcome([str(require_tool("tileiras"))], line, tmp_path / "theirs")
-    ours = outcome([sys.executable, "-m", "libtile.tools.tileiras"], line, tmp_path / "ours")
+    ours = outcome([sys.executable, "-m", "tileiras"], line, tmp_path / "ours")
     assert ours[:2] == theirs[:2]
     if same:
         assert ours[2:] == theirs[2:]

@@ -17,7 +17,6 @@ pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not 
 
 from kernels import corpus, crash_reports
 from kernels.model import Kernel
-
 from libtile.runtime.cuda_driver import TILE_IR_VERSION, Device, GpuUnavailableError
 
 try:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from libtile.errors import LibtileError
 from libtile.simulator import SimulationFault, Uninitialized, parse_ptx, run_ptx
+from libtile.support.errors import LibtileError
 
 from .ptx import OUT, module, run
 

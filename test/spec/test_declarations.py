@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import libtile
-from libtile import declarations
+from libtile import targets
+from libtile.spec.loader import DATA
+from libtile.support import declarations
 
-FILES = sorted(Path(libtile.__file__).parent.rglob("*.toml"))
+FILES = sorted([*DATA.glob("*.toml"), *Path(targets.__file__).parent.glob("*.toml")])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -5,10 +5,10 @@ import re
 import subprocess
 
 import pytest
-from oracle import require_tool, sass
 
 from libtile.backend.ptx import PTX_VERSION
 from libtile.targets import UnknownTargetError, target, targets
+from oracle import require_tool, sass
 
 PROBES = {
     "cp_async": "cp.async.ca.shared.global [r0], [d0], 16;",

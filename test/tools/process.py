@@ -26,9 +26,9 @@ class Done:
 
 
 def run(tool: str, *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None) -> Done:
-    """Run `libtile.tools.<tool>` with the running Python; fails when it prints a traceback."""
+    """Run the tool with the running Python; fails when it prints a traceback."""
     done = subprocess.run(
-        [sys.executable, "-m", f"libtile.tools.{tool}", *map(str, arguments)],
+        [sys.executable, "-m", tool, *map(str, arguments)],
         input=stdin,
         capture_output=True,
         timeout=60,

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from libtile.errors import LibtileError
-from libtile.tools import cli
+from libtile.support.errors import LibtileError
+from libtile_tools import cli
 
 
 def make(**callback: object) -> click.Command:

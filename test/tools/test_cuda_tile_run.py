@@ -177,7 +177,7 @@ def test_the_simulator_runs_a_kernel_on_a_terminal_too(tmp_path):
     terminal, end = pty.openpty()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "libtile.tools.cuda_tile_run", "twice.mlir", "--backend=simulator",
+            [sys.executable, "-m", "cuda_tile_run", "twice.mlir", "--backend=simulator",
              "--arg", "x.npy", "--out", "0:y.npy"],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=end, timeout=60, check=False,
         )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from libtile.diagnostics import Diagnostic, SourceLocation, error, remark, warning
-from libtile.tools.expected_diagnostics import check
+from libtile.support.diagnostics import Diagnostic, SourceLocation, error, remark, warning
+from libtile_tools.expected_diagnostics import check
 
 
 def at(line: int, message: str = "bad thing") -> Diagnostic:

@@ -16,7 +16,7 @@ SCRIPT = "examples/remarks.sh"
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     tileiras = folder / "tileiras"
-    tileiras.write_text(f'#!/bin/sh\nexec {sys.executable} -m libtile.tools.tileiras "$@"\n')
+    tileiras.write_text(f'#!/bin/sh\nexec {sys.executable} -m tileiras "$@"\n')
     tileiras.chmod(0o755)
     environment = {**os.environ, "TILEIRAS": str(tileiras), "PYTHONPATH": str(ROOT)}
     command = [folder / SCRIPT, *arguments]

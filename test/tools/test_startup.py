@@ -10,7 +10,7 @@ from importlib.util import MAGIC_NUMBER
 import pytest
 
 import libtile
-from libtile.tools import startup
+from libtile_tools import startup
 from tools.process import ROOT
 
 TEXT = "def f(a, b=3):\n return a + b + c"
@@ -96,7 +96,7 @@ def test_a_tool_prints_what_the_library_prints(tmp_path):
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONPATH": str(ROOT)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for _ in range(2):  # at first the code is made, then it is found
-        command = [sys.executable, "-m", "libtile.tools.tileiras", "--gpu-name=sm_90", "--emit=tileas", str(source)]
+        command = [sys.executable, "-m", "tileiras", "--gpu-name=sm_90", "--emit=tileas", str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=120)
         assert done.stdout == in_process
     assert [path.name.partition(".")[0] for path in tmp_path.rglob("*.bin")] == ["generated_code"]
@@ -115,7 +115,7 @@ def test_a_tool_prints_what_the_library_prints(tmp_path):
 )
 def test_a_tool_loads_only_what_it_needs(tool, arguments, unwanted):
     code = (
-        f"import sys; from libtile.tools import cli, {tool} as tool; cli.call(tool.command, {arguments!r});"
+        f"import sys; from libtile_tools import cli; from {tool}.main import command; cli.call(command, {arguments!r});"
         f"print('loaded', *({set(unwanted)!r} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

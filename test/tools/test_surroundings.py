@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import libtile
-from libtile import driver
 from libtile.backend import ptxas
-from libtile.errors import visible
-from libtile.lowering.options import Options
+from libtile.compiler import driver
+from libtile.compiler.options import Options
+from libtile.support.errors import visible
 from tools.process import ROOT
 
 EXAMPLE = ROOT / "examples" / "vector_add.bc"
@@ -23,11 +23,11 @@ PTX = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n r
 SHELL = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 
 TOOLS = {
-    "tileiras": "-m libtile.tools.tileiras --gpu-name=sm_90 --no-cache --emit=ptx example.bc",
-    "tileirdisasm": "-m libtile.tools.tileirdisasm example.bc",
-    "cuda-tile-translate": "-m libtile.tools.cuda_tile_translate -cudatilebc-to-mlir example.bc",
-    "cuda-tile-opt": "-m libtile.tools.cuda_tile_opt example.mlir",
-    "cuda-tile-run": "-m libtile.tools.cuda_tile_run example.bc --describe",
+    "tileiras": "-m tileiras --gpu-name=sm_90 --no-cache --emit=ptx example.bc",
+    "tileirdisasm": "-m tileirdisasm example.bc",
+    "cuda-tile-translate": "-m cuda_tile_translate -cudatilebc-to-mlir example.bc",
+    "cuda-tile-opt": "-m cuda_tile_opt example.mlir",
+    "cuda-tile-run": "-m cuda_tile_run example.bc --describe",
     "simulator": "-m libtile.simulator k.ptx --entry k --trace --stats",
     "layouts": "-m libtile.layouts show mma-c 16x8",
     "annotate": "-m libtile.bytecode.annotate example.bc",
@@ -75,10 +75,10 @@ def test_a_tool_bears_any_standard_streams(folder: Path, tool: str) -> None:
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        ("-m libtile.tools.tileirdisasm -", 2),
-        ("-m libtile.tools.cuda_tile_translate -cudatilebc-to-mlir", 1),
-        ("-m libtile.tools.cuda_tile_opt", 1),
-        ("-m libtile.tools.cuda_tile_run -", 1),
+        ("-m tileirdisasm -", 2),
+        ("-m cuda_tile_translate -cudatilebc-to-mlir", 1),
+        ("-m cuda_tile_opt", 1),
+        ("-m cuda_tile_run -", 1),
         ("-m libtile.simulator - --entry k", 1),
         ("-m libtile.bytecode.annotate -", 2),
     ],
@@ -90,7 +90,9 @@ def test_a_closed_stdin_is_an_input_that_cannot_be_read(folder: Path, command: s
 
 
 @SHELL
-@pytest.mark.parametrize("moment", ["click", "libtile.tools.cli", "libtile.tools.startup", "libtile.driver", "json"])
+@pytest.mark.parametrize(
+    "moment", ["click", "libtile_tools.cli", "libtile_tools.startup", "libtile.compiler.driver", "json"]
+)
 def test_ctrl_c_during_the_imports_ends_a_tool_by_the_signal(folder: Path, moment: str) -> None:
     """The signal comes when a module is looked for: before the tool takes care of signals, and behind that."""
     code = f"""
@@ -102,7 +104,7 @@ class Interrupt:
 sys.modules.pop({moment!r}, None)
 sys.meta_path.insert(0, Interrupt())
 sys.argv = ["tileiras", "--gpu-name=sm_90", "example.bc", "-o", "k.cubin"]
-from libtile.tools.entry import tileiras
+from libtile_tools.entry import tileiras
 tileiras()
 """
     done = subprocess.run(
@@ -131,10 +133,10 @@ def test_a_user_without_a_home_compiles_without_a_cache(folder: Path) -> None:
     code = (
         "import os, pwd; os.environ.pop('HOME', None); os.environ.pop('XDG_CACHE_HOME', None);"
         "pwd.getpwuid = lambda uid: (_ for _ in ()).throw(KeyError(uid));"
-        "from libtile import cache; assert cache.from_environment() is None;"
+        "from libtile.compiler import cache; assert cache.from_environment() is None;"
         "assert cache.from_environment('x').folder.name == 'x';"
         "import sys; sys.argv = ['tileiras', '--gpu-name=sm_90', 'example.bc', '-o', 'k.cubin'];"
-        "from libtile.tools.entry import tileiras; tileiras()"
+        "from libtile_tools.entry import tileiras; tileiras()"
     )
     done = shell(f'-c "{code}"', folder, LIBTILE_CACHE="1", LIBTILE_CACHE_DIR="")
     assert (done.returncode, done.stderr) == (0, "")
@@ -161,7 +163,7 @@ def test_odd_environment_variables_are_borne_or_refused(
     folder: Path, environment: dict[str, str], status: int, said: str
 ) -> None:
     done = shell(
-        "-m libtile.tools.tileiras --gpu-name=sm_90 example.bc -o k.cubin", folder,
+        "-m tileiras --gpu-name=sm_90 example.bc -o k.cubin", folder,
         **{"LIBTILE_CACHE": "1", "LIBTILE_CACHE_DIR": str(folder / "cache"), **environment},
     )  # fmt: skip
     assert done.returncode == status, done.stderr
@@ -173,13 +175,13 @@ def test_odd_environment_variables_are_borne_or_refused(
 
 def test_an_output_name_may_be_as_long_as_the_file_system_takes_it(folder: Path) -> None:
     for name in ("n" * 255, "ü" * 127, "a" * 250):
-        done = shell(f"-m libtile.tools.tileirdisasm example.bc > /dev/null && \
-            '{sys.executable}' -m libtile.tools.cuda_tile_opt example.mlir -o {name}", folder)  # fmt: skip
+        done = shell(f"-m tileirdisasm example.bc > /dev/null && \
+            '{sys.executable}' -m cuda_tile_opt example.mlir -o {name}", folder)  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
         assert (folder / name).stat().st_size
-    done = shell(f"-m libtile.tools.cuda_tile_opt example.mlir -o {'n' * 256}", folder)
+    done = shell(f"-m cuda_tile_opt example.mlir -o {'n' * 256}", folder)
     assert (done.returncode, done.stderr) == (1, f"cannot open output file '{'n' * 256}': File name too long\n")
-    done = shell(f"-m libtile.tools.cuda_tile_opt {'n' * 256}", folder)
+    done = shell(f"-m cuda_tile_opt {'n' * 256}", folder)
     assert (done.returncode, done.stderr) == (1, f"cannot open input file '{'n' * 256}': File name too long\n")
 
 
@@ -198,7 +200,7 @@ def test_a_file_beside_the_output_never_overwrites_the_input(folder: Path, argum
     for name in ("k.ptx", "other.bc"):
         (folder / name).write_bytes(EXAMPLE.read_bytes())
     before = sorted(p.name for p in folder.iterdir())
-    done = shell(f"-m libtile.tools.tileiras --gpu-name=sm_90 --no-cache {arguments}", folder)
+    done = shell(f"-m tileiras --gpu-name=sm_90 --no-cache {arguments}", folder)
     assert (done.returncode, done.stderr) == (2 if said else 0, said)
     if said:
         assert sorted(p.name for p in folder.iterdir()) == before

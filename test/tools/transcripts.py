@@ -24,7 +24,7 @@ def _tools_folder(folder: Path) -> Path:
     """Commands of the tools' names that run this tree's."""
     bin_ = folder / ".bin"
     bin_.mkdir(exist_ok=True)
-    for name, run in [("python", ""), *((tool, f"-m libtile.tools.{tool.replace('-', '_')} ") for tool in TOOLS)]:
+    for name, run in [("python", ""), *((tool, f"-m {tool.replace('-', '_')} ") for tool in TOOLS)]:
         (bin_ / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {run}"$@"\n')
         (bin_ / name).chmod(0o755)
     return bin_

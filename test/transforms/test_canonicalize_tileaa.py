@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from dialects.inner import messages, module
 
+from dialects.inner import messages, module
 from libtile.asm import parse, print_op
-from libtile.transforms.pipeline import PassManager, parse_pipeline
+from libtile.passes.pipeline import PassManager, parse_pipeline
 
 PTR, PTRS = "!nv_tileaa.ptr<f32, 1>", "tile<4x!nv_tileaa.ptr<f32, 1>>"
 TOKEN = "!nv_tileaa.mem_token"

@@ -7,8 +7,8 @@ import pytest
 from xdsl.ir import Operation
 
 import libtile
-from libtile.diagnostics import DiagnosticError
 from libtile.dialects.cuda_tile.locations import source_location
+from libtile.support.diagnostics import DiagnosticError
 from libtile.transforms.debug_info_scopes import synthesize_debug_info_scopes
 from libtile.transforms.symbol_names import update_symbol_name
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from libtile.transforms.pipeline import pass_options
-from libtile.transforms.registry import PASSES
+from libtile.passes.pipeline import pass_options
+from libtile.passes.registry import PASSES
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("passes.md", "lowering-passes.md")]
 EXAMPLE = re.compile(r"```mlir\n// before\n(.*?)```\n```mlir\n// after: cuda-tile-opt ([^\n]*)\n(.*?)```", re.DOTALL)
@@ -25,7 +25,7 @@ TEXT = "".join(page.read_text() for page in PAGES)
 
 def output(before: str, command: str) -> str:
     """What the command prints for the text on its standard input."""
-    tool = [sys.executable, "-m", "libtile.tools.cuda_tile_opt"]
+    tool = [sys.executable, "-m", "cuda_tile_opt"]
     done = subprocess.run([*tool, *shlex.split(command), "-"], input=before, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

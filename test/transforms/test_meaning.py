@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import libtile
 from generators.check import Outcome, check_pipeline, parsed, run
 from generators.core import Program
 from generators.programs import program
-
-import libtile
-from libtile.transforms.pipeline import PassManager, parse_pipeline
+from libtile.passes.pipeline import PassManager, parse_pipeline
 
 PIPELINES = [
     "canonicalize",

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from libtile.asm import parse
-from libtile.diagnostics import DiagnosticError
-from libtile.transforms import registry
-from libtile.transforms.pipeline import Nest, PassItem, PassManager, PipelineError, make_pass, parse_pipeline
+from libtile.passes import registry
+from libtile.passes.pipeline import Nest, PassItem, PassManager, PipelineError, make_pass, parse_pipeline
+from libtile.support.diagnostics import DiagnosticError
 
 SEEN: list[tuple[str, object]] = []
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 from xdsl.passes import ModulePass
 
-from libtile.errors import LibtileError
-from libtile.transforms import registry
+from libtile.passes import registry
+from libtile.support.errors import LibtileError
 
 
 @pytest.mark.parametrize("name", registry.PASSES)
@@ -41,6 +41,6 @@ def test_a_name_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_list_loads_no_pass() -> None:
-    code = "import sys, libtile.transforms.registry; print('xdsl' in sys.modules)"
+    code = "import sys, libtile.passes.registry; print('xdsl' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -3,7 +3,7 @@
 
 Every byte is shown once, next to what it says: container, tables, and each instruction as one piece.
 
-`libtile.tools.annotate` is the command line.
+`libtile_tools.annotate` is the command line.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from libtile.bytecode.container import SectionId
 from libtile.bytecode.cursor import put, varint
 from libtile.bytecode.model import Block, EncodedBody, Module, Operation, Region, Value, describe_location
 from libtile.bytecode.reader import read
-from libtile.errors import visible
 from libtile.spec import OpSpec, Version
+from libtile.support.errors import visible
 
 WIDTH = 8
 """Bytes per line."""

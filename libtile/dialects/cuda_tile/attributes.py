@@ -15,7 +15,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from libtile.dialects.cuda_tile.types import TileType, bit_width
-from libtile.dialects.data_field import DataField
+from libtile.ir.data_field import DataField
 from libtile.spec import default_spec
 from libtile.spec.model import EnumSpec
 

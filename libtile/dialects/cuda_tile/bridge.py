@@ -32,8 +32,6 @@ from libtile.bytecode import model as bc
 from libtile.bytecode.body import PlaceRecorder
 from libtile.bytecode.cursor import MASK64
 from libtile.bytecode.errors import InvalidError, MigrationError
-from libtile.collector import collector_paused
-from libtile.diagnostics import Diagnostic, DiagnosticError, error, remark
 from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile import types
 from libtile.dialects.cuda_tile.bridge_values import (
@@ -50,6 +48,8 @@ from libtile.dialects.cuda_tile.locations import call_site_loc, is_encodable, so
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, op_classes
 from libtile.spec import Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec
+from libtile.support.collector import collector_paused
+from libtile.support.diagnostics import Diagnostic, DiagnosticError, error, remark
 
 _DEBUG_CLASSES: dict[str, type[ir.DebugAttr]] = {
     "di_file": ir.DIFileAttr,

@@ -11,11 +11,11 @@ from xdsl.ir import Attribute
 
 from libtile.bytecode import model as bc
 from libtile.bytecode.errors import InvalidError
-from libtile.diagnostics import DiagnosticError, error
 from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile import types
 from libtile.numerics import float_bits
 from libtile.spec import Spec, default_spec
+from libtile.support.diagnostics import DiagnosticError, error
 
 # -- types ------------------------------------------------------------------------------------------------------------
 

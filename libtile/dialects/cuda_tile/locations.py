@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from libtile.diagnostics import SourceLocation
 from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
+from libtile.support.diagnostics import SourceLocation
 
 _MAX_CHAIN = 1024
 

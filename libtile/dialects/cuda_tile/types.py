@@ -29,7 +29,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from libtile.dialects.data_field import DataField
+from libtile.ir.data_field import DataField
 
 DYNAMIC = -(2**63)
 """A size or stride that is only known at run time; prints as `?`."""

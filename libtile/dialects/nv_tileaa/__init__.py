@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileaa import (
 from libtile.dialects.nv_tileaa.assumptions import PREDICATES
 from libtile.dialects.nv_tileaa.attributes import ATTRIBUTES
 from libtile.dialects.nv_tileaa.types import TYPES
-from libtile.dialects.tile_form import OP_CLASSES, build
+from libtile.ir.tile_form import OP_CLASSES, build
 
 NAME = "nv_tileaa"
 

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import PropagateNanAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import is_float
-from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
 IEEE = ("nearest_even", "zero", "negative_inf", "positive_inf")
 

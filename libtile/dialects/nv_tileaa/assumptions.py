@@ -13,11 +13,11 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileaa.attributes import parse_integers
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
-from libtile.dialects.parsed_data import ParsedData
-from libtile.dialects.tile_form import element_of, rank_of, shape_of
+from libtile.ir.data_field import DataField
+from libtile.ir.parsed_data import ParsedData
+from libtile.ir.tile_form import element_of, rank_of, shape_of
 
 INDEX_BITS = 64
 

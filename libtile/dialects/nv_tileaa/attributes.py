@@ -14,9 +14,9 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
-from libtile.dialects.data_field import DataField
-from libtile.dialects.parsed_data import ParsedData
-from libtile.errors import LibtileError
+from libtile.ir.data_field import DataField
+from libtile.ir.parsed_data import ParsedData
+from libtile.support.errors import LibtileError
 
 
 class KeywordAttr(ParsedData):

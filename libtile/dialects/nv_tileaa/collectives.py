@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.nv_tileaa.attributes import ActivationLayoutAttr, ConvParamsAttr, SignednessAttr
 from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
-from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
 
 class DotLike(TileOp):

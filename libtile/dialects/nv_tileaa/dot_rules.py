@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.element_types import SCALES, bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.target import lacks_block_scaling
-from libtile.dialects.tile_form import TileOp, element_of, shape_of
+from libtile.ir.tile_form import TileOp, element_of, shape_of
 
 
 def check_dot(op: TileOp) -> None:

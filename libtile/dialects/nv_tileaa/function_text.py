@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, Strin
 from xdsl.ir import Attribute, Region
 
 from libtile.dialects.nv_tileaa.attributes import CAPABILITY, LEGACY_CAPABILITY
-from libtile.dialects.tile_form import TileOp, parse_type, type_text
-from libtile.dialects.tile_form_text import parse_types, print_attributes
+from libtile.ir.tile_form import TileOp, parse_type, type_text
+from libtile.ir.tile_form_text import parse_types, print_attributes
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser

@@ -45,7 +45,7 @@ from libtile.dialects.nv_tileaa.terminators import (
     require_parent_function,
 )
 from libtile.dialects.nv_tileaa.types import ProgramIdType
-from libtile.dialects.tile_form import TileOp, element_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, tile_op, type_text
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser

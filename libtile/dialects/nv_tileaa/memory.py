@@ -35,7 +35,7 @@ from libtile.dialects.nv_tileaa.attributes import (
 )
 from libtile.dialects.nv_tileaa.element_types import is_float
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
-from libtile.dialects.tile_form import TileOp, element_of, is_token, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, is_token, shape_of, tile_op, type_text
 
 
 def pointee_of(base: Attribute) -> Attribute | None:

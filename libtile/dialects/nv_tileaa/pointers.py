@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.target import lacks_block_scaling
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
-from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
 
 def _require_same_shape(op: TileOp) -> None:

@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.effect_traits import Allocates, Observable
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
 from libtile.dialects.nv_tileaa.types import QueueType
-from libtile.dialects.tile_form import TileOp, tile_op, type_text
+from libtile.ir.tile_form import TileOp, tile_op, type_text
 
 QUEUE_YIELD = "nv_tileaa.queue.yield"
 

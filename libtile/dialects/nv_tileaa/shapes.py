@@ -15,16 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
-from libtile.dialects.tile_form import (
-    TileOp,
-    element_of,
-    rank_of,
-    shape_of,
-    stored_element,
-    stored_shape,
-    tile_op,
-    type_text,
-)
+from libtile.ir.tile_form import TileOp, element_of, rank_of, shape_of, stored_element, stored_shape, tile_op, type_text
 
 
 def require_same_element(op: TileOp) -> None:

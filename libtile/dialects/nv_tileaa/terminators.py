@@ -9,7 +9,7 @@ from xdsl.irdl import traits_def, var_operand_def
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.tile_form import TileOp, tile_op
+from libtile.ir.tile_form import TileOp, tile_op
 
 YIELD = "nv_tileaa.yield"
 RETURN = "nv_tileaa.return"

@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.assumptions import PredicateAttr
 from libtile.dialects.nv_tileaa.terminators import check_region_ends
-from libtile.dialects.tile_form import TileOp, element_of, is_token, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, is_token, tile_op, type_text
 
 
 def require_token(type_: Attribute) -> None:

@@ -15,10 +15,10 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
 from libtile.dialects.cuda_tile.types import DYNAMIC as DYNAMIC
-from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
-from libtile.dialects.parsed_data import ParsedData
-from libtile.dialects.tile_form import parse_type, type_text
+from libtile.ir.data_field import DataField
+from libtile.ir.parsed_data import ParsedData
+from libtile.ir.tile_form import parse_type, type_text
 
 GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
 """Address spaces, numbered as in NVPTX (LLVM NVPTX usage guide, "Address spaces")."""

@@ -11,7 +11,7 @@ from libtile.dialects.nv_tileas import memory, pipeline, tiles, tma
 from libtile.dialects.nv_tileas.attributes import ATTRIBUTES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import TYPES
-from libtile.dialects.tile_form import OP_CLASSES, build
+from libtile.ir.tile_form import OP_CLASSES, build
 
 NAME = "nv_tileas"
 

@@ -10,10 +10,10 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
-from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, parse_integers
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.parsed_data import ParsedData
+from libtile.ir.data_field import DataField
+from libtile.ir.parsed_data import ParsedData
 
 MEMORY_SPACES = ("generic", "local", "shared", "global", "tmem", "constant")
 """Memory spaces by their number; a value in registers is in `generic`."""

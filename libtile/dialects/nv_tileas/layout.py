@@ -14,8 +14,8 @@ from typing import Self
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
-from libtile.dialects.data_field import DataField
-from libtile.dialects.parsed_data import ParsedData
+from libtile.ir.data_field import DataField
+from libtile.ir.parsed_data import ParsedData
 from libtile.layouts.linear import LinearLayout
 
 

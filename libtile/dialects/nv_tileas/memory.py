@@ -32,7 +32,7 @@ from libtile.dialects.nv_tileaa.memory import Load, MemoryOp, Store, base_rank, 
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.dialects.nv_tileas.attributes import LOAD_KINDS, STORE_KINDS, CopyAtomAttr
 from libtile.dialects.nv_tileas.tiles import check_layout
-from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
 
 @tile_op

@@ -39,7 +39,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.dialects.tile_form import TileOp, tile_op, type_text
+from libtile.ir.tile_form import TileOp, tile_op, type_text
 
 PIPELINE_YIELD = "nv_tileas.async.pipeline.yield"
 

@@ -33,7 +33,7 @@ from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType
-from libtile.dialects.tile_form import TileOp, layout_of, shape_of, stored_element, stored_shape, tile_op, type_text
+from libtile.ir.tile_form import TileOp, layout_of, shape_of, stored_element, stored_shape, tile_op, type_text
 
 YIELDS = (YIELD, "nv_tileas.async.pipeline.yield")
 

@@ -39,7 +39,7 @@ from libtile.dialects.nv_tileas.tma_rules import (
     check_shared_layout,
 )
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
-from libtile.dialects.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
 
 @tile_op

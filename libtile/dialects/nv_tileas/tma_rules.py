@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import DYNAMIC, GLOBAL, MemRefType, TiledViewType
 from libtile.dialects.nv_tileas.attributes import LOAD_MODES, STORE_MODES, CopyAtomAttr
 from libtile.dialects.nv_tileas.types import BufferType, TmaDescType
-from libtile.dialects.tile_form import type_text
+from libtile.ir.tile_form import type_text
 from libtile.layouts.builders import nvmma_shared
 from libtile.layouts.linear import LinearLayout
 

@@ -10,11 +10,11 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
-from libtile.dialects.data_field import DataField
 from libtile.dialects.nv_tileas.attributes import MEMORY_SPACES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.parsed_data import ParsedData
-from libtile.dialects.tile_form import Storage, parse_type, type_text
+from libtile.ir.data_field import DataField
+from libtile.ir.parsed_data import ParsedData
+from libtile.ir.tile_form import Storage, parse_type, type_text
 
 
 class TileASType(ParsedData, TypeAttribute):

@@ -15,12 +15,12 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TokenType
 from libtile.ir.locations import set_location
-from libtile.lowering.cuda_tile_to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps
 from libtile.lowering.strip_mine.cuts import LOADS, Uncut, is_elementwise, mnemonic
 from libtile.lowering.strip_mine.loops import PieceLoop, Tokens
 from libtile.lowering.strip_mine.plan import Plan
 from libtile.lowering.strip_mine.slices import captured
 from libtile.lowering.tile_registers import WARP, thread_registers, words_of
+from libtile.lowering.to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps
 from libtile.targets import Target, target
 from libtile.transforms.greedy import functions_in
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Block, Operation
 
-from libtile.diagnostics import error
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
@@ -21,6 +20,7 @@ from libtile.dialects.cuda_tile.verify.report import (
     rule,
 )
 from libtile.dialects.cuda_tile.verify.tiles import tile
+from libtile.support.diagnostics import error
 
 _HALVES = (NUMBER_TYPES["f16"], NUMBER_TYPES["bf16"])
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.diagnostics import Diagnostic
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.verify import (  # noqa: F401  # importing a family registers its rules
     aggregates,
@@ -39,6 +38,7 @@ from libtile.dialects.cuda_tile.verify.symbols import check_symbol_use, symbols_
 from libtile.dialects.cuda_tile.verify.traits import is_symbol_table
 from libtile.dialects.cuda_tile.verify.types import verify_type
 from libtile.spec import Version, default_spec
+from libtile.support.diagnostics import Diagnostic
 
 
 def verify(

@@ -10,11 +10,11 @@ from typing import NoReturn, TypeVar
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Attribute, Operation
 
-from libtile.diagnostics import Diagnostic, error, warning
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import type_text
 from libtile.spec import Version, default_spec
+from libtile.support.diagnostics import Diagnostic, error, warning
 
 
 class Violation(Exception):

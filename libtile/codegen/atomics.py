@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Atomic read-modify-writes: through pointer tiles and of a view's tile.
+
+Each element's owner does the operation, and where the old value is wanted every holder of a copy gets it from the
+owner. Without a wanted result the operation is a `red`, which the memory system does on its own (PTX ISA, "atom",
+"red"). An f32 addition in global memory flushes subnormal numbers to zero, as PTX says; other types do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from libtile.codegen.builder import KernelBuilder, Value
+from libtile.codegen.memory import (
+    Ordering,
+    Registers,
+    Words,
+    as_integer,
+    begin_access,
+    both,
+    check_layouts,
+    end_access,
+    from_integer,
+    from_storage,
+    pack_words,
+    register_groups,
+    to_storage,
+)
+from libtile.codegen.sharing import share_from_owner
+from libtile.codegen.tile import Tile, owner_predicate, unique_registers
+from libtile.codegen.views import NO_FACTS, Places, TiledView, ViewFacts, access_width, contiguous_dim
+from libtile.numerics.elements import LLVM_TYPES, STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
+
+RELAXED = Ordering("relaxed", "device")
+
+_INTEGER_OPERATIONS = {
+    "and": ("and", "b"), "or": ("or", "b"), "xor": ("xor", "b"), "add": ("add", "u"), "xchg": ("exch", "b"),
+    "max": ("max", "s"), "min": ("min", "s"), "umax": ("max", "u"), "umin": ("min", "u"),
+}  # fmt: skip
+"""PTX's operation and kind of type for a mode on integers."""
+
+_FLOAT_ADDITIONS = {"f16": "add.noftz.f16", "bf16": "add.noftz.bf16", "f32": "add.f32", "f64": "add.f64"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """How a mode on an element type is done: by an instruction (`atom.<text>`), or by a loop of compare-and-swap."""
+
+    text: str
+    by_loop: bool = False
+
+    @property
+    def reduces(self) -> bool:
+        """Whether there is a `red` of it."""
+        return not self.text.startswith(("exch", "cas"))
+
+
+def _operation(b: KernelBuilder, mode: str, element: str) -> _Operation:
+    bits = 8 * STORAGE_BYTES[element]
+    if mode == "addf":
+        if element not in _FLOAT_ADDITIONS:
+            raise LoweringError(f"atomic addition of {element} does not exist")
+        by_loop = element == "bf16" and not b.target.has("atomic_bf16")
+        return _Operation(_FLOAT_ADDITIONS[element], by_loop)
+    if mode not in _INTEGER_OPERATIONS or bits < 32 or (mode != "xchg" and not element.startswith("i")):
+        raise LoweringError(f"atomic {mode} of {element} does not exist")
+    name, kind = _INTEGER_OPERATIONS[mode]
+    return _Operation(f"{name}.{kind}{bits}")
+
+
+def _constraint(type_: str) -> str:
+    return {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}[type_]
+
+
+def _atom(
+    b: KernelBuilder,
+    text: str,
+    address: Value,
+    operands: Sequence[Value],
+    ordering: Ordering,
+    predicate: Value | None,
+    default: Value | None,
+) -> Value | None:
+    """One `atom` that yields the old value (`default` where the predicate is false), or a `red` without a default.
+
+    Operands are integers, or floats for a float operation; the result is of their type.
+    """
+    type_ = operands[0].type
+    constraint = _constraint(type_)
+    # ptxas 13.5 ends with a segmentation fault at -O0 -g where it expands a 16-bit atomic whose old value nobody uses.
+    keeps = b.full_debug and type_ == "i16"
+    returns = default is not None or keeps
+    first = 1 if returns else 0
+    named = "".join(f", ${first + 1 + i}" for i in range(len(operands)))
+    where = f"{ordering.ptx}.global.{text}"
+    template = f"atom{where} $0, [$1]{named};" if returns else f"red{where} [$0]{named};"
+    constraints = ([f"={constraint}"] if returns else []) + ["l"] + [constraint] * len(operands)
+    arguments = [address, *operands]
+    if predicate is not None:
+        template = f"@${first + 1 + len(operands)} {template}"
+        constraints.append("b")
+        arguments.append(predicate)
+        if returns:
+            constraints.append("0")
+            arguments.append(operands[0] if default is None else default)
+    if keeps:
+        template = f"{{ .local .align 2 .b16 %kept; {template} st.local.b16 [%kept], $0; }}"
+    result = b.asm(template, ",".join(constraints), type_ if returns else "void", arguments, memory=True)
+    return result if returns else None
+
+
+def _operand(b: KernelBuilder, value: Value, element: str) -> Value:
+    """A register as the operand of an atomic: floats of 32 and 64 bits stay, everything else is its bits."""
+    return value if value.type in ("float", "double") else to_storage(b, value, element)
+
+
+def _add_by_loop(b: KernelBuilder, address: Value, value: Value, ordering: Ordering, predicate: Value | None) -> Value:
+    """Addition of bf16 by compare-and-swap of its 16 bits; the old bits (undefined where nothing was done).
+
+    Two bf16 add exactly enough in f32 that rounding twice is rounding once: 24 bits are more than 2 * 8 + 2.
+    """
+    old_slot = b.special("atomic slot i16", lambda: b.emit("ptr", "alloca i16, align 2"))
+    b.line(f"store i16 0, {old_slot.typed}, align 2")
+    with b.when(predicate):
+        start = b.emit("i16", f"load atomic i16, {address.typed} monotonic, align 2")
+        header, done = b.new_block("retry"), b.new_block("swapped")
+        previous, add_previous = b.phi("i16", header)
+        add_previous(start, b.block)
+        b.branch(header)
+        b.start(header)
+        wide = [b.cast("fpext", x, "float") for x in (from_integer(b, previous, "bfloat"), value)]
+        total = b.cast("fptrunc", b.binary("fadd", *wide), "bfloat")
+        bits = as_integer(b, total)
+        seen = _atom(b, "cas.b16", address, [previous, bits], ordering, None, previous)
+        if seen is None:
+            raise LoweringError("a compare-and-swap yields the old value")
+        add_previous(seen, b.block)
+        b.conditional_branch(b.compare("eq", seen, previous), done, header)
+        b.start(done)
+        b.line(f"store i16 {previous.text}, {old_slot.typed}, align 2")
+    return b.emit("i16", f"load i16, {old_slot.typed}, align 2")
+
+
+def _modify(
+    b: KernelBuilder,
+    operation: _Operation,
+    element: str,
+    address: Value,
+    value: Value,
+    ordering: Ordering,
+    predicate: Value | None,
+    wanted: bool,
+    reads: bool,
+) -> Value | None:
+    """The operation on one element; its old value as a register when that is wanted. `reads` makes it an `atom` even
+    if it is not: a `red` is no read, and so cannot acquire."""
+    if predicate is not None and predicate.constant is not None:
+        predicate = None if predicate.constant else predicate
+    if operation.by_loop:
+        bits = _add_by_loop(b, address, value, ordering, predicate)
+        return from_storage(b, bits, element) if wanted else None
+    operand = _operand(b, value, element)
+    old = wanted or reads or not operation.reduces
+    result = _atom(b, operation.text, address, [operand], ordering, predicate, operand if old else None)
+    if result is None or not wanted:
+        return None
+    return result if result.type == LLVM_TYPES[element] else from_storage(b, result, element)
+
+
+def atomic_rmw(
+    b: KernelBuilder,
+    mode: str,
+    pointers: Tile,
+    arg: Tile,
+    *,
+    mask: Tile | None = None,
+    ordering: Ordering = RELAXED,
+    result_used: bool = True,
+    synchronize: bool = True,
+) -> Tile | None:
+    """Combine each location with the argument as `mode` says, where the mask is true. The old values, if used; where
+    the mask is false they are unspecified (Tile IR, "atomic_rmw_tko").
+
+    LoweringError for a mode that the element type does not have.
+    """
+    check_layouts(pointers, arg, mask)
+    operation = _operation(b, mode, arg.element)
+    owner = owner_predicate(b, arg.layout)
+    result = Registers(arg.layout)
+    registers = unique_registers(arg.layout)
+    each = begin_access(b, ordering, len(registers), synchronize)
+    for r in registers:
+        predicate = both(b, mask.registers[r] if mask else None, owner)
+        old = _modify(
+            b, operation, arg.element, pointers.registers[r], arg.registers[r], each, predicate, result_used,
+            ordering.acquires,
+        )  # fmt: skip
+        if old is not None:
+            result.put([r], [old])
+    tile = share_from_owner(b, arg.with_registers(result.all())) if result_used else None
+    end_access(b, ordering, len(registers), synchronize)
+    return tile
+
+
+def atomic_cas(
+    b: KernelBuilder,
+    pointers: Tile,
+    cmp: Tile,
+    val: Tile,
+    *,
+    mask: Tile | None = None,
+    ordering: Ordering = RELAXED,
+    result_used: bool = True,
+    synchronize: bool = True,
+) -> Tile | None:
+    """Swap in `val` where the location holds the bits of `cmp` and the mask is true; the old values if used, and `cmp`
+    where the mask is false (Tile IR, "atomic_cas_tko"). 16-, 32- and 64-bit elements; LoweringError for others."""
+    check_layouts(pointers, cmp, val, mask)
+    size = STORAGE_BYTES[val.element]
+    if size == 1:
+        raise LoweringError(f"atomic compare-and-swap of {val.element} does not exist")
+    owner = owner_predicate(b, val.layout)
+    result = Registers(val.layout)
+    registers = unique_registers(val.layout)
+    each = begin_access(b, ordering, len(registers), synchronize)
+    for r in registers:
+        predicate = both(b, mask.registers[r] if mask else None, owner)
+        expected, new = (to_storage(b, t.registers[r], val.element) for t in (cmp, val))
+        old = _atom(b, f"cas.b{8 * size}", pointers.registers[r], [expected, new], each, predicate, expected)
+        if old is not None:
+            result.put([r], [from_storage(b, old, val.element)])
+    tile = share_from_owner(b, val.with_registers(result.all())) if result_used else None
+    end_access(b, ordering, len(registers), synchronize)
+    return tile
+
+
+# -- views ----------------------------------------------------------------------------------------------------------
+
+
+def _vector_reduction(b: KernelBuilder, mode: str, element: str) -> dict[int, str]:
+    """Vector forms of a float addition by the number of elements: `.v2.f32`, and pairs of 16-bit floats."""
+    if mode != "addf":
+        return {}
+    forms: dict[int, str] = {}
+    if element == "f16" or (element == "bf16" and b.target.has("atomic_bf16")):
+        forms[2] = f"add.noftz.{element}x2"
+    if b.target.has("atomic_vector_f32"):
+        if element == "f32":
+            forms |= {2: "add.v2.f32", 4: "add.v4.f32"}
+        elif element in ("f16", "bf16"):
+            forms |= {4: f"add.noftz.v2.{element}x2", 8: f"add.noftz.v4.{element}x2"}
+    return forms
+
+
+def _reduce_vector(
+    b: KernelBuilder, text: str, address: Value, bits: Sequence[Value], ordering: Ordering, predicate: Value | None
+) -> None:
+    """One `red` of several neighbours, given as integers of their storage size."""
+    words = Words.of(int(bits[0].type[1:]) // 8, len(bits))
+    parts = pack_words(b, bits, words)
+    template = f"red{ordering.ptx}.global.{text} [$0], {words.operand(1)};"
+    constraint = words.constraint
+    if text.endswith("f32"):
+        parts = [b.cast("bitcast", p, "float") for p in parts]
+        constraint = "f"
+    constraints, arguments = ["l", *[constraint] * words.count], [address, *parts]
+    if predicate is not None:
+        template = f"@${words.count + 1} {template}"
+        constraints.append("b")
+        arguments.append(predicate)
+    b.asm(template, ",".join(constraints), "void", arguments, memory=True)
+
+
+def reduce_tile(
+    b: KernelBuilder,
+    mode: str,
+    tiled: TiledView,
+    index: Sequence[Value | Tile],
+    tile: Tile,
+    *,
+    facts: ViewFacts = NO_FACTS,
+    ordering: Ordering = RELAXED,
+    synchronize: bool = True,
+) -> None:
+    """Combine a tile into the one that `index` names, atomically by element; what lies beyond the tensor is left out
+    (Tile IR, "atomic_red_view_tko"). LoweringError for a mode that the element type does not have."""
+    element = tile.element
+    operation = _operation(b, mode, element)
+    places = Places(b, tiled, index, tile.layout, facts)
+    owner = owner_predicate(b, tile.layout)
+    forms = {} if ordering.acquires else _vector_reduction(b, mode, element)
+    width = min(access_width(tiled, facts, tile.layout), max(forms, default=1))
+    groups = register_groups(tile.layout, contiguous_dim(tiled) or 0, width)
+    each = begin_access(b, ordering, len(groups), synchronize)
+    for group in groups:
+        predicate = both(b, places.mask(group[0]), owner)
+        address = places.address(group[0])
+        if len(group) == 1:
+            value = tile.registers[group[0]]
+            _modify(b, operation, element, address, value, each, predicate, False, ordering.acquires)
+        else:
+            bits = [to_storage(b, tile.registers[r], element) for r in group]
+            _reduce_vector(b, forms[len(group)], address, bits, each, predicate)
+    end_access(b, ordering, len(groups), synchronize)

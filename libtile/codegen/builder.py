@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Builds one LLVM kernel as text: SSA names, blocks, declarations, inline assembly, shared memory, debug locations.
+
+The builder knows LLVM's syntax and nothing of tiles. Values carry their LLVM type; constants are values too, and the
+few foldings here (on integer constants) only keep the text small: LLVM does the optimizing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from libtile.codegen.llvm_text import quoted, symbol
+from libtile.codegen.symbols import own_name
+from libtile.targets import DATA_LAYOUT, TRIPLE, Target
+
+GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An LLVM value: its type and how it is written (`%12`, `i32 7` without the type, `undef`)."""
+
+    type: str
+    text: str
+
+    @property
+    def typed(self) -> str:
+        return f"{self.type} {self.text}"
+
+    @property
+    def constant(self) -> int | None:
+        """The value of an integer constant, else None."""
+        if self.type.startswith("i") and self.text.lstrip("-").isdigit():
+            return int(self.text)
+        return {"true": 1, "false": 0}.get(self.text)
+
+
+@dataclass(slots=True)
+class Block:
+    """A basic block under construction."""
+
+    name: str
+    lines: list[str] = field(default_factory=list)
+    terminated: bool = False
+
+
+@dataclass(slots=True)
+class SharedBuffer:
+    """A region of shared memory: its byte offset in the kernel's one array, and its size."""
+
+    offset: int
+    size: int
+
+
+def integer(type_: str, value: int) -> Value:
+    """An integer constant; i1 is written as LLVM does."""
+    if type_ == "i1":
+        return Value("i1", "true" if value & 1 else "false")
+    bits = int(type_[1:])
+    value &= (1 << bits) - 1
+    return Value(type_, str(value - (1 << bits) if value >> (bits - 1) else value))
+
+
+def float_constant(type_: str, value: float) -> Value:
+    """A float or double constant, written by its bits so that nothing is rounded on the way."""
+    if type_ == "double":
+        return Value(type_, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
+    if type_ == "float":
+        single = struct.unpack("<f", struct.pack("<f", value))[0] if abs(value) != float("inf") else value
+        return Value(type_, f"0x{struct.unpack('<Q', struct.pack('<d', single))[0]:016X}")
+    raise ValueError(f"write {type_} constants by their bits")
+
+
+class KernelBuilder:
+    """One kernel under construction. `emit` appends an instruction to the current block and returns its result."""
+
+    def __init__(self, name: str, target: Target, threads: int):
+        self.name = name
+        self.target = target
+        self.threads = threads
+        self.parameters: list[Value] = []
+        self._parameter_attributes: list[str] = []
+        self._declarations: dict[str, str] = {}
+        self._globals: dict[str, str] = {}
+        self._blocks: list[Block] = []
+        self._names = 0
+        self._labels = 0
+        self._location: str = ""
+        self.full_debug = False
+        """Whether ptxas will be asked for full debug information."""
+        self.subprogram = ""
+        """Debug metadata of the kernel itself (`!N`); empty for none."""
+        self.shared_name = own_name("shared", name)
+        self.shared_size = 0
+        self.block = self.new_block("entry")
+        self._blocks.append(self.block)
+        self._special: dict[str, Value] = {}
+
+    # -- structure ----------------------------------------------------------------------------------------------
+
+    def add_parameter(self, type_: str, attributes: str = "") -> Value:
+        """A kernel parameter; `attributes` such as `noundef align 16`."""
+        value = Value(type_, f"%arg{len(self.parameters)}")
+        self.parameters.append(value)
+        self._parameter_attributes.append(attributes)
+        return value
+
+    def new_block(self, hint: str) -> Block:
+        """A block that is not part of the function until `start` is called on it."""
+        self._labels += 1
+        return Block(f"{hint}.{self._labels}" if hint != "entry" else "entry")
+
+    def start(self, block: Block) -> None:
+        """Continue in this block."""
+        self._blocks.append(block)
+        self.block = block
+
+    @property
+    def location(self) -> str:
+        """The debug location in force; empty for none."""
+        return self._location
+
+    def set_location(self, metadata: str) -> None:
+        """Debug location (`!dbg !N` without the keyword) of what is emitted from now on; empty for none."""
+        self._location = metadata
+
+    def line(self, text: str) -> None:
+        """Append an instruction without a result."""
+        if self.block.terminated:
+            raise RuntimeError(f"block {self.block.name} of {self.name} is terminated already")
+        self.block.lines.append(f"  {text}{', !dbg ' + self._location if self._location else ''}")
+
+    def emit(self, type_: str, text: str) -> Value:
+        """Append an instruction with a result of the given type."""
+        self._names += 1
+        value = Value(type_, f"%v{self._names}")
+        self.line(f"{value.text} = {text}")
+        return value
+
+    def branch(self, target: Block) -> None:
+        self.line(f"br label %{target.name}")
+        self.block.terminated = True
+
+    def conditional_branch(self, condition: Value, then: Block, otherwise: Block) -> None:
+        self.line(f"br i1 {condition.text}, label %{then.name}, label %{otherwise.name}")
+        self.block.terminated = True
+
+    def phi(self, type_: str, block: Block) -> tuple[Value, Callable[[Value, Block], None]]:
+        """A phi at the head of `block` and the function that adds an incoming value from a block."""
+        self._names += 1
+        value = Value(type_, f"%v{self._names}")
+        incoming: list[str] = []
+        position = len(block.lines)
+        block.lines.append("")
+
+        def add(source: Value, origin: Block) -> None:
+            incoming.append(f"[ {source.text}, %{origin.name} ]")
+            block.lines[position] = f"  {value.text} = phi {type_} {', '.join(incoming)}"
+
+        return value, add
+
+    @contextmanager
+    def when(self, condition: Value | None) -> Iterator[None]:
+        """Emit the body under a condition (None: always); the body must leave through its end."""
+        if condition is None or condition.constant == 1:
+            yield
+            return
+        then, after = self.new_block("then"), self.new_block("after")
+        self.conditional_branch(condition, then, after)
+        self.start(then)
+        yield
+        self.branch(after)
+        self.start(after)
+
+    def return_(self) -> None:
+        self.line("ret void")
+        self.block.terminated = True
+
+    # -- module level -------------------------------------------------------------------------------------------
+
+    def declare(self, name: str, result: str, arguments: Sequence[str], attributes: str = "") -> str:
+        """Declare a function once; returns its name with `@`."""
+        self._declarations[name] = (
+            f"declare {result} {symbol(name)}({', '.join(arguments)}){' ' + attributes if attributes else ''}"
+        )
+        return symbol(name)
+
+    def add_global(self, name: str, text: str) -> Value:
+        """A module-level variable given by the text after `=`; returns a pointer to it."""
+        self._globals[name] = f"{symbol(name)} = {text}"
+        space = text.split("addrspace(")[1].split(")")[0] if "addrspace(" in text else "0"
+        return Value(f"ptr addrspace({space})" if space != "0" else "ptr", symbol(name))
+
+    def call(self, name: str, result: str, arguments: Sequence[Value], attributes: str = "") -> Value:
+        """Call a declared-on-demand function; for `void` the value returned has no meaning."""
+        callee = self.declare(name, result, [a.type for a in arguments], attributes)
+        text = f"call {result} {callee}({', '.join(a.typed for a in arguments)})"
+        if result == "void":
+            self.line(text)
+            return Value("void", "")
+        return self.emit(result, text)
+
+    def asm(
+        self,
+        template: str,
+        constraints: str,
+        result: str,
+        arguments: Sequence[Value] = (),
+        *,
+        side_effects: bool = False,
+        memory: bool = False,
+    ) -> Value:
+        """Inline PTX. `memory` says that it reads or writes memory (it then keeps its place among other such)."""
+        clobber = ("," if constraints else "") + "~{memory}" if memory else ""
+        effect = " sideeffect" if side_effects or memory else ""
+        operands = ", ".join(a.typed for a in arguments)
+        text = f"call {result} asm{effect} {quoted(template)}, {quoted(constraints + clobber)}({operands})"
+        if result == "void":
+            self.line(text)
+            return Value("void", "")
+        return self.emit(result, text)
+
+    # -- shared memory ------------------------------------------------------------------------------------------
+
+    def shared_buffer(self, size: int, align: int = 16) -> SharedBuffer:
+        """Reserve shared memory for the whole kernel."""
+        offset = (self.shared_size + align - 1) // align * align
+        self.shared_size = offset + size
+        return SharedBuffer(offset, size)
+
+    def shared_pointer(self, buffer: SharedBuffer, byte_offset: Value | None = None) -> Value:
+        """The address of a byte in a buffer (a shared-memory pointer)."""
+        base = Value(f"ptr addrspace({SHARED})", symbol(self.shared_name))
+        start = self.emit(base.type, f"getelementptr i8, {base.typed}, i32 {buffer.offset}")
+        if byte_offset is None:
+            return start
+        return self.emit(base.type, f"getelementptr i8, {start.typed}, {byte_offset.typed}")
+
+    def barrier(self) -> None:
+        """All threads of the CTA meet, and see each other's earlier writes to shared and global memory."""
+        self.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", [integer("i32", 0)])
+
+    # -- special values, computed once in the entry block -------------------------------------------------------
+
+    def special(self, name: str, make: Callable[[], Value]) -> Value:
+        """A value that is computed once, at the head of the kernel (thread ids and what follows from them)."""
+        if name not in self._special:
+            current, location = self.block, self._location
+            entry = self._blocks[0]
+            tail = entry.lines.pop() if entry.terminated else None
+            was_terminated, entry.terminated = entry.terminated, False
+            self.block, self._location = entry, ""
+            self._special[name] = make()
+            if tail is not None:
+                entry.lines.append(tail)
+            entry.terminated = was_terminated
+            self.block, self._location = current, location
+        return self._special[name]
+
+    def thread_id(self) -> Value:
+        """The thread's number in its CTA, 0 to threads - 1."""
+        return self.special("tid", lambda: self.call("llvm.nvvm.read.ptx.sreg.tid.x", "i32", []))
+
+    def lane(self) -> Value:
+        return self.special("lane", lambda: self.and_(self.thread_id(), integer("i32", self.target.warp_size - 1)))
+
+    def warp(self) -> Value:
+        def make() -> Value:
+            if self.threads <= self.target.warp_size:
+                return integer("i32", 0)
+            return self.binary("lshr", self.thread_id(), integer("i32", self.target.warp_size.bit_length() - 1))
+
+        return self.special("warp", make)
+
+    def block_id(self, axis: str) -> Value:
+        """The tile block's index along x, y or z: the cluster's, where there are clusters."""
+        register = "clusterid" if self.target.has("cluster") else "ctaid"
+        return self.special(f"block.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", "i32", []))
+
+    def num_blocks(self, axis: str) -> Value:
+        register = "nclusterid" if self.target.has("cluster") else "nctaid"
+        return self.special(
+            f"blocks.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", "i32", [])
+        )
+
+    # -- small instructions -------------------------------------------------------------------------------------
+
+    def binary(self, operation: str, a: Value, b: Value) -> Value:
+        """An instruction of two operands of one type, e.g. `add nuw`."""
+        return self.emit(a.type, f"{operation} {a.typed}, {b.text}")
+
+    def add(self, a: Value, b: Value) -> Value:
+        if a.constant == 0:
+            return b
+        if b.constant == 0:
+            return a
+        return self.binary("add", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        for x, y in ((a, b), (b, a)):
+            if x.constant == 1:
+                return y
+            if x.constant == 0:
+                return x
+        return self.binary("mul", a, b)
+
+    def and_(self, a: Value, b: Value) -> Value:
+        if a.type == "i1":
+            for x, y in ((a, b), (b, a)):
+                if x.constant is not None:
+                    return y if x.constant else x
+        return self.binary("and", a, b)
+
+    def or_(self, a: Value, b: Value) -> Value:
+        if a.constant == 0:
+            return b
+        if b.constant == 0:
+            return a
+        return self.binary("or", a, b)
+
+    def xor(self, a: Value, b: Value) -> Value:
+        if a.constant == 0:
+            return b
+        if b.constant == 0:
+            return a
+        return self.binary("xor", a, b)
+
+    def not_(self, a: Value) -> Value:
+        return self.binary("xor", a, integer("i1", 1))
+
+    def compare(self, predicate: str, a: Value, b: Value) -> Value:
+        """`icmp` with one of LLVM's predicates (eq, ult, slt, ...)."""
+        return self.emit("i1", f"icmp {predicate} {a.typed}, {b.text}")
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        if condition.constant is not None:
+            return a if condition.constant else b
+        return self.emit(a.type, f"select i1 {condition.text}, {a.typed}, {b.typed}")
+
+    def cast(self, operation: str, value: Value, type_: str) -> Value:
+        """A cast instruction (zext, trunc, bitcast, ptrtoint, ...); nothing when the type is already right."""
+        if value.type == type_:
+            return value
+        if value.constant is not None and operation in ("zext", "trunc", "sext") and type_ != "i1":
+            number = value.constant
+            if operation == "zext":
+                bits = int(value.type[1:])
+                number &= (1 << bits) - 1
+            elif operation == "sext" and value.type == "i1":
+                number = -number  # the one bit is the sign
+            return integer(type_, number)
+        return self.emit(type_, f"{operation} {value.typed} to {type_}")
+
+    def extract(self, aggregate: Value, index: int, type_: str) -> Value:
+        """A member of a struct or an element of a vector."""
+        if aggregate.type.startswith("<"):
+            return self.emit(type_, f"extractelement {aggregate.typed}, i32 {index}")
+        return self.emit(type_, f"extractvalue {aggregate.typed}, {index}")
+
+    def vector(self, values: Sequence[Value]) -> Value:
+        """A vector of equal-typed values."""
+        type_ = f"<{len(values)} x {values[0].type}>"
+        result = Value(type_, "poison")
+        for i, value in enumerate(values):
+            result = self.emit(type_, f"insertelement {result.typed}, {value.typed}, i32 {i}")
+        return result
+
+    # -- the whole ----------------------------------------------------------------------------------------------
+
+    @property
+    def declarations(self) -> dict[str, str]:
+        """The functions that the kernel calls, declared, by name."""
+        return self._declarations
+
+    @property
+    def globals(self) -> dict[str, str]:
+        """The module-level variables that the kernel uses, defined, by name."""
+        return self._globals
+
+    @property
+    def shared_definition(self) -> str:
+        """The definition of the kernel's one array in shared memory."""
+        array = f"[{self.shared_size} x i8]"
+        return f"{symbol(self.shared_name)} = internal addrspace({SHARED}) global {array} undef, align 128"
+
+    def function_text(self, attributes: int = 0) -> str:
+        """The kernel's definition alone, with attribute group `#attributes`."""
+        parameters = ", ".join(
+            f"{p.type}{' ' + a if a else ''} {p.text}" for p, a in zip(self.parameters, self._parameter_attributes)
+        )
+        body = "\n".join(f"{b.name}:\n" + "\n".join(line for line in b.lines if line) for b in self._blocks)
+        debug = f" !dbg {self.subprogram}" if self.subprogram else ""
+        return f"define ptx_kernel void {symbol(self.name)}({parameters}) #{attributes}{debug} {{\n{body}\n}}\n"
+
+    def module_text(self, extra: str = "") -> str:
+        """An LLVM module that holds the kernel; `extra` is appended (metadata)."""
+        out = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"', ""]
+        if self.shared_size:
+            out.append(self.shared_definition)
+        out += [*self._globals.values(), "", *self._declarations.values(), "", self.function_text()]
+        out.append(f'attributes #0 = {{ "nvvm.reqntid"="{self.threads},1,1" }}')
+        return "\n".join(out) + ("\n" + extra if extra else "") + "\n"

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Accesses to multicast objects, whose addresses stand for a location on each of several devices.
+
+PTX has reductions over the devices' copies, reductions into all of them, and stores to all of them (PTX ISA,
+"multimem.ld_reduce, multimem.st, multimem.red"). 16-bit floats come in pairs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from libtile.codegen.builder import KernelBuilder, Value
+from libtile.codegen.memory import (
+    WEAK,
+    Ordering,
+    Registers,
+    Words,
+    begin_access,
+    both,
+    end_access,
+    from_storage,
+    pack_words,
+    register_groups,
+    to_storage,
+    unpack_words,
+)
+from libtile.codegen.sharing import share_from_owner
+from libtile.codegen.tile import Tile, owner_predicate
+from libtile.codegen.views import NO_FACTS, Places, TiledView, ViewFacts, access_width, contiguous_dim, padding_constant
+from libtile.layouts import LinearLayout
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
+
+RELAXED = Ordering("relaxed", "device")
+
+_INTEGER_TYPES = {"i32": ("s32", "u32"), "i64": ("s64", "u64")}
+
+
+def _require(b: KernelBuilder) -> None:
+    if not b.target.has("multimem"):
+        raise LoweringError(f"multimem operations do not exist on {b.target.name}")
+
+
+def _forms(reduction: str, element: str) -> dict[int, str]:
+    """The operation and type, e.g. `add.u32`, by the number of elements. LoweringError where there is none."""
+    if element in _INTEGER_TYPES:
+        signed, unsigned = _INTEGER_TYPES[element]
+        if reduction in ("and", "or", "xor"):
+            return {1: f"{reduction}.b{element[1:]}"}
+        if reduction in ("min", "max"):
+            return {1: f"{reduction}.{signed}"}
+        return {1: f"{reduction.removeprefix('u')}.{unsigned}"}
+    if element in ("f16", "bf16") and reduction in ("add", "min", "max"):
+        pair = f"{element}x2"
+        return {2: f"{reduction}.{pair}", 4: f"{reduction}.v2.{pair}", 8: f"{reduction}.v4.{pair}"}
+    if element == "f32" and reduction == "add":
+        return {1: "add.f32", 2: "add.v2.f32", 4: "add.v4.f32"}
+    if element == "f64" and reduction == "add":
+        return {1: "add.f64"}
+    raise LoweringError(f"multimem reduction {reduction} of {element} does not exist")
+
+
+def _groups(tiled: TiledView, facts: ViewFacts, places: Places, counts: Sequence[int]) -> list[tuple[int, ...]]:
+    """Groups of registers of a size that there is. LoweringError where there is none."""
+    width = min(access_width(tiled, facts, places.layout), max(counts))
+    groups = register_groups(places.layout, contiguous_dim(tiled) or 0, width)
+    if len(groups[0]) not in counts:
+        raise LoweringError(
+            f"multimem access to {tiled.view.element} needs {min(counts)} neighbouring, aligned elements in a thread"
+        )
+    return groups
+
+
+def _words(element: str, count: int) -> tuple[Words, str]:
+    """The words of an access and their constraint: single floats are PTX floats, pairs are 32-bit words."""
+    words = Words.of(STORAGE_BYTES[element], count)
+    return words, {"f32": "f", "f64": "d"}.get(element, words.constraint)
+
+
+_FLOAT_REGISTERS = {"f": "float", "d": "double"}
+
+
+def multimem_load_reduce(
+    b: KernelBuilder,
+    reduction: str,
+    tiled: TiledView,
+    index: Sequence[Value | Tile],
+    layout: LinearLayout,
+    *,
+    facts: ViewFacts = NO_FACTS,
+    ordering: Ordering = WEAK,
+    synchronize: bool = True,
+) -> Tile:
+    """Load the reduction of all devices' copies of a tile (Tile IR, "multimem_load_reduce_view_tko").
+
+    LoweringError for a target or an element type without it, and for 16-bit floats that do not come in pairs.
+    """
+    _require(b)
+    element = tiled.view.element
+    forms = _forms(reduction, element)
+    places = Places(b, tiled, index, layout, facts)
+    owner = None if ordering.weak else owner_predicate(b, places.layout)
+    padding = padding_constant(element, tiled.padding)
+    result = Registers(places.layout)
+    groups = _groups(tiled, facts, places, list(forms))
+    each = begin_access(b, ordering, len(groups), synchronize)
+    for group in groups:
+        predicate = both(b, places.mask(group[0]), owner)
+        address, form = places.address(group[0]), forms[len(group)]
+        bits = _load_reduce(b, form, element, address, each, predicate, padding, len(group))
+        result.put(group, [from_storage(b, x, element) for x in bits])
+    tile = Tile(places.layout, element, tuple(result.all()))
+    if owner is not None:
+        tile = share_from_owner(b, tile)
+    end_access(b, ordering, len(groups), synchronize)
+    return tile
+
+
+def _load_reduce(
+    b: KernelBuilder,
+    form: str,
+    element: str,
+    address: Value,
+    ordering: Ordering,
+    predicate: Value | None,
+    padding: Value,
+    count: int,
+) -> list[Value]:
+    words, constraint = _words(element, count)
+    type_ = _FLOAT_REGISTERS.get(constraint, words.type)
+    semantics = ordering.ptx or ".weak"
+    text = f"multimem.ld_reduce{semantics}.global.{form} {words.operand(0)}, [${words.count}];"
+    constraints, arguments = [f"={constraint}"] * words.count + ["l"], [address]
+    if predicate is not None:
+        text = f"@${words.count + 1} {text}"
+        constraints += ["b", *map(str, range(words.count))]
+        filling = [b.cast("bitcast", w, type_) for w in pack_words(b, [padding] * count, words)]
+        arguments += [predicate, *filling]
+    result = type_ if words.count == 1 else "{ " + ", ".join([type_] * words.count) + " }"
+    loaded = b.asm(text, ",".join(constraints), result, arguments, memory=True)
+    parts = [loaded] if words.count == 1 else [b.extract(loaded, i, type_) for i in range(words.count)]
+    return unpack_words(b, [b.cast("bitcast", p, words.type) for p in parts], words, 8 * STORAGE_BYTES[element])
+
+
+def _send(
+    b: KernelBuilder, instruction: str, form: str, element: str, address: Value, bits: Sequence[Value],
+    ordering: Ordering, predicate: Value | None,
+) -> None:  # fmt: skip
+    """`multimem.red` or `multimem.st` of neighbours, given as integers of their storage size."""
+    words, constraint = _words(element, len(bits))
+    type_ = _FLOAT_REGISTERS.get(constraint, words.type)
+    parts = [b.cast("bitcast", p, type_) for p in pack_words(b, bits, words)]
+    text = f"multimem.{instruction}{ordering.ptx or '.weak'}.global.{form} [$0], {words.operand(1)};"
+    constraints, arguments = ["l", *[constraint] * words.count], [address, *parts]
+    if predicate is not None:
+        text = f"@${words.count + 1} {text}"
+        constraints.append("b")
+        arguments.append(predicate)
+    b.asm(text, ",".join(constraints), "void", arguments, memory=True)
+
+
+def _send_tile(
+    b: KernelBuilder, instruction: str, forms: dict[int, str], tiled: TiledView, index: Sequence[Value | Tile],
+    tile: Tile, facts: ViewFacts, ordering: Ordering, synchronize: bool,
+) -> None:  # fmt: skip
+    places = Places(b, tiled, index, tile.layout, facts)
+    owner = owner_predicate(b, tile.layout)
+    groups = _groups(tiled, facts, places, list(forms))
+    each = begin_access(b, ordering, len(groups), synchronize)
+    for group in groups:
+        bits = [to_storage(b, tile.registers[r], tile.element) for r in group]
+        predicate = both(b, places.mask(group[0]), owner)
+        address = places.address(group[0])
+        _send(b, instruction, forms[len(group)], tile.element, address, bits, each, predicate)
+    end_access(b, ordering, len(groups), synchronize)
+
+
+def multimem_reduce(
+    b: KernelBuilder,
+    reduction: str,
+    tiled: TiledView,
+    index: Sequence[Value | Tile],
+    tile: Tile,
+    *,
+    facts: ViewFacts = NO_FACTS,
+    ordering: Ordering = RELAXED,
+    synchronize: bool = True,
+) -> None:
+    """Combine a tile into every device's copy (Tile IR, "multimem_reduce_view_tko"); errors as for the load."""
+    _require(b)
+    forms = _forms(reduction, tile.element)
+    if reduction != "add" and tile.element not in _INTEGER_TYPES:
+        raise LoweringError(f"multimem reduction {reduction} of {tile.element} into memory does not exist")
+    _send_tile(b, "red", forms, tiled, index, tile, facts, ordering, synchronize)
+
+
+def multimem_store(
+    b: KernelBuilder,
+    tiled: TiledView,
+    index: Sequence[Value | Tile],
+    tile: Tile,
+    *,
+    facts: ViewFacts = NO_FACTS,
+    ordering: Ordering = WEAK,
+    synchronize: bool = True,
+) -> None:
+    """Store a tile to every device's copy (Tile IR, "multimem_store_view_tko"). Elements of less than 32 bits must
+    come in words of 32; errors as for the load."""
+    _require(b)
+    bits = 8 * STORAGE_BYTES[tile.element]
+    if bits == 64:
+        forms = {1: "f64" if tile.element == "f64" else "b64"}
+    elif tile.element == "f32":
+        forms = {1: "f32", 2: "v2.f32", 4: "v4.f32"}
+    elif bits == 32:
+        forms = {1: "b32"}
+    elif tile.element in ("f16", "bf16"):
+        forms = {n: f"{vector}{tile.element}x2" for n, vector in ((2, ""), (4, "v2."), (8, "v4."))}
+    else:
+        forms = {32 // bits: "b32"}
+    _send_tile(b, "st", forms, tiled, index, tile, facts, ordering, synchronize)

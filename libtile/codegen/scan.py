@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Inclusive scans along one dimension with any associative body (Tile IR specification, "scan").
+
+The bits of the index along the dimension are taken from the lowest up, in runs of one kind (register, lane, warp).
+After a run every block of neighbours that its bits span is scanned by itself, and every thread has the block's total.
+The next run joins 2**n such blocks: the totals are scanned (in a thread, by shuffles over the lanes, or from a table of
+all warps' totals), and each block's elements are combined with what the blocks before it give.
+
+A reverse scan is the same with the bits of the index complemented, that is with registers, lanes and warps along the
+dimension renumbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.convert_layout import convert_all
+from libtile.codegen.reduce import Body, index_bits, is_unit, prepared, shuffle_value
+from libtile.codegen.tile import Tile, linear_of_bits, representatives, unique_registers
+from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
+from libtile.layouts.builders import dim_names
+
+Values = list[Value]
+
+
+def scan(b: KernelBuilder, tiles: Sequence[Tile], dim: int, body: Body, *, reverse: bool = False) -> list[Tile]:
+    """Scan tiles of one layout along a dimension, from the low index or, in reverse, from the high one; the results
+    have the same layout. All threads of the block must come here.
+
+    The body gets (accumulated, next); the first element of every line stays as it is.
+    """
+    layout = tiles[0].layout
+    ready = prepared(b, tiles)
+    made = _Scan(b, ready, dim, body, reverse).run()
+    if is_unit(layout):
+        position = {r: i for i, r in enumerate(unique_registers(layout))}
+        return [Tile(layout, t.element, tuple(t.registers[position[r]] for r in representatives(layout))) for t in made]
+    return convert_all(b, made, [layout] * len(made))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Bits of one kind that follow each other in the index: their positions, lowest index bit first."""
+
+    kind: str
+    positions: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return 1 << len(self.positions)
+
+    @property
+    def mask(self) -> int:
+        return sum(1 << p for p in self.positions)
+
+    def spread(self, number: int) -> int:
+        """The bits of a block's number at their positions."""
+        return sum((number >> k & 1) << p for k, p in enumerate(self.positions))
+
+
+class _Scan:
+    """One scan: `values[r]` and `totals[r]` (for registers r whose bits of finished runs are 0) list the operands'."""
+
+    def __init__(self, b: KernelBuilder, tiles: Sequence[Tile], dim: int, body: Body, reverse: bool):
+        self.b, self.tiles, self.dim, self.body, self.reverse = b, tiles, dim, body, reverse
+        self.layout = tiles[0].layout
+        self.values: list[Values] = [list(v) for v in zip(*(t.registers for t in tiles))]
+        self.totals: dict[int, Values] = dict(enumerate(self.values))
+        bits = index_bits(self.layout, dim)
+        self.runs = [_Run(kind, tuple(p for _, p in group)) for kind, group in groupby(bits, key=lambda step: step[0])]
+        self.done_registers = 0
+        self.done_bits = 0
+
+    def run(self) -> list[Tile]:
+        steps = {REGISTER: self._registers, LANE: self._lanes, WARP: self._warps}
+        for run in self.runs:
+            steps[run.kind](run)
+            self.done_bits += len(run.positions)
+        return [t.with_registers([v[i] for v in self.values]) for i, t in enumerate(self.tiles)]
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _block(self, base: int) -> Iterator[int]:
+        """The registers of a block: `base` with all settings of the finished register bits."""
+        for r in range(len(self.values)):
+            if r & ~self.done_registers == base:
+                yield r
+
+    def _choose(self, condition: Value, first: Values, second: Values) -> Values:
+        return [self.b.select(condition, x, y) for x, y in zip(first, second)]
+
+    def _apply(self, base: int, prefix: Values, condition: Value | None = None) -> None:
+        """Combine a block's elements with what comes before it, where the condition holds."""
+        for r in self._block(base):
+            made = self.body(prefix, self.values[r])
+            self.values[r] = made if condition is None else self._choose(condition, made, self.values[r])
+
+    @property
+    def _single(self) -> bool:
+        """Whether blocks are still single elements."""
+        return self.done_bits == 0
+
+    # -- runs of each kind --------------------------------------------------------------------------------------
+
+    def _registers(self, run: _Run) -> None:
+        flip = run.mask if self.reverse else 0
+        totals = {}
+        for base in [r for r in self.totals if not r & run.mask]:
+            running = self.totals[base | flip]
+            for number in range(1, run.count):
+                block = base | (run.spread(number) ^ flip)
+                total = self.totals[block]
+                self._apply(block, running)
+                running = self.values[block] if self._single else self.body(running, total)
+            totals[base] = running
+        self.totals = totals
+        self.done_registers |= run.mask
+
+    def _lanes(self, run: _Run) -> None:
+        b = self.b
+        flip = integer("i32", run.mask if self.reverse else 0)
+        lane = b.xor(b.lane(), flip)
+        number = linear_of_bits(b, lane, _columns({p: 1 << k for k, p in enumerate(run.positions)}))
+        not_first = b.compare("ne", number, integer("i32", 0))
+        for base, total in self.totals.items():
+            inclusive = total
+            for k, position in enumerate(run.positions):
+                lower = sum(1 << p for p in run.positions[:k])
+                source = b.and_(b.or_(lane, integer("i32", lower)), integer("i32", ~(1 << position) & 31))
+                before = self._from_lane(inclusive, b.xor(source, flip))
+                upper = b.compare("ne", b.and_(lane, integer("i32", 1 << position)), integer("i32", 0))
+                inclusive = self._choose(upper, self.body(before, inclusive), inclusive)
+            if self._single:
+                self.values[base] = inclusive
+            else:
+                previous = b.binary("sub", number, integer("i32", 1))
+                place = linear_of_bits(b, previous, [1 << p for p in run.positions])
+                others = b.and_(lane, integer("i32", ~run.mask & 31))
+                prefix = self._from_lane(inclusive, b.xor(b.or_(others, place), flip))
+                self._apply(base, prefix, not_first)
+            last = b.xor(b.or_(lane, integer("i32", run.mask)), flip)
+            self.totals[base] = self._from_lane(inclusive, last)
+
+    def _from_lane(self, values: Values, source: Value) -> Values:
+        return [shuffle_value(self.b, v, source) for v in values]
+
+    def _warps(self, run: _Run) -> None:
+        b = self.b
+        flip = run.mask if self.reverse else 0
+        warp = b.xor(b.warp(), integer("i32", flip))
+        number = linear_of_bits(b, warp, _columns({p: 1 << k for k, p in enumerate(run.positions)}))
+        bases = sorted(self.totals)
+        table = self._everyones_totals(run, bases)
+        for i, base in enumerate(bases):
+            # Appended registers count the warps' blocks in the order of the index.
+            blocks = [table[i + len(bases) * (n ^ (run.count - 1 if flip else 0))] for n in range(run.count)]
+            prefix = running = blocks[0]
+            for n in range(1, run.count):
+                if n > 1:
+                    here = b.compare("eq", number, integer("i32", n))
+                    prefix = self._choose(here, running, prefix)
+                running = self.body(running, blocks[n])
+            self._apply(base, prefix, b.compare("ne", number, integer("i32", 0)))
+            self.totals[base] = running
+
+    def _everyones_totals(self, run: _Run, bases: Sequence[int]) -> list[Values]:
+        """The totals of all warps of a run in every warp: register i + len(bases) * block."""
+        done, dim = self.done_bits, self.dim
+
+        def vector(v: Sequence[int]) -> tuple[int, ...]:
+            return tuple(c >> done if d == dim else c for d, c in enumerate(v))
+
+        held = [vector(v) for i, v in enumerate(self.layout.basis(REGISTER)) if not self.done_registers >> i & 1]
+        lanes = [vector(v) for v in self.layout.basis(LANE)]
+        warps = [vector(v) for v in self.layout.basis(WARP)]
+        shape = [s >> done if d == dim else s for d, s in enumerate(self.layout.shape)]
+        outs = dict(zip(dim_names(len(shape)), shape))
+        source = LinearLayout.of({REGISTER: held, LANE: lanes, WARP: warps}, outs)
+        moved = [warps[p] for p in run.positions]
+        zero = (0,) * len(shape)
+        left = [zero if i in run.positions else v for i, v in enumerate(warps)]
+        target = LinearLayout.of({REGISTER: [*held, *moved], LANE: lanes, WARP: left}, outs)
+        tiles = [
+            Tile(source, t.element, tuple(self.totals[base][i] for base in bases)) for i, t in enumerate(self.tiles)
+        ]
+        made = convert_all(self.b, tiles, [target] * len(tiles))
+        return [list(v) for v in zip(*(t.registers for t in made))]
+
+
+def _columns(values: dict[int, int]) -> list[int]:
+    """Values at the bits of a number, 0 where none is given."""
+    return [values.get(i, 0) for i in range(max(values) + 1)]

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ops that rename the elements of tiles: broadcast, reshape, permute, extract, insert, cat.
+
+Where the layouts agree they are renamings of registers. Each function has a *natural* result layout, in which nothing
+moves; a `wanted` layout is reached by a conversion, of the smaller of the two tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from libtile.codegen import scratch
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.convert_layout import convert_layout
+from libtile.codegen.reduce import unit_layout
+from libtile.codegen.shared_tiles import load_shared, normalized, store_shared, warp_bits_of, without_register_copies
+from libtile.codegen.tile import Tile, index, linear_of_bits
+from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
+from libtile.layouts.builders import dim_names
+from libtile.layouts.convert import conflict_free_shared
+from libtile.layouts.renaming import grown, permuted, reshaped, shrunk
+from libtile.numerics.elements import STORAGE_BYTES
+
+# -- layouts --------------------------------------------------------------------------------------------------------
+
+
+def in_registers(layout: LinearLayout, vectors: Sequence[tuple[int, ...]]) -> LinearLayout:
+    """A layout near this one in which registers, and nothing else, move the index by each of these single bits."""
+    unit = unit_layout(layout)
+    bases = {name: list(unit.basis(name)) for name in (REGISTER, LANE, WARP)}
+    spare = [v for v in bases[REGISTER] if v not in vectors and any(v)]
+    for vector in vectors:
+        for name in (LANE, WARP):
+            if vector in bases[name]:
+                # A register's bit goes where this one was, or copies do when there is none left.
+                given = spare.pop() if spare else (0,) * len(vector)
+                bases[name][bases[name].index(vector)] = given
+                bases[REGISTER] = [v for v in bases[REGISTER] if v != given] + [vector]
+    return LinearLayout.of(bases, dict(zip(layout.out_dims, layout.shape)))
+
+
+# -- renaming -------------------------------------------------------------------------------------------------------
+
+
+def reshape(tile: Tile, shape: Sequence[int]) -> Tile:
+    """The same elements in row-major order in another shape."""
+    return Tile(reshaped(tile.layout, shape), tile.element, tile.registers)
+
+
+def permute(tile: Tile, permutation: Sequence[int]) -> Tile:
+    """Dimension i of the result is dimension `permutation[i]` of the tile."""
+    return Tile(permuted(tile.layout, permutation), tile.element, tile.registers)
+
+
+def expand_dims(tile: Tile, dim: int) -> Tile:
+    """The tile with a dimension of size 1 inserted before dimension `dim`."""
+    shape = list(tile.shape)
+    return reshape(tile, [*shape[:dim], 1, *shape[dim:]])
+
+
+def broadcast(b: KernelBuilder, tile: Tile, shape: Sequence[int], wanted: LinearLayout | None = None) -> Tile:
+    """Repeat a tile along its dimensions of size 1; the rank stays."""
+    if wanted is None:
+        result = grown(tile.layout, shape)
+        return select_registers(tile, result)
+    return select_registers(convert_layout(b, tile, shrunk(wanted, tile.shape)), wanted)
+
+
+def select_registers(tile: Tile, result: LinearLayout) -> Tile:
+    """The tile in a layout, every register of which is one of the thread's own: that at the same index, which counts
+    modulo the tile's shape. ValueError when the thread does not hold it."""
+    held = {tuple(tile.layout(register=r).values()): v for r, v in enumerate(tile.registers)}
+    registers = []
+    for r in range(result.in_size(REGISTER)):
+        place = tuple(i & (s - 1) for i, s in zip(result(register=r).values(), tile.shape))
+        if place not in held:
+            raise ValueError(f"a thread with element {place} in register {r} of the result does not hold it before")
+        registers.append(held[place])
+    return Tile(result, tile.element, tuple(registers))
+
+
+# -- parts ----------------------------------------------------------------------------------------------------------
+
+
+def _part_bits(layout: LinearLayout, shape: Sequence[int]) -> list[tuple[int, ...]]:
+    """Index vectors that count parts of a shape, of the last dimension first."""
+    vectors = []
+    for d in reversed(range(len(shape))):
+        bit = shape[d]
+        while bit < layout.shape[d]:
+            vectors.append(tuple(bit if i == d else 0 for i in range(len(shape))))
+            bit *= 2
+    return vectors
+
+
+def extract(
+    b: KernelBuilder, tile: Tile, indices: Sequence[Value], shape: Sequence[int], wanted: LinearLayout | None = None
+) -> Tile:
+    """The part of a shape at `indices` (i32), which count parts, not elements (Tile IR specification, "extract").
+
+    In registers where these tell parts apart and the part keeps its layout, else through shared memory. What an index
+    beyond the tile gives is undefined.
+    """
+    target = wanted if wanted is not None else shrunk(tile.layout, shape)
+    if tuple(shape) == tile.shape:
+        return convert_layout(b, tile, target)
+    number = _part_number(b, tile.shape, indices, shape)
+    bits = _part_bits(tile.layout, shape)
+    if STORAGE_BYTES[tile.element] * prod(tile.shape) > scratch.piece_bytes(
+        b
+    ):  # too much to be in shared memory at once
+        tile = convert_layout(b, tile, in_registers(tile.layout, bits))
+    if all(v in tile.layout.basis(REGISTER) for v in bits) and _bits_apart(tile.layout, bits):
+        return convert_layout(b, _from_registers(b, tile, number, bits, shape), target)
+    return _from_shared(b, tile, number, bits, target)
+
+
+def _part_number(b: KernelBuilder, whole: Sequence[int], indices: Sequence[Value], shape: Sequence[int]) -> Value:
+    """The row-major number of a part (an i32)."""
+    number = integer("i32", 0)
+    for size, part, position in zip(whole, shape, indices):
+        count = size // part
+        own = b.and_(position, integer("i32", count - 1)) if position.constant is None else position
+        if number.constant is not None and own.constant is not None:
+            number = integer("i32", number.constant * count + own.constant % count)
+        else:
+            number = b.add(b.mul(number, integer("i32", count)), own)
+    return number
+
+
+def _bits_apart(layout: LinearLayout, bits: Sequence[tuple[int, ...]]) -> bool:
+    """Whether no other bit of a place moves the index by these bits, too."""
+    used = [0] * len(layout.outs)
+    for vector in bits:
+        used = [u | c for u, c in zip(used, vector)]
+    others = [v for name in layout.in_dims for v in layout.basis(name)]
+    for vector in bits:
+        others.remove(vector)
+    return not any(c & u for v in others for c, u in zip(v, used))
+
+
+def _from_registers(
+    b: KernelBuilder, tile: Tile, number: Value, bits: Sequence[tuple[int, ...]], shape: Sequence[int]
+) -> Tile:
+    """Select among the registers, one bit of the part's number after the other."""
+    layout = tile.layout
+    values = dict(enumerate(tile.registers))
+    used = 0
+    for i, vector in enumerate(bits):
+        position = layout.basis(REGISTER).index(vector)
+        used |= 1 << position
+        if number.constant is not None:
+            odd = integer("i1", number.constant >> i & 1)
+        else:
+            odd = b.compare("ne", b.and_(number, integer("i32", 1 << i)), integer("i32", 0))
+        values = {r: b.select(odd, values[r | 1 << position], v) for r, v in values.items() if not r & 1 << position}
+    bases = {n: [v for i, v in enumerate(vs) if n != REGISTER or not used >> i & 1] for n, vs in layout.bases}
+    smaller = LinearLayout.of(bases, dict(zip(layout.out_dims, shape)))
+    return Tile(smaller, tile.element, tuple(values[r] for r in sorted(values)))
+
+
+def _from_shared(
+    b: KernelBuilder, tile: Tile, number: Value, bits: Sequence[tuple[int, ...]], target: LinearLayout
+) -> Tile:
+    """Store the whole tile, load the part: its number moves all offsets alike."""
+    size = STORAGE_BYTES[tile.element]
+    warps = warp_bits_of(b)
+    outs = dict(zip(tile.layout.out_dims, tile.shape))
+    embedded = LinearLayout(target.bases, tuple((n, outs[n].bit_length() - 1) for n in tile.layout.out_dims))
+    source = normalized(without_register_copies(tile.layout), warps)
+    shared, _ = conflict_free_shared(source, normalized(without_register_copies(embedded), warps), size)
+    inverse = shared.inverse()
+    columns = [inverse(**dict(zip(tile.layout.out_dims, v)))[OFFSET] for v in bits]
+    region = scratch.begin(b, size * prod(tile.shape))
+    base = scratch.pointer(b, region)
+    store_shared(b, base, shared, tile)
+    b.barrier()
+    moved = linear_of_bits(b, number, columns)
+    moved_bits = 0
+    for column in columns:
+        moved_bits |= column
+    part = load_shared(b, base, shared, embedded, tile.element, moved, moved_bits)
+    scratch.end(b, region)
+    return Tile(target, tile.element, part.registers)
+
+
+def insert(b: KernelBuilder, tile: Tile, part: Tile, indices: Sequence[Value]) -> Tile:
+    """The tile with a part replaced, at `indices` (i32) that count parts. The result has the tile's layout."""
+    moved = convert_layout(b, part, shrunk(tile.layout, part.shape))
+    spread = select_registers(moved, tile.layout)
+    registers = []
+    for r, (old, new) in enumerate(zip(tile.registers, spread.registers)):
+        inside = integer("i1", 1)
+        for d, position in enumerate(indices):
+            if part.shape[d] < tile.shape[d]:
+                own = b.binary("lshr", index(b, tile.layout, r, d), integer("i32", part.shape[d].bit_length() - 1))
+                inside = b.and_(inside, b.compare("eq", own, position))
+        registers.append(b.select(inside, new, old))
+    return tile.with_registers(registers)
+
+
+def cat_layout(layout: LinearLayout, dim: int) -> LinearLayout:
+    """The layout of two tiles of one layout, one after the other along a dimension: the second in further registers."""
+    names = dim_names(len(layout.outs))
+    return (layout * LinearLayout.identity(2, REGISTER, f"dim{dim}")).transpose_outs(names)
+
+
+def cat(b: KernelBuilder, lhs: Tile, rhs: Tile, dim: int, wanted: LinearLayout | None = None) -> Tile:
+    """Two tiles of one shape, one after the other along a dimension (Tile IR specification, "cat")."""
+    second = convert_layout(b, rhs, lhs.layout)
+    result = Tile(cat_layout(lhs.layout, dim), lhs.element, (*lhs.registers, *second.registers))
+    return result if wanted is None else convert_layout(b, result, wanted)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A tile as one thread sees it: its layout, its element type, and the LLVM values in its registers.
+
+The layout's `register` dimension numbers `registers`. Everything that depends on the thread (its lane and warp) is
+computed from the layout's bases; everything that depends on the register alone is a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
+from libtile.numerics.elements import LLVM_TYPES
+
+REGISTER_BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2, "float": 4, "double": 8}
+REGISTER_BYTES["ptr addrspace(1)"] = 8
+"""Bytes that a register of an LLVM type takes in shared memory."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile value. `element` is the Tile IR keyword of the element type ("f32"), or "ptr"."""
+
+    layout: LinearLayout
+    element: str
+    registers: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.registers) != self.layout.in_size(REGISTER):
+            raise ValueError(f"{len(self.registers)} registers do not fit the layout's {self.layout.in_size(REGISTER)}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.layout.shape
+
+    @property
+    def llvm_type(self) -> str:
+        return LLVM_TYPES[self.element]
+
+    def with_registers(self, registers: Sequence[Value], element: str | None = None) -> Tile:
+        """The same layout with other registers (and element type)."""
+        return Tile(self.layout, element or self.element, tuple(registers))
+
+    def map(self, function: Callable[[Value], Value], element: str | None = None) -> Tile:
+        """Apply a function to every register."""
+        return self.with_registers([function(r) for r in self.registers], element)
+
+
+def map_tiles(function: Callable[..., Value], *tiles: Tile, element: str | None = None) -> Tile:
+    """Apply a function to the registers of tiles of one layout. ValueError when the layouts differ."""
+    first = tiles[0]
+    for other in tiles[1:]:
+        if other.layout != first.layout:
+            raise ValueError(f"layouts differ:\n{first.layout}\n\n{other.layout}")
+    return first.with_registers([function(*rs) for rs in zip(*(t.registers for t in tiles))], element)
+
+
+def scalar(value: Value, element: str, layout: LinearLayout) -> Tile:
+    """A tile that holds one value everywhere, in a layout."""
+    return Tile(layout, element, (value,) * layout.in_size(REGISTER))
+
+
+def linear_of_bits(b: KernelBuilder, value: Value, bases: Sequence[int]) -> Value:
+    """The F2-linear function of an i32's bits with these values at single bits: the xor of the bases of its set bits.
+
+    Runs of bits that move together by one distance are one mask and one shift.
+    """
+    runs: dict[int, int] = {}
+    single: list[tuple[int, int]] = []
+    for i, base in enumerate(bases):
+        if base == 0:
+            continue
+        if base & (base - 1) == 0:
+            shift = base.bit_length() - 1 - i
+            runs[shift] = runs.get(shift, 0) | 1 << i
+        else:
+            single.append((i, base))
+    result = integer("i32", 0)
+    powers = [base for base in bases if base and base & (base - 1) == 0]
+    disjoint = not single and len(set(powers)) == len(powers)
+    for shift, mask in runs.items():
+        part = b.and_(value, integer("i32", mask))
+        if shift > 0:
+            part = b.binary("shl", part, integer("i32", shift))
+        elif shift < 0:
+            part = b.binary("lshr", part, integer("i32", -shift))
+        result = b.or_(result, part) if disjoint else b.xor(result, part)
+    for i, base in single:
+        bit = b.and_(b.binary("lshr", value, integer("i32", i)), integer("i32", 1))
+        result = b.xor(result, b.mul(bit, integer("i32", base)))
+    return result
+
+
+def thread_part(b: KernelBuilder, layout: LinearLayout, out_dim: int) -> Value:
+    """What the thread's lane and warp contribute to the index along an output dimension (an i32)."""
+    lane = [v[out_dim] for v in layout.basis(LANE)]
+    warp = [v[out_dim] for v in layout.basis(WARP)]
+
+    def make() -> Value:
+        part = linear_of_bits(b, b.lane(), lane)
+        return b.xor(part, linear_of_bits(b, b.warp(), warp))
+
+    return b.special(f"part {tuple(lane)} {tuple(warp)}", make)
+
+
+def index(b: KernelBuilder, layout: LinearLayout, register: int, out_dim: int) -> Value:
+    """The index along an output dimension of the element in a register (an i32)."""
+    offset = layout(register=register)[layout.out_dims[out_dim]]
+    part = thread_part(b, layout, out_dim)
+    if offset == 0:
+        return part
+    reach = 0
+    for in_dim in (LANE, WARP):
+        for vector in layout.basis(in_dim):
+            reach |= vector[out_dim]
+    if reach & offset:
+        return b.xor(part, integer("i32", offset))
+    return (
+        b.binary("or disjoint", part, integer("i32", offset))
+        if part.constant is None
+        else b.add(part, integer("i32", offset))
+    )
+
+
+def owner_predicate(b: KernelBuilder, layout: LinearLayout) -> Value | None:
+    """Whether this thread is the one that acts for its elements, where others hold copies; None when there are none.
+
+    Stores and atomics are done under it.
+    """
+    free = layout.free_bits()
+    lane, warp = free.get(LANE, 0), free.get(WARP, 0)
+    threads = b.threads // b.target.warp_size
+    warp_mask = warp | (
+        -1 << len(layout.basis(WARP)) & (threads - 1)
+    )  # warps that the layout does not know hold copies
+    if not lane and not warp_mask:
+        return None
+
+    def make() -> Value:
+        condition = integer("i1", 1)
+        for value, mask in ((b.lane(), lane), (b.warp(), warp_mask)):
+            if mask:
+                zero = b.compare("eq", b.and_(value, integer("i32", mask)), integer("i32", 0))
+                condition = b.and_(condition, zero)
+        return condition
+
+    return b.special(f"owner {lane} {warp_mask}", make)
+
+
+def unique_registers(layout: LinearLayout) -> list[int]:
+    """The registers of a thread that are not copies of its own lower-numbered ones."""
+    free = layout.free_bits().get(REGISTER, 0)
+    return [r for r in range(layout.in_size(REGISTER)) if r & free == 0]
+
+
+def representatives(layout: LinearLayout) -> list[int]:
+    """For every register of a thread the one among `unique_registers` that holds the same element."""
+    unique = {tuple(layout(register=r).values()): r for r in unique_registers(layout)}
+    return [unique[tuple(layout(register=r).values())] for r in range(layout.in_size(REGISTER))]

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loads and stores of tiles through views of tensors in memory.
+
+A tensor view is a base pointer with sizes and strides, in elements. A tiled view lays tiles over it: the tile that an
+index names starts, along each tile dimension, so many elements into the tensor, and what lies beyond the tensor's end
+is padding for a load and left out of a store. Along the sparse dimension of a gather-scatter view the index is itself a
+tile that holds one position per row. All three kinds of view in Tile IR are cases of `TiledView`.
+
+The element offset of a register is the tile's start, plus what the thread's place adds, plus what the register's number
+adds. The first is uniform, the second shared by the thread's registers, and the last a constant where strides are, so
+that accesses differ by immediate offsets only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.memory import (
+    MAX_ACCESS_BYTES,
+    NO_HINT,
+    WEAK,
+    CacheHint,
+    Ordering,
+    Registers,
+    begin_access,
+    both,
+    end_access,
+    from_storage,
+    load_bits,
+    register_groups,
+    store_bits,
+    to_storage,
+)
+from libtile.codegen.nibbles import load_packed, store_packed
+from libtile.codegen.sharing import share_from_owner
+from libtile.codegen.tile import Tile, owner_predicate, thread_part
+from libtile.codegen.tile import index as index_of
+from libtile.ir.facts import power_of_two_factor
+from libtile.layouts import LANE, WARP, LinearLayout
+from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
+
+# -- views ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """A tensor in memory: sizes and strides are i64 values or constants, in elements, one per tensor dimension."""
+
+    base: Value
+    element: str
+    shape: tuple[Value, ...]
+    strides: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class TiledView:
+    """Tiles on a tensor, by tile dimension: `steps` elements from one index to the next, along tensor dimension
+    `dims[t]`. A partition steps by whole tiles, a strided view by its traversal strides, a gather-scatter view by
+    single elements. `padding` is Tile IR's keyword, or None for undefined elements (which are zero here)."""
+
+    view: TensorView
+    tile: tuple[int, ...]
+    steps: tuple[int, ...]
+    dims: tuple[int, ...]
+    sparse: int | None = None
+    padding: str | None = None
+
+    @staticmethod
+    def partition(
+        view: TensorView, tile: Sequence[int], dims: Sequence[int] = (), padding: str | None = None
+    ) -> TiledView:
+        return TiledView(view, tuple(tile), tuple(tile), tuple(dims) or tuple(range(len(tile))), None, padding)
+
+    @staticmethod
+    def strided(
+        view: TensorView,
+        tile: Sequence[int],
+        steps: Sequence[int],
+        dims: Sequence[int] = (),
+        padding: str | None = None,
+    ) -> TiledView:
+        return TiledView(view, tuple(tile), tuple(steps), tuple(dims) or tuple(range(len(tile))), None, padding)
+
+    @staticmethod
+    def gather(view: TensorView, tile: Sequence[int], sparse: int, padding: str | None = None) -> TiledView:
+        rank = len(tile)
+        return TiledView(view, tuple(tile), (1,) * rank, tuple(range(rank)), sparse, padding)
+
+    def size(self, t: int) -> Value:
+        """The tensor's size along tile dimension t."""
+        return self.view.shape[self.dims[t]]
+
+    def stride(self, t: int) -> Value:
+        """The tensor's stride along tile dimension t."""
+        return self.view.strides[self.dims[t]]
+
+
+@dataclass(frozen=True)
+class ViewFacts:
+    """What analysis knows of an access; tuples may be empty for nothing known.
+
+    `alignment` divides the base address, in bytes. `stride_divisors` and `size_divisors` are by tensor dimension, in
+    elements; `index_divisors` by tile dimension. `inbounds` says by tile dimension that no element lies outside.
+    `narrow`: every offset and position that an access computes, in elements, is below 2**31.
+    """
+
+    alignment: int = 1
+    stride_divisors: tuple[int, ...] = ()
+    size_divisors: tuple[int, ...] = ()
+    index_divisors: tuple[int, ...] = ()
+    inbounds: tuple[bool, ...] = ()
+    narrow: bool = False
+
+    def _divisor(self, known: tuple[int, ...], position: int, value: Value | None) -> int:
+        factor = known[position] if known else 1
+        if value is not None and value.constant is not None:
+            factor = max(factor, power_of_two_factor(value.constant))
+        return factor
+
+    def stride(self, tiled: TiledView, t: int) -> int:
+        """A power of two that divides the stride along tile dimension t."""
+        return self._divisor(self.stride_divisors, tiled.dims[t], tiled.stride(t))
+
+    def size(self, tiled: TiledView, t: int) -> int:
+        """A power of two that divides the tensor's size along tile dimension t."""
+        return self._divisor(self.size_divisors, tiled.dims[t], tiled.size(t))
+
+    def start(self, tiled: TiledView, t: int) -> int:
+        """A power of two that divides the first element's position along tile dimension t."""
+        return power_of_two_factor(tiled.steps[t]) * self._divisor(self.index_divisors, t, None)
+
+    def needs_mask(self, tiled: TiledView, t: int) -> bool:
+        """Whether elements of a tile can lie beyond the tensor's end along tile dimension t.
+
+        They cannot where the size is a multiple of the tile and tiles start at multiples of it: an index outside of
+        the index space is undefined behaviour (Tile IR, "load_view_tko").
+        """
+        if self.inbounds and self.inbounds[t]:
+            return False
+        if t == tiled.sparse:
+            return True
+        whole = self.size(tiled, t) % tiled.tile[t] == 0 and tiled.steps[t] % tiled.tile[t] == 0
+        return not whole
+
+
+def element_bits(element: str) -> int:
+    """Bits that an element takes in a tensor: 4-bit ones are packed."""
+    return 4 if element in PACKED else 8 * STORAGE_BYTES[element]
+
+
+def contiguous_dim(tiled: TiledView) -> int | None:
+    """The tile dimension along which elements follow each other in memory: that of the static stride 1."""
+    for t in reversed(range(len(tiled.tile))):
+        if tiled.stride(t).constant == 1 and tiled.tile[t] > 1:
+            return t
+    return None
+
+
+def aligned_width(tiled: TiledView, facts: ViewFacts) -> int:
+    """Elements along the contiguous dimension that lie in one aligned span of up to 16 bytes; 1 without such."""
+    t = contiguous_dim(tiled)
+    if t is None or t == tiled.sparse:
+        return 1
+    bits = element_bits(tiled.view.element)
+    width = min(MAX_ACCESS_BYTES * 8 // bits, tiled.tile[t], facts.start(tiled, t), max(facts.alignment * 8 // bits, 1))
+    for other in range(len(tiled.tile)):
+        if other != t and not (tiled.tile[other] == 1 and tiled.size(other).constant == 1):
+            width = min(width, facts.stride(tiled, other))
+    return width
+
+
+def access_width(tiled: TiledView, facts: ViewFacts, layout: LinearLayout | None = None) -> int:
+    """Elements per access: the aligned width, less where the tensor's end may cut it or the layout scatters it."""
+    t = contiguous_dim(tiled)
+    width = aligned_width(tiled, facts)
+    if t is None or width == 1:
+        return 1
+    if facts.needs_mask(tiled, t):
+        width = min(width, facts.size(tiled, t))
+    if layout is not None:
+        width = len(register_groups(layout, t, width)[0])
+    return width
+
+
+def padding_constant(element: str, keyword: str | None) -> Value:
+    """The stored bits that a padding keyword stands for, as an integer; zero for None and for integer elements."""
+    held = ELEMENTS[element]
+    return integer(f"i{8 * held.storage_bytes}", 0 if keyword is None else held.padding.get(keyword, 0))
+
+
+def index_space(b: KernelBuilder, tiled: TiledView) -> list[Value]:
+    """How many tiles there are along each tile dimension, as i64 (Tile IR, "get_index_space_shape")."""
+    result = []
+    for t, step in enumerate(tiled.steps):
+        size = tiled.size(t)
+        if size.constant is not None:
+            result.append(integer("i64", -(-size.constant // step)))
+            continue
+        # Not (size + step - 1) / step, which could wrap around.
+        whole = b.binary("udiv", size, integer("i64", step))
+        rest = b.binary("urem", size, integer("i64", step))
+        more = b.cast("zext", b.compare("ne", rest, integer("i64", 0)), "i64")
+        result.append(b.add(whole, more))
+    return result
+
+
+# -- where the elements are -----------------------------------------------------------------------------------------
+
+
+def sparse_layout(layout: LinearLayout, dim: int) -> LinearLayout:
+    """The layout of an index tile in which every thread has the positions of its own rows, register by register."""
+    bases = {name: [(v[dim],) for v in layout.basis(name)] for name in layout.in_dims}
+    return LinearLayout.of(bases, {"dim0": layout.shape[dim]})
+
+
+class Places:
+    """Offsets, addresses and bounds of the registers of one tile access."""
+
+    def __init__(
+        self,
+        b: KernelBuilder,
+        tiled: TiledView,
+        index: Sequence[Value | Tile],
+        layout: LinearLayout,
+        facts: ViewFacts,
+    ):
+        if layout.shape != tiled.tile:
+            raise ValueError(f"a layout of {layout.shape} for tiles of {tiled.tile}")
+        self.b, self.tiled, self.layout, self.facts = b, tiled, layout, facts
+        self.type = "i32" if facts.narrow else "i64"
+        self.starts: list[Value | None] = []
+        self.rows: Callable[[int], Value] | None = None
+        for t, number in enumerate(index):
+            if t == tiled.sparse:
+                if not isinstance(number, Tile):
+                    raise ValueError("the index of a sparse dimension is a tile")
+                self.rows = self._row_reader(number, t)
+                self.starts.append(None)
+            else:
+                if isinstance(number, Tile):
+                    number = number.registers[0]
+                self.starts.append(b.mul(self._wide(number), integer(self.type, tiled.steps[t])))
+        self._limits: dict[int, Value] = {}
+        self._terms: dict[tuple[int, int], Value] = {}
+        self._bounds: dict[tuple[int, int], Value] = {}
+        self._common = self._common_offset()
+
+    def _row_reader(self, rows: Tile, t: int) -> Callable[[int], Value]:
+        wanted = sparse_layout(self.layout, t)
+        if any(rows.layout.basis(d) != wanted.basis(d) for d in (LANE, WARP)):
+            raise ValueError("the index tile's layout does not follow that of the tile's rows: use sparse_layout")
+        by_row = {rows.layout(register=r)["dim0"]: v for r, v in enumerate(rows.registers)}
+        return lambda register: by_row[wanted(register=register)["dim0"]]
+
+    def _wide(self, value: Value) -> Value:
+        """A value in the type that offsets are computed in."""
+        if value.type == self.type:
+            return value
+        return self.b.cast("zext" if int(value.type[1:]) < int(self.type[1:]) else "trunc", value, self.type)
+
+    def _add(self, x: Value, y: Value) -> Value:
+        return self.b.add(x, y)
+
+    def _splits(self, t: int) -> bool:
+        """Whether a register's index along t is the thread's part plus a constant: they use different bits."""
+        thread = registers = 0
+        for name in self.layout.in_dims:
+            for vector in self.layout.basis(name):
+                if name in (LANE, WARP):
+                    thread |= vector[t]
+                else:
+                    registers |= vector[t]
+        return not thread & registers
+
+    def _common_offset(self) -> Value:
+        """What all registers of the thread share: the tile's start and the thread's part."""
+        total = integer(self.type, 0)
+        for t, start in enumerate(self.starts):
+            if start is None:
+                continue
+            stride = self._wide(self.tiled.stride(t))
+            total = self._add(total, self.b.mul(self._wide(start), stride))
+            if self._splits(t):
+                total = self._add(total, self.b.mul(self._wide(thread_part(self.b, self.layout, t)), stride))
+        return total
+
+    def _key(self, register: int, t: int) -> tuple[int, int]:
+        return t, list(self.layout(register=register).values())[t]
+
+    def _term(self, register: int, t: int) -> Value:
+        """What a register adds to the offset along t."""
+        if t == self.tiled.sparse and self.rows is not None:
+            return self.b.mul(self._wide(self.rows(register)), self._wide(self.tiled.stride(t)))
+        key = self._key(register, t)
+        if key not in self._terms:
+            position = integer("i32", key[1]) if self._splits(t) else index_of(self.b, self.layout, register, t)
+            self._terms[key] = self._constant_product(self._wide(position), self._wide(self.tiled.stride(t)))
+        return self._terms[key]
+
+    def _constant_product(self, x: Value, y: Value) -> Value:
+        if x.constant is not None and y.constant is not None:
+            return integer(self.type, x.constant * y.constant)
+        return self.b.mul(x, y)
+
+    def register_offset(self, register: int) -> Value:
+        """What the register's number adds to the common offset, in elements."""
+        total = integer(self.type, 0)
+        for t in range(len(self.tiled.tile)):
+            term = self._term(register, t)
+            if total.constant is not None and term.constant is not None:
+                total = integer(self.type, total.constant + term.constant)
+            else:
+                total = self._add(total, term)
+        return total
+
+    def offset(self, register: int) -> Value:
+        """Element offset of a register from the view's base."""
+        return self._add(self._common, self.register_offset(register))
+
+    def address(self, register: int) -> Value:
+        """Address of a register's element; not for packed elements."""
+        b, base = self.b, self.tiled.view.base
+        type_ = f"i{8 * STORAGE_BYTES[self.tiled.view.element]}"
+        common = b.cast("zext", self._common, "i64") if self.type == "i32" else self._common
+        start = b.emit(base.type, f"getelementptr {type_}, {base.typed}, {common.typed}")
+        own = self.register_offset(register)
+        if own.constant == 0:
+            return start
+        own = b.cast("zext", own, "i64")
+        return b.emit(base.type, f"getelementptr {type_}, {start.typed}, {own.typed}")
+
+    def _limit(self, t: int) -> Value:
+        """How many of the tile's positions along t lie within the tensor, as an i32."""
+        if t not in self._limits:
+            b, start, tile = self.b, self.starts[t], self.tiled.tile[t]
+            if start is None:
+                raise ValueError("a sparse dimension has no start")
+            left = b.binary("sub", self._wide(self.tiled.size(t)), start)
+            left = b.call(f"llvm.smax.{self.type}", self.type, [left, integer(self.type, 0)])
+            left = b.call(f"llvm.smin.{self.type}", self.type, [left, integer(self.type, tile)])
+            self._limits[t] = b.cast("trunc", left, "i32") if self.type == "i64" else left
+        return self._limits[t]
+
+    def _within(self, register: int, t: int) -> Value:
+        b = self.b
+        if t == self.tiled.sparse and self.rows is not None:
+            return b.compare("ult", b.cast("zext", self.rows(register), "i64"), self.tiled.size(t))
+        key = self._key(register, t)
+        if key not in self._bounds:
+            self._bounds[key] = b.compare("ult", index_of(b, self.layout, register, t), self._limit(t))
+        return self._bounds[key]
+
+    def mask(self, register: int) -> Value | None:
+        """Whether a register's element lies within the tensor; None when it always does."""
+        result: Value | None = None
+        for t in range(len(self.tiled.tile)):
+            if self.facts.needs_mask(self.tiled, t):
+                result = both(self.b, result, self._within(register, t))
+        return result
+
+
+# -- accesses -------------------------------------------------------------------------------------------------------
+
+NO_FACTS = ViewFacts()
+
+
+def load_tile(
+    b: KernelBuilder,
+    tiled: TiledView,
+    index: Sequence[Value | Tile],
+    layout: LinearLayout,
+    *,
+    facts: ViewFacts = NO_FACTS,
+    ordering: Ordering = WEAK,
+    cache: CacheHint = NO_HINT,
+    synchronize: bool = True,
+) -> Tile:
+    """Load the tile that `index` names, in a layout. Indices are unsigned integers of any width, by tile dimension;
+    that of a sparse dimension is a tile in `sparse_layout` (Tile IR, "load_view_tko")."""
+    element = tiled.view.element
+    places = Places(b, tiled, index, layout, facts)
+    owner = None if ordering.weak else owner_predicate(b, layout)
+    padding = padding_constant(element, tiled.padding)
+    result = Registers(layout)
+    groups = _access_groups(places)
+    accesses = len(groups) * _steps(element)
+    each = begin_access(b, ordering, accesses, synchronize)
+    if element in PACKED:
+        load_packed(b, places, owner, padding, result, groups, each, cache)
+    else:
+        size = STORAGE_BYTES[element]
+        for group in groups:
+            predicate = both(b, places.mask(group[0]), owner)
+            bits = load_bits(
+                b, places.address(group[0]), size, len(group),
+                predicate=predicate, defaults=[padding] * len(group), ordering=each, cache=cache,
+            )  # fmt: skip
+            result.put(group, [from_storage(b, x, element) for x in bits])
+    tile = Tile(layout, element, tuple(result.all()))
+    if owner is not None:
+        tile = share_from_owner(b, tile)
+    end_access(b, ordering, accesses, synchronize)
+    return tile
+
+
+def store_tile(
+    b: KernelBuilder,
+    tiled: TiledView,
+    index: Sequence[Value | Tile],
+    tile: Tile,
+    *,
+    facts: ViewFacts = NO_FACTS,
+    ordering: Ordering = WEAK,
+    cache: CacheHint = NO_HINT,
+    synchronize: bool = True,
+) -> None:
+    """Store a tile where `index` names it; elements beyond the tensor are left out (Tile IR, "store_view_tko")."""
+    element = tiled.view.element
+    places = Places(b, tiled, index, tile.layout, facts)
+    owner = owner_predicate(b, tile.layout)
+    groups = _access_groups(places)
+    accesses = len(groups) * _steps(element)
+    each = begin_access(b, ordering, accesses, synchronize)
+    if element in PACKED:
+        store_packed(b, places, owner, tile, groups, each, cache)
+    else:
+        for group in groups:
+            bits = [to_storage(b, tile.registers[r], element) for r in group]
+            predicate = both(b, places.mask(group[0]), owner)
+            store_bits(b, places.address(group[0]), bits, predicate=predicate, ordering=each, cache=cache)
+    end_access(b, ordering, accesses, synchronize)
+
+
+def _steps(element: str) -> int:
+    """Instructions that an access may take: half a byte is stored in several."""
+    return 2 if element in PACKED else 1
+
+
+def _access_groups(places: Places) -> list[tuple[int, ...]]:
+    """Registers by access. Of packed elements, two that share a byte go together even if the tensor's end may part
+    them."""
+    tiled, facts = places.tiled, places.facts
+    width = access_width(tiled, facts)
+    if tiled.view.element in PACKED:
+        width = max(width, min(aligned_width(tiled, facts), 2))
+    return register_groups(places.layout, contiguous_dim(tiled) or 0, width)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A module in, all that a compilation makes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from libtile.asm.module import Module, load
+from libtile.asm.module import verify as verify_module
+from libtile.compiler.options import Compiled, Observer, Options
+from libtile.compiler.stages import lower
+from libtile.support.files import Bytes, Path
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+
+def compile_module(
+    module: Module | Operation | Path | Bytes,
+    options: Options,
+    *,
+    verify: bool = True,
+    observer: Observer | None = None,
+    verify_each: bool | None = None,
+) -> Compiled:
+    """Compile a Module, a path, or the bytes of a file (bytecode or text).
+
+    For `observer` and `verify_each` see `libtile.compiler.stages.lower`. Raises DiagnosticError for a module that
+    breaks a rule of the dialect, OptionsError, UnknownTargetError, LoweringError for what the target cannot do, and
+    PtxasError when ptxas fails.
+    """
+    options.check()
+    op = load(module)
+    if verify:
+        verify_module(op)
+    return lower(Module(op).tile_module, options, observer=observer, verify_each=verify_each)

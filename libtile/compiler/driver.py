@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The compiler driver: bytecode in, artifacts out, with the cache between.
+
+`compile_bytecode` is what `tileiras` calls. It tells apart what a command line's exit status tells apart: input that is
+no valid bytecode (`InputError`), options that do not go together (`RequestError`), and a program that cannot be
+compiled (`CompilationError`). Each carries lines that are ready to print, in the shape that frontends parse:
+`loc("file":line:column): error: message` for what has a place, `error: message` for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, fields
+from functools import lru_cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from libtile.compiler.cache import Cache, Key, digest
+from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
+from libtile.ir.kernels import Parameter
+from libtile.support import timing
+from libtile.support.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
+from libtile.support.errors import LibtileError, internal_error, visible
+from libtile.support.remarks import Category, Kind, Remark
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.asm.module import Module
+
+NOT_BYTECODE = "error: input does not correspond to Tile IR bytecode"
+NOT_COMPILED = "error: failed to compile Tile IR program"
+
+
+class DriverError(LibtileError):
+    """Base of the driver's errors; the message is the lines to print."""
+
+
+class InputError(DriverError):
+    """The input is not valid Tile IR bytecode."""
+
+
+class RequestError(DriverError):
+    """An option's value is out of range, or options do not go together."""
+
+
+class CompilationError(DriverError):
+    """The program is valid and cannot be compiled for this target."""
+
+
+def compile_bytecode(
+    data: bytes,
+    options: Options,
+    *,
+    preview: Collection[str] = (),
+    cache: Cache | None = None,
+    observer: Observer | None = None,
+) -> Compiled:
+    """Compile a file's bytes. With an observer, which sees the module behind each pass, the cache is not asked.
+
+    Raises InputError, RequestError or CompilationError.
+    """
+    from libtile import bytecode
+
+    if not bytecode.is_bytecode(data):
+        raise InputError(NOT_BYTECODE)
+    try:
+        options.check()
+    except OptionsError as error:
+        raise RequestError(f"error: {error}") from None
+    key = _key(data, options, preview) if cache is not None and observer is None else None
+    if cache is not None and key is not None:
+        with timing.stage("cache"):
+            parts = cache.load(key)
+            found = None if parts is None else _unpacked(parts)
+        if found is not None:
+            return found
+    module = _load(data, preview)
+    made = _compile(module, options, observer)
+    if cache is not None and key is not None:
+        with timing.stage("cache"):
+            cache.store(key, _packed(made))
+    return made
+
+
+def _load(data: bytes, preview: Collection[str]) -> Module:
+    with timing.stage("load the dialect"):
+        from libtile.asm.module import diagnose, read
+        from libtile.bytecode import BytecodeError
+
+    try:
+        with timing.stage("read bytecode"):
+            module = read(data, preview)
+        with timing.stage("verify"):
+            problems = diagnose(module.op)
+    except BytecodeError as error:
+        raise InputError(_lines(str(error), NOT_BYTECODE)) from None
+    except DiagnosticError as error:
+        raise InputError(_lines(*map(located, error.diagnostics), NOT_BYTECODE)) from None
+    errors = [d for d in problems if d.severity is Severity.ERROR]
+    if errors:
+        raise InputError(_lines(*map(located, errors), NOT_BYTECODE))
+    return module
+
+
+class _PassObserver:
+    """Books the time of each pass, and hands the module on to who asked for it."""
+
+    def __init__(self, observer: Observer | None):
+        self.observer = observer
+        self.since = time.perf_counter()
+
+    def __call__(self, name: str, op: Operation) -> None:
+        timing.mark(name, self.since)
+        if self.observer is not None:
+            self.observer(name, op)
+        self.since = time.perf_counter()
+
+
+def _compile(module: Module, options: Options, observer: Observer | None) -> Compiled:
+    with timing.stage("load the compiler"):
+        from libtile.compiler.compile import compile_module
+
+    try:
+        return compile_module(module, options, verify=False, observer=_PassObserver(observer))
+    except DiagnosticError as error:
+        raise CompilationError(_lines(*map(located, error.diagnostics), NOT_COMPILED)) from None
+    except LibtileError as error:
+        raise CompilationError(_lines(_located_error(error), NOT_COMPILED)) from None
+    except BrokenPipeError:
+        raise  # the observer's: nobody reads what it prints
+    except OSError as error:
+        raise CompilationError(
+            _lines(f"error: {error.filename or 'compilation'}: {error.strerror}", NOT_COMPILED)
+        ) from None
+    except Exception as error:
+        # A fault of the compiler itself: its user gets a line like any other, with the place in the compiler.
+        text = f"error: {internal_error(error, 'compiler')}"
+        raise CompilationError(_lines(text, NOT_COMPILED)) from error
+
+
+# -- the lines of an error --------------------------------------------------------------------------------------------
+
+
+def _lines(*texts: str) -> str:
+    lines = [visible(line) for text in texts for line in text.split("\n")]
+    return "\n".join(x if "error:" in x or "note:" in x or "warning:" in x else f"error: {x}" for x in lines)
+
+
+def location_text(place: SourceLocation | None) -> str:
+    """`loc("file":line:column): `, or nothing for an unknown place."""
+    if place is None:
+        return ""
+    position = f":{place.line}:{place.column}" if place.line else ""
+    return f'loc("{visible(place.filename)}"{position}): '
+
+
+def located(diagnostic: Diagnostic) -> str:
+    """A diagnostic and its notes, each on a line that begins with its place."""
+    line = f"{location_text(diagnostic.location)}{diagnostic.severity.value}: {visible(diagnostic.message)}"
+    return "\n".join([line, *map(located, diagnostic.notes)])
+
+
+def _located_error(error: LibtileError) -> str:
+    place = getattr(error, "location", None)
+    message = str(error)
+    if isinstance(place, SourceLocation):
+        return f"{location_text(place)}error: {message.removeprefix(f'{place}: ')}"
+    return f"error: {message}"
+
+
+# -- the cache's view of a compilation --------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def compiler_identity() -> dict[str, str]:
+    """What the output depends on besides input, options and environment, by name: this package's files and the versions
+    of what it is built on; tools by path, size and time."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from libtile.backend.tools import ToolNotFoundError, find_libdevice, find_tool
+    from libtile.spec.loader import DATA
+
+    root = Path(__file__).parents[1]
+    files = []
+    for folder, folders, names in chain(os.walk(root), os.walk(DATA)):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            path = os.path.join(folder, name)
+            status = os.stat(path)
+            files.append(f"{os.path.relpath(path, root)} {status.st_size} {status.st_mtime_ns}")
+    parts = {"files of libtile": digest(sorted(files)), "python": platform.python_version()}
+    finders: dict[str, Callable[[], Path]] = {"ptxas": partial(find_tool, "ptxas"), "libdevice": find_libdevice}
+    for name, find in finders.items():
+        try:
+            tool = find()
+        except ToolNotFoundError as error:  # what needs it will say so
+            parts[name] = str(error)
+            continue
+        status = os.stat(tool)
+        parts[name] = f"{tool} {status.st_size} {status.st_mtime_ns}"
+    for package in ("libtile", "llvmlite", "xdsl", "numpy", "ml_dtypes"):
+        try:
+            parts[package] = version(package)
+        except PackageNotFoundError:
+            parts[package] = "unknown version"
+    return parts
+
+
+def _environment() -> dict[str, str]:
+    """The variables that passes read: all that begin as theirs do, so that none is forgotten here."""
+    known = ("TILEIR_", "LIBTILE_")
+    others = ("LIBTILE_CACHE", "LIBTILE_TRACEBACK")
+    return {name: v for name, v in os.environ.items() if name.startswith(known) and not name.startswith(others)}
+
+
+def _key(data: bytes, options: Options, preview: Iterable[str]) -> Key:
+    return Key.of(
+        {
+            "input": digest([data]),
+            "options": asdict(options),
+            "preview": sorted(preview),
+            "compiler": compiler_identity(),
+            "environment": _environment(),
+        }
+    )
+
+
+_TEXTS = ("ptx", "llvm_ir", "tileaa", "tileas", "log")
+
+
+def _packed(made: Compiled) -> dict[str, bytes]:
+    remarks = [
+        {
+            **{f.name: getattr(r, f.name) for f in fields(r)},
+            "category": r.category.value,
+            "kind": r.kind.value,
+            "location": None if r.location is None else asdict(r.location),
+        }
+        for r in made.remarks
+    ]
+    texts = {name: getattr(made, name).encode(errors="surrogateescape") for name in _TEXTS}
+    kernels = {name: asdict(kernel) for name, kernel in made.kernels.items()}
+    rest = {"gpu_name": made.gpu_name, "kernels": kernels, "remarks": remarks}
+    return {"cubin": made.cubin, **texts, "rest": json.dumps(rest).encode()}
+
+
+def _unpacked(parts: dict[str, bytes]) -> Compiled | None:
+    """The artifacts that an entry holds; None when it does not hold them all."""
+    try:
+        rest = json.loads(parts["rest"])
+        remarks = [
+            Remark(
+                Category(r["category"]),
+                Kind(r["kind"]),
+                r["name"],
+                r["message"],
+                r["function"],
+                None if r["location"] is None else SourceLocation(**r["location"]),
+                tuple((name, text) for name, text in r["arguments"]),
+            )
+            for r in rest["remarks"]
+        ]
+        texts = {name: parts[name].decode(errors="surrogateescape") for name in _TEXTS}
+        kernels = {name: _kernel(**kernel) for name, kernel in rest["kernels"].items()}
+        return Compiled(rest["gpu_name"], parts["cubin"], **texts, kernels=kernels, remarks=remarks, cached=True)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+def _kernel(*, params: list[dict[str, Any]], block_dim: list[int], cluster: list[int], **given: Any) -> Kernel:
+    return Kernel(
+        params=tuple(Parameter(**parameter) for parameter in params),
+        block_dim=_extents(block_dim),
+        cluster=_extents(cluster),
+        **given,
+    )
+
+
+def _extents(given: list[int]) -> tuple[int, int, int]:
+    x, y, z = given
+    return x, y, z

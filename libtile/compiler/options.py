@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a compilation is asked for, and what it gives: the same records for the library, the driver and the tools."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from libtile.support.errors import LibtileError
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.ir.kernels import Parameter
+    from libtile.support.remarks import Remark
+
+STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
+"""What a compilation can be stopped behind, in order."""
+
+LAUNCH_ABIS = ("tileir", "simt")
+"""How a kernel is launched: with block (1,1,1), as the driver does for Tile IR, or with its own block size."""
+
+Observer = Callable[[str, "Operation"], None]
+"""Called with a pass's name and the module behind it."""
+
+
+class OptionsError(LibtileError):
+    """An option's value is out of range, or options do not go together."""
+
+
+def machine() -> str:
+    """The architecture of this machine as host objects name it."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to compile for.
+
+    `emit`, one of STAGES, is where to stop, `launch_abi` one of LAUNCH_ABIS, `sanitize` a tool that ptxas instruments
+    for (`memcheck`), or empty. `host` is the architecture and the system of the host object, None for a cubin without
+    one. `keep_text` keeps the text of the inner dialects.
+    """
+
+    gpu_name: str = "sm_90"
+    opt_level: int = 3
+    line_info: bool = False
+    debug: bool = False
+    sanitize: str = ""
+    host: tuple[str, str] | None = None
+    launch_abi: str = "tileir"
+    emit: str = "cubin"
+    keep_text: bool = False
+
+    def check(self) -> None:
+        """OptionsError for what no compilation can do."""
+        if not 0 <= self.opt_level <= 3:
+            raise OptionsError(f"invalid optimization level: {self.opt_level}")
+        if self.debug and self.opt_level:
+            raise OptionsError(
+                "optimized debugging is currently not supported, change the optimization level to 0 or disable "
+                "full debug info"
+            )
+        for what, value, values in (("stage", self.emit, STAGES), ("launch ABI", self.launch_abi, LAUNCH_ABIS)):
+            if value not in values:
+                raise OptionsError(f"there is no {what} {value!r}: use one of {', '.join(values)}")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled kernel. `smem` (bytes), `registers` and `spills` (bytes) are what ptxas reports; without a cubin
+    `smem` is what the code asks for, and the others are 0."""
+
+    name: str
+    params: tuple[Parameter, ...]
+    block_dim: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    smem: int = 0
+    registers: int = 0
+    spills: int = 0
+
+
+@dataclass
+class Compiled:
+    """A compiled module; what belongs to stages that were not reached, and text that was not kept, is empty.
+
+    `cubin` is what the driver loads, `ptx` and `llvm_ir` what it was made from, `tileaa` and `tileas` the inner
+    dialects' text. `kernels` has, by name, parameters, `block_dim`, `cluster`, `smem` (bytes) and `registers`; `log` is
+    what ptxas wrote. `cached` tells whether it comes from the cache.
+    """
+
+    gpu_name: str
+    cubin: bytes = b""
+    ptx: str = ""
+    llvm_ir: str = ""
+    tileaa: str = ""
+    tileas: str = ""
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    log: str = ""
+    cached: bool = False
+
+    def stage(self, name: str) -> bytes | str:
+        """The output of one of STAGES."""
+        value: bytes | str = getattr(self, {"llvm": "llvm_ir"}.get(name, name))
+        return value
+
+    def __repr__(self) -> str:
+        kernels = ", ".join(self.kernels) or "no kernel"
+        made = [f"{name} ({len(self.stage(name))} {unit})" for name, unit in _UNITS.items() if self.stage(name)]
+        return f"<Compiled for {self.gpu_name}: {kernels}; {', '.join(made) or 'nothing'}>"
+
+
+_UNITS = {"tileaa": "characters", "tileas": "characters", "llvm": "characters", "ptx": "characters", "cubin": "bytes"}

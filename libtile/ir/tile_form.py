@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the ops of the inner dialects (nv_tileaa, nv_tileas) have in common: one textual form, structural checks that
+speak MLIR's words, and a constructor that takes Python values.
+
+The form, for every op that has none of its own:
+
+    %r, %t = nv_tileaa.load %base[%i, %j], %mask, %token {in_bounds = ...} ({ regions }) : operand types -> result types
+
+Indices stand in brackets behind the first operand. The types are those of the operands in the order of the op's
+declaration (in which the indices come behind the operands that always stand before them), may be put in parentheses,
+and are left out when there are none; an op without operands has only its result types behind the colon. A tile may be
+written `tile<4x8xf32>`: a tensor type. `operandSegmentSizes` is written only where the types do not tell which of the
+optional operands are there; the entry of a final token may be left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    NoneAttr,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnitAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    BaseAttr,
+    IRDLOperation,
+    OpDef,
+    OptionalDef,
+    VariadicDef,
+    irdl_op_definition,
+)
+
+from libtile.ir.data_field import DataField
+from libtile.ir.locations import set_location
+from libtile.support.threads import SHARED
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser, Parser
+    from xdsl.printer import Printer
+
+SEGMENTS = "operandSegmentSizes"
+INDICES = "indices"
+TOKEN = "token"
+
+Given = SSAValue | Operation | Sequence[SSAValue | Operation] | None
+"""What is given for a group of operands: one value (or the op with that result), several, or none."""
+
+OP_CLASSES: dict[str, type[TileOp]] = {}
+"""All ops of the inner dialects, by full name."""
+
+
+class TileOp(IRDLOperation):
+    """Base of the ops of nv_tileaa and nv_tileas.
+
+    Subclasses declare operands, results, properties and regions with IRDL's `*_def` functions, and what else must hold
+    in `check`. Optional and variadic operands stand behind `indices` and the operands that are always there.
+    IRDL makes of that what it makes (`tile_op`) when a class is first asked for its definition or an instance.
+    """
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        if cls not in _DEFINED:
+            _define(cls)
+        return super().__new__(cls)
+
+    @classmethod
+    def get_irdl_definition(cls) -> OpDef:
+        _define(cls)  # which puts the class's own method before this one
+        return cls.get_irdl_definition()
+
+    @classmethod
+    def make(
+        cls,
+        *operands: Given,
+        results: Sequence[Attribute | Sequence[Attribute] | None] = (),
+        regions: Sequence[Region] = (),
+        location: Attribute | None = None,
+        **attributes: Any,
+    ) -> Self:
+        """An op from its operand groups in order of declaration, its result types and its attributes.
+
+        Attributes may be Python values (a bool for a flag, an int, a str, a sequence of bools or ints); None and False
+        stand for an absent one. Operand groups left out at the end are absent. The op is not verified.
+        """
+        groups = list(operands) + [None] * (len(cls.get_irdl_definition().operands) - len(operands))
+        types = list(results) + [None] * (len(cls.get_irdl_definition().results) - len(results))
+        properties: dict[str, Attribute] = {}
+        discardable: dict[str, Attribute] = {}
+        for name, value in attributes.items():
+            declared = name in cls.get_irdl_definition().properties
+            attr = attribute_of(value, cls.property_class(name) if declared else None)
+            if attr is not None:
+                (properties if declared else discardable)[name] = attr
+        op = cls.build(
+            operands=[_group(d, g) for (_, d), g in zip(cls.get_irdl_definition().operands, groups, strict=True)],
+            result_types=[_group(d, t) for (_, d), t in zip(cls.get_irdl_definition().results, types, strict=True)],
+            properties=properties,
+            attributes=discardable,
+            regions=_region_groups(cls.get_irdl_definition(), regions),
+        )
+        if location is not None:
+            set_location(op, location)
+        return op
+
+    @classmethod
+    def property_class(cls, name: str) -> type[Attribute] | None:
+        """The class of attributes that a declared property takes, where it is a single one."""
+        constraint = cls.get_irdl_definition().properties[name].constr
+        return constraint.attr if isinstance(constraint, BaseAttr) else None
+
+    @classmethod
+    def has_segments(cls) -> bool:
+        return any(isinstance(o, AttrSizedOperandSegments) for o in cls.get_irdl_definition().options)
+
+    @classmethod
+    def infer_segments(cls, before: int, indices: int, rest: Sequence[Attribute]) -> list[int] | None:
+        """The sizes of the operand groups from the number of leading operands and indices and the types of the others.
+
+        None when they cannot be told. A final token is known by its type; the other optional groups are taken in order.
+        """
+        sizes: list[int] = []
+        left = len(rest)
+        defs = cls.get_irdl_definition().operands
+        token = bool(defs) and defs[-1][0] == TOKEN and left > 0 and is_token(rest[-1])
+        left -= token
+        for name, definition in defs:
+            if name == INDICES:
+                sizes.append(indices)
+            elif name == TOKEN:
+                sizes.append(int(token))
+            elif not isinstance(definition, VariadicDef):
+                if before:
+                    before -= 1
+                elif left:
+                    left -= 1
+                else:
+                    return None
+                sizes.append(1)
+            else:
+                size = min(left, 1) if isinstance(definition, OptionalDef) else left
+                left -= size
+                sizes.append(size)
+        return None if left or before else sizes
+
+    def segment_sizes(self) -> tuple[int, ...]:
+        """Number of operands in each declared group."""
+        sizes = self.properties.get(SEGMENTS)
+        if isinstance(sizes, DenseArrayBase):
+            return tuple(int(n) for n in sizes.get_values())
+        found = _plain_sizes([d for _, d in self.get_irdl_definition().operands], len(self.operands))
+        return found or (len(self.operands),)
+
+    def group(self, name: str) -> tuple[SSAValue, ...]:
+        """The operands of a declared group."""
+        start = 0
+        for (other, _), size in zip(self.get_irdl_definition().operands, self.segment_sizes(), strict=True):
+            if other == name:
+                return tuple(self.operands[start : start + size])
+            start += size
+        raise KeyError(name)
+
+    def check(self) -> None:
+        """What the op's own rules ask for; VerifyException when one is broken. Structure and kinds are right here."""
+
+    def verify_structure(self) -> None:
+        """Numbers of operands and results, kinds of attributes, numbers of regions; VerifyException."""
+        from libtile.ir.tile_form_checks import check_structure
+
+        check_structure(self)
+
+    # -- text -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        from libtile.ir.tile_form_text import parse_op
+
+        return parse_op(cls, parser)
+
+    def print(self, printer: Printer) -> None:
+        from libtile.ir.tile_form_text import print_op
+
+        print_op(self, printer)
+
+
+C = TypeVar("C", bound=type[TileOp])
+
+
+def tile_op(cls: C) -> C:
+    """Define an op of the inner dialects: IRDL's definition, with our words for what is wrong.
+
+    The definition is made on demand, since a program uses few of the ops and making all takes as long as compiling it.
+    """
+    OP_CLASSES[cls.name] = cls
+    return cls
+
+
+def operand_group(op: Operation, name: str) -> tuple[SSAValue, ...]:
+    """The operands of a declared group of an op of the inner dialects."""
+    assert isinstance(op, TileOp)
+    return op.group(name)
+
+
+def integer_property(op: Operation, name: str) -> int:
+    """The value of an integer property that the op's verifier asks for."""
+    value = op.properties[name]
+    assert isinstance(value, IntegerAttr)
+    return value.value.data
+
+
+_DEFINED: set[type[TileOp]] = set()
+
+
+def _define(cls: type[TileOp]) -> None:
+    def verify_(self: TileOp) -> None:
+        self.verify_structure()
+        for trait in self.get_irdl_definition().traits:
+            trait.verify(self)
+        self.check()
+
+    with SHARED:
+        if cls not in _DEFINED:
+            irdl_op_definition(cls)
+            cls.verify_ = verify_  # type: ignore[method-assign, assignment]
+            _DEFINED.add(cls)
+
+
+def build(
+    name: str,
+    operands: Sequence[Given] = (),
+    result_types: Sequence[Attribute | Sequence[Attribute] | None] = (),
+    attributes: Mapping[str, Any] | None = None,
+    regions: Sequence[Region] = (),
+    location: Attribute | None = None,
+) -> TileOp:
+    """An op by its full name (`nv_tileaa.addf`): see `TileOp.make`. KeyError for an unknown op."""
+    cls = OP_CLASSES[name]
+    return cls.make(*operands, results=result_types, regions=regions, location=location, **dict(attributes or {}))
+
+
+def _group(definition: Any, given: Any) -> Any:
+    if isinstance(definition, VariadicDef):
+        if given is None:
+            return []
+        # Lists first: whether something is no Operation takes long to find out, since that class is abstract.
+        if isinstance(given, list | tuple):
+            return list(given)
+        return [given] if isinstance(given, SSAValue | Operation | Attribute) else list(given)
+    return given
+
+
+def _region_groups(definition: OpDef, regions: Sequence[Region]) -> list[Any]:
+    if definition.regions and isinstance(definition.regions[-1][1], VariadicDef):
+        fixed = len(definition.regions) - 1
+        return [*regions[:fixed], list(regions[fixed:])]
+    return list(regions)
+
+
+def _plain_sizes(definitions: Sequence[Any], count: int) -> tuple[int, ...] | None:
+    """Sizes of groups of which at most one is optional or variadic; None when the number does not fit."""
+    flexible = [d for d in definitions if isinstance(d, VariadicDef)]
+    rest = count - (len(definitions) - len(flexible))
+    if rest < 0 or (rest and not flexible) or (rest > 1 and isinstance(flexible[0], OptionalDef)):
+        return None
+    return tuple(rest if isinstance(d, VariadicDef) else 1 for d in definitions)
+
+
+def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | None:
+    """The attribute that stands for a Python value, of class `cls` if given; None for None and False.
+
+    TypeError when there is none.
+    """
+    if value is None or value is False:
+        return None
+    if value is True:
+        return IntegerAttr(1, i1) if cls is IntegerAttr else UnitAttr()
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    if isinstance(value, str):
+        if cls is SymbolRefAttr:
+            return SymbolRefAttr(value)
+        return StringAttr(value) if cls is None or cls is StringAttr else cls(value)  # type: ignore[call-arg]
+    if isinstance(value, Attribute):
+        return value
+    if isinstance(value, Mapping):
+        return DictionaryAttr({k: a for k, v in value.items() if (a := attribute_of(v)) is not None})
+    items = list(value)
+    if items and all(isinstance(v, Attribute) for v in items):
+        return ArrayAttr(items)
+    if items and all(isinstance(v, bool) for v in items):
+        return DenseArrayBase.from_list(i1, [int(v) for v in items])
+    if all(isinstance(v, int) for v in items):
+        return ArrayAttr([]) if cls is ArrayAttr else DenseArrayBase.from_list(i64, items)
+    raise TypeError(f"no attribute stands for {value!r}")
+
+
+# -- types ------------------------------------------------------------------------------------------------------------
+
+
+def is_token(type_: Attribute) -> bool:
+    return type_.name == "nv_tileaa.mem_token"
+
+
+class Storage:
+    """Base of the types of memory that holds a tile."""
+
+    shape: DataField[tuple[int, ...]]
+    element_type: DataField[Attribute]
+
+
+def stored_element(type_: Attribute) -> Attribute:
+    """The element type of a tile, or of memory that holds one."""
+    return type_.element_type if isinstance(type_, Storage) else element_of(type_)
+
+
+def stored_shape(type_: Attribute) -> tuple[int, ...]:
+    """The shape of a tile, or of memory that holds one."""
+    return type_.shape if isinstance(type_, Storage) else shape_of(type_)
+
+
+def element_of(type_: Attribute) -> Attribute:
+    """The element type of a tile; any other type is its own."""
+    return type_.element_type if isinstance(type_, TensorType) else type_
+
+
+def shape_of(type_: Attribute) -> tuple[int, ...]:
+    """The shape of a tile; () for any other type."""
+    return type_.get_shape() if isinstance(type_, TensorType) else ()
+
+
+def rank_of(type_: Attribute) -> int:
+    return len(shape_of(type_))
+
+
+def tile(shape: Sequence[int], element: Attribute, layout: Attribute | None = None) -> TensorType[Attribute]:
+    """The type of a tile: a tensor, with its layout as the encoding where it has one."""
+    return TensorType(element, tuple(shape), NoneAttr() if layout is None else layout)
+
+
+def layout_of(type_: Attribute) -> Attribute | None:
+    """The encoding of a tile type, or None."""
+    if isinstance(type_, TensorType) and not isinstance(type_.encoding, NoneAttr):
+        return type_.encoding
+    return None
+
+
+def type_text(type_: Attribute) -> str:
+    """The spelling of a type in the dialects' own form."""
+    if not isinstance(type_, TensorType):
+        return str(type_)
+    dims = "".join("?x" if d < 0 else f"{d}x" for d in type_.get_shape())
+    layout = layout_of(type_)
+    tail = "" if layout is None else f", {layout}"
+    return f"tile<{dims}{type_text(type_.element_type)}{tail}>"
+
+
+def parse_type(parser: AttrParser) -> Attribute:
+    """A type, where a tile may be written `tile<...>`."""
+    if parser.parse_optional_keyword("tile") is None:
+        return parser.parse_type()
+    with parser.in_angle_brackets():
+        shape, element = parser.parse_ranked_shape()
+        layout = parser.parse_attribute() if parser.parse_optional_punctuation(",") else NoneAttr()
+    return TensorType(element, shape, layout)
+
+
+__all__ = [
+    "OP_CLASSES", "Storage", "TileOp", "attribute_of", "build", "element_of", "is_token", "layout_of", "parse_type",
+    "rank_of", "shape_of", "stored_element", "stored_shape", "tile", "tile_op", "type_text",
+]  # fmt: skip

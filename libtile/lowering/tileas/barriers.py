@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-insert-barriers`: a token edge becomes a barrier where it has to be one.
+
+A token orders two accesses of the tile block. A thread's own accesses are in order anyhow, so that a barrier is needed
+only when the accesses may touch the same bytes from different threads, and one of them writes. They do not when both
+go through touching tiles of one memref in one layout, or through one tile of pointers, and no thread holds a copy.
+
+The analysis walks the function forwards with the set of accesses that no barrier has followed yet. A branch may end
+without the barriers of the other one, and the end of a loop's body is followed by its begin; sets only grow at both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.ir.tile_form import build
+from libtile.layouts import LANE, WARP, LinearLayout
+from libtile.lowering.errors import unsupported
+
+ACCESSES = frozenset(
+    f"{dialect}.{name}"
+    for dialect in ("nv_tileaa", "nv_tileas")
+    for name in ("load", "store", "tiled_load", "tiled_store", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw",
+                 "multimem_load_reduce", "multimem_store", "multimem_reduce", "gdc_wait", "gdc_launch_dependents",
+                 "memory_fence_alias", "print", "async.load", "async.tiled_load")
+)  # fmt: skip
+READS = frozenset(
+    f"{d}.{n}" for d in ("nv_tileaa", "nv_tileas") for n in ("load", "tiled_load", "async.load", "async.tiled_load")
+)
+FENCE = "nv_tileas.fence"
+"""All threads of the block meet at a fence: before one that releases, behind one that acquires."""
+PARTIAL = "num_warps"
+"""The property of a barrier at which not all warps meet."""
+LOOPS = ("scf.for", "scf.while")
+TURNS = tuple(
+    f"nv_tileas.async.pipeline.{name}" for name in ("produce_one", "consume_one", "producer_write", "consumer_read")
+)
+"""Ops whose region is run in their place."""
+
+EXACT_LOOPS = 4
+"""Loops around one another in which every access counts; in deeper ones, which are visited more often, kinds do."""
+
+Accesses = frozenset[Operation]
+_NONE: Accesses = frozenset()
+
+
+def _is_token(value: SSAValue) -> bool:
+    return isinstance(value.type, MemTokenType)
+
+
+@dataclass(frozen=True)
+class InsertBarriersPass(ModulePass):
+    """Put barriers between accesses that tokens order and different threads do."""
+
+    name = "tileas-insert-barriers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if inner.name == "nv_tileaa.func":
+                insert_barriers(inner)
+
+
+def insert_barriers(function: Operation) -> int:
+    """Insert the barriers of a function; returns how many."""
+    analysis = BarrierAnalysis()
+    block = function.regions[0].block
+    analysis.block(block, _NONE)
+    places = analysis.places
+    for op in places:
+        assert op.parent is not None
+        barrier = build("nv_tileas.barrier", location=op.location)
+        op.parent.insert_op_before(barrier, op)
+    return len(places)
+
+
+class BarrierAnalysis:
+    """Which accesses each token stands for, and where barriers go (`places`: before these ops).
+
+    An access is stood for by the first one of its kind since a barrier, but for a few loops around
+    it, so that sets stay small.
+    """
+
+    def __init__(self) -> None:
+        self.behind: dict[SSAValue, Accesses] = {}
+        self.places: dict[Operation, None] = {}
+        self.kept = 0
+        """Accesses in all the sets that tokens have got."""
+        self._kinds: dict[_Kind, Operation] = {}
+        self._numbers: dict[_Kind, int] = {}
+        self._firsts: dict[Operation, Operation] = {}
+        self._loops = 0
+
+    def first(self, op: Operation) -> Operation:
+        """The access that stands for this one: barriers are needed against the one where they are against the other."""
+        if op not in self._firsts:
+            kind = _kind(op)
+            self._numbers.setdefault(kind, len(self._numbers))
+            # Around a loop, one access of a kind may be behind a barrier and the other not: a barrier more than needed.
+            exact = 0 < self._loops <= EXACT_LOOPS
+            self._firsts[op] = op if exact else self._kinds.setdefault(kind, op)
+        return self._firsts[op]
+
+    def few(self, accesses: Accesses) -> Accesses:
+        """Without reads of a third kind of one alias scope: a barrier is needed against one of two kinds of reads if it
+        is against any, and what a token is made to stand for is live then, so that all of it is live later, or nothing.
+        """
+        reads = [op for op in accesses if op.name in READS]
+        if len(reads) <= 2:
+            return accesses
+        kinds: dict[int | None, set[int]] = {}
+        for op in reads:
+            kinds.setdefault(_scope(op), set()).add(self._numbers[_kind(op)])
+        kept = {scope: sorted(numbers)[:2] for scope, numbers in kinds.items()}
+        return accesses - {op for op in reads if self._numbers[_kind(op)] not in kept[_scope(op)]}
+
+    def barrier(self) -> Accesses:
+        """What is live behind a barrier."""
+        self._kinds.clear()
+        return _NONE
+
+    def tokens(self, values: Sequence[SSAValue]) -> Accesses:
+        if len(values) == 1:
+            return self.behind.get(values[0], _NONE)
+        return frozenset().union(*(self.behind.get(value, _NONE) for value in values))
+
+    def block(self, block: Block, live: Accesses) -> Accesses:
+        """The accesses without a barrier behind them at the end of a block, from those at its begin."""
+        for op in block.ops:
+            live = self.op(op, live)
+        return live
+
+    def op(self, op: Operation, live: Accesses) -> Accesses:
+        if op.name == "nv_tileas.barrier":
+            return live if PARTIAL in op.properties else self.barrier()
+        if op.name in LOOPS:
+            return self.loop(op, live)
+        if op.name == "scf.if":
+            return self.branch(op, live)
+        if op.name in TURNS:
+            return self.block(op.regions[0].block, live)
+        if any(inner is not op and inner.name in ACCESSES for inner in op.walk()):
+            raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
+        tokens = [v for v in op.operands if _is_token(v)]
+        if op.name == FENCE:
+            before = self.tokens(tokens)
+            self.behind.update((result, before) for result in op.results)
+            return self.barrier()
+        is_access = op.name in ACCESSES
+        if not is_access and not tokens:
+            return live
+        before = self.tokens(tokens)
+        if is_access and any(needs_barrier(other, op) for other in before & live):
+            self.places[op] = None
+            live = self.barrier()
+        made = self.few((before & live) | {self.first(op)}) if is_access else before
+        for result in op.results:
+            if _is_token(result):
+                self.behind[result] = made
+                self.kept += len(made)
+        return live | {self.first(op)} if is_access else live
+
+    def branch(self, op: Operation, live: Accesses) -> Accesses:
+        ends = []
+        for region in op.regions:
+            ends.append(self.block(region.block, live) if region.blocks else live)
+            last = region.block.last_op if region.blocks else None
+            if last is not None:
+                self.join(op.results, last.operands)
+        return frozenset().union(*ends)
+
+    def join(self, targets: Iterable[SSAValue], sources: Iterable[SSAValue]) -> bool:
+        """Tokens flow from sources to targets; returns whether a target stands for more than before."""
+        grown = False
+        for target, source in zip(targets, sources):
+            if _is_token(target):
+                both = self.behind.get(target, _NONE) | self.behind.get(source, _NONE)
+                grown |= both != self.behind.get(target, _NONE)
+                self.behind[target] = both
+        return grown
+
+    def loop(self, op: Operation, live: Accesses) -> Accesses:
+        """Once more as long as the second time round sees more than the first."""
+        is_for = op.name == "scf.for"
+        first = op.regions[0].block
+        last = op.regions[-1].block
+        starts = op.operands[3:] if is_for else op.operands
+        inside = first.args[1:] if is_for else first.args
+        self.join(inside, starts)
+        self._loops += 1
+        while True:
+            end = self.block(first, live)
+            leave = first.last_op
+            assert leave is not None
+            if not is_for:
+                self.join(last.args, leave.operands[1:])
+                self.join(op.results, leave.operands[1:])
+                out = end
+                end = self.block(last, end)
+                leave = last.last_op
+                assert leave is not None
+            else:
+                self.join(op.results, [*starts])
+                self.join(op.results, leave.operands)
+                out = live | end
+            grown = self.join(inside, leave.operands)
+            if not grown and end <= live:
+                self._loops -= 1
+                return out
+            live |= end
+
+
+_Kind = tuple[bool, int | None, LinearLayout | None, object, object]
+
+
+def _kind(op: Operation) -> _Kind:
+    """What `needs_barrier` asks of an access."""
+    layout, is_read = _layout(op), op.name in READS
+    scope = _scope(op)
+    if layout is None or has_copies(layout):  # in the way of every access of the scope that is not read as well
+        return is_read, scope, None, None, None
+    return is_read, scope, layout, _viewed(op.operands[0]), op.operands[0]
+
+
+def _scope(op: Operation) -> int | None:
+    return _alias_scope(op.operands[0]) if _accessed(op) else None
+
+
+# -- what touches what ------------------------------------------------------------------------------------------------
+
+
+def needs_barrier(earlier: Operation, later: Operation) -> bool:
+    """Whether different threads may touch the same bytes in two accesses, of which one writes."""
+    if earlier.name in READS and later.name in READS:
+        return False
+    if _of_different_scopes(earlier, later):
+        return False
+    layout, other = _layout(earlier), _layout(later)
+    if layout is None or layout != other or has_copies(layout):
+        return True
+    return not (_same_tiles(earlier, later) or _same_pointers(earlier, later))
+
+
+def _layout(op: Operation) -> LinearLayout | None:
+    """The layout of the tile that an access moves."""
+    for value in (*op.results, *op.operands[1:2]):
+        if isinstance(value.type, TensorType) and isinstance(value.type.encoding, LayoutAttr):
+            return value.type.encoding.layout
+    return None
+
+
+def has_copies(layout: LinearLayout) -> bool:
+    """Whether several threads hold an element."""
+    free = layout.free_bits()
+    return bool(free.get(LANE, 0) or free.get(WARP, 0)) or not layout.outs
+
+
+def _same_tiles(earlier: Operation, later: Operation) -> bool:
+    """Both access tiles of one memref that never overlap: two tiles are the same or have nothing in common."""
+    a, b = earlier.operands[0], later.operands[0]
+    if a.type != b.type or not isinstance(a.type, TiledViewType) or a.type.layout.sparse_dim is not None:
+        return False
+    if any(step < size for step, size in zip(a.type.traversal_strides, a.type.shape)):
+        return False
+    return _viewed(a) is _viewed(b)
+
+
+def _of_different_scopes(earlier: Operation, later: Operation) -> bool:
+    """Accesses through memrefs of different alias scopes never touch the same bytes."""
+    scopes = (
+        {_alias_scope(earlier.operands[0]), _alias_scope(later.operands[0])} if _accessed(earlier, later) else set()
+    )
+    return len(scopes) == 2 and None not in scopes
+
+
+def _accessed(*ops: Operation) -> bool:
+    return all(op.operands and isinstance(op.operands[0].type, TiledViewType) for op in ops)
+
+
+def _alias_scope(view: SSAValue) -> int | None:
+    """The alias scope of the memref behind a view; None when it has none."""
+    memref = _viewed(view)
+    if isinstance(memref.type, TiledViewType):
+        type_: Attribute = memref.type.source
+    else:
+        type_ = memref.type
+    if isinstance(type_, MemRefType) and type_.alias_scope is not None:
+        return type_.alias_scope
+    owner = memref.owner
+    scope = owner.properties.get("alias_scope") if isinstance(owner, Operation) else None
+    return scope.value.data if isinstance(scope, IntegerAttr) else None
+
+
+def _viewed(value: SSAValue) -> SSAValue:
+    owner = value.owner
+    return owner.operands[0] if isinstance(owner, Operation) and owner.name == "nv_tileaa.block_tile" else value
+
+
+def _same_pointers(earlier: Operation, later: Operation) -> bool:
+    """Both access through one tile of pointers, which no loop changes between them."""
+    a, b = earlier.operands[0], later.operands[0]
+    if a is not b or not isinstance(a.type, TensorType):
+        return False
+    block = a.owner.parent if isinstance(a.owner, Operation) else a.owner
+    parent = block.parent_op() if block is not None else None
+    while parent is not None:
+        if parent.name in LOOPS:
+            return False
+        parent = parent.parent_op()
+    return True

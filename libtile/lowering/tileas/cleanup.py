@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-remove-layout-conversions`: conversions leave loops, those of conversions, equal and unused ops go."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator, Pure
+
+from libtile.layouts import REGISTER
+from libtile.lowering.to_tileas.accesses import element_bytes
+from libtile.lowering.to_tileas.types import layout_of
+
+CONVERT = "nv_tileas.convert_layout"
+
+_Key = tuple[str, tuple[SSAValue, ...], tuple[Attribute, ...], frozenset[tuple[str, Attribute]]]
+
+
+@dataclass(frozen=True)
+class RemoveLayoutConversionsPass(ModulePass):
+    """Take conversions out of loops, fold them into one another, merge equal pure ops, drop what nobody uses."""
+
+    name = "tileas-remove-layout-conversions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if inner.name == "nv_tileaa.func":
+                clean_up(inner)
+
+
+def clean_up(function: Operation) -> None:
+    """Clean up one function in place."""
+    for region in function.regions:
+        for block in region.blocks:
+            _hoist(block)
+            _merge(block, ChainMap())
+            drop_unused(block)
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether an op does nothing but compute its results from its operands."""
+    if op.regions or op.has_trait(IsTerminator):
+        return False
+    return op.name == "tensor.extract" or op.has_trait(Pure)
+
+
+def _hoist(block: Block) -> None:
+    """Convert what a loop does not change in front of it, with the ops behind that which only rename or convert.
+
+    Neither LLVM nor ptxas would: a trip through shared memory has barriers.
+    """
+    for loop in list(block.ops):
+        for region in loop.regions:
+            for body in region.blocks:
+                _hoist(body)
+                for op in list(body.ops) if loop.name in _LOOPS else ():
+                    if op.name in _HOISTED and not any(_is_inside(v, body) for v in op.operands) and _is_held(op):
+                        op.detach()
+                        block.insert_op_before(op, loop)
+
+
+_LOOPS = ("scf.for", "scf.while")
+_HOISTED = (
+    CONVERT, "nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute", "nv_tileaa.fp_to_fp",
+    "nv_tileaa.emulated_fp_to_fp",
+)  # fmt: skip
+HELD_REGISTERS = 64
+"""Registers of a thread that a converted tile may take throughout a loop, if it takes more than the tile itself."""
+
+
+def _is_inside(value: SSAValue, body: Block) -> bool:
+    owner = value.owner
+    return owner is body or (isinstance(owner, Operation) and owner.parent is body)
+
+
+def _is_held(op: Operation) -> bool:
+    """Whether an op's result may stay in registers for as long as its operand does."""
+    after, before = (_registers(v) for v in (op.results[0], op.operands[0]))
+    return after <= max(before, HELD_REGISTERS)
+
+
+def _registers(value: SSAValue) -> int:
+    """How many 32-bit registers of a thread a tile takes."""
+    assert isinstance(value.type, TensorType)
+    return layout_of(value).in_size(REGISTER) * element_bytes(value.type.element_type) // 4
+
+
+def _merge(block: Block, known: ChainMap[_Key, Operation]) -> None:
+    for op in list(block.ops):
+        for region in op.regions:
+            for inner in region.blocks:
+                _merge(inner, known.new_child())
+        if op.name == CONVERT:
+            _fold(op)
+            if op.parent is None:
+                continue
+        if not is_pure(op):
+            continue
+        key = (
+            op.name,
+            tuple(op.operands),
+            tuple(r.type for r in op.results),
+            frozenset((*op.properties.items(), *op.attributes.items())),
+        )
+        same = known.get(key)
+        if same is None:
+            known[key] = op
+            continue
+        for old, new in zip(op.results, same.results):
+            old.replace_all_uses_with(new)
+        op.detach()
+        op.erase()
+
+
+def _fold(op: Operation) -> None:
+    """A conversion of a conversion is one, and none when it leads back."""
+    source = op.operands[0].owner
+    if isinstance(source, Operation) and source.name == CONVERT:
+        op.operands[0] = source.operands[0]
+    if op.operands[0].type == op.results[0].type:
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.detach()
+        op.erase()
+
+
+def drop_unused(block: Block) -> None:
+    """Erase the pure ops of a block and below whose results nobody uses."""
+    for op in reversed(list(block.ops)):
+        for region in op.regions:
+            for inner in region.blocks:
+                drop_unused(inner)
+        if is_pure(op) and all(r.first_use is None for r in op.results):
+            op.detach()
+            op.erase()

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-materialize-schedule`: a loop with a schedule becomes one whose loads come through a pipeline.
+
+With S stages,
+
+    %pipe = create_pipeline                         the buffers of all stages
+    S - 1 times: produce_one                        the first iterations' tiles are on their way
+    scf.for ... iter_args(..., %read, %written, ...) {
+      %t = consumer_wait %pipe, %read               this iteration's tiles have arrived; S - 2 later ones need not have
+      produce_one %pipe, %written                   start those of the iteration S - 1 ahead
+      %t1, %a = consumer_read %t, %read             where the load was: read the tile in the layouts that are wanted
+      ...
+      consumer_release %tN                          behind the last read
+      ... inc_iter %read, inc_iter %written
+    }
+
+With one stage the iteration's own tiles are produced in front of the wait: nothing runs ahead, but tiles do not pass
+through registers either.
+
+A turn is produced in any case, so that turns count iterations; its copies are under the condition that there is such an
+iteration. How many are left is counted down, as the counter of an iteration that does not exist may wrap around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import (
+    AsyncTokenType,
+    BufferType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.ir.locations import set_location
+from libtile.ir.tile_form import Given, build, operand_group
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.ahead import Ahead, computed_ahead
+from libtile.lowering.tileas.cleanup import drop_unused
+from libtile.lowering.tileas.schedule import LOADS, LOOPS, ORDER, STAGE, STAGES, buffer_layout, conversions
+from libtile.lowering.tileas.shared_memory import pipeline_bytes
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.targets import Target, target
+
+PIPELINE = "nv_tileas.async.pipeline."
+PLACE = "shared_offset"
+"""Where in the block's shared memory the stages of a pipeline begin (an attribute of create_pipeline)."""
+_SCHEDULE = (STAGE, ORDER)
+
+
+@dataclass(frozen=True)
+class MaterializeSchedulePass(ModulePass):
+    """Make pipelines of the loops that have a schedule."""
+
+    name = "tileas-materialize-schedule"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                materialize(inner, target(inner.kernel_spec.target))
+
+
+def materialize(function: FuncOp, gpu: Target) -> None:
+    """Make the pipelines of one function, and place them in shared memory."""
+    scheduled = [op for op in function.walk() if STAGES in op.attributes]
+    for number, loop in enumerate(reversed(scheduled)):  # inner ones first: an outer loop is made anew with them in it
+        first = number == len(scheduled) - 1
+        _Pipeline(loop, first, gpu).make()
+    if scheduled:
+        drop_unused(function.body.block)
+        _place(function.body.block, 0)
+
+
+def _place(block: Block, start: int) -> None:
+    """Give the pipelines of a block and below their places, behind those that live around it."""
+    at = start
+    for op in block.ops:
+        if op.name == PIPELINE + "create_pipeline" and isinstance(op.results[0].type, PipelineType):
+            op.attributes[PLACE] = IntegerAttr(start, IntegerType(64))
+            at = start + pipeline_bytes(op.results[0].type)
+        for region in op.regions:
+            for inner in region.blocks:
+                _place(inner, at if op.name in LOOPS and at != start and _iterates(op) else start)
+
+
+def _iterates(loop: Operation) -> bool:
+    """Whether a loop is a pipeline's."""
+    return any(isinstance(v.type, PipelineIteratorType) for v in loop.operands)
+
+
+class _Emit:
+    """Ops at one place: in front of an op, or at the end of a block."""
+
+    def __init__(self, block: Block, before: Operation | None, location: Attribute | None):
+        self.block, self.before, self.location = block, before, location
+
+    def add(self, op: Operation, location: Attribute | None = None) -> Operation:
+        """Insert an op, which stands where `location` says in the source (None: where this place does)."""
+        if (place := location or self.location) is not None:
+            set_location(op, place)
+        if self.before is None:
+            self.block.add_op(op)
+        else:
+            self.block.insert_op_before(op, self.before)
+        return op
+
+    def value(self, op: Operation) -> SSAValue:
+        return self.add(op).results[0]
+
+    def build(
+        self,
+        name: str,
+        operands: Sequence[Given] = (),
+        results: Sequence[Attribute | Sequence[Attribute] | None] = (),
+        regions: Sequence[Region] = (),
+        **attributes: object,
+    ) -> Operation:
+        return self.add(build(name, operands, results, attributes, regions))
+
+    def clone(self, ops: Sequence[Operation], values: dict[SSAValue, SSAValue]) -> None:
+        """Ops again, with other values for some; `values` gets their results."""
+        for op in ops:
+            made = self.add(op.clone(dict(values)), op.location)
+            values.update(zip(op.results, made.results))
+
+
+def _positive(op: Operation, name: str, least: int = 1) -> int:
+    """The number that a schedule says; LoweringError unless it is one."""
+    number = op.attributes.get(name)
+    if not isinstance(number, IntegerAttr) or number.value.data < least:
+        raise unsupported(op, f"has no '{name}' of at least {least}, which its schedule needs")
+    return number.value.data
+
+
+class _Pipeline:
+    """One loop, its loads, and what the producer carries."""
+
+    def __init__(self, loop: Operation, first: bool, gpu: Target):
+        number = _positive(loop, STAGES)
+        if loop.name != "scf.for":
+            raise unsupported(loop, f"has '{STAGES}', and only a loop with a counter runs its loads ahead", gpu.name)
+        self.loop, self.first = loop, first
+        self.stages = number
+        self.body = loop.regions[0].block
+        found = [op for op in self.body.ops if STAGE in op.attributes]
+        for load in found:
+            if load.name not in LOADS or load.attributes[STAGE] != IntegerAttr(0, i64):
+                raise unsupported(load, f"has '{STAGE}', which only a load has, and which can be 0 only", gpu.name)
+        self.loads = sorted(found, key=lambda op: _positive(op, ORDER, least=0))
+        ahead = computed_ahead(self.loads, self.body)
+        if ahead is None or not self.loads:
+            raise unsupported(loop, f"has '{STAGES}', and no load in it can run ahead", gpu.name)
+        self.ahead: Ahead = ahead
+        self.type = PipelineType(self.stages, [_buffer(load, gpu) for load in self.loads])
+        self.iterator = PipelineIteratorType(self.type)
+
+    def make(self) -> None:
+        loop, block = self.loop, self.loop.parent
+        assert block is not None
+        for op in (loop, *self.loads):
+            for name in (STAGES, *_SCHEDULE):
+                op.attributes.pop(name, None)
+        before = _Emit(block, loop, loop.location)
+        self.pipe = before.value(build(PIPELINE + "create_pipeline", [], [self.type]))
+        if not self.first or _is_repeated(loop) or any(_is_ordered(load) for load in self.loads):
+            before.build("nv_tileas.barrier")
+        start = before.value(build(PIPELINE + "create_iterator", [self.pipe], [self.iterator]))
+        counter, step = loop.operands[0], loop.operands[2]
+        trips = self._trips(before)
+        state = [loop.operands[3 + number] for number in self.ahead.carried]
+        written = start
+        for stage in range(self.stages - 1):
+            self._produce(before, written, self._more(before, trips, stage), counter, state)
+            state = self._next_state(before, counter, state)
+            counter = before.value(arith.AddiOp(counter, step))
+            written = self._next(before, written)
+        self._rebuild([start, written, trips, counter, *state])
+
+    def _rebuild(self, more: Sequence[SSAValue]) -> None:
+        """The loop again, carrying more: where it reads, where it writes, how many iterations there are from this one,
+        and the counter and the values of the iteration whose loads it starts."""
+        old, body = self.loop, self.body
+        read, written, left, counter, *state = (body.insert_arg(v.type, len(body.args)) for v in more)
+        last = body.last_op
+        assert last is not None and body.first_op is not None
+        begin = _Emit(body, body.first_op, old.location)
+        if self.stages == 1:
+            self._produce(begin, written, self._more(begin, left, 0), counter, state)
+        token_type = ConsumerTokenType(self.type.element_types)
+        token: SSAValue = begin.build(
+            PIPELINE + "consumer_wait", [self.pipe, read], [token_type], pending=max(self.stages - 2, 0)
+        ).results[0]
+        if self.stages > 1:
+            self._produce(begin, written, self._more(begin, left, self.stages - 1), counter, state)
+        ends = _Emit(body, last, old.location)
+        given = self._next_state(ends, counter, state)
+        for number, load in enumerate(op for op in list(body.ops) if op in self.loads):
+            token, after = self._read(load, token, read)
+            if number == len(self.loads) - 1:
+                after.build(PIPELINE + "consumer_release", [token])
+        one = ends.value(arith.ConstantOp(self._number(1)))
+        carried = [
+            self._next(ends, read),
+            self._next(ends, written),
+            ends.value(arith.SubiOp(left, one)),
+            ends.value(arith.AddiOp(counter, old.operands[2])),
+            *given,
+        ]
+        yielded = scf.YieldOp(*last.operands, *carried)
+        yielded.location = last.location
+        body.insert_op_before(yielded, last)
+        last.detach()
+        last.erase()
+        region = old.regions[0]
+        old.detach_region(region)
+        new = scf.ForOp.create(
+            operands=[*old.operands, *more],
+            result_types=[*(r.type for r in old.results), *(v.type for v in more)],
+            attributes=dict(old.attributes),
+            properties=dict(old.properties),
+            regions=[region],
+        )
+        new.location = old.location
+        assert old.parent is not None
+        old.parent.insert_op_before(new, old)
+        for before, after_ in zip(old.results, new.results):
+            after_.name_hint = before.name_hint
+            before.replace_all_uses_with(after_)
+        old.detach()
+        old.erase()
+
+    def _number(self, value: int) -> IntegerAttr:
+        """A number of the type that the loop counts in."""
+        type_ = self.body.args[0].type
+        assert isinstance(type_, IntegerType | IndexType)
+        return IntegerAttr(value, type_)
+
+    # -- counting ---------------------------------------------------------------------------------------------------
+
+    def _trips(self, at: _Emit) -> SSAValue:
+        """How many iterations the loop has: as many steps as there are from the lower bound to the upper one."""
+        lower, upper, step = self.loop.operands[:3]
+        unsigned = "unsignedCmp" in self.loop.attributes or "unsignedCmp" in self.loop.properties
+        zero, one = (at.value(arith.ConstantOp(self._number(n))) for n in (0, 1))
+        some = at.value(arith.CmpiOp(lower, upper, "ult" if unsigned else "slt"))
+        distance = at.value(arith.SubiOp(upper, lower))
+        # Not (distance + step - 1) / step, which could wrap around.
+        steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), step))
+        return at.value(arith.SelectOp(some, at.value(arith.AddiOp(steps, one)), zero))
+
+    def _more(self, at: _Emit, left: SSAValue, number: int) -> SSAValue:
+        """Whether there are more than so many iterations left."""
+        limit = at.value(arith.ConstantOp(self._number(number)))
+        return at.value(arith.CmpiOp(left, limit, "ugt"))
+
+    def _next(self, at: _Emit, iterator: SSAValue) -> SSAValue:
+        return at.value(build(PIPELINE + "inc_iter", [iterator], [self.iterator]))
+
+    def _values(self, counter: SSAValue, state: Sequence[SSAValue]) -> dict[SSAValue, SSAValue]:
+        """What stands for the loop's counter and the carried values in an iteration ahead."""
+        values: dict[SSAValue, SSAValue] = {self.body.args[0]: counter}
+        values.update((self.body.args[1 + number], v) for number, v in zip(self.ahead.carried, state))
+        return values
+
+    def _next_state(self, at: _Emit, counter: SSAValue, state: Sequence[SSAValue]) -> list[SSAValue]:
+        """The carried values of the iteration behind one ahead."""
+        values = self._values(counter, state)
+        at.clone(self.ahead.updates, values)
+        last = self.body.last_op
+        assert last is not None
+        return [values.get(last.operands[number], last.operands[number]) for number in self.ahead.carried]
+
+    # -- turns ------------------------------------------------------------------------------------------------------
+
+    def _produce(
+        self, at: _Emit, iterator: SSAValue, wanted: SSAValue, counter: SSAValue, state: Sequence[SSAValue]
+    ) -> None:
+        """One turn of the producer: the copies of an iteration, if it is wanted."""
+        buffers = Block(arg_types=self.type.element_types)
+        copies = Block()
+        inner = _Emit(copies, None, at.location)
+        values = self._values(counter, state)
+        inner.clone(self.ahead.ops, values)
+        for load, buffer in zip(self.loads, buffers.args):
+            _start(inner, load, values, buffer)
+        inner.add(scf.YieldOp())
+        guarded = _Emit(buffers, None, at.location)
+        guarded.add(scf.IfOp.create(operands=[wanted], result_types=[], regions=[Region(copies), Region()]))
+        guarded.build(PIPELINE + "yield")
+        turn = _Emit(Block(), None, at.location)
+        token_type = ProducerTokenType(self.type.element_types)
+        token = turn.value(build(PIPELINE + "producer_acquire", [self.pipe, iterator], [token_type]))
+        token = turn.value(build(PIPELINE + "producer_write", [token, iterator], [token_type], {}, [Region(buffers)]))
+        turn.build(PIPELINE + "producer_commit", [token])
+        turn.build(PIPELINE + "yield")
+        at.build(PIPELINE + "produce_one", [self.pipe, iterator], [], [Region(turn.block)])
+
+    def _read(self, load: Operation, token: SSAValue, iterator: SSAValue) -> tuple[SSAValue, _Emit]:
+        """Read the tile where the load is, in each layout that somebody wants; the token, and the place behind."""
+        block = load.parent
+        assert block is not None
+        converts = conversions(load)
+        wanted = {convert.results[0].type: None for convert in converts}
+        if len(converts) < sum(1 for _ in load.results[0].uses):
+            wanted[load.results[0].type] = None
+        here = Block(arg_types=self.type.element_types)
+        inside = _Emit(here, None, load.location)
+        buffer = here.args[self.loads.index(load)]
+        read = [inside.value(build("nv_tileas.copy", [buffer, None], [type_])) for type_ in wanted]
+        inside.build(PIPELINE + "yield", [read])
+        at = _Emit(block, load, load.location)
+        done = at.build(PIPELINE + "consumer_read", [token, iterator], [token.type, list(wanted)], [Region(here)])
+        tiles = dict(zip(wanted, done.results[1:]))
+        for convert in converts:
+            convert.results[0].replace_all_uses_with(tiles[convert.results[0].type])
+            convert.detach()
+            convert.erase()
+        if load.results[0].type in tiles:
+            load.results[0].replace_all_uses_with(tiles[load.results[0].type])
+        _hand_on_token(at, load)
+        load.detach()
+        load.erase()
+        return done.results[0], _Emit(block, done.next_op, load.location)
+
+
+def _buffer(load: Operation, gpu: Target) -> BufferType:
+    type_ = load.results[0].type
+    assert isinstance(type_, TensorType)  # a load gives a tile
+    return BufferType(type_.get_shape(), type_.element_type, "shared", LayoutAttr(buffer_layout(load, gpu)))
+
+
+def _is_repeated(loop: Operation) -> bool:
+    parent = loop.parent_op()
+    while parent is not None:
+        if parent.name in LOOPS:
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _is_ordered(load: Operation) -> bool:
+    """Whether a token orders a load behind something."""
+    return any(
+        isinstance(v.type, MemTokenType)
+        and not (isinstance(v.owner, Operation) and v.owner.name == "nv_tileaa.create_mem_token")
+        for v in load.operands
+    )
+
+
+def _start(at: _Emit, load: Operation, values: dict[SSAValue, SSAValue], buffer: SSAValue) -> None:
+    """The asynchronous copy for a load, with its operands of another iteration."""
+
+    def group(name: str) -> list[SSAValue]:
+        return [values.get(v, v) for v in operand_group(load, name)]
+
+    attributes: dict[str, object] = {"atom": CopyAtomAttr("ldgsts"), **load.attributes}
+    source = values.get(load.operands[0], load.operands[0])
+    token = next(iter(group("token")), None)
+    if load.name == "nv_tileas.load":
+        mask = next(iter(group("mask")), None)
+        made = build("nv_tileas.async.load", [source, buffer, mask, token], [AsyncTokenType()], attributes)
+    else:
+        attributes["layout"] = LayoutAttr(layout_of(load.results[0]))
+        attributes["in_bounds"] = load.properties.get("in_bounds")
+        operands: list[Given] = [source, buffer, group("indices"), token]
+        made = build("nv_tileas.async.tiled_load", operands, [AsyncTokenType()], attributes)
+    at.add(made, load.location)
+
+
+def _hand_on_token(at: _Emit, load: Operation) -> None:
+    """What is ordered behind the load is behind the wait for it, at which all threads meet."""
+    token = load.results[-1]
+    if not isinstance(token.type, MemTokenType) or token.first_use is None:
+        return
+    before = operand_group(load, "token")
+    after = before[0] if before else at.value(build("nv_tileaa.create_mem_token", [], [token.type]))
+    token.replace_all_uses_with(after)

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-generate-schedule`: decides which loads of which loops run ahead, by how many stages, and in what order.
+
+A load whose tile goes into a product (on its own, or through ops that only rename or compute element by element), or
+that a hint says takes long, is worth starting some iterations early, if its address can be computed that early. The
+decision is written down as attributes, and the IR stays as it was:
+
+    num_stages      on the loop: how many tiles of each of its scheduled loads there are at a time
+    stage, order    on the load: the stage of the loop that it belongs to (0, the first), and its place among them
+    not_pipelined   on a load that goes into a product but does not run ahead: why
+
+`tileas-materialize-schedule` makes a pipeline of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.codegen.async_copies import copy_width, operand_shared_layout, staged_layout
+from libtile.codegen.scratch import PIECE_BYTES
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
+from libtile.ir.tile_form import SEGMENTS, operand_group
+from libtile.layouts import LinearLayout
+from libtile.lowering.tileas.ahead import computed_ahead, is_inside
+from libtile.lowering.tileas.cleanup import CONVERT, is_pure
+from libtile.lowering.tileas.shared_memory import DOT, Exchanges, block_bytes, tile_bytes
+from libtile.lowering.to_tileas.accesses import access, element_bytes, pointer_vector
+from libtile.lowering.to_tileas.demands import source_layout
+from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.lowering.to_tileas.products import SCALED_DOT, Products
+from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
+from libtile.numerics.elements import PACKED
+from libtile.targets import Target, target
+
+LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
+RENAMING = ("nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
+LOOPS = ("scf.for", "scf.while")
+
+STAGES, STAGE, ORDER, NOT_PIPELINED = "num_stages", "stage", "order", "not_pipelined"
+
+ACCUMULATOR = 2
+"""The number of the operand of a product that is added to."""
+ENOUGH_STAGES = 3
+"""Stages that are worth more than exchanges in few large pieces."""
+MIN_ROW_BYTES = 16
+"""Rows of a tile that are shorter are not worth a copy."""
+
+
+@dataclass(frozen=True)
+class GenerateSchedulePass(ModulePass):
+    """Decide which loads run ahead of their loops, with `num_stages` tiles of each, or as many as their hints say."""
+
+    name = "tileas-generate-schedule"
+    num_stages: int = 4
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                _Scheduler(inner, target(inner.kernel_spec.target), self.num_stages).run()
+
+
+class _Scheduler:
+    """The decisions for one function."""
+
+    def __init__(self, function: FuncOp, gpu: Target, stages: int):
+        self.function, self.gpu, self.stages = function, gpu, stages
+        spec = function.kernel_spec
+        assert spec is not None
+        self._limit = block_bytes(gpu, spec)
+        self._products = Products(gpu, spec.num_warps)
+        self._copied: set[Operation] = set()
+
+    def run(self) -> None:
+        candidates: dict[Operation, list[Operation]] = {}
+        for op in list(self.function.walk()):
+            if op.name in LOADS and (loop := _loop_around(op)) is not None and _is_worth_it(op):
+                candidates.setdefault(loop, []).append(op)
+        if not candidates:
+            return
+        self.inside: dict[Operation, int] = {}
+        self._exchanges = Exchanges(self.function, self._products)
+        # Inner loops first: they run more often.
+        for loop in sorted(candidates, key=_depth, reverse=True):
+            self._schedule(loop, candidates[loop])
+
+    def _schedule(self, loop: Operation, loads: Sequence[Operation]) -> None:
+        chosen = []
+        for load in loads:
+            reason = self._reason(loop, load)
+            if reason is None:
+                chosen.append(load)
+            else:
+                load.attributes[NOT_PIPELINED] = StringAttr(reason)
+        if not chosen:
+            return
+        for load in chosen:
+            raise_conversions(load.results[0])
+            self._exchanges.add(conversions(load))
+        inside = self.inside.get(loop, 0)
+        each = sum(tile_bytes(_tile_type(load)) for load in chosen)
+        wanted = max(_stages(load, self.stages) for load in chosen)
+        free = self._free(inside, each, wanted, chosen)
+        stages = min(wanted, free // each)
+        # One stage hides no latency, but holds what would take registers on its way to a product.
+        least = 1 if all(_feeds_product(load.results[0]) for load in chosen) else 2
+        if stages < least:
+            count = "one stage takes" if least == 1 else "two stages take"
+            reason = f"{count} {least * each} bytes of shared memory, of which {free} are left"
+            for load in chosen:
+                load.attributes[NOT_PIPELINED] = StringAttr(reason)
+            return
+        around = _loop_around(loop)
+        while around is not None:
+            self.inside[around] = max(self.inside.get(around, 0), stages * each + inside)
+            around = _loop_around(around)
+        loop.attributes[STAGES] = IntegerAttr(stages, i64)
+        for order, load in enumerate(chosen):
+            load.attributes[STAGE], load.attributes[ORDER] = IntegerAttr(0, i64), IntegerAttr(order, i64)
+        self._copied.update(chosen)
+
+    def _free(self, inside: int, each: int, wanted: int, chosen: Sequence[Operation]) -> int:
+        """Shared memory for a loop's stages of `each` bytes, around `inside` bytes of its inner loops' pipelines: all
+        but what exchanges take, which go in smaller pieces where a few stages would not fit otherwise."""
+        free, most = 0, PIECE_BYTES
+        while free // each < min(wanted, ENOUGH_STAGES) and most >= PIECE_BYTES // 16:
+            free = max(free, self._limit - self._exchanges.bytes(self._copied, chosen, most) - inside)
+            most //= 2
+        return free
+
+    def _reason(self, loop: Operation, load: Operation) -> str | None:
+        """Why a load cannot run ahead; None when it can."""
+        if not self.gpu.has("cp_async"):
+            return f"{self.gpu.name} has no asynchronous copies"
+        if loop.name != "scf.for":
+            return "the loop has no counter that says which iterations there will be"
+        body = loop.regions[0].block
+        if load.parent is not body:
+            return "it is under a condition"
+        if "mem_scope" in load.properties:
+            return "its memory ordering is not weak"
+        if (said := _not_handed_on(load)) is not None:
+            return said
+        if any(isinstance(v.type, MemTokenType) and is_inside(v, body) for v in load.operands):
+            return "a token orders it behind another access of the loop"
+        return _not_copied(load) or (
+            None if computed_ahead([load], body) is not None else "its address depends on what the loop computes"
+        )
+
+
+def _not_handed_on(load: Operation) -> str | None:
+    """What a load says that its asynchronous copy could not."""
+    for name, attr in load.properties.items():
+        if name not in _HANDED_ON and not (isinstance(attr, KeywordAttr) and attr.keyword in ("none", "normal")):
+            return f"asynchronous copies have no '{name}'"
+    more = ("offsets", "other") if load.name == "nv_tileas.tiled_load" else ()
+    return next((f"asynchronous copies have no '{name}'" for name in more if operand_group(load, name)), None)
+
+
+_HANDED_ON = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector", "allow_tma"})
+"""Properties that an asynchronous copy takes over, that have done their work, or that only permit something."""
+
+
+def _tile_type(load: Operation) -> TensorType[Attribute]:
+    type_ = load.results[0].type
+    assert isinstance(type_, TensorType)
+    return type_
+
+
+def _loop_around(op: Operation) -> Operation | None:
+    parent = op.parent_op()
+    while parent is not None and parent.name not in LOOPS:
+        parent = parent.parent_op()
+    return parent
+
+
+def _depth(op: Operation) -> int:
+    parent, depth = op.parent_op(), 0
+    while parent is not None:
+        parent, depth = parent.parent_op(), depth + 1
+    return depth
+
+
+def _latency(load: Operation) -> int | None:
+    """The hint how long a load takes, 1 to 10."""
+    hints = load.properties.get("hints")
+    value = hints.data.get("latency") if isinstance(hints, DictionaryAttr) else None
+    return value.value.data if isinstance(value, IntegerAttr) else None
+
+
+def _stages(load: Operation, default: int) -> int:
+    """How many stages a load should have: 2 for a latency of 1, up to 6 for 10."""
+    latency = _latency(load)
+    return default if latency is None else max(1 + (latency + 1) // 2, 2)
+
+
+def _is_worth_it(load: Operation) -> bool:
+    """Whether a load feeds a product, or is said to take long."""
+    return bool(tile_shape(load.results[0])) and (_latency(load) is not None or _feeds_product(load.results[0]))
+
+
+def _feeds_product(value: SSAValue) -> bool:
+    """Whether a tile is an operand of a product, if need be after ops that keep its elements apart."""
+    seen: set[SSAValue] = set()
+    work = [value]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op = use.operation
+            if op.name in (DOT, SCALED_DOT) and use.index != ACCUMULATOR:
+                return True
+            if is_pure(op) and (op.name == CONVERT or op.name in RENAMING or is_elementwise(op)):
+                work += op.results
+    return False
+
+
+def fastest_dim(load: Operation) -> int:
+    """The dimension along which the tile of a load is contiguous in memory, and should be in shared memory."""
+    return access(load)[1]
+
+
+def _not_copied(load: Operation) -> str | None:
+    """Why asynchronous copies cannot do a load; None when they can."""
+    type_ = _tile_type(load)
+    if isinstance(type_.element_type, PtrType):
+        return "its elements are pointers"
+    if NUMBER_NAMES[type_.element_type] in PACKED:
+        return "its elements share bytes"
+    if load.name == "nv_tileas.load":
+        return _pointers_not_copied(load)
+    view = load.operands[0].type
+    if not isinstance(view, TiledViewType):
+        return "it is not of a tiled view"
+    if view.layout.sparse_dim is not None:
+        return "it gathers"
+    if view.layout.padding not in (None, "zero"):
+        return f"asynchronous copies pad with zeros, not with {view.layout.padding}"
+    fastest = fastest_dim(load)
+    if not isinstance(view.source, MemRefType) or view.source.strides[view.dim_map[fastest]] != 1:
+        return "no dimension has stride 1"
+    row = type_.get_shape()[fastest] * element_bytes(type_.element_type)
+    return None if row >= MIN_ROW_BYTES else f"its rows are {row} bytes, less than {MIN_ROW_BYTES}"
+
+
+def _pointers_not_copied(load: Operation) -> str | None:
+    layout, element, dim, width = pointer_copy(load)
+    if any(not _is_zero(v) for v in operand_group(load, "other")):
+        return "asynchronous copies pad with zeros, not with a tile"
+    if copy_width(operand_shared_layout(layout.shape, element, fastest_dim(load)), layout, element, dim, width) is None:
+        return "adjacent pointers are not known to be adjacent and aligned in memory"
+    return None
+
+
+def pointer_copy(load: Operation) -> tuple[LinearLayout, str, int, int]:
+    """(layout, element, dimension, most elements of one copy) of a load by pointers."""
+    vector, element = pointer_vector(load)
+    return layout_of(load.operands[0]), element, vector.dim, vector.count
+
+
+def buffer_layout(load: Operation, gpu: Target) -> LinearLayout:
+    """Where the elements of a load's tile lie in a stage."""
+    type_ = _tile_type(load)
+    wanted = tuple(dict.fromkeys(layout_of(op.results[0]) for op in conversions(load)))
+    if len(conversions(load)) < sum(1 for _ in load.results[0].uses):
+        wanted += (layout_of(load.results[0]),)
+    name = NUMBER_NAMES[type_.element_type]
+    return staged_layout(layout_of(load.results[0]), wanted, name, fastest_dim(load), gpu.has("ldmatrix"))
+
+
+def conversions(load: Operation) -> list[Operation]:
+    """The conversions of what a load gives."""
+    return [use.operation for use in load.results[0].uses if use.operation.name == CONVERT]
+
+
+def _is_zero(value: SSAValue) -> bool:
+    """Whether a tile is a constant of nothing but zero bits."""
+    op = value.owner
+    if not isinstance(op, Operation):
+        return False
+    if op.name in (CONVERT, "nv_tileaa.broadcast", "nv_tileaa.splat", *RENAMING):
+        return _is_zero(op.operands[0])
+    constant = op.properties.get("value")
+    return op.name == "nv_tileaa.constant" and isinstance(constant, DenseElementsAttr) and not any(constant.raw)
+
+
+# -- conversions of what is loaded ------------------------------------------------------------------------------------
+
+
+def raise_conversions(value: SSAValue) -> None:
+    """Move conversions of a loaded tile in front of the ops that only rename its elements, or compute each of them from
+    one: the tile is then read from shared memory in the layout in which it is needed."""
+    for use in list(value.uses):
+        op = use.operation
+        if op.name == CONVERT or len(op.operands) != 1 or len(op.results) != 1:
+            continue
+        if is_pure(op) and (op.name in RENAMING or is_elementwise(op)):
+            raise_conversions(op.results[0])
+            for user in [u.operation for u in op.results[0].uses if u.operation.name == CONVERT]:
+                _raise(op, user)
+
+
+def _raise(op: Operation, convert: Operation) -> None:
+    layout = layout_of(convert.results[0])
+    before = source_layout(op, layout) if op.name in RENAMING else layout
+    source = op.operands[0]
+    converted = type(convert).create(operands=[source], result_types=[with_layout(source.type, before)])
+    remade = type(op).create(
+        operands=[converted.results[0]],
+        result_types=[convert.results[0].type],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+    block = op.parent
+    assert isinstance(block, Block)
+    for made, like in ((converted, convert), (remade, op)):
+        made.location = like.location
+        block.insert_op_before(made, op)
+    convert.results[0].replace_all_uses_with(remade.results[0])
+    convert.detach()
+    convert.erase()
+    if op.results[0].first_use is None:
+        op.detach()
+        op.erase()

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Who gets how much of a block's shared memory: the stages of pipelines, and the exchanges between threads.
+
+A pipeline lives as long as its loop runs. Those of loops that follow each other share one place; that of an inner loop
+lies behind that of the loop around it. Exchanges have an area of their own, of which each uses what it needs: they go
+in pieces where it is small, so that pipelines may take all but what `Exchanges` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from heapq import heapify, heappop, heappush
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
+
+from libtile.codegen.scratch import PIECE_BYTES
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.layouts import WARP
+from libtile.lowering.tileas.cleanup import CONVERT
+from libtile.lowering.to_tileas.accesses import element_bytes
+from libtile.lowering.to_tileas.products import SCALED_DOT, Products
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.targets import Target
+
+DOT = "nv_tileas.dot"
+
+STAGE_ALIGNMENT = 128
+"""Bytes: what a swizzle of 128 bytes, and a copy by TMA, need."""
+SMALLEST_EXCHANGE = 8 << 10
+"""What exchanges are left at least, so that one after the other does without barriers in between."""
+_EXCHANGES = frozenset(
+    (CONVERT, "nv_tileaa.extract", "nv_tileaa.insert", "nv_tileaa.cat", "nv_tileas.scan",
+     "nv_tileas.reduce", DOT, SCALED_DOT)
+)  # fmt: skip
+
+
+def tile_bytes(type_: TensorType | BufferType) -> int:
+    """Bytes of a tile in shared memory."""
+    shape = type_.shape if isinstance(type_, BufferType) else type_.get_shape()
+    return prod(shape) * element_bytes(type_.element_type)
+
+
+def stage_offsets(type_: PipelineType) -> tuple[list[int], int]:
+    """Where the buffers of a stage lie in it, and the size of the stage, in bytes."""
+    offsets, end = [], 0
+    for element in type_.element_types:
+        assert isinstance(element, BufferType)
+        offsets.append(end)
+        end += -(-tile_bytes(element) // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
+    return offsets, end
+
+
+def pipeline_bytes(type_: PipelineType) -> int:
+    """Bytes of all stages of a pipeline."""
+    return type_.stages * stage_offsets(type_)[1]
+
+
+def block_bytes(gpu: Target, spec: KernelSpecAttr | None) -> int:
+    """Shared memory that a block may take, so that as many fit on a multiprocessor as the kernel asks for."""
+    wanted = spec.occupancy if spec is not None and spec.occupancy else 1
+    overhead = gpu.shared_per_sm - gpu.shared_per_block
+    return max(min(gpu.shared_per_block, gpu.shared_per_sm // wanted - overhead), 0)
+
+
+class Exchanges:
+    """What the exchanges of a function take, looked through once."""
+
+    def __init__(self, function: Operation, products: Products):
+        self._largest = 0
+        self._conversions: list[Operation] = []
+        self._by_size: dict[int, list[tuple[int, int, Operation]]] = {}
+        self.looks = 0
+        """How often a conversion was looked at."""
+        for op in function.walk():
+            if op.name == CONVERT:
+                self._conversions.append(op)
+            elif op.name in _EXCHANGES and not (op.name == DOT and products.of(op).atom is not None):
+                self._largest = max(self._largest, min(_largest_tile(op), PIECE_BYTES))
+
+    def add(self, conversions: Iterable[Operation]) -> None:
+        """Conversions that were not there before. Those that are erased need not be told of."""
+        for op in conversions:
+            self._conversions.append(op)
+            for most, heap in self._by_size.items():
+                heappush(heap, self._entry(len(self._conversions), op, most))
+
+    def bytes(self, copied: Collection[Operation], chosen: Collection[Operation], most: int = PIECE_BYTES) -> int:
+        """What pipelines leave for exchanges: enough for the largest one, where conversions go in pieces of up to
+        `most` bytes as far as their layouts can be cut. Those of what the loads in `copied` and `chosen` give are none:
+        they read a stage. A load stays in `copied` from one call to the next."""
+        heap = self._by_size.get(most)
+        if heap is None:
+            present = enumerate(op for op in self._conversions if op.parent is not None)
+            heap = self._by_size[most] = [self._entry(number, op, most) for number, op in present]
+            heapify(heap)
+        largest = max(self._largest, min(SMALLEST_EXCHANGE, most))
+        passed = []
+        while heap:
+            self.looks += 1
+            size, _, op = heap[0]
+            if op.parent is not None and op.operands[0].owner not in copied:
+                if op.operands[0].owner not in chosen:
+                    largest = max(largest, -size)
+                    break
+                passed.append(heap[0])
+            heappop(heap)
+        for entry in passed:
+            heappush(heap, entry)
+        return largest
+
+    def _entry(self, number: int, op: Operation, most: int) -> tuple[int, int, Operation]:
+        size = _largest_tile(op)
+        return -(size if size <= most else _conversion_bytes(op, most)), number, op
+
+
+def _largest_tile(op: Operation) -> int:
+    return max(tile_bytes(v.type) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
+
+
+def _conversion_bytes(op: Operation, most: int) -> int:
+    from libtile.codegen.convert_layout import shared_bytes
+
+    source, target = layout_of(op.operands[0]), layout_of(op.results[0])
+    type_ = op.results[0].type
+    assert isinstance(type_, TensorType)
+    return shared_bytes(source, target, element_bytes(type_.element_type), len(source.basis(WARP)), most)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the TMA passes share: finding functions and descriptors, failing, editing arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, UnitAttr, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from libtile.dialects.cuda_tile.locations import source_location
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
+from libtile.support.diagnostics import DiagnosticError, error
+
+NUM_DEVICE = "nv_tileas.num-device-tmas"
+NUM_HOST = "nv_tileas.num-host-tmas"
+HOST_CODE = "nv_tileas.host-code"
+GRID_CONSTANT = "cute_nvgpu.grid_constant"
+HIDDEN = "nv_tileas.hidden"
+
+
+def fail(op: Operation, message: str) -> NoReturn:
+    """Raise DiagnosticError at an op, with its name in front of the message."""
+    raise DiagnosticError([error(source_location(op.location), f"'{op.name}' op {message}")])
+
+
+def erase(op: Operation) -> None:
+    """Take an op whose results are not used out of the IR."""
+    op.detach()
+    op.erase()
+
+
+def functions(root: Operation) -> list[FuncOp]:
+    """The functions with a body below (or at) an op."""
+    return [op for op in root.walk() if isinstance(op, FuncOp) and op.body.first_block is not None]
+
+
+def descriptors(function: Operation) -> Iterator[MakeTiledTmaDescOp | GetTmaDescOp]:
+    """The ops that give a descriptor, in the order of the program."""
+    for op in function.walk():
+        if isinstance(op, MakeTiledTmaDescOp | GetTmaDescOp):
+            yield op
+
+
+def is_on_device(op: MakeTiledTmaDescOp | GetTmaDescOp) -> bool:
+    """Whether the kernel makes the descriptor itself."""
+    return isinstance(op, MakeTiledTmaDescOp) and op.on_device is not None
+
+
+def index_of(op: Operation) -> int | None:
+    """The descriptor index of an op; None when it has none."""
+    attr = op.properties.get("tmaIdx")
+    return attr.value.data if isinstance(attr, IntegerAttr) else None
+
+
+def count_attribute(function: Operation, name: str) -> int | None:
+    """A count of descriptors that is recorded on a function."""
+    attr = function.attributes.get(name)
+    return attr.value.data if isinstance(attr, IntegerAttr) else None
+
+
+def set_count(function: Operation, name: str, count: int) -> None:
+    function.attributes[name] = IntegerAttr(count, i32)
+
+
+def append_argument(function: FuncOp, type_: Attribute, *flags: str) -> SSAValue:
+    """Add an argument behind the others, with flags as its attributes."""
+    block = function.body.block
+    inputs, outputs = list(function.function_type.inputs.data), list(function.function_type.outputs.data)
+    attributes = [DictionaryAttr(function.argument_attributes(i)) for i in range(len(inputs))]
+    attributes.append(DictionaryAttr({flag: UnitAttr() for flag in flags}))
+    function.properties["function_type"] = FunctionType.from_lists([*inputs, type_], outputs)
+    function.properties["arg_attrs"] = ArrayAttr(attributes)
+    return block.insert_arg(type_, len(block.args))

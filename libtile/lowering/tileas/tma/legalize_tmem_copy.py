@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-legalize-tmem-copy`: copies that cross tensor memory become ones that hardware has.
+
+    tensor memory -> registers        tcgen05.ld
+    registers -> tensor memory        tcgen05.st
+    tensor memory -> shared memory    tcgen05.ld, then stmatrix
+    shared memory -> tensor memory    ldmatrix, then tcgen05.st
+
+Tensor memory has 128 rows (lanes) of 512 columns of 32 bits; warp w of a group of four reaches rows 32 w to 32 w + 31
+only (PTX ISA, "Tensor Memory", access restrictions). Hence the registers on the way hold row = 32 warp + lane, and the
+columns one behind the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+
+from libtile.dialects.nv_tileaa.element_types import bit_width
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.tiles import CopyOp
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.tile_form import build, layout_of, stored_element, stored_shape, tile
+from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
+from libtile.lowering.tileas.tma.common import erase, fail
+
+ROWS = 128
+COLUMNS = 512
+MATRIX_BITS = (8, 16, 32)
+"""Widths of elements that ldmatrix and stmatrix move in whole 16-byte rows of an 8x8 matrix."""
+
+
+@dataclass(frozen=True)
+class TileasLegalizeTmemCopyPass(ModulePass):
+    """Make copies to and from tensor memory legal."""
+
+    name = "tileas-legalize-tmem-copy"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for copy in [found for found in op.walk() if isinstance(found, CopyOp)]:
+            _legalize(copy)
+
+
+def space_of(type_: Attribute) -> str:
+    """The memory space of what is copied; tiles are in registers."""
+    return type_.space if isinstance(type_, BufferType) else "generic"
+
+
+def _legalize(op: CopyOp) -> None:
+    if op.atom is not None:
+        return  # already one that hardware has
+    source = op.source.type
+    target = op.destination.type if op.destination is not None else op.results[0].type
+    spaces = (space_of(source), space_of(target))
+    if spaces not in (("tmem", "generic"), ("generic", "tmem"), ("tmem", "shared"), ("shared", "tmem")):
+        return
+    tensor_memory, other = (source, target) if spaces[0] == "tmem" else (target, source)
+    registers = register_layout(tensor_memory)
+    if registers is None:
+        fail(op, "failed to infer register layout from tmem layout")
+    if not fits_source(other, registers):
+        fail(op, "failed to infer source layout from tmem layout")
+    if "generic" in spaces:
+        op.properties["atom"] = CopyAtomAttr("tcgen05_ld" if spaces[0] == "tmem" else "tcgen05_st", 32)
+        return
+    first, second = ("tcgen05_ld", "stmatrix") if spaces[0] == "tmem" else ("ldmatrix", "tcgen05_st")
+    through = tile(stored_shape(source), stored_element(source), LayoutAttr(registers))
+    block = op.parent
+    assert block is not None and op.destination is not None  # both sides are buffers
+    load = build("nv_tileas.copy", [op.source], [through], {"atom": CopyAtomAttr(first)}, location=op.location)
+    store = build(
+        "nv_tileas.copy", [load.results[0], op.destination], [], {"atom": CopyAtomAttr(second)}, location=op.location
+    )
+    block.insert_ops_before([load, store], op)
+    erase(op)
+
+
+def register_layout(type_: Attribute) -> LinearLayout | None:
+    """The layout of registers that hold a tile of tensor memory; None when the tile does not lie as rows of lanes."""
+    shape, bits = stored_shape(type_), bit_width(stored_element(type_))
+    if len(shape) != 2 or shape[0] != ROWS or shape[1] * bits > COLUMNS * 32 or shape[1] & (shape[1] - 1):
+        return None
+    if isinstance(type_, BufferType) and type_.layout is not None and not _is_row_per_lane(type_.layout.layout):
+        return None
+    return LinearLayout.of(
+        {
+            REGISTER: [(0, 1 << i) for i in range(shape[1].bit_length() - 1)],
+            LANE: [(1 << i, 0) for i in range(5)],
+            WARP: [(32, 0), (64, 0)],
+        },
+        {"dim0": shape[0], "dim1": shape[1]},
+    )
+
+
+def _is_row_per_lane(layout: LinearLayout) -> bool:
+    """Whether row and column of tensor memory are those of the tile (dimensions `row` and `column`)."""
+    row, column = layout.basis("row"), layout.basis("column")
+    rows_straight = list(row) == [(1 << i, 0) for i in range(len(row))]
+    return rows_straight and list(column) == [(0, 1 << i) for i in range(len(column))]
+
+
+def fits_source(type_: Attribute, registers: LinearLayout) -> bool:
+    """Whether the other side of a copy can be reached from those registers."""
+    if isinstance(type_, BufferType):
+        return bit_width(type_.element_type) in MATRIX_BITS
+    layout = layout_of(type_)
+    return layout is None or (isinstance(layout, LayoutAttr) and layout.layout == registers)

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`lower-tma-load-store-to-async`: tiled accesses with a TMA atom become asynchronous copies.
+
+    load:   descriptor, buffer, barrier object; arrive expecting the bytes; copy; wait; read the buffer
+    store:  descriptor, buffer; write the buffer; proxy fence; barrier; copy; commit; wait
+
+An access takes part when it allows TMA (`allow_tma`, or TILEIR_PREFER_TMA_FOR_LOAD_STORE is set) and its atom is one of
+TMA. TILEIR_DELAY_TMA_STORE_WAIT lets the wait of a store move behind the next barrier.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, i8
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr
+from libtile.dialects.nv_tileaa.element_types import bit_width, is_float
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.memory import pointee_of
+from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
+from libtile.dialects.nv_tileas.memory import TiledAtomicRmwOp, TiledLoadOp, TiledMemOp
+from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, TmaLoad
+from libtile.dialects.nv_tileas.tma_rules import check_partition
+from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
+from libtile.ir.tile_form import SEGMENTS, build, element_of, shape_of
+from libtile.lowering.tileas.tma.common import erase, fail, functions
+
+PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
+DELAY_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
+
+
+def switched_on(name: str) -> bool:
+    """Whether an environment switch is set to something other than 0 or nothing."""
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+@dataclass(frozen=True)
+class LowerTmaLoadStoreToAsyncPass(ModulePass):
+    """Lower tiled loads and stores with a TMA atom to asynchronous ones. A switch of the environment works as well."""
+
+    name = "lower-tma-load-store-to-async"
+
+    prefer_tma: bool = False
+    delay_store_wait: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        prefer = self.prefer_tma or switched_on(PREFER_TMA)
+        delay = self.delay_store_wait or switched_on(DELAY_WAIT)
+        for function in functions(op):
+            _Lowering(function, prefer, delay).run()
+
+
+@dataclass
+class _Lowering:
+    function: FuncOp
+    prefer: bool
+    delay: bool
+    known: dict[tuple[Any, ...], tuple[SSAValue, int]] = field(default_factory=dict)
+    """Descriptors by tensor, block, atom and element type, so that accesses of one kind share one."""
+    next_index: int = 0
+
+    def run(self) -> None:
+        spec = self.function.kernel_spec
+        if spec is None or not spec.is_valid:
+            fail(self.function, "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function")
+        accesses = [op for op in self.function.walk() if isinstance(op, TiledMemOp) and self._takes_part(op)]
+        for op in accesses:
+            self._lower(op)
+        _check_finished(self.function)
+
+    def _takes_part(self, op: TiledMemOp) -> bool:
+        allowed = op.allow_tma is not None or self.prefer
+        return allowed and op.atom is not None and op.atom.is_tma
+
+    def _lower(self, op: TiledMemOp) -> None:
+        view = op.operands[0].type
+        padding = view.layout.padding if isinstance(view, TiledViewType) else None
+        given = getattr(op, "padding_value", None)
+        padding = given.keyword if given is not None else padding
+        _check_boxes(op)
+        _check_nothing_lost(op)
+        sparse = isinstance(view, TiledViewType) and view.layout.sparse_dim is not None
+        if isinstance(op, TiledLoadOp):
+            if padding not in (None, "zero"):
+                fail(op, f"{'GatherTmaLoad' if sparse else 'TmaLoad'} only support zero padding now")
+            self._load(op, sparse)
+        else:
+            self._store(op, sparse)
+
+    def _descriptor(self, op: TiledMemOp) -> tuple[SSAValue, int]:
+        """The descriptor that an access uses, and its index."""
+        tensor, atom = op.operands[0], op.atom
+        assert atom is not None  # by _takes_part
+        key = (tensor, op.parent, atom)
+        if key not in self.known:
+            memref = tensor.type.source if isinstance(tensor.type, TiledViewType) else tensor.type
+            made = build(
+                "nv_tileas.make_tiled_tma_desc",
+                [tensor],
+                [TmaDescType(memref, atom.box)],
+                {
+                    "atom": atom,
+                    "tmaIdx": self.next_index,
+                    "padding_value": getattr(op, "padding_value", None),
+                    "tma_internal_type": _internal_type(pointee_of(tensor.type)),
+                },
+                location=op.location,
+            )
+            _insert(made, op)
+            self.known[key] = (made.results[0], self.next_index)
+            self.next_index += 1
+        return self.known[key]
+
+    def _load(self, op: TiledLoadOp, sparse: bool) -> None:
+        descriptor, index = self._descriptor(op)
+        bytes_ = _bytes(op)
+        (buffer,) = _make(op, "alloc_tensor", [], [_buffer(op.value.type)], {"alignment": 128})
+        (barrier,) = _make(op, "create_mbarrier", [], [MBarrierType()], {"arrivals": 1})
+        _make(op, "mbarrier_arrive", [barrier], [], {"tx_count": bytes_})
+        name = "async.gather_tma_load" if sparse else "async.tiled_tma_load"
+        _make(
+            op,
+            name,
+            [descriptor, _coordinates(op), buffer, barrier],
+            [AsyncTokenType()],
+            {"atom": op.atom, "tmaIdx": index, "tx_count": bytes_, "padding_value": op.padding_value},
+        )
+        _make(op, "mbarrier_wait", [barrier], [], {})
+        (value,) = _make(op, "copy", [buffer], [op.value.type], {})
+        op.value.replace_all_uses_with(value)
+        _finish(op)
+
+    def _store(self, op: TiledMemOp, sparse: bool) -> None:
+        descriptor, index = self._descriptor(op)
+        value = op.operands[1]
+        (buffer,) = _make(op, "alloc_tensor", [], [_buffer(value.type)], {"alignment": 128})
+        _make(op, "copy", [value, buffer], [], {})
+        _make(op, "fence_proxy", [], [], {"proxy": "async.shared"})
+        _make(op, "barrier", [], [], {})
+        attributes: dict[str, Any] = {"atom": op.atom, "tmaIdx": index, "tx_count": _bytes(op)}
+        attributes["delay_wait"] = self.delay
+        name = "async.scatter_tma_store" if sparse else "async.tiled_tma_store"
+        if isinstance(op, TiledAtomicRmwOp):
+            name = "async.tiled_atomic_rmw"
+            attributes["rmw_mode"] = op.rmw_mode
+            if list(op.result.uses):
+                fail(op, "a TMA reduction does not give what was there before, but it is used")
+        (token,) = _make(op, name, [descriptor, _coordinates(op), buffer], [AsyncTokenType()], attributes)
+        (group,) = _make(op, "async.commit_group", [token], [AsyncTokenType()], {})
+        wait = build("nv_tileas.async.wait", [[group]], [], {"pending": 0}, location=op.location)
+        _insert(wait, _behind_next_barrier(op) if self.delay else op)
+        _finish(op)
+
+
+def _insert(made: Operation, before: Operation) -> None:
+    block = before.parent
+    assert block is not None  # an op of a function's body
+    block.insert_op_before(made, before)
+
+
+def _make(
+    before: Operation, name: str, operands: list[Any], results: list[Attribute], attributes: dict[str, Any]
+) -> list[SSAValue]:
+    """Insert an op in front of another; its results."""
+    made = build(f"nv_tileas.{name}", operands, results, attributes, location=before.location)
+    _insert(made, before)
+    return list(made.results)
+
+
+def _behind_next_barrier(op: Operation) -> Operation:
+    """The op in front of which a wait may stand that moves behind the next barrier (or to the end of the block)."""
+    at = op.next_op
+    last = op
+    while at is not None:
+        if last.name == "nv_tileas.barrier":
+            return at
+        last, at = at, at.next_op
+    return last
+
+
+def _buffer(type_: Attribute) -> BufferType:
+    return BufferType(shape_of(type_), element_of(type_), "shared")
+
+
+def _bytes(op: TiledMemOp) -> int:
+    element = pointee_of(op.operands[0].type)
+    atom = op.atom
+    if atom is None or not atom.box or element is None:
+        fail(op, "failed to get expected tx-count")
+    return prod(shape_of(op.value_type)) * bit_width(element) // 8
+
+
+def _check_boxes(op: TiledMemOp) -> None:
+    """The tile is made of whole boxes of the atom, dimension by dimension of what is viewed; DiagnosticError."""
+    view, atom = op.operands[0].type, op.atom
+    if atom is None or not atom.box:
+        return  # the bytes of the copy are not known either, which is said when they are needed
+    extents = dict(enumerate(shape_of(op.value_type)))
+    if isinstance(view, TiledViewType):
+        extents = dict.fromkeys(range(view.rank), 1) | dict(zip(view.dim_map, shape_of(op.value_type)))
+    try:
+        check_partition([extents[dim] for dim in sorted(extents, reverse=True)], atom.box)
+    except VerifyException as found:
+        fail(op, str(found))
+
+
+_HANDED_ON = frozenset({SEGMENTS, "atom", "padding_value", "rmw_mode", "allow_tma", "hints", "vector", "in_bounds"})
+"""Properties that a TMA copy takes over, or that permit or state something (TMA checks bounds anyhow)."""
+
+
+def _check_nothing_lost(op: TiledMemOp) -> None:
+    """The access says nothing that a TMA copy could not say; DiagnosticError."""
+    for name, attr in op.properties.items():
+        neutral = isinstance(attr, KeywordAttr) and attr.keyword in ("none", "normal", "weak")
+        ordered = (
+            isinstance(op, TiledAtomicRmwOp) and name in ("mem_semantic", "mem_scope") and op.semantic == "relaxed"
+        )
+        if name not in _HANDED_ON and not neutral and not ordered:
+            fail(op, f"has the attribute '{name}', which a TMA copy has not")
+    for name in ("offsets", "other"):
+        if name in dict(op.get_irdl_definition().operands) and op.group(name):
+            fail(op, f"has the operand '{name}', which a TMA copy has not")
+
+
+def _internal_type(element: Attribute | None) -> Attribute | None:
+    """The element type inside of a descriptor, where it is not the tensor's: tensor maps have no 8-bit floats."""
+    narrow = element is not None and is_float(element) and bit_width(element) == i8.width.data
+    return i8 if narrow else None
+
+
+def _coordinates(op: TiledMemOp) -> list[SSAValue]:
+    """The coordinates in elements: tile indices times the distance of tiles."""
+    view = op.operands[0].type
+    if not isinstance(view, TiledViewType):
+        return list(op.group("indices"))
+    distance = dict(zip(view.dim_map, view.traversal_strides))
+    found = []
+    for dim, index in enumerate(op.group("indices")):
+        step = distance.get(dim, 1)
+        if dim == view.layout.sparse_dim or step == 1:
+            found.append(index)
+            continue
+        element = index.type
+        if not isinstance(element, IndexType | IntegerType):
+            fail(op, "expects scalar coordinates")
+        constant = arith.ConstantOp(IntegerAttr(step, element))
+        product = arith.MuliOp(index, constant.result)
+        _insert(constant, op)
+        _insert(product, op)
+        found.append(product.result)
+    return found
+
+
+def _finish(op: TiledMemOp) -> None:
+    """Hand the token on (the copy has completed here, or is waited for in its group), and erase the access."""
+    tokens = op.group("token")
+    out = op.results[-1] if op.results and isinstance(op.results[-1].type, MemTokenType) else None
+    if out is not None:
+        after: SSAValue
+        if tokens:
+            after = tokens[0]
+        else:
+            made = build("nv_tileaa.create_mem_token", [], [MemTokenType()], location=op.location)
+            _insert(made, op)
+            after = made.results[0]
+        out.replace_all_uses_with(after)
+    erase(op)
+
+
+def _check_finished(function: FuncOp) -> None:
+    """Every asynchronous load has its bytes and an initialised barrier object."""
+    for op in function.walk():
+        if not isinstance(op, TmaLoad):
+            continue
+        barriers = op.group("mbarrier")
+        if op.tx_count is None:
+            fail(op, "failed to get expected tx-count")
+        if not barriers:
+            fail(op, "failed to get MBarrier object")
+        made = barriers[0].owner
+        if not isinstance(made, CreateMBarrierOp):
+            fail(op, "failed to find smem buffer address for mbarrier")
+        if made.arrivals is None:
+            fail(op, "failed to init mbarrier")

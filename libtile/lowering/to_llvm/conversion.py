@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The last conversion: a module in nv_tileas to LLVM IR as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from libtile.codegen import globals, limits, scratch
+from libtile.codegen.builder import KernelBuilder
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.kernels import Parameter
+from libtile.lowering.errors import unsupported
+from libtile.lowering.to_llvm import control, elementwise, memory, pipelines, shapes  # noqa: F401  (they register rules)
+from libtile.lowering.to_llvm.debug_info import DebugInfo
+from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type
+from libtile.lowering.to_tileas.shape_layouts import scalar_layout
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.targets import DATA_LAYOUT, TRIPLE, Target
+
+
+@dataclass
+class LlvmKernel:
+    """A kernel as LLVM IR: the builder that holds it, its parameters and its threads."""
+
+    name: str
+    builder: KernelBuilder
+    parameters: list[Parameter]
+    warps: int
+    occupancy: int | None = None
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory."""
+        return self.builder.shared_size + scratch.scratch_size(self.builder)
+
+
+@dataclass
+class LlvmModule:
+    """The kernels of a module, and their text as one LLVM module."""
+
+    target: Target
+    kernels: list[LlvmKernel] = field(default_factory=list)
+
+    def text(self, extra: str = "") -> str:
+        """The LLVM module; `extra` is appended (metadata)."""
+        declarations: dict[str, str] = {}
+        variables: dict[str, str] = {}
+        functions, attributes = [], []
+        for number, kernel in enumerate(self.kernels):
+            b = kernel.builder
+            declarations |= b.declarations
+            variables |= b.globals
+            if b.shared_size:
+                variables[b.shared_name] = b.shared_definition
+            functions.append(b.function_text(number))
+            attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{b.threads},1,1" }}')
+        head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
+        parts = [*head, "", *variables.values(), "", *declarations.values(), "", *functions, *attributes]
+        return "\n".join(parts) + ("\n" + extra if extra else "") + "\n"
+
+
+def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
+    """Declare a parameter; i1 comes as a byte."""
+    assert isinstance(type_, TensorType)  # `convert_function` has seen to it
+    element = type_.element_type
+    kind = llvm_type(element)
+    given = e.b.add_parameter("i8" if kind == "i1" else kind)
+    held = e.b.cast("trunc", given, "i1") if kind == "i1" else given
+    e.bind(value, e.as_tile(held, element))
+    return Parameter(element_name(element), STORAGE_BYTES[element_name(element)])
+
+
+def convert_function(
+    function: FuncOp, target: Target, variables: Sequence[Operation] = (), debug: DebugInfo | None = None
+) -> LlvmKernel:
+    """Emit one kernel, with these variables of its module. LoweringError for what the target cannot do."""
+    spec = function.kernel_spec
+    assert isinstance(spec, KernelSpecAttr)
+    name = function.sym_name.data
+    b = KernelBuilder(name, target, target.warp_size * spec.num_warps)
+    b.full_debug = debug is not None and debug.full
+    for op in variables:
+        _define_global(b, op)
+    lines = debug.function(name, function.location) if debug is not None else None
+    e = Emitter(b, scalar_layout(spec.num_warps), lines)
+    if lines is not None:
+        b.subprogram = lines.subprogram
+        b.set_location(lines.of(function.location))
+    block = function.body.block
+    if spec.num_ctas != 1:
+        raise unsupported(function, f"is for clusters of {spec.num_ctas} CTAs, and code is made for one", target.name)
+    for number, argument in enumerate(block.args):
+        if not isinstance(argument.type, TensorType) or argument.type.get_shape():
+            problem = f"has a parameter (number {number}) of type {argument.type}, and a kernel takes tiles of rank 0"
+            raise unsupported(function, problem, target.name)
+    parameters = [_parameter(e, a.type, a) for a in block.args]
+    pipelines.reserve(e, function)
+    for op in block.ops:
+        e.emit(op)
+    return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy)
+
+
+def _define_global(b: KernelBuilder, op: Operation) -> None:
+    value = op.properties["value"]
+    assert isinstance(value, DenseElementsAttr)
+    alignment = Emitter.attribute(op, "alignment", 0)
+    if alignment > limits.MAX_GLOBAL_ALIGNMENT:
+        reason = f"asks for an alignment of {alignment} bytes, and {limits.MAX_GLOBAL_ALIGNMENT} is the most"
+        raise unsupported(op, reason, b.target.name)
+    zero = not any(value.raw)
+    if not zero and value.memory_bytes > limits.MAX_GLOBAL_BYTES:
+        most = limits.MAX_GLOBAL_BYTES
+        reason = f"has {value.memory_bytes} bytes of initial values that are not all zero, and {most} is the most"
+        raise unsupported(op, reason, b.target.name)
+    globals.define_global(
+        b,
+        Emitter.attribute(op, "sym_name"),
+        NUMBER_NAMES[value.type.element_type],
+        value.memory_bytes if zero else value.memory(),
+        alignment=alignment,
+        constant=Emitter.attribute(op, "constant", False),
+        private=Emitter.attribute(op, "sym_visibility", "public") == "private",
+    )
+
+
+def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = None) -> LlvmModule:
+    """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations."""
+    ops = list(module.body.block.ops)
+    variables = [op for op in ops if op.name == "nv_tileaa.global"]
+    functions = [op for op in ops if isinstance(op, FuncOp)]
+    # They are the module's: the first kernel brings them all.
+    result = LlvmModule(
+        target, [convert_function(op, target, () if n else variables, debug) for n, op in enumerate(functions)]
+    )
+    used = {name for kernel in result.kernels for name in kernel.builder.declarations}
+    for function in functions:
+        if (name := function.sym_name.data) in used:
+            raise unsupported(
+                function, f"has the name {name!r} of a device function that the module calls", target.name
+            )
+    return result

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the emission rules share: the kernel's builder, and what each value of the IR is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, TensorType, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from libtile.codegen.builder import KernelBuilder, SharedBuffer, Value
+from libtile.codegen.tile import Tile
+from libtile.codegen.views import TensorView, TiledView
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr
+from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
+from libtile.ir.tile_form import TileOp
+from libtile.layouts import LinearLayout
+from libtile.lowering.errors import unsupported
+from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
+from libtile.lowering.to_llvm.legality import left_out
+from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.numerics.elements import LLVM_TYPES
+from libtile.support.diagnostics import LoweringError, UnsupportedError
+
+if TYPE_CHECKING:
+    from libtile.codegen.globals import Allocation
+
+__all__ = ["RULES", "Emitter", "View", "element_name", "rule"]
+
+
+@dataclass(frozen=True)
+class View:
+    """A memref or a tiled view, and what is known of it: the divisors of its base, sizes and strides, and whether its
+    offsets are `narrow`, which is 32 bits."""
+
+    tensor: TensorView
+    alignment: int
+    size_divisors: tuple[int, ...]
+    stride_divisors: tuple[int, ...]
+    narrow: bool = False
+    tiled: TiledView | None = None
+
+
+Held = Tile | Value | View | Buffer | Ring | Turn | None
+"""What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
+turn of one, or (tokens) nothing."""
+
+Rule = Callable[["Emitter", Operation], None]
+RULES: dict[str, Rule] = {}
+"""The emission rule of each op, by full name."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register the rule of one or more ops."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return register
+
+
+def element_name(type_: Attribute) -> str:
+    """The keyword of an element type as code generation uses it; `ptr` for pointers."""
+    return "ptr" if isinstance(type_, PtrType) else NUMBER_NAMES[type_]
+
+
+def llvm_type(type_: Attribute) -> str:
+    """The LLVM type of a scalar."""
+    return "i64" if isinstance(type_, IndexType) else LLVM_TYPES[element_name(type_)]
+
+
+class Emitter:
+    """The state of the emission of one kernel."""
+
+    def __init__(self, builder: KernelBuilder, scalar_layout: LinearLayout, debug: FunctionDebugInfo | None = None):
+        self.b = builder
+        self.debug = debug
+        self.scalar_layout = scalar_layout
+        self.held: dict[SSAValue, Held] = {}
+        self.allocations: list[Allocation] = []
+        """Scratch memory to give back at the end of the block that is being emitted."""
+        self.reserved: dict[Operation, SharedBuffer] = {}
+        """Shared memory of the pipelines, by the op that makes them."""
+
+    # -- values -----------------------------------------------------------------------------------------------------
+
+    def tile(self, value: SSAValue) -> Tile:
+        held = self.held[value]
+        if not isinstance(held, Tile):
+            raise UnsupportedError(f"takes a tile, and gets a value of type {value.type}")
+        return held
+
+    def scalar(self, value: SSAValue) -> Value:
+        """A scalar, or the element of a tile of rank 0."""
+        held = self.held[value]
+        if isinstance(held, Tile):
+            return held.registers[0]
+        if not isinstance(held, Value):
+            raise UnsupportedError(f"takes a scalar, and gets a value of type {value.type}")
+        return held
+
+    def view(self, value: SSAValue) -> View:
+        held = self.held[value]
+        if not isinstance(held, View):
+            raise UnsupportedError(f"takes a view of memory, and gets a value of type {value.type}")
+        return held
+
+    def layout(self, value: SSAValue) -> LinearLayout:
+        return layout_of(value)
+
+    def bind(self, value: SSAValue, held: Held) -> None:
+        self.held[value] = held
+
+    def as_tile(self, value: Value, type_: Attribute) -> Tile:
+        """A scalar as a tile of rank 0."""
+        return Tile(self.scalar_layout, element_name(type_), (value,))
+
+    @staticmethod
+    def element(value: SSAValue) -> str:
+        type_ = value.type
+        return element_name(type_.element_type if isinstance(type_, TensorType) else type_)
+
+    # -- attributes -------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def attribute(op: Operation, name: str, default: Any = None) -> Any:
+        """The Python value of an attribute: a keyword, an int, a str, True for a flag."""
+        attr = op.properties.get(name, op.attributes.get(name))
+        match attr:
+            case None:
+                return default
+            case KeywordAttr():
+                return attr.keyword
+            case IntegerAttr():
+                return attr.value.data
+            case StringAttr():
+                return attr.data
+            case UnitAttr():
+                return True
+        return attr
+
+    # -- ops --------------------------------------------------------------------------------------------------------
+
+    def emit(self, op: Operation) -> None:
+        """Emit one op by its rule. LoweringError for one without, or that the target lacks something for."""
+        function = RULES.get(op.name)
+        if function is None:
+            raise unsupported(op, "cannot be compiled", self.b.target.name)
+        if isinstance(op, TileOp) and (unsaid := left_out(op)) is not None:
+            raise unsupported(op, unsaid, self.b.target.name)
+        outer = self.b.location
+        if self.debug is not None:
+            self.b.set_location(self.debug.of(getattr(op, "location", None), outer))
+        try:
+            function(self, op)
+        except LoweringError as problem:
+            if problem.location is not None:
+                raise
+            raise unsupported(op, str(problem)) from None
+        self.b.set_location(outer)
+        for result in op.results:
+            if self.is_token(result):
+                self.held[result] = None
+
+    def emit_block(self, block: Block) -> Sequence[SSAValue]:
+        """Emit the ops of a block with a terminator; returns the operands of that."""
+        last = block.last_op
+        for op in block.ops:
+            if op is not last:
+                self.emit(op)
+        return last.operands if last is not None else ()
+
+    @staticmethod
+    def is_token(value: SSAValue) -> bool:
+        return isinstance(value.type, MemTokenType)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which attributes and operands of the inner dialects' ops code is made of. An op that says more is refused.
+
+An attribute of an op that has an emission rule is one of three: `HONOURED` (the rule reads it), `INFORMATION` (it
+permits, states or repeats something, and code that does not use it is right), or refused where it is given, unless it
+says what holds without it (`_NEUTRAL`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute
+
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
+from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.types import PipelineType
+from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
+
+_ORDER = frozenset({"mem_semantic", "mem_scope"})
+_CACHE = frozenset({"cache_modifier", "eviction_policy"})
+_BOUNDS = frozenset({"in_bounds"})
+_PIPELINE = "nv_tileas.async.pipeline."
+
+
+def _reads(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+HONOURED: dict[str, frozenset[str]] = {
+    **{f"nv_tileaa.{name}": _reads("rounding_mode", "flush_to_zero") for name in ("addf", "subf", "mulf", "divf")},
+    **{f"nv_tileaa.{name}": _reads("rounding_mode", "flush_to_zero") for name in ("fma", "sqrt")},
+    **{f"nv_tileaa.{name}": _reads("flush_to_zero", "propagate_nan") for name in ("maxf", "minf")},
+    **{f"nv_tileaa.{name}": _reads("flush_to_zero") for name in ("rsqrt", "exp2")},
+    **{f"nv_tileaa.{name}": _reads("rounding_mode") for name in ("exp", "tanh", "fp_to_fp", "emulated_fp_to_fp")},
+    "nv_tileaa.int_to_fp": _reads("unsigned", "rounding_mode"),
+    "nv_tileaa.fp_to_int": _reads("unsigned", "saturating"),
+    "nv_tileaa.get_program_id": _reads("axis"),
+    "nv_tileaa.get_num_programs": _reads("axis"),
+    "nv_tileaa.print": _reads("format"),
+    "nv_tileaa.assert": _reads("message"),
+    "nv_tileaa.get_dim_size": _reads("dim"),
+    "nv_tileaa.get_global": _reads("name"),
+    "nv_tileaa.alloca": _reads("count", "alignment"),
+    "nv_tileaa.constant": _reads("value"),
+    "nv_tileaa.make_range": _reads("start"),
+    "nv_tileaa.bitcast": _reads("packed"),
+    "nv_tileaa.cat": _reads("dim"),
+    "nv_tileaa.permute": _reads("permutation"),
+    "nv_tileas.load": _ORDER | _CACHE,
+    "nv_tileas.store": _ORDER | _CACHE,
+    "nv_tileas.tiled_load": _ORDER | _CACHE | _BOUNDS,
+    "nv_tileas.tiled_store": _ORDER | _CACHE | _BOUNDS,
+    "nv_tileas.tiled_atomic_rmw": _ORDER | _BOUNDS | _reads("rmw_mode"),
+    "nv_tileas.fence": _ORDER,
+    "nv_tileaa.atomic_rmw": _ORDER | _reads("rmw_mode"),
+    "nv_tileaa.atomic_cas": _ORDER,
+    "nv_tileaa.multimem_load_reduce": _ORDER | _BOUNDS | _reads("reduction"),
+    "nv_tileaa.multimem_reduce": _ORDER | _BOUNDS | _reads("reduction"),
+    "nv_tileaa.multimem_store": _ORDER | _BOUNDS,
+    "nv_tileas.async.tiled_load": _BOUNDS | _reads("layout"),
+    "nv_tileas.reduce": _reads("dim"),
+    "nv_tileas.scan": _reads("dim", "reverse"),
+    "nv_tileas.dot": _reads("signedness_a", "signedness_b"),
+    _PIPELINE + "consumer_wait": _reads("pending"),
+}
+"""By op, the attributes that its emission rule reads."""
+
+INFORMATION: dict[str, str] = {
+    "hints": "latency has done its work in tileas-generate-schedule; remarks speak of the others",
+    "vector": "a fact: how many neighbouring elements may be accessed at once",
+    "allow_tma": "permits TMA; a remark says that the compiler generates none",
+    "alias_scope": "a fact, by which tileas-insert-barriers needs fewer barriers",
+    "tileSizes": "repeats the shape of the result's type",
+    "dimGroups": "repeats the tiling of the result's type, as convert-tileaa-to-tileas checks",
+    "axes": "repeats what the types say",
+    "global": "permits other tile blocks to use the address; all scratch memory is global",
+    "identities": "leave what a body combines unchanged, and nothing but elements is combined",
+    "fast_acc": "permits an accumulation of lower precision",
+    "propagate_nan": "products always hand NaNs on",
+}
+"""Attributes that code need not be made of, with the reason, where the op does not honour them."""
+
+
+def left_out(op: TileOp) -> str | None:
+    """What an op says that code generation would leave out; None when there is nothing."""
+    honoured = HONOURED.get(op.name, frozenset())
+    for name, attr in op.properties.items():
+        if name in honoured or name == SEGMENTS:
+            continue
+        if name in _CHECKED:
+            if (found := _CHECKED[name](op, attr)) is not None:
+                return found
+        elif name not in INFORMATION:
+            return f"has the attribute '{name}' ({attr}), which code generation does not honour"
+    return _operand_problem(op)
+
+
+def _operand_problem(op: TileOp) -> str | None:
+    for name in _UNREAD_OPERANDS.get(op.name, ()):
+        if operand_group(op, name):
+            return f"has the operand '{name}', which code generation does not honour"
+    for result in op.results:
+        if isinstance(result.type, PipelineType) and result.type.consumers != 1:
+            return f"has {result.type.consumers} consumers, and code generation knows pipelines with one"
+    return None
+
+
+_UNREAD_OPERANDS = {
+    "nv_tileas.tiled_load": ("offsets", "other"),
+    "nv_tileas.tiled_store": ("offsets",),
+    "nv_tileas.tiled_atomic_rmw": ("offsets",),
+    _PIPELINE + "create_pipeline": ("storage",),
+}
+"""Optional operands that an emission rule does not read."""
+
+Check = Callable[[TileOp, Attribute], "str | None"]
+
+
+def _refuse(name: str, value: object) -> str:
+    return f"has the attribute '{name}' ({value}), which code generation does not honour"
+
+
+def _keyword(name: str, *neutral: str) -> Check:
+    """Keywords that say what holds without the attribute are let through."""
+
+    def check(op: TileOp, attr: Attribute) -> str | None:
+        same = isinstance(attr, KeywordAttr) and attr.keyword in neutral
+        return None if same else _refuse(name, attr)
+
+    return check
+
+
+def _padding(op: TileOp, attr: Attribute) -> str | None:
+    """What is read out of bounds is up to the view; of a store it says that not all may be inside."""
+    if op.name == "nv_tileas.tiled_store":
+        return None
+    view = op.operands[0].type
+    given = attr.keyword if isinstance(attr, PaddingValueAttr) else attr
+    same = isinstance(view, TiledViewType) and view.layout.padding == given
+    return None if same else f"{_refuse('padding_value', attr)} but where its view pads with the same"
+
+
+_ATOMS = {
+    "nv_tileas.load": ("ldg",),
+    "nv_tileas.tiled_load": ("ldg",),
+    "nv_tileas.store": ("stg",),
+    "nv_tileas.tiled_store": ("stg",),
+    "nv_tileas.async.load": ("ldgsts",),
+    "nv_tileas.async.tiled_load": ("ldgsts",),
+    "nv_tileas.copy": ("lds", "sts"),
+}
+"""What the rule of an op spells anyhow."""
+
+
+def _atom(op: TileOp, attr: Attribute) -> str | None:
+    if isinstance(attr, CopyAtomAttr) and attr.kind in ("unknown_copy", *_ATOMS.get(op.name, ())):
+        return None
+    return _refuse("atom", attr)
+
+
+def _zero(name: str) -> Check:
+    def check(op: TileOp, attr: Attribute) -> str | None:
+        return None if isinstance(attr, IntegerAttr) and attr.value.data == 0 else _refuse(name, attr)
+
+    return check
+
+
+def _no_bounds(op: TileOp, attr: Attribute) -> str | None:
+    return _refuse("in_bounds", attr) if integers_of(attr) else None
+
+
+_CHECKED: dict[str, Check] = {
+    "cache_modifier": _keyword("cache_modifier", "none"),
+    "eviction_policy": _keyword("eviction_policy", "none", "normal"),
+    "rounding_mode": _keyword("rounding_mode", "nearest_int_to_zero"),
+    "padding_value": _padding,
+    "atom": _atom,
+    "consumer_idx": _zero("consumer_idx"),
+    "in_bounds": _no_bounds,
+}
+"""Attributes that some ops do not honour, and that may say what holds without them."""

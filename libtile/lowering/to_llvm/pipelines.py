@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Pipelines whose producer and consumer are the same threads, which copy with cp.async.
+
+The stages lie in shared memory; an iterator is the number of a stage. What the operations of a turn are here:
+
+    producer_acquire    a barrier, unless the one of a wait tells already that everybody has left the stage (below)
+    producer_commit     closes a group of copies (cp.async.commit_group)
+    consumer_wait       waits until this thread's copies have arrived (cp.async.wait_group, all but `pending` groups),
+                        and meets the others at a barrier, behind which theirs have, too
+    consumer_release    nothing: the next barrier says it
+
+A producer that acquires a stage while the consumer holds one gets another, which was released before the consumer's
+wait, and so before the barrier in it. A stage that nobody has read yet is free anyway.
+
+Copies of 4, 8 or 16 bytes need addresses that are known to be aligned; where they are not, a load to registers and a
+store to shared memory take the copy's place, which the barrier of the wait makes visible just as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.codegen import async_copies, control, memory, shared_tiles, views
+from libtile.codegen.builder import SharedBuffer, Value, integer
+from libtile.codegen.control import Carried
+from libtile.codegen.memory import register_groups
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
+from libtile.ir.tile_form import operand_group
+from libtile.layouts import LinearLayout
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.materialize import PIPELINE, PLACE
+from libtile.lowering.tileas.schedule import LOOPS
+from libtile.lowering.tileas.shared_memory import STAGE_ALIGNMENT, pipeline_bytes, stage_offsets
+from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
+from libtile.lowering.to_llvm.fast_path import wide_facts
+from libtile.lowering.to_llvm.memory import tiled_operands
+from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
+from libtile.lowering.to_tileas.accesses import pointer_vector
+from libtile.lowering.to_tileas.shape_layouts import spread
+
+
+def reserve(e: Emitter, function: Operation) -> None:
+    """Set aside shared memory for all pipelines of a function: those with a place share it with others."""
+    placed = 0
+    made = [op for op in function.walk() if op.name == PIPELINE + "create_pipeline"]
+    for op in made:
+        place = op.attributes.get(PLACE)
+        if isinstance(place, IntegerAttr):
+            placed = max(placed, place.value.data + pipeline_bytes(_type(op.results[0])))
+    base = e.b.shared_buffer(placed, STAGE_ALIGNMENT).offset if placed else 0
+    for op in made:
+        place = op.attributes.get(PLACE)
+        size = pipeline_bytes(_type(op.results[0]))
+        if isinstance(place, IntegerAttr):
+            e.reserved[op] = SharedBuffer(base + place.value.data, size)
+        else:
+            e.reserved[op] = e.b.shared_buffer(size, STAGE_ALIGNMENT)
+
+
+def _type(value: SSAValue) -> PipelineType:
+    assert isinstance(value.type, PipelineType)
+    return value.type
+
+
+# -- pipelines and iterators ------------------------------------------------------------------------------------------
+
+
+@rule(PIPELINE + "create_pipeline")
+def _create_pipeline(e: Emitter, op: Operation) -> None:
+    offsets, size = stage_offsets(_type(op.results[0]))
+    e.bind(op.results[0], Ring(op, e.reserved[op], size, tuple(offsets)))
+
+
+@rule(PIPELINE + "create_iterator")
+def _create_iterator(e: Emitter, op: Operation) -> None:
+    e.bind(op.results[0], integer("i32", 0))
+
+
+@rule(PIPELINE + "inc_iter")
+def _inc_iter(e: Emitter, op: Operation) -> None:
+    b, stage = e.b, e.scalar(op.operands[0])
+    stages = _type_of_iterator(op.operands[0]).stages
+    if stage.constant is not None:
+        e.bind(op.results[0], integer("i32", (stage.constant + 1) % stages))
+        return
+    more = b.add(stage, integer("i32", 1))
+    e.bind(op.results[0], b.select(b.compare("eq", more, integer("i32", stages)), integer("i32", 0), more))
+
+
+def _type_of_iterator(value: SSAValue) -> PipelineType:
+    assert isinstance(value.type, PipelineIteratorType) and isinstance(value.type.pipeline, PipelineType)
+    return value.type.pipeline
+
+
+# -- turns ------------------------------------------------------------------------------------------------------------
+
+
+def _ring(e: Emitter, value: SSAValue) -> Ring:
+    held = e.held[value]
+    assert isinstance(held, Ring)
+    return held
+
+
+def _turn(e: Emitter, value: SSAValue) -> Turn:
+    held = e.held[value]
+    assert isinstance(held, Turn)
+    return held
+
+
+@rule(PIPELINE + "produce_one", PIPELINE + "consume_one")
+def _one_turn(e: Emitter, op: Operation) -> None:
+    _emit_region(e, op, op.regions[0].block, op.results)
+
+
+def _emit_region(e: Emitter, op: Operation, block: Block, results: Sequence[SSAValue]) -> None:
+    """Emit a region that ends with a yield, and bind results to what that gives."""
+    for result, value in zip(results, e.emit_block(block)):
+        e.bind(result, e.held[value])
+
+
+@rule(PIPELINE + "producer_acquire")
+def _acquire(e: Emitter, op: Operation) -> None:
+    ring = _ring(e, op.operands[0])
+    if not ring.held and not (ring.unread and _runs_once(op, ring.origin)):
+        e.b.barrier()
+    e.bind(op.results[0], Turn(ring))
+
+
+def _runs_once(op: Operation, origin: Operation) -> bool:
+    """Whether an op runs at most once for each time that a pipeline is made."""
+    parent = op.parent_op()
+    while parent is not None and parent is not origin.parent_op():
+        if parent.name in LOOPS:
+            return False
+        parent = parent.parent_op()
+    return parent is not None
+
+
+@rule(PIPELINE + "producer_write", PIPELINE + "consumer_read")
+def _on_stage(e: Emitter, op: Operation) -> None:
+    turn, stage, block = _turn(e, op.operands[0]), e.scalar(op.operands[1]), op.regions[0].block
+    ring = turn.ring
+    for argument, offset in zip(block.args, ring.offsets):
+        if argument.first_use is not None:
+            e.bind(argument, _buffer(e, argument, ring, stage, offset))
+    e.bind(op.results[0], turn)
+    _emit_region(e, op, block, op.results[1:])
+
+
+def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) -> Buffer:
+    b, type_ = e.b, value.type
+    assert isinstance(type_, BufferType) and type_.layout is not None
+    part = SharedBuffer(ring.buffer.offset + offset, ring.stage_bytes)
+    start = b.mul(stage, integer("i32", ring.stage_bytes))
+    if stage.constant is not None:
+        start = integer("i32", stage.constant * ring.stage_bytes)
+    return Buffer(b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type))
+
+
+@rule(PIPELINE + "producer_commit")
+def _commit(e: Emitter, op: Operation) -> None:
+    async_copies.commit_copies(e.b)
+
+
+@rule(PIPELINE + "consumer_wait")
+def _wait(e: Emitter, op: Operation) -> None:
+    ring = _ring(e, op.operands[0])
+    async_copies.wait_copies(e.b, e.attribute(op, "pending", 0))
+    e.b.barrier()
+    ring.held, ring.unread = True, False
+    e.bind(op.results[0], Turn(ring))
+
+
+@rule(PIPELINE + "consumer_release")
+def _release(e: Emitter, op: Operation) -> None:
+    _turn(e, op.operands[0]).ring.held = False
+
+
+# -- copies -----------------------------------------------------------------------------------------------------------
+
+
+def _held_buffer(e: Emitter, value: SSAValue) -> Buffer:
+    held = e.held[value]
+    assert isinstance(held, Buffer)
+    return held
+
+
+@rule("nv_tileas.async.tiled_load")
+def _tiled_load(e: Emitter, op: Operation) -> None:
+    b = e.b
+    given = op.properties.get("layout")
+    if not isinstance(given, LayoutAttr):
+        raise unsupported(op, "cannot be compiled without a layout", b.target.name)
+    (value,) = operand_group(op, "buffer")
+    to, wanted = _held_buffer(e, value), given.layout
+    tiled, index, facts = tiled_operands(e, op)
+    dim = views.contiguous_dim(tiled)
+
+    def copy(known: views.ViewFacts) -> list[Carried]:
+        width = async_copies.tiled_copy_width(to.layout, wanted, to.element, tiled, known)
+        if width is None or dim is None:
+            tile = views.load_tile(b, tiled, index, wanted, facts=known)
+            shared_tiles.store_shared(b, to.pointer, to.layout, tile)
+            return []
+        layout = _side_by_side(e, wanted, dim, width)
+        places = views.Places(b, tiled, index, layout, known)
+        async_copies.copy_to_shared_async(
+            b, to.pointer, to.layout, layout, to.element, places.address, places.mask, dim=dim, width=width
+        )
+        return []
+
+    e.bind(op.results[0], None)
+    wide = wide_facts(b, tiled, index, wanted, facts)
+    if wide is None:
+        copy(facts)
+        return
+    condition, known = wide
+    control.if_else(b, condition, lambda: copy(known), lambda: copy(facts))
+
+
+def _side_by_side(e: Emitter, layout: LinearLayout, dim: int, width: int) -> LinearLayout:
+    """The layout to copy in, `width` elements at a time: one in which neighbouring lanes copy what lies side by side,
+    where the layout is for wider accesses. It does not matter which thread copies an element."""
+    if len(register_groups(layout, dim, layout.shape[dim])[0]) <= width:
+        return layout
+    order = [dim, *(d for d in reversed(range(len(layout.shape))) if d != dim)]
+    return spread(layout.shape, e.b.threads // e.b.target.warp_size, width, order)
+
+
+@rule("nv_tileas.async.load")
+def _pointer_load(e: Emitter, op: Operation) -> None:
+    b, pointers = e.b, e.tile(op.operands[0])
+    to = _held_buffer(e, op.operands[1])
+    masks = [e.tile(v) for v in operand_group(op, "mask")]
+    mask = masks[0] if masks else None
+    vector, element = pointer_vector(op)
+    width = async_copies.copy_width(to.layout, pointers.layout, element, vector.dim, vector.count)
+    e.bind(op.results[0], None)
+    if width is None:
+        tile = memory.load(b, pointers, element, mask=mask, vector=vector)
+        shared_tiles.store_shared(b, to.pointer, to.layout, tile)
+        return
+    async_copies.copy_to_shared_async(
+        b, to.pointer, to.layout, pointers.layout, element,
+        lambda r: pointers.registers[r], None if mask is None else (lambda r: mask.registers[r]),
+        dim=vector.dim, width=width,
+    )  # fmt: skip
+
+
+@rule("nv_tileas.copy")
+def _copy(e: Emitter, op: Operation) -> None:
+    """Between registers and shared memory; the two are not synchronized here."""
+    source = e.held[op.operands[0]]
+    if isinstance(source, Buffer) and op.results:
+        layout = e.layout(op.results[0])
+        e.bind(op.results[0], shared_tiles.load_shared(e.b, source.pointer, source.layout, layout, source.element))
+        return
+    if isinstance(source, Buffer) or op.results:
+        raise unsupported(op, "cannot be compiled: it copies between registers and shared memory only", e.b.target.name)
+    buffer = _held_buffer(e, op.operands[1])
+    shared_tiles.store_shared(e.b, buffer.pointer, buffer.layout, e.tile(op.operands[0]))

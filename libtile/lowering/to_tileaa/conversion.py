@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The pass `convert-cuda-tile-to-tileaa`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context as XdslContext
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+import libtile.dialects.nv_tileaa  # noqa: F401  (registers its ops)
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, TargetSpecAttr
+from libtile.lowering.errors import unsupported
+from libtile.lowering.to_tileaa import arithmetic, memory, shapes  # noqa: F401  (they register their rules)
+from libtile.lowering.to_tileaa.functions import convert_entry, convert_global
+from libtile.targets import Target, target
+
+
+def convert_module(module: Operation, gpu: Target, lines: Mapping[Operation, int] | None = None) -> ModuleOp:
+    """A new module in nv_tileaa for a verified `cuda_tile.module`; LoweringError for what the target cannot do.
+
+    `lines` are those of the ops in the module's text, which the new ops' locations get to know.
+    """
+    ops: list[Operation] = []
+    for op in module.regions[0].block.ops if module.regions[0].blocks else ():
+        if op.name == "cuda_tile.entry" and isinstance(op, CudaTileOp):
+            ops.append(convert_entry(op, gpu, lines))
+        elif op.name == "cuda_tile.global" and isinstance(op, CudaTileOp):
+            ops.append(convert_global(op))
+        else:
+            raise unsupported(op, "cannot stand in a module that is compiled", gpu.name)
+    result = ModuleOp(ops)
+    result.attributes["nv_tileaa.target_spec"] = TargetSpecAttr(ComputeCapabilityAttr(gpu.name))
+    result.location = module.location
+    return result
+
+
+@dataclass(frozen=True)
+class ConvertCudaTileToTileAAPass(ModulePass):
+    """Converts every `cuda_tile.module` to nv_tileaa, arith, math and scf, for the target `gpu_name`."""
+
+    name = "convert-cuda-tile-to-tileaa"
+    gpu_name: str = "sm_90"
+
+    def apply(self, ctx: XdslContext, op: ModuleOp) -> None:
+        gpu = target(self.gpu_name)
+        for inner in list(op.body.block.ops):
+            if inner.name != "cuda_tile.module":
+                continue
+            converted = convert_module(inner, gpu)
+            op.attributes.update(converted.attributes)
+            for new in list(converted.body.block.ops):
+                new.detach()
+                op.body.block.insert_op_before(new, inner)
+            inner.detach()
+            inner.erase()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Entries, globals, and the ops that speak of the grid, of messages and of memory that is not an operand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import FunctionType, StringAttr
+from xdsl.ir import Block, Operation, Region
+
+from libtile.analysis import Facts
+from libtile.codegen.symbols import kernel_problem
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
+from libtile.ir import tile_form
+from libtile.lowering.errors import unsupported
+from libtile.lowering.hints import chosen_hints
+from libtile.lowering.to_tileaa.arithmetic import declared_attributes
+from libtile.lowering.to_tileaa.context import Context, convert_type, rule
+from libtile.lowering.to_tileaa.control_flow import Exits, lower_ops
+from libtile.targets import Target
+
+DEFAULT_WARPS = 4
+BIG_WARPS = 8
+BIG_ACCUMULATORS = 24 << 10
+"""32-bit words of the accumulators of a kernel (192 registers of a thread of four warps) from which there are eight."""
+TILE_WORDS = 2 << 10
+"""32-bit words of the largest tile for each warp (64 registers of a thread), in a kernel without products."""
+MAX_WARPS = 16
+SHOWN_NAME = 80
+"""Characters of a kernel's name that an error about it shows."""
+PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
+SCALED_WEIGHT = 3
+"""A scaled product takes more registers than its accumulator: factors, and bytes of operands, one in each."""
+ACCUMULATOR = 2
+"""The operand of a product that it adds to."""
+
+
+def entry_hint(op: CudaTileOp, key: str, target: Target) -> int | None:
+    """The value of an integer hint of an entry for a target; None when there is none, or none of use."""
+    return next((hint.value for hint in chosen_hints(op, target) if hint.key == key), None)
+
+
+def number_of_warps(op: CudaTileOp, target: Target) -> int:
+    """Warps per CTA: what the hint asks for, else more of them when large products or tiles need the registers."""
+    hinted = entry_hint(op, "num_worker_warps_per_cta", target)
+    if hinted is not None:
+        return hinted
+    if any(inner.name in PRODUCTS for inner in op.walk()):
+        return BIG_WARPS if _accumulator_words(op) >= BIG_ACCUMULATORS else DEFAULT_WARPS
+    warps = min(_largest_tile_words(op) // TILE_WORDS, MAX_WARPS)
+    resident = target.warps_per_sm // (entry_hint(op, "occupancy", target) or 1)
+    while warps > resident:
+        warps //= 2
+    return max(warps, DEFAULT_WARPS)
+
+
+def _largest_tile_words(op: CudaTileOp) -> int:
+    """32-bit words of the largest tile of numbers; elements of less than 16 bits take as much as those of 16."""
+    types = (result.type for inner in op.walk() for result in inner.results)
+    tiles = (t for t in types if isinstance(t, TileType) and not isinstance(t.element_type, PointerType))
+    return max((prod(t.shape) * max(bit_width(t.element_type), 16) // 32 for t in tiles), default=0)
+
+
+def _accumulator_words(op: CudaTileOp) -> int:
+    """32-bit words of the results of all products, but of those that only the next product adds to."""
+    total = 0
+    for inner in op.walk():
+        if inner.name not in PRODUCTS:
+            continue
+        result = inner.results[0]
+        if result.first_use and all(u.operation.name in PRODUCTS and u.index == ACCUMULATOR for u in result.uses):
+            continue
+        type_ = result.type
+        assert isinstance(type_, TileType)
+        words = prod(type_.shape) * bit_width(type_.element_type) // 32
+        total += words * (SCALED_WEIGHT if inner.name == "cuda_tile.mmaf_scaled" else 1)
+    return total
+
+
+def convert_entry(op: CudaTileOp, target: Target, lines: Mapping[Operation, int] | None = None) -> Operation:
+    """The nv_tileaa.func of an entry; LoweringError, before anything is made, for a name that no cubin can have."""
+    name = str(op.attribute_value("sym_name"))
+    if problem := kernel_problem(name):
+        shown = name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}..."
+        raise unsupported(op, f"has the name {shown!r}, which {problem}: no kernel can have it", target.name)
+    old = op.regions[0].block
+    types = [convert_type(a.type) for a in old.args]
+    block = Block(arg_types=types)
+    context = Context(Facts(op), target, block, lines)
+    for before, after in zip(old.args, block.args, strict=True):
+        context.bind(before, after)
+    exits = Exits([], return_=list)
+    lower_ops(context, list(old.ops), exits, lambda values: values)
+    context.location = context.place(op.regions[0].block.last_op or op)
+    context.make("return", [[]])
+    spec = KernelSpecAttr(True, number_of_warps(op, target), 1, entry_hint(op, "occupancy", target), target.name)
+    return tile_form.build(
+        "nv_tileaa.func",
+        attributes={
+            "sym_name": StringAttr(name),
+            "function_type": FunctionType.from_lists(types, []),
+            "kernel_spec": spec,
+        },
+        regions=[Region(block)],
+        location=op.location,
+    )
+
+
+def convert_global(op: CudaTileOp) -> Operation:
+    """The nv_tileaa.global of a global."""
+    attributes = declared_attributes(op)
+    visibility = str(attributes.pop("symbol_visibility"))
+    attributes |= {"sym_name": str(op.attribute_value("sym_name")), "sym_visibility": visibility}
+    return tile_form.build("nv_tileaa.global", attributes=attributes, location=op.location)
+
+
+@rule("get_tile_block_id", "get_num_tile_blocks")
+def _grid(c: Context, op: CudaTileOp) -> None:
+    name = "get_program_id" if op.spec.name == "get_tile_block_id" else "get_num_programs"
+    for axis, result in enumerate(op.results):
+        c.bind(result, c.one(name, [], convert_type(result.type), axis=axis))
+
+
+@rule("get_global")
+def _get_global(c: Context, op: CudaTileOp) -> None:
+    pointer = tile_form.element_of(convert_type(op.results[0].type))
+    assert isinstance(pointer, PtrType)
+    made = tile_form.build("nv_tileaa.get_global", (), [pointer], {"name": op.properties["name"]})
+    c.bind(op.results[0], c.tile(c.emit(made).results[0]))
+
+
+@rule("assert")
+def _assert(c: Context, op: CudaTileOp) -> None:
+    c.make("assert", c.all(op.operands), message=op.attribute_value("message"))
+
+
+@rule("print_tko")
+def _print(c: Context, op: Any) -> None:
+    token = None if op.token is None else c.get(op.token)
+    made = c.make("print", [c.all(op.args), token], [MemTokenType()], format=op.attribute_value("str"))
+    c.bind_all(op, made.results[: len(op.results)])
+
+
+@rule("alloca")
+def _alloca(c: Context, op: CudaTileOp) -> None:
+    attributes = declared_attributes(op)
+    attributes["count"] = attributes.pop("num_elem")
+    c.bind(op.results[0], c.one("alloca", [], convert_type(op.results[0].type), **attributes))
+
+
+@rule("gdc_launch_dependents_tko", "gdc_wait_tko", "memory_fence_alias_tko")
+def _fence(c: Context, op: Any) -> None:
+    token = None if op.token is None else c.get(op.token)
+    made = c.make(op.spec.name.removesuffix("_tko"), [token], [MemTokenType()])
+    c.bind_all(op, made.results)
+
+
+@rule("preview$call")
+def _call(c: Context, op: CudaTileOp) -> None:
+    raise unsupported(op, "calls a function that is not part of the module", c.target.name)

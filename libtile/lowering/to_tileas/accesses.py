@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Layouts of memory accesses: adjacent threads touch adjacent bytes, each as many at once as the facts allow.
+
+All accesses of tiles of one shape share one layout as far as they agree on the fastest dimension, so that what is
+computed between them need not move between threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import DenseArrayBase, TensorType
+from xdsl.ir import Attribute, Operation
+
+from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
+from libtile.layouts import LinearLayout
+from libtile.lowering.to_tileas.shape_layouts import spread
+
+if TYPE_CHECKING:
+    from libtile.codegen.memory import Vector
+
+VECTOR_BYTES = 16
+
+WORD_BYTES = 4
+"""What an access to a multicast object moves at least (PTX ISA, "multimem": types)."""
+
+POINTER_ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
+TILED_ACCESSES = (
+    "tiled_load",
+    "tiled_store",
+    "tiled_atomic_rmw",
+    "multimem_load_reduce",
+    "multimem_reduce",
+    "multimem_store",
+)
+
+
+def numbers(op: Operation, name: str) -> tuple[int, ...]:
+    """The integers of an array attribute; none when it is absent."""
+    attr = op.properties.get(name, op.attributes.get(name))
+    return tuple(int(v) for v in attr.get_values()) if isinstance(attr, DenseArrayBase) else ()
+
+
+def element_bits(type_: Attribute) -> int:
+    """Bits that an element takes in memory; two of 4 bits share a byte of a tensor."""
+    from libtile.dialects.cuda_tile.types import bit_width
+
+    if isinstance(type_, PtrType):
+        return 64
+    bits = bit_width(type_)
+    return {1: 8, 19: 32}.get(bits, bits)
+
+
+def element_bytes(type_: Attribute) -> int:
+    """Bytes that an element takes in memory, at least 1."""
+    return max(element_bits(type_) // 8, 1)
+
+
+def _pointee(type_: Attribute) -> Attribute:
+    assert isinstance(type_, TensorType) and isinstance(type_.element_type, PtrType)
+    return type_.element_type.pointee
+
+
+def _pointer_access(op: Operation) -> tuple[tuple[int, ...], int, int]:
+    """(shape, fastest dimension, elements at once) of an access by pointers."""
+    base = op.operands[0].type
+    assert isinstance(base, TensorType)
+    shape = tuple(base.get_shape())
+    contiguity, divisibility = numbers(op, "contiguity"), numbers(op, "divisibility")
+    size = element_bytes(_pointee(base))
+    mask = numbers(op, "mask_constancy")
+    best = (1, len(shape) - 1)
+    for d in range(len(shape)):
+        if d >= len(contiguity):
+            break
+        aligned = max(divisibility[d] // size, 1)
+        count = min(contiguity[d], aligned, VECTOR_BYTES // size, shape[d])
+        if mask:
+            count = min(count, mask[d])
+        run = contiguity[d]
+        if (run, d) > (best[0], best[1]) and run > 1:
+            best = (run, d)
+            vector = count
+    return shape, best[1], vector if best[0] > 1 else 1
+
+
+def pointer_vector(op: Operation) -> tuple[Vector, str]:
+    """What the facts on an access by pointers say of neighbouring ones, and the element type that they point to."""
+    from libtile.codegen.memory import vector_from_facts
+    from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+    from libtile.ir.facts import Fact
+
+    pointee = _pointee(op.operands[0].type)
+    element = "ptr" if isinstance(pointee, PtrType) else NUMBER_NAMES[pointee]
+    contiguity, mask = numbers(op, "contiguity"), numbers(op, "mask_constancy")
+    ones = (1,) * len(contiguity)
+    pointers = Fact(numbers(op, "divisibility"), contiguity, ones)
+    return vector_from_facts(pointers, Fact(ones, ones, mask) if mask else None, element), element
+
+
+def _tiled_access(op: Operation) -> tuple[tuple[int, ...], int, int]:
+    """(shape, fastest dimension, elements at once) of an access through a view."""
+    view = op.operands[0].type
+    assert isinstance(view, TiledViewType)
+    shape = view.shape
+    memref = view.source
+    fastest = len(shape) - 1
+    vector = 1
+    if isinstance(memref, MemRefType):
+        size = element_bytes(memref.element_type)
+        for tile_dim, dim in enumerate(view.dim_map):
+            if memref.strides[dim] == 1 and tile_dim != view.layout.sparse_dim:
+                fastest = tile_dim
+                vector = min(VECTOR_BYTES // size, shape[tile_dim])
+        if DYNAMIC in memref.strides and 1 not in memref.strides:
+            vector = 1
+    return shape, fastest, vector
+
+
+def access(op: Operation) -> tuple[tuple[int, ...], int, int]:
+    """(shape, fastest dimension, elements at once) of a memory access."""
+    name = op.name.partition(".")[2]
+    return _pointer_access(op) if name in POINTER_ACCESSES else _tiled_access(op)
+
+
+def least_vector(op: Operation) -> int:
+    """How many elements a thread must have side by side: those of a word of a multicast object, without which there is
+    no access at all, and those of a byte, half of which takes atomic changes of the word around it."""
+    view = op.operands[0].type
+    if not isinstance(view, TiledViewType) or not isinstance(view.source, MemRefType):
+        return 1
+    bits = element_bits(view.source.element_type)
+    if op.name.startswith("nv_tileaa.multimem"):
+        return max(8 * WORD_BYTES // bits, 1)
+    return 2 if bits == 4 else 1
+
+
+def is_access(op: Operation) -> bool:
+    return op.name.startswith("nv_tileaa.") and op.name.partition(".")[2] in POINTER_ACCESSES + TILED_ACCESSES
+
+
+class AccessLayouts:
+    """The layout for each shape and fastest dimension that a function accesses."""
+
+    def __init__(self, function: Operation, warps: int):
+        self.warps = warps
+        self._vectors: dict[tuple[tuple[int, ...], int], int] = {}
+        self._least: dict[tuple[tuple[int, ...], int], int] = {}
+        self._orders: dict[tuple[int, ...], int] = {}
+        for op in function.walk():
+            if is_access(op):
+                shape, fastest, vector = access(op)
+                if not shape:
+                    continue
+                key = (shape, fastest)
+                self._vectors[key] = max(self._vectors.get(key, 1), vector)
+                self._least[key] = max(self._least.get(key, 1), least_vector(op))
+                self._orders.setdefault(shape, fastest)
+
+    def of(self, op: Operation) -> LinearLayout:
+        """The layout of the tile that an access moves."""
+        shape, fastest, _ = access(op)
+        return self.layout(shape, fastest)
+
+    def layout(self, shape: Sequence[int], fastest: int | None = None) -> LinearLayout:
+        """The layout of tiles of a shape: that of the accesses of the shape, if there are any."""
+        shape = tuple(shape)
+        if not shape:
+            return spread((), self.warps, 1, ())
+        if fastest is None:
+            fastest = self._orders.get(shape, len(shape) - 1)
+        threads = 32 * self.warps
+        # Wide accesses are worth it when half of the threads have none.
+        busy = threads // 2 if (shape, fastest) in self._vectors else threads
+        vector = min(self._vectors.get((shape, fastest), 4), prod(shape) // busy)
+        vector = max(vector, self._least.get((shape, fastest), 1))
+        order = [fastest, *(d for d in reversed(range(len(shape))) if d != fastest)]
+        return spread(shape, self.warps, vector, order)

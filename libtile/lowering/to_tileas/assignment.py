@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Gives every tile of a function its layout, and converts where two layouts meet.
+
+The function is rebuilt from the top. A tile keeps the layout in which it is made (a load's, a product's, a reduction's)
+for as long as the ops behind it allow; where it has to be in another one, it is converted, unless it is cheap to make
+again: constants, ranges, and short chains of ops over these and over scalars are made anew in the layout asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from libtile.dialects import nv_tileas  # noqa: F401  (its ops are in OP_CLASSES)
+from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.ir.tile_form import OP_CLASSES, integer_property
+from libtile.layouts import LinearLayout
+from libtile.lowering.to_tileas import shape_layouts as layouts
+from libtile.lowering.to_tileas.accesses import AccessLayouts, is_access, numbers
+from libtile.lowering.to_tileas.demands import Demands, source_layout
+from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.lowering.to_tileas.ordering import fence_of, lowered_properties, make_fence
+from libtile.lowering.to_tileas.origins import Origins
+from libtile.lowering.to_tileas.products import SCALED_DOT, Products
+from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
+
+REMAKE_DEPTH = 8
+_LOWERED = ("load", "store", "tiled_load", "tiled_store", "tiled_atomic_rmw", "dot", "reduce", "scan")
+"""Ops that nv_tileas has a form of its own of."""
+_LEAVES = ("nv_tileaa.constant", "nv_tileaa.make_range", "nv_tileaa.splat")
+_RENAMING = ("nv_tileaa.broadcast", "nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
+
+
+WIDE_BROADCAST = 4
+"""A broadcast to this many times the elements is made again, its source converted, rather than converted itself."""
+
+
+def _is_wide_broadcast(op: Operation) -> bool:
+    if op.name != "nv_tileaa.broadcast":
+        return False
+    return prod(tile_shape(op.results[0]) or ()) >= WIDE_BROADCAST * prod(tile_shape(op.operands[0]) or ())
+
+
+def lower_name(name: str) -> str:
+    """The nv_tileas name of an op, where that dialect has it; the name itself otherwise."""
+    return name.replace("nv_tileaa.", "nv_tileas.") if name.partition(".")[2] in _LOWERED else name
+
+
+class Assigner:
+    """Rebuilds one function."""
+
+    def __init__(self, function: Operation, warps: int, products: Products):
+        self.warps = warps
+        self.accesses = AccessLayouts(function, warps)
+        self.products = products
+        self.origins = Origins(self.accesses, products)
+        self.demands = Demands(function, self.accesses, products, self.origins)
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.block = Block()
+        self._converted: list[dict[tuple[SSAValue, LinearLayout], SSAValue]] = [{}]
+        self._depths: dict[SSAValue, int] = {}
+        self.location = function.location
+        """Where the op that is being rebuilt, and conversions for it, stand in the source."""
+
+    # -- values -----------------------------------------------------------------------------------------------------
+
+    def default(self, shape_: Sequence[int]) -> LinearLayout:
+        return self.accesses.layout(shape_)
+
+    def default_type(self, type_: Attribute) -> Attribute:
+        """The type with the default layout of its shape, where it is that of a tile."""
+        return with_layout(type_, self.default(type_.get_shape())) if isinstance(type_, TensorType) else type_
+
+    def emit(self, op: Operation) -> Operation:
+        self.block.add_op(op)
+        return op
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[None]:
+        """Emit into another block; what is converted there is not known outside."""
+        before, self.block = self.block, block
+        self._converted.append({})
+        yield
+        self._converted.pop()
+        self.block = before
+
+    def bind(self, old: SSAValue, new: SSAValue) -> None:
+        new.name_hint = old.name_hint
+        self.values[old] = new
+
+    def get(self, value: SSAValue, layout: LinearLayout | None = None) -> SSAValue:
+        """The new value of an old one, in a layout (None: the one that it has)."""
+        new = self.values[value]
+        if layout is None or not isinstance(new.type, TensorType) or layout_of(new) == layout:
+            return new
+        for scope in reversed(self._converted):
+            if (value, layout) in scope:
+                return scope[value, layout]
+        made = self._remake(value, layout) if self.remakeable(value) else None
+        if made is None:
+            convert = OP_CLASSES["nv_tileas.convert_layout"].create(
+                operands=[new], result_types=[with_layout(new.type, layout)]
+            )
+            convert.location = self.location
+            made = self.emit(convert).results[0]
+        self._converted[-1][value, layout] = made
+        return made
+
+    def remakeable(self, value: SSAValue) -> bool:
+        """Whether a tile is cheap to make again in another layout."""
+        return self._depth(value) <= REMAKE_DEPTH
+
+    def _depth(self, value: SSAValue) -> int:
+        """How many ops it takes to make a tile from scalars, ranges and constants; large when it takes more."""
+        if not tile_shape(value):
+            return 0
+        if value in self._depths:
+            return self._depths[value]
+        op, depth = value.owner, 1000
+        if isinstance(op, Operation):
+            if op.name in _LEAVES or _is_wide_broadcast(op):
+                depth = 1
+            elif op.name in _RENAMING or (is_elementwise(op) and len(op.results) == 1):
+                depth = min(1 + sum(self._depth(v) for v in op.operands), 1000)
+        self._depths[value] = depth
+        return depth
+
+    def _remake(self, value: SSAValue, layout: LinearLayout) -> SSAValue | None:
+        op = value.owner
+        assert isinstance(op, Operation)
+        if op.name in _RENAMING:
+            source = source_layout(op, layout)
+            operands = [self.get(op.operands[0], source)]
+        else:
+            operands = [self.get(v, layout) if tile_shape(v) else self.get(v) for v in op.operands]
+        return self.clone(op, operands, [layout]).results[0]
+
+    # -- ops --------------------------------------------------------------------------------------------------------
+
+    def clone(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue],
+        result_layouts: Sequence[LinearLayout | None],
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        """The op with new operands, its tiles in these layouts (None: not a tile, or a scalar one)."""
+        types: list[Attribute] = []
+        for result, layout in zip(op.results, result_layouts, strict=True):
+            if isinstance(result.type, TensorType) and layout is None:
+                layout = self.default(result.type.get_shape())
+            types.append(with_layout(result.type, layout))
+        name = lower_name(op.name)
+        cls = OP_CLASSES[name] if name != op.name else type(op)
+        new = cls.create(
+            operands=operands,
+            result_types=types,
+            properties=lowered_properties(op),
+            attributes=dict(op.attributes),
+            regions=regions,
+        )
+        new.location = op.location
+        return self.emit(new)
+
+    def bind_results(self, op: Operation, new: Operation) -> None:
+        for old, result in zip(op.results, new.results, strict=True):
+            self.bind(old, result)
+
+    def keep(self, op: Operation, layouts_: Sequence[LinearLayout | None] | None = None) -> None:
+        """The op with its operands as they are."""
+        operands = [self.get(v) for v in op.operands]
+        self.bind_results(op, self.clone(op, operands, layouts_ or [None] * len(op.results)))
+
+    def convert_block(self, old: Block) -> None:
+        """Rebuild the ops of a block into the current one."""
+        for op in old.ops:
+            self.convert(op)
+
+    def convert_body(self, old: Block, given: Sequence[LinearLayout | None]) -> None:
+        """Rebuild a block of scf whose terminator gives values in these layouts."""
+        last = old.last_op
+        for op in old.ops:
+            if op is not last:
+                self.convert(op)
+        assert isinstance(last, scf.YieldOp | scf.ConditionOp)
+        operands = [
+            self.get(v, layout if tile_shape(v) else None) for v, layout in zip(last.operands, given, strict=True)
+        ]
+        self.clone(last, operands, [])
+
+    def convert(self, op: Operation) -> None:
+        self.location = op.location
+        rule = RULES.get(op.name)
+        if rule is not None:
+            rule(self, op)
+        elif is_access(op):
+            self._access(op)
+        elif is_elementwise(op):
+            self._elementwise(op)
+        else:
+            self.keep(op)
+
+    def choose(self, op: Operation, result: SSAValue) -> LinearLayout | None:
+        """The layout of an elementwise op: one that an operand has, if possible the one that users want."""
+        size = tile_shape(result)
+        if not size:
+            return None
+        wanted = self.demands.of(result)
+        held = [v for v in op.operands if tile_shape(v) == size and not self.remakeable(v)]
+        if not held:
+            return wanted or self.default(size)
+        found = [layout_of(self.values[v]) for v in held]
+        if wanted is not None and wanted in found:
+            return wanted
+        return max(found, key=lambda layout: (found.count(layout), layout.in_size("register")))
+
+    def _elementwise(self, op: Operation) -> None:
+        layout = self.choose(op, op.results[0])
+        operands = [self.get(v, layout if tile_shape(v) else None) for v in op.operands]
+        self.bind_results(op, self.clone(op, operands, [layout] * len(op.results)))
+
+    def _access(self, op: Operation) -> None:
+        layout = self.accesses.of(op)
+        view = op.operands[0].type
+        sparse = getattr(getattr(view, "layout", None), "sparse_dim", None)
+        operands = []
+        for value in op.operands:
+            size = tile_shape(value)
+            if size is not None and len(size) == 1 and sparse is not None and size != layout.shape:
+                rest = [d for d in range(len(layout.shape)) if d != sparse]
+                index_layout = layout
+                for d in reversed(rest):
+                    index_layout = layouts.sliced(index_layout, d)
+                operands.append(self.get(value, index_layout))
+            else:
+                operands.append(self.get(value, layout if size else None))
+        fence = fence_of(op)
+        if fence is not None and fence.keyword == "release":
+            has_token = isinstance(operands[-1].type, MemTokenType)
+            made = self.emit(make_fence(op, fence, operands.pop() if has_token else None))
+            operands += made.results
+        new = self.clone(op, operands, [layout if tile_shape(r) else None for r in op.results])
+        self.bind_results(op, new)
+        if fence is not None and fence.keyword == "acquire":
+            has_token = isinstance(op.results[-1].type, MemTokenType)
+            made = self.emit(make_fence(op, fence, new.results[-1] if has_token else None))
+            if has_token:
+                self.bind(op.results[-1], made.results[0])
+
+
+Rule = Callable[[Assigner, Operation], None]
+RULES: dict[str, Rule] = {}
+"""Ops whose results' layouts follow other rules than those of elementwise ops and accesses."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return register
+
+
+@rule(*_LEAVES)
+def _leaf(a: Assigner, op: Operation) -> None:
+    """Constants, ranges and splats are made in the layout that somebody wants."""
+    wanted = a.demands.of(op.results[0])
+    a.keep(op, [wanted])
+
+
+@rule("nv_tileaa.broadcast")
+def _broadcast(a: Assigner, op: Operation) -> None:
+    """In the layout that is wanted when the source can be had for it, else each thread repeats what it has."""
+    source, result = op.operands[0], op.results[0]
+    size = tile_shape(result)
+    if not size:
+        a.keep(op)
+        return
+    wanted = a.demands.of(result) or a.default(size)
+    a.bind_results(op, a.clone(op, [a.get(source, layouts.shrunk(wanted, tile_shape(source) or ()))], [wanted]))
+
+
+@rule("nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
+def _rename(a: Assigner, op: Operation) -> None:
+    source, result = op.operands[0], op.results[0]
+    size, wanted = tile_shape(result), a.demands.of(result)
+    if not size:
+        a.keep(op)
+    elif not tile_shape(source) or a.remakeable(source):
+        layout = wanted or a.default(size)
+        given = source_layout(op, layout) if tile_shape(source) else None
+        a.bind_results(op, a.clone(op, [a.get(source, given)], [layout]))
+    else:
+        held = layout_of(a.values[source])
+        layout = (
+            layouts.permuted(held, numbers(op, "permutation"))
+            if op.name == "nv_tileaa.permute"
+            else layouts.reshaped(held, size)
+        )
+        a.bind_results(op, a.clone(op, [a.get(source)], [layout]))
+
+
+def _same_layout(a: Assigner, op: Operation) -> LinearLayout:
+    """One layout for all operands of a reduction or scan: that of the first one that is not made at will."""
+    size = tile_shape(op.operands[0]) or ()
+    held = [layout_of(a.values[v]) for v in op.operands if not a.remakeable(v)]
+    return held[0] if held else (a.demands.of(op.operands[0]) or a.default(size))
+
+
+def _body(a: Assigner, op: Operation) -> Region:
+    old = op.regions[0].block
+    new = Block(arg_types=[a.default_type(v.type) for v in old.args])
+    for before, after in zip(old.args, new.args):
+        a.bind(before, after)
+    with a.inside(new):
+        a.convert_block(old)
+    return Region(new)
+
+
+@rule("nv_tileaa.insert_slice")
+def _insert_slice(a: Assigner, op: Operation) -> None:
+    """In the layout of the tile that a part of is replaced."""
+    source, destination, *indices = op.operands
+    layout = None
+    if size := tile_shape(destination):
+        at_will = a.remakeable(destination)
+        layout = a.demands.of(op.results[0]) or a.default(size) if at_will else layout_of(a.values[destination])
+    operands = [a.get(source), a.get(destination, layout), *(a.get(v) for v in indices)]
+    a.bind_results(op, a.clone(op, operands, [layout]))
+
+
+@rule("nv_tileaa.reduce")
+def _reduce(a: Assigner, op: Operation) -> None:
+    layout = _same_layout(a, op)
+    dim = integer_property(op, "dim")
+    rest = layouts.sliced(layout, dim) if len(layout.outs) > 1 else a.default(())
+    operands = [a.get(v, layout) for v in op.operands]
+    a.bind_results(op, a.clone(op, operands, [rest] * len(op.results), [_body(a, op)]))
+
+
+@rule("nv_tileaa.scan")
+def _scan(a: Assigner, op: Operation) -> None:
+    layout = _same_layout(a, op)
+    operands = [a.get(v, layout) for v in op.operands]
+    a.bind_results(op, a.clone(op, operands, [layout] * len(op.results), [_body(a, op)]))
+
+
+@rule("nv_tileaa.dot", SCALED_DOT)
+def _dot(a: Assigner, op: Operation) -> None:
+    wanted: list[LinearLayout | None] = list(a.products.operand_layouts(op))
+    if a.products.of(op).atom is None:  # fused multiply-adds fetch operands from shared memory, however they came
+        wanted[:2] = None, None
+    operands = [a.get(v, layout) for v, layout in zip(op.operands, wanted, strict=True)]
+    a.bind_results(op, a.clone(op, operands, [wanted[2]]))
+
+
+# -- control flow -----------------------------------------------------------------------------------------------------
+
+
+def _carried_layout(a: Assigner, start: SSAValue, inside: SSAValue) -> LinearLayout | None:
+    size = tile_shape(start)
+    if size is None:
+        return None
+    wanted = a.demands.of(inside)
+    if wanted is not None:
+        return wanted
+    return layout_of(a.values[start]) if not a.remakeable(start) else a.default(size)
+
+
+def _result_layout(a: Assigner, result: SSAValue) -> LinearLayout | None:
+    """Of a result of a while or if."""
+    size = tile_shape(result)
+    if size is None:
+        return None
+    return a.demands.of(result) or a.origins.of(result) or a.default(size)
+
+
+@rule("scf.for")
+def _for(a: Assigner, op: Operation) -> None:
+    old = op.regions[0].block
+    carried = [_carried_layout(a, v, arg) for v, arg in zip(op.operands[3:], old.args[1:])]
+    starts = [a.get(v, layout) for v, layout in zip(op.operands[3:], carried)]
+    bounds = [a.get(v) for v in op.operands[:3]]
+    new = Block(arg_types=[bounds[0].type, *(v.type for v in starts)])
+    for before, after in zip(old.args, new.args):
+        a.bind(before, after)
+    with a.inside(new):
+        a.convert_body(old, carried)
+    a.bind_results(op, a.clone(op, [*bounds, *starts], carried, [Region(new)]))
+
+
+@rule("scf.while")
+def _while(a: Assigner, op: Operation) -> None:
+    before, after = (region.block for region in op.regions)
+    carried = [_carried_layout(a, v, arg) for v, arg in zip(op.operands, before.args)]
+    starts = [a.get(v, layout) for v, layout in zip(op.operands, carried)]
+    results = [_result_layout(a, r) for r in op.results]
+    first = Block(arg_types=[v.type for v in starts])
+    for old_arg, new_arg in zip(before.args, first.args):
+        a.bind(old_arg, new_arg)
+    with a.inside(first):
+        a.convert_body(before, [None, *results])
+    second = Block(arg_types=[with_layout(r.type, layout) for r, layout in zip(op.results, results)])
+    for old_arg, new_arg in zip(after.args, second.args):
+        a.bind(old_arg, new_arg)
+    with a.inside(second):
+        a.convert_body(after, carried)
+    a.bind_results(op, a.clone(op, starts, results, [Region(first), Region(second)]))
+
+
+@rule("scf.if")
+def _if(a: Assigner, op: Operation) -> None:
+    results = [_result_layout(a, r) for r in op.results]
+    regions = []
+    condition = a.get(op.operands[0])
+    for region in op.regions:
+        if not region.blocks:
+            regions.append(Region())
+            continue
+        block = Block()
+        with a.inside(block):
+            a.convert_body(region.block, results)
+        regions.append(Region(block))
+    a.bind_results(op, a.clone(op, [condition], results, regions))

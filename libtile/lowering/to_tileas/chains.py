@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Chained products: those whose result becomes, element by element, the left operand of another product, or is reduced
+along its rows.
+
+A fragment of an accumulator of 8 columns is half a fragment of a left operand of 16 (`llvm/mma_layouts.py`), so what a
+thread computed it can feed to the next product, when the warps lie along the rows in both. A reduction along rows needs
+no other warp then; it counts where it runs as often as the product, which is within the same loop. Products that add to
+one accumulator should lie alike as well, or it would change its layout between them. A tile that goes through a
+conditional (a mask that only some iterations need) or that a loop carries is at the same place behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.lowering.to_tileas.elementwise import is_elementwise
+
+DOT, REDUCE = "nv_tileaa.dot", "nv_tileaa.reduce"
+
+
+def chained_products(function: Operation) -> frozenset[Operation]:
+    """The products of a function that should keep whole rows of their result in one warp."""
+    feeds, adds, chained = set(), set(), set()
+    for op in function.walk():
+        if op.name == REDUCE and _is_along_rows(op):
+            chained |= {source for source in _products_behind(op.operands[0]) if _loop_of(source) is _loop_of(op)}
+        if op.name == DOT:
+            left, _, accumulator = op.operands
+            feeds |= {(source, op) for source in _products_behind(left)}
+            adds |= {(source, op) for source in _products_behind(accumulator) if source is not op}
+    chained |= {op for pair in feeds for op in pair}
+    while grown := {op for pair in adds if chained.intersection(pair) for op in pair} - chained:
+        chained |= grown
+    return frozenset(chained)
+
+
+def _is_along_rows(reduction: Operation) -> bool:
+    type_, dim = reduction.operands[0].type, reduction.properties["dim"]
+    assert isinstance(type_, TensorType) and isinstance(dim, IntegerAttr)
+    return dim.value.data == len(type_.get_shape()) - 1 > 0
+
+
+def _loop_of(op: Operation) -> Operation | None:
+    """The innermost loop that an op runs in, or the function."""
+    parent = op.parent_op()
+    while isinstance(parent, scf.IfOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def _products_behind(value: SSAValue) -> Iterator[Operation]:
+    """The products that a tile is computed from without moving elements to other places."""
+    seen: set[SSAValue] = set()
+    work = [value]
+    while work:
+        current = work.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if isinstance(current.owner, Operation) and current.owner.name == DOT:
+            yield current.owner
+        else:
+            work += [v for v in _same_place(current) if _matrix(v) == _matrix(value)]
+
+
+def _same_place(value: SSAValue) -> Iterable[SSAValue]:
+    """The values whose elements a value's elements are computed from, where those are at the same place."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return _entering(value, owner)
+    position = owner.results.index(value)
+    match owner:
+        case scf.ForOp():
+            return (_leaving(owner.body.block, position),)
+        case scf.IfOp():
+            return [_leaving(region.block, position) for region in owner.regions if region.blocks]
+        case scf.WhileOp():
+            return (_leaving(owner.before_region.block, position + 1),)
+    if is_elementwise(owner) or owner.name == "nv_tileaa.view":
+        return owner.operands
+    return ()
+
+
+def _entering(argument: SSAValue, block: Block) -> Iterable[SSAValue]:
+    """What an argument of a loop's block is in the first iteration, and in the others."""
+    position = block.args.index(argument)
+    match block.parent_op():
+        case scf.ForOp() as loop if position:
+            return loop.iter_args[position - 1], _leaving(block, position - 1)
+        case scf.WhileOp() as loop if block is loop.before_region.block:
+            return loop.arguments[position], _leaving(loop.after_region.block, position)
+        case scf.WhileOp() as loop:
+            return (_leaving(loop.before_region.block, position + 1),)
+    return ()
+
+
+def _leaving(block: Block, position: int) -> SSAValue:
+    """An operand of a block's terminator; the first one of a while's condition is the condition itself."""
+    assert block.last_op is not None
+    return block.last_op.operands[position]
+
+
+def _matrix(value: SSAValue) -> tuple[int, ...] | None:
+    """The shape of a tile without leading ones; None for other values."""
+    if not isinstance(value.type, TensorType):
+        return None
+    shape = tuple(value.type.get_shape())
+    while len(shape) > 2 and shape[0] == 1:
+        shape = shape[1:]
+    return shape

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The pass `convert-tileaa-to-tileas`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.ir import Block, Operation, Region
+from xdsl.passes import ModulePass
+
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.lowering.to_tileas.assignment import Assigner
+from libtile.lowering.to_tileas.chains import chained_products
+from libtile.lowering.to_tileas.legality import check_convertible
+from libtile.lowering.to_tileas.products import Products
+from libtile.targets import target
+
+
+def convert_function(function: FuncOp) -> Operation:
+    """The function with a layout on every tile; LoweringError for what has none to get."""
+    spec = check_convertible(function)
+    assert spec.target is not None  # which is checked there
+    products = Products(target(spec.target), spec.num_warps, chained_products(function))
+    assigner = Assigner(function, spec.num_warps, products)
+    old = function.body.block
+    types = [assigner.default_type(a.type) for a in old.args]
+    block = Block(arg_types=types)
+    for before, after in zip(old.args, block.args):
+        assigner.bind(before, after)
+    with assigner.inside(block):
+        assigner.convert_block(old)
+    properties = {**function.properties, "function_type": FunctionType.from_lists(types, [])}
+    new = FuncOp.create(properties=properties, attributes=dict(function.attributes), regions=[Region(block)])
+    new.location = function.location
+    return new
+
+
+def convert_module(module: ModuleOp) -> None:
+    """Convert every kernel of a module in place."""
+    for op in list(module.body.block.ops):
+        if isinstance(op, FuncOp):
+            module.body.block.insert_op_before(convert_function(op), op)
+            op.detach()  # type: ignore[no-untyped-call]
+            op.erase()
+
+
+@dataclass(frozen=True)
+class ConvertTileAAToTileASPass(ModulePass):
+    """Chooses a layout for every tile, and converts where layouts meet."""
+
+    name = "convert-tileaa-to-tileas"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        convert_module(op)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `convert-tileaa-to-tileas` can convert. All else is refused before anything is rebuilt, with its location.
+
+An op without regions is rebuilt with a layout on every tile, whatever it means; an op with regions needs a rule that
+knows when these run and with what. Which ops can be compiled is for the emission of LLVM IR to say.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, TensorType
+from xdsl.ir import Attribute, Operation
+
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.types import PtrType, QueueType, TiledViewType
+from libtile.ir.tile_form import TileOp, layout_of
+from libtile.lowering.errors import unsupported
+from libtile.lowering.to_tileas.accesses import POINTER_ACCESSES, TILED_ACCESSES
+
+REGIONS = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "scf.for", "scf.while", "scf.if"})
+"""The ops whose regions are rebuilt."""
+_MAY_BE_EMPTY = "scf.if"
+
+
+def check_convertible(function: FuncOp) -> KernelSpecAttr:
+    """What the function is compiled as.
+
+    LoweringError, with the op's location, types and target, for the first op that the pass cannot convert.
+    """
+    spec = function.kernel_spec
+    if spec is None or spec.target is None:
+        raise unsupported(function, "has no kernel_spec with a target, for which its tiles could get layouts")
+    if not spec.entry:
+        raise unsupported(function, "is no kernel, and functions are not called in nv_tileas", spec.target)
+    for op in function.walk():
+        problem = _problem(op, function)
+        if problem is not None:
+            raise unsupported(op, problem, spec.target)
+    return spec
+
+
+def _problem(op: Operation, function: FuncOp) -> str | None:
+    """What keeps an op from being converted; None when nothing does."""
+    types = [value.type for value in (*op.operands, *op.results)]
+    types += [argument.type for region in op.regions for block in region.blocks for argument in block.args]
+    if op.name.startswith("nv_tileas.") or any(layout_of(t) is not None for t in types):
+        return "is in nv_tileas already"
+    if op is not function and op.regions and op.name not in REGIONS:
+        return "has a region, which cannot be converted to nv_tileas"
+    if any(len(region.blocks) != 1 and (region.blocks or op.name != _MAY_BE_EMPTY) for region in op.regions):
+        return "has a region that is not one block, which cannot be converted to nv_tileas"
+    if op.name == "nv_tileaa.call":
+        return "cannot be converted: functions are not called in nv_tileas"
+    if any(_holds_tiles(t) for t in types):
+        return "has a type that hands on tiles, which would get no layout"
+    return _access_problem(op) or _product_problem(op)
+
+
+def _access_problem(op: Operation) -> str | None:
+    dialect, _, name = op.name.partition(".")
+    if dialect != "nv_tileaa":
+        return None
+    if name in TILED_ACCESSES and not isinstance(op.operands[0].type, TiledViewType):
+        return "goes to memory without a tiled view (nv_tileaa.block_tile), by which its tile could get a layout"
+    if name in TILED_ACCESSES and isinstance(op, TileOp) and "mask" in _groups(op) and op.group("mask"):
+        return "has a mask, which accesses through views have not in nv_tileas"
+    if name == "block_tile":
+        return _blocking_problem(op)
+    if name in POINTER_ACCESSES:
+        base = op.operands[0].type
+        if not isinstance(base, TensorType) or not isinstance(base.element_type, PtrType):
+            return "goes to memory without a tile of pointers, by which its tile could get a layout"
+    return None
+
+
+def _groups(op: TileOp) -> list[str]:
+    return [name for name, _ in op.get_irdl_definition().operands]
+
+
+def _blocking_problem(op: Operation) -> str | None:
+    """Tiles lie on memory as the result's tiling says: the groups of dimensions have to say the same."""
+    groups, result = op.properties.get("dimGroups"), op.results[0].type
+    if not isinstance(groups, ArrayAttr) or not isinstance(result, TiledViewType):
+        return None
+    found, expected = [integers_of(group) for group in groups.data], [(dim,) for dim in result.dim_map]
+    return None if found == expected else f"has dimGroups {found}, and the tiling of its result says {expected}"
+
+
+def _product_problem(op: Operation) -> str | None:
+    if op.name == "nv_tileaa.dot" and len(op.operands) > 3:
+        return "has scale factors: the block-scaled product that can be converted is nv_tileaa.scaled_dot"
+    return None
+
+
+def _holds_tiles(type_: Attribute) -> bool:
+    """Whether a type that is no tile itself says of what type the tiles are that a value hands on."""
+    return isinstance(type_, QueueType) and any(isinstance(t, TensorType) for t in type_.result_types)

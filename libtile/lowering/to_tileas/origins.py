@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""In which layout a tile is made when nobody asks for another: that of the load, product or reduction behind it.
+
+Ops that compute element by element or rename elements keep the layout of what they are given. Constants, ranges and
+broadcasts are made in any layout, so they have none here.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.ir.tile_form import integer_property
+from libtile.layouts import LinearLayout
+from libtile.lowering.to_tileas import shape_layouts as layouts
+from libtile.lowering.to_tileas.accesses import AccessLayouts, is_access, numbers
+from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.lowering.to_tileas.products import Products
+from libtile.lowering.to_tileas.types import tile_shape
+
+
+class Origins:
+    """The layouts of a function's tiles by origin. `of(value)` is None where any layout will do."""
+
+    def __init__(self, accesses: AccessLayouts, products: Products):
+        self._accesses = accesses
+        self._products = products
+        self._known: dict[SSAValue, LinearLayout | None] = {}
+
+    def of(self, value: SSAValue) -> LinearLayout | None:
+        if value not in self._known:
+            self._known[value] = None  # for loops that lead back here
+            self._known[value] = self._compute(value) if tile_shape(value) else None
+        return self._known[value]
+
+    def _compute(self, value: SSAValue) -> LinearLayout | None:
+        op = value.owner
+        if isinstance(op, Block):
+            return self._carried(value, op)
+        if is_access(op):
+            return self._accesses.of(op)
+        if is_elementwise(op):
+            found = (self.of(v) for v in op.operands if tile_shape(v) == tile_shape(value))
+            return next((layout for layout in found if layout is not None), None)
+        position = op.results.index(value)
+        match op:
+            case scf.ForOp():
+                return self._given(op.body.block, position)
+            case scf.IfOp():
+                given = (self._given(r.block, position) for r in op.regions if r.blocks)
+                return next((layout for layout in given if layout is not None), None)
+        return self._moved(op, value)
+
+    def _moved(self, op: Operation, value: SSAValue) -> LinearLayout | None:
+        if op.name == "nv_tileaa.dot":
+            return self._products.operand_layouts(op)[2]
+        source = self.of(op.operands[0]) if op.operands else None
+        shape = tile_shape(value)
+        if source is None or shape is None:
+            return None
+        match op.name:
+            case "nv_tileaa.reduce":
+                return layouts.sliced(source, integer_property(op, "dim"))
+            case "nv_tileaa.scan":
+                return source
+            case "nv_tileaa.permute":
+                return layouts.permuted(source, numbers(op, "permutation"))
+            case "nv_tileaa.view" | "nv_tileaa.expand_dims":
+                return layouts.reshaped(source, shape)
+        return None
+
+    def _carried(self, value: SSAValue, block: Block) -> LinearLayout | None:
+        """Of a value that a `for` carries: where its body leaves it."""
+        if not isinstance(block.parent_op(), scf.ForOp) or value is block.args[0]:
+            return None
+        return self._given(block, block.args.index(value) - 1)
+
+    def _given(self, block: Block, position: int) -> LinearLayout | None:
+        last = block.last_op
+        return self.of(last.operands[position]) if isinstance(last, scf.YieldOp) else None

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which checks a run makes: `full`, `basic,-index`, `off,race`.
+
+A choice is a list of groups (`off`, `basic`, `full`) and names of single checks, with commas. Each is added to what
+stands before it, or taken away with a minus in front; `off` takes all away. A list that begins with a minus begins with
+`basic`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from libtile.support.errors import LibtileError
+
+Checks = frozenset[str]
+"""Names of checks."""
+
+
+class CheckError(LibtileError):
+    """A choice of checks names one that is not there."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The checks of a backend: the names that `basic` stands for, and those that `full` adds."""
+
+    owner: str
+    basic: Checks
+    more: Checks
+
+    @property
+    def names(self) -> Checks:
+        return self.basic | self.more
+
+    def choose(self, text: str) -> Checks:
+        """The checks that a text asks for. CheckError for a name that is none, or that another backend has."""
+        items = text.split(",")
+        chosen = self.basic if items[0].startswith("-") else Checks()
+        for item in items:
+            name = item.removeprefix("-")
+            if name == "off" and item == name:
+                chosen = Checks()
+            elif item == name:
+                chosen |= self._named(name)
+            else:
+                # What only another backend looks for is not looked for here.
+                chosen -= Checks((name,)) if name in ALL else self._named(name)
+        return chosen
+
+    def _named(self, name: str) -> Checks:
+        groups = {"basic": self.basic, "full": self.names}
+        if name in groups:
+            return groups[name]
+        if name not in self.names:
+            known = ", ".join(sorted(self.names))
+            raise CheckError(f"the {self.owner} has no check {name!r}: use off, basic, full, or {known}")
+        return Checks((name,))
+
+
+INTERPRETER = Catalogue(
+    "interpreter",
+    Checks(("assume", "conversion", "division", "index", "overflow")),
+    Checks(("race", "uninitialized", "view-range")),
+)
+SIMULATOR = Catalogue(
+    "simulator",
+    Checks(("convergence", "memory")),
+    Checks(("counters", "proxy-fence", "race", "uninitialized")),
+)
+ALL = INTERPRETER.names | SIMULATOR.names

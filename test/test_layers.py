@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Imports go one way: every import of the package, lazy and type-only ones included, against the order of its rooms."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+LAYERS = (
+    ("support",),
+    ("spec",),
+    ("numerics",),
+    ("bytecode", "layouts"),
+    ("targets",),
+    ("atoms",),
+    ("ir",),
+    ("dialects",),
+    ("analysis", "asm"),
+    ("passes", "transforms", "codegen"),
+    ("lowering", "backend"),
+    ("compiler", "interpreter", "simulator"),
+    ("runtime",),
+    ("api",),
+    ("tools",),
+)
+"""A room imports rooms of earlier rows only; those of one row do not import each other."""
+
+STAGES = ("to_tileaa", "to_tileas", "tileas", "to_llvm")
+"""The parts of the lowering, each of which imports earlier ones only."""
+
+ALL_IN_ALL = {"bytecode": ("support", "spec", "numerics"), "codegen": tuple(r for row in LAYERS[:7] for r in row)}
+"""Rooms that know less than their row allows: the bytecode no IR, code generation no dialect."""
+
+LEVEL = {room: number for number, row in enumerate(LAYERS) for room in row}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package and of the tools, by name."""
+    found = {}
+    for top, base in ((ROOT / "libtile", ROOT), *((p, ROOT / "tools") for p in (ROOT / "tools").iterdir())):
+        for path in top.rglob("*.py"):
+            parts = path.relative_to(base).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def room(module: str) -> str:
+    """The room that a module stands in."""
+    first, *rest = module.split(".")
+    if first != "libtile" or module.endswith(".__main__"):  # `python -m libtile.simulator` is a tool
+        return "tools"
+    return "api" if not rest or rest == ["api"] else rest[0]
+
+
+def imported(module: str, path: Path) -> Iterator[tuple[int, str]]:
+    """What a module imports of the package: the line, and the module that is meant."""
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            names = [full if (full := f"{source}.{a.name}") in MODULES else source for a in node.names]
+        else:
+            continue
+        yield from ((node.lineno, name) for name in names if name in MODULES)
+
+
+IMPORTS = [
+    (name, path, line, other) for name, path in MODULES.items() for line, other in imported(name, path) if other != name
+]
+
+
+def test_every_room_has_a_layer():
+    assert {room(name) for name in MODULES} <= set(LEVEL)
+
+
+@pytest.mark.parametrize("name", sorted(LEVEL))
+def test_a_room_imports_earlier_ones_only(name):
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {other}"
+        for module, path, line, other in IMPORTS
+        if room(module) == name and room(other) != name
+        if LEVEL[room(other)] >= LEVEL[name] or room(other) not in ALL_IN_ALL.get(name, LEVEL)
+    ]
+    assert not wrong, "\n".join(["move what is shared to an earlier room:", *wrong])
+
+
+def test_stages_of_the_lowering_import_earlier_ones_only():
+    def stage(module: str) -> int:
+        parts = module.split(".")
+        return STAGES.index(parts[2]) if len(parts) > 2 and parts[2] in STAGES else -1
+
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {other}"
+        for module, path, line, other in IMPORTS
+        if room(module) == room(other) == "lowering" and stage(other) > stage(module) >= 0
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`cuda-tile-opt`: reads Tile IR text, verifies it, runs passes, and prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from libtile.passes.registry import PASSES
+from libtile.support.errors import LibtileError
+from libtile_tools import cli
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.passes.pipeline import PassManager, Timing
+    from libtile.support.diagnostics import Diagnostic
+
+
+@dataclass
+class Options:
+    """What the command line asks for. `passes` are pass items in the order given."""
+
+    filename: str
+    implicit_module: bool = True
+    allow_unregistered: bool = False
+    generic: bool = False
+    debuginfo: bool = False
+    local_scope: bool = False
+    warn_hints: bool = False
+    error_hints: bool = False
+    verify_each: bool = True
+    print_after: frozenset[str] = frozenset()
+    print_after_all: bool = False
+    print_before: frozenset[str] = frozenset()
+    timing: bool = False
+    passes: Sequence[Any] = ()
+    emitted: list[str] = field(default_factory=list)
+
+
+class Optimizer:
+    """Reads, verifies, transforms and prints one input (or one of its parts); keeps its warnings."""
+
+    def __init__(self, options: Options, timing: Timing | None) -> None:
+        self.options = options
+        self.timing = timing
+        self.warnings: list[Diagnostic] = []
+
+    def run(self, text: str) -> str:
+        """The output for a text. DiagnosticError when it is malformed or does not verify, before or behind a pass."""
+        from libtile.asm.reading import parse
+
+        options = self.options
+        op = parse(
+            text,
+            options.filename,
+            implicit_module=options.implicit_module,
+            allow_unregistered=options.allow_unregistered,
+        )
+        self.warnings += self._verify(op)
+        if options.passes:
+            self._run_passes(op)
+        return self._print(op)
+
+    def _run_passes(self, op: Operation) -> None:
+        from libtile.support.diagnostics import DiagnosticError, LoweringError
+
+        manager = self._manager()
+        try:
+            manager.run(op)
+        except LoweringError as failure:
+            raise DiagnosticError([failure.diagnostic()]) from None
+        finally:
+            self.warnings += manager.warnings
+
+    def _verify(self, op: Operation) -> list[Diagnostic]:
+        from libtile.asm.module import diagnose
+        from libtile.support.diagnostics import DiagnosticError, has_errors
+
+        found = diagnose(op, warn_hints=self.options.warn_hints, error_hints=self.options.error_hints)
+        if has_errors(found):
+            raise DiagnosticError(found)
+        return found
+
+    def _print(self, op: Operation) -> str:
+        from libtile.asm.printer import print_op
+
+        options = self.options
+        return print_op(op, generic=options.generic, debuginfo=options.debuginfo, local_scope=options.local_scope)
+
+    def _manager(self) -> PassManager:
+        from libtile.passes.pipeline import PassManager
+
+        def after(name: str, op: Operation) -> None:
+            if self.options.print_after_all or name in self.options.print_after:
+                click.echo(f"// -----// IR Dump After {name} //----- //\n{self._print(op)}", err=True)
+
+        return PassManager(self.options.passes, verify_each=self.options.verify_each, after=after, timing=self.timing)
+
+
+class _PassCommand(cli.Command):
+    """Adds an option for every registered pass; which were given, and in what order, is kept for the callback."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        from libtile.passes.registry import PASSES
+
+        known = {p.name for p in self.params}
+        for name in PASSES:
+            parameter = "pass_" + name.replace("-", "_")
+            if parameter not in known:
+                self.params.append(
+                    cli.OptionalValue(
+                        [f"--{name}", parameter],
+                        implied="",
+                        metavar="[=OPTIONS]",
+                        expose_value=False,
+                        multiple=True,
+                        callback=_collect,
+                        help=f"Run pass {name}; OPTIONS as 'name=value ...'.",
+                    )
+                )
+        return super().get_params(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["libtile.passes"] = []
+        rest = super().parse_args(ctx, args)
+        ctx.meta["libtile.passes"] = list(_ordered(args))
+        return rest
+
+
+def _collect(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    return value
+
+
+def _ordered(args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Passes in the order of the command line, which click does not keep across options."""
+    taken = ""
+    for arg in args:
+        if taken:
+            yield taken, arg
+            taken = ""
+            continue
+        name, equals, value = arg.lstrip("-").partition("=")
+        if not arg.startswith("-"):
+            continue
+        if name in PASSES:
+            yield name, value
+        elif name in ("pass-pipeline", "p"):
+            if equals:
+                yield "", value
+            else:
+                taken = " "
+    return
+
+
+def _pass_items(ctx: click.Context) -> list[Any]:
+    from libtile.passes.pipeline import PassItem, make_pass, parse_options, parse_pipeline
+
+    items: list[Any] = []
+    for name, text in ctx.meta["libtile.passes"]:
+        if name.strip():
+            item = PassItem(name, parse_options(text, name))
+            make_pass(item)
+            items.append(item)
+        else:
+            items += parse_pipeline(text)
+    return items
+
+
+@click.command(
+    "cuda-tile-opt",
+    cls=_PassCommand,
+    examples=(
+        "cuda-tile-opt kernel.mlir",
+        "cuda-tile-opt -mlir-print-op-generic kernel.mlir -o generic.mlir",
+        "cuda-tile-opt --canonicalize --cse kernel.mlir",
+        "cuda-tile-opt --pass-pipeline='builtin.module(cuda_tile.module(cuda_tile.entry(loop-split)))' kernel.mlir",
+        "cuda-tile-opt -split-input-file -verify-diagnostics invalid.mlir",
+    ),
+    statuses=(
+        "0  done (with -verify-diagnostics: every diagnostic was as expected)",
+        "1  the input, a pass or the command line is wrong; stderr says what and where",
+    ),
+)
+@click.argument("input_", metavar="[INPUT]", default="-")
+@click.option("-o", "output", metavar="FILE", default="-", help="Write to FILE ('-', the default, is stdout).")
+@click.option(
+    "-p", "--pass-pipeline", "pipeline", metavar="PIPELINE", multiple=True, help="Run the passes of a textual pipeline."
+)
+@click.option("--split-input-file", is_flag=True, help="Process the parts between '// -----' lines one by one.")
+@click.option(
+    "--verify-diagnostics", cls=cli.OptionalValue, implied="all", type=click.Choice(["all", "only-expected"]),
+    help="Check the diagnostics against the expected-* comments of the input.",
+)  # fmt: skip
+@click.option("--mlir-print-op-generic", "generic", is_flag=True, help="Print the generic form of ops.")
+@click.option("--mlir-print-debuginfo", "debuginfo", is_flag=True, help="Print locations.")
+@click.option("--mlir-print-local-scope", "local_scope", is_flag=True, help="Print locations without aliases.")
+@click.option("--no-implicit-module", is_flag=True, help="Do not put a builtin.module around the top-level ops.")
+@click.option(
+    "--allow-unregistered-dialect", is_flag=True, help="Accept ops, types and attributes of unknown dialects."
+)
+@click.option("--verify-each", cls=cli.OptionalValue, implied="true", type=click.BOOL, default=True,
+              help="Verify after each pass (default: true).")  # fmt: skip
+@click.option(
+    "--print-ir-after", "--mlir-print-ir-after", "print_after", metavar="PASS", multiple=True,
+    help="Print the IR to stderr after PASS (may be repeated).",
+)  # fmt: skip
+@click.option(
+    "--print-ir-after-all", "--mlir-print-ir-after-all", "print_after_all", is_flag=True,
+    help="Print the IR to stderr after every pass.",
+)  # fmt: skip
+@click.option("--mlir-timing", "--time-report", "timing", is_flag=True, help="Report the time of each pass on stderr.")
+@click.option("--Wunsupported-hints", "warn_hints", is_flag=True, help="Warn about unsupported optimization hints.")
+@click.option("--Werr-hints", "error_hints", is_flag=True, help="Take unsupported optimization hints as errors.")
+@cli.version_option("CUDA Tile IR optimizer and test driver")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    input_: str,
+    output: str,
+    pipeline: tuple[str, ...],
+    split_input_file: bool,
+    verify_diagnostics: str | None,
+    generic: bool,
+    debuginfo: bool,
+    local_scope: bool,
+    no_implicit_module: bool,
+    allow_unregistered_dialect: bool,
+    verify_each: bool,
+    print_after: tuple[str, ...],
+    print_after_all: bool,
+    timing: bool,
+    warn_hints: bool,
+    error_hints: bool,
+) -> None:
+    """Read Tile IR text, verify it, run passes on it, and print it.
+
+    INPUT is a file, or '-' (the default) for stdin. Passes run in the order in which they are given. Long options may
+    be given with one dash or two.
+    """
+    options = Options(
+        filename=input_,
+        implicit_module=not no_implicit_module,
+        allow_unregistered=allow_unregistered_dialect,
+        generic=generic,
+        debuginfo=debuginfo,
+        local_scope=local_scope,
+        warn_hints=warn_hints,
+        error_hints=error_hints,
+        verify_each=verify_each,
+        print_after=frozenset(print_after),
+        print_after_all=print_after_all,
+        passes=_pass_items(ctx) if ctx.meta["libtile.passes"] else (),
+    )
+    timer = _timer() if timing else None
+    text = cli.decode_text(cli.read_input(input_))
+    parts = cli.split_input(text) if split_input_file else [text]
+    try:
+        if verify_diagnostics is not None:
+            _check_diagnostics(options, parts, verify_diagnostics == "only-expected", timer)
+        else:
+            _process(options, parts, output, timer)
+    finally:
+        if timer is not None:
+            click.echo(timer.report(), err=True, nl=False)
+
+
+def _timer() -> Timing:
+    from libtile.passes.pipeline import Timing
+
+    return Timing({})
+
+
+def _process(options: Options, parts: Sequence[str], output: str, timer: Timing | None) -> None:
+    """Write the output of all parts, if all were good."""
+    outputs: list[str] = []
+    for part in parts:
+        optimizer = Optimizer(options, timer)
+        source = part.split("\n")
+        try:
+            outputs.append(optimizer.run(part))
+            cli.report(optimizer.warnings, source)
+        except LibtileError as error:
+            cli.report(optimizer.warnings, source)
+            cli.say(cli.render_error(error, source))
+    if len(outputs) < len(parts):
+        raise cli.Failed
+    cli.write_output(output, f"{cli.SPLIT_MARKER}\n".join(outputs))
+
+
+def _check_diagnostics(options: Options, parts: Sequence[str], only_expected: bool, timer: Timing | None) -> None:
+    """`-verify-diagnostics`: each part has to give just the diagnostics that its comments announce."""
+    from libtile.support.diagnostics import DiagnosticError, error
+    from libtile_tools import expected_diagnostics
+
+    good = True
+    for part in parts:
+        optimizer = Optimizer(options, timer)
+        try:
+            optimizer.run(part)
+            found = optimizer.warnings
+        except DiagnosticError as failure:
+            found = [*optimizer.warnings, *failure.diagnostics]
+        except LibtileError as failure:
+            found = [*optimizer.warnings, error(None, str(failure))]
+        problems = expected_diagnostics.check(part, options.filename, found, only_expected)
+        cli.report(problems, part.split("\n"))
+        good = good and not problems
+    if not good:
+        raise cli.Failed
+
+
+def main() -> None:
+    """The tool's entry point."""
+    cli.run(command)

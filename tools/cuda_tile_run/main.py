@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""cuda-tile-run: run a kernel with no GPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from libtile_tools import cli
+
+if TYPE_CHECKING:
+    from libtile.interpreter import RunResult
+
+EXAMPLES = (
+    "cuda-tile-run add.bc --grid 64 --arg x.npy --arg y.npy --arg zeros:f32:65536 --out 2:z.npy",
+    "cuda-tile-run gemm.bc --kernel gemm --grid 8,8 --arg a.npy --arg b.npy --arg c.npy --arg i32:512 --out 2:c.npy",
+    "cuda-tile-run kernel.mlir --describe                    what parameters each kernel takes",
+    "cuda-tile-run kernel.bc --check=full --block-order=7 ... look for data races and order dependence",
+)
+STATUSES = (
+    "0  the kernel ran",
+    "1  the command line, the module or an argument is wrong, or the kernel had a fault; stderr says what and where",
+)
+
+
+def _is_count(text: str) -> bool:
+    """Whether a text is a number in digits, of 64 bits or about that."""
+    return text.isascii() and text.isdigit() and len(text) < 20
+
+
+class GridType(click.ParamType):
+    """`X`, `X,Y` or `X,Y,Z`."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        parts = str(value).replace("x", ",").split(",")
+        if not 1 <= len(parts) <= 3 or not all(_is_count(p.strip()) for p in parts):
+            self.fail(f"'{value}' is not a grid: give X, X,Y or X,Y,Z", param, ctx)
+        return tuple(int(p) for p in parts)
+
+
+def parse_argument(text: str) -> Any:
+    """An argument of the command line: an array, a number, or (type, number).
+
+    `FILE.npy` is a file's array; `zeros:TYPE:SHAPE` and `empty` likewise a new one; `TYPE:NUMBER` or NUMBER a scalar.
+    Raises ToolError for anything else.
+    """
+    import numpy as np
+
+    from libtile.interpreter.formats import ELEMENTS
+
+    head, _, tail = text.partition(":")
+    if head == "zeros":
+        type_, _, shape = tail.partition(":")
+        if type_ not in ELEMENTS or not all(map(_is_count, shape.split("x"))):
+            raise cli.ToolError(f"error: '{text}': give zeros:TYPE:SHAPE, such as zeros:f32:64x128")
+        elem = ELEMENTS[type_]
+        try:
+            array = np.zeros([int(n) for n in shape.split("x")], elem.unsigned_dtype)
+        except (ValueError, MemoryError) as error:  # more dimensions, or elements, than an array can have
+            raise cli.ToolError(f"error: '{text}': {error}") from None
+        return array.view(elem.dtype if elem.dtype.itemsize == elem.storage_bytes else elem.unsigned_dtype)
+    if head in ELEMENTS and tail:
+        return head, _number(tail, text)
+    if text.endswith(".npy"):
+        return _load(text)
+    return _number(text, text)
+
+
+def _number(text: str, argument: str) -> int | float:
+    for convert in (lambda t: int(t, 0), float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    raise cli.ToolError(
+        f"error: '{argument}' is not an argument: give FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or a number"
+    )
+
+
+def _load(path: str) -> Any:
+    import numpy as np
+
+    try:
+        return np.ascontiguousarray(np.load(path, allow_pickle=False))
+    except OSError as error:
+        raise cli.ToolError(f"error: cannot open '{path}': {error.strerror}") from None
+    except (ValueError, EOFError) as error:
+        raise cli.ToolError(f"error: '{path}' is not a .npy file: {error}") from None
+
+
+def typed_arguments(entry: Any, given: list[Any]) -> list[Any]:
+    """The arguments without their type prefixes, which must be those of the entry's parameters."""
+    from libtile.dialects.cuda_tile.types import type_text
+    from libtile.interpreter.launch import describe_parameters, parameter_types
+
+    types = parameter_types(entry)
+    values = []
+    for position, argument in enumerate(given):
+        if not isinstance(argument, tuple):
+            values.append(argument)
+            continue
+        type_, number = argument
+        if position < len(types) and type_text(types[position]) != f"tile<{type_}>":
+            raise cli.ToolError(
+                f"error: argument {position} is given as {type_}, and parameter {position} is "
+                f"{type_text(types[position])}; {describe_parameters(entry)}"
+            )
+        values.append(number)
+    return values
+
+
+def save_outputs(outputs: list[tuple[int, str]], args: list[Any]) -> None:
+    """Write arrays to .npy files, whole or not at all."""
+    import io
+
+    import numpy as np
+
+    for position, path in outputs:
+        buffer = io.BytesIO()
+        np.save(buffer, args[position])
+        cli.write_output(path, buffer.getvalue())
+
+
+def parse_outputs(texts: tuple[str, ...], args: list[Any]) -> list[tuple[int, str]]:
+    """`N:FILE` pairs; argument N must be an array."""
+    outputs = []
+    for text in texts:
+        head, _, path = text.partition(":")
+        if not _is_count(head) or not path:
+            raise cli.ToolError(f"error: '{text}' is not an output: give N:FILE.npy, N being the number of an argument")
+        if int(head) >= len(args) or not hasattr(args[int(head)], "dtype"):
+            raise cli.ToolError(f"error: '{text}': argument {head} is not an array")
+        outputs.append((int(head), path))
+    return outputs
+
+
+def progress_line(enabled: bool) -> Callable[[int, int], None] | None:
+    """A counter on stderr that appears after a second and is redrawn ten times a second."""
+    if not enabled:
+        return None
+    started = last = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - started > 1 and (now - last > 0.1 or done == total):
+            last = now
+            end = "\n" if done == total else ""
+            sys.stderr.write(f"\r{done} of {total} tile blocks, {now - started:.0f} s{end}")
+            sys.stderr.flush()
+
+    return show
+
+
+def summary(result: RunResult, backend: str) -> str:
+    """One line on what a run did: the interpreter counts ops and bytes, the simulator the instructions of warps."""
+    grid = " x ".join(map(str, result.grid))
+    counts = f"{result.ops} warp instructions"
+    if backend == "interpreter":
+        counts = f"{result.ops} ops, {result.bytes_read} bytes read, {result.bytes_written} bytes written"
+    blocks = f"{result.blocks} tile block{'' if result.blocks == 1 else 's'}"
+    return f"@{result.kernel}: {blocks} ({grid}), {counts}, {result.seconds:.3f} s"
+
+
+@click.command(
+    cls=cli.Command,
+    name="cuda-tile-run",
+    short_help="Run a Tile IR kernel.",
+    examples=EXAMPLES,
+    statuses=STATUSES,
+)
+@click.argument("kernel_file", metavar="KERNEL_FILE")
+@click.option("--kernel", metavar="NAME", help="The entry to run; may be left out when the module has one only.")
+@click.option("--grid", type=GridType(), default="1", show_default=True, help="Number of tile blocks by axis.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="VALUE",
+    help="The next parameter: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER.",
+)
+@click.option("--out", "outputs", multiple=True, metavar="N:FILE", help="Write argument N to FILE after the run.")
+@click.option(
+    "--backend",
+    type=click.Choice(["interpreter", "simulator", "gpu"]),
+    default="interpreter",
+    show_default=True,
+    help="What runs the kernel.",
+)
+@click.option("--gpu-name", metavar="SM", help="The target to compile for (simulator and gpu).")
+@click.option(
+    "--launch-abi",
+    type=click.Choice(["tileir", "simt"]),
+    help="How the gpu is to launch it: as Tile IR, or as an ordinary kernel; default: what the driver can do.",
+)
+@click.option(
+    "--check",
+    metavar="CHECKS",
+    default="basic",
+    show_default=True,
+    help="Undefined behaviour to look for: off, basic, full (adds data races, uninitialised elements and loads of "
+    "padding alone), and single checks, with commas; a minus takes one away, as in full,-view-range.",
+)
+@click.option(
+    "--block-order",
+    metavar="ORDER",
+    default=None,
+    help="Run tile blocks in 'reverse' order, or in a random one that this seed gives.",
+)
+@click.option("--trace", is_flag=True, help="Print a line on stderr for each op, with a summary of its results.")
+@click.option("--trace-limit", type=int, default=None, metavar="N", help="Stop tracing after N lines.")
+@click.option("--describe", is_flag=True, help="Print what parameters the kernels take, and exit.")
+@click.option("--quiet", is_flag=True, help="No summary and no progress.")
+@cli.version_option("runs Tile IR kernels")
+def command(
+    kernel_file: str,
+    kernel: str | None,
+    grid: tuple[int, ...],
+    arguments: tuple[str, ...],
+    outputs: tuple[str, ...],
+    backend: str,
+    gpu_name: str | None,
+    launch_abi: str | None,
+    check: str,
+    block_order: str | None,
+    trace: bool,
+    trace_limit: int | None,
+    describe: bool,
+    quiet: bool,
+) -> None:
+    """Run a kernel of KERNEL_FILE (bytecode or text, - for stdin) on numpy arrays, with no GPU or on one.
+
+    Arguments are the entry's parameters in order. Arrays are the kernel's memory: --out saves what it wrote.
+    """
+    from libtile.asm.module import load
+    from libtile.interpreter.faults import InterpreterFault
+    from libtile.interpreter.launch import describe_parameters, entries, find_entry
+    from libtile.interpreter.trace import Tracer
+    from libtile.runtime.run import run
+
+    module = load(cli.read_input("-") if kernel_file == "-" else kernel_file)
+    if describe:
+        chosen = list(entries(module)) if kernel is None else [find_entry(module, kernel)]
+        click.echo("\n".join(map(describe_parameters, chosen)))
+        return
+    entry = find_entry(module, kernel)
+    args = typed_arguments(entry, [parse_argument(text) for text in arguments])
+    destinations = parse_outputs(outputs, args)
+    try:
+        result = run(
+            module,
+            entry.attribute_value("sym_name"),
+            grid=grid,
+            args=args,
+            backend=backend,
+            gpu_name=gpu_name,
+            launch_abi=launch_abi,
+            check=check,
+            block_order=_order(block_order),
+            trace=Tracer(sys.stderr, trace_limit) if trace else None,
+            progress=progress_line(backend == "interpreter" and not quiet and sys.stderr.isatty()),
+            out=sys.stdout,
+        )
+    except InterpreterFault as fault:
+        raise cli.ToolError(str(fault)) from None  # it has the form of a diagnostic already
+    save_outputs(destinations, args)
+    if not quiet:
+        click.echo(summary(result, backend), err=True)
+
+
+def _order(text: str | None) -> int | str | None:
+    if text is None or text == "reverse":
+        return text
+    if not _is_count(text):
+        raise cli.ToolError(f"error: '{text}' is not a block order: give 'reverse' or a number, the seed")
+    return int(text)
+
+
+def main() -> None:
+    """Entry point of the installed script."""
+    # One thread of BLAS is enough for tiles, and does not fight over cores with other processes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    cli.run(command)

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the command-line tools share: LLVM-style options on click, input and output, errors and exit statuses.
+
+A tool declares a `click` command with `cls=Command` and ends with `run(command)`. Long options are declared with two
+dashes and may be given with one; a flag may be given as `--flag=true` or `--flag=false`; `--option VALUE` and
+`--option=VALUE` are the same.
+
+Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `error:` lines on stderr). Ctrl-C and
+SIGTERM end a tool by that signal, which a shell shows as 130 and 143, after its temporary files have gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from libtile.support.errors import LibtileError, internal_error, visible
+from libtile_tools import startup, stopping
+
+if TYPE_CHECKING:
+    from libtile.support.diagnostics import Diagnostic
+
+OK = 0
+FAILED = 1
+INTERRUPTED = 128 + signal.SIGINT
+
+_TRUE = ("true", "TRUE", "True", "1")
+_FALSE = ("false", "FALSE", "False", "0")
+
+
+class ToolError(LibtileError):
+    """An error of the tool itself, such as a file that cannot be opened, and the exit status that it ends with."""
+
+    def __init__(self, message: str, status: int = FAILED) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Failed(LibtileError):
+    """Ends a tool with status 1 when its errors have been printed already."""
+
+
+class OptionalValue(click.Option):
+    """An option whose value may be left out, only ever given after `=`; `implied` stands for a missing one."""
+
+    def __init__(self, *args: Any, implied: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.implied = implied
+
+
+class Command(click.Command):
+    """A command with LLVM's spellings: `-long-option` and `--flag=false`; its help ends with examples and statuses."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), statuses: Sequence[str] = (), **kwargs: Any) -> None:
+        kwargs.setdefault("context_settings", {})
+        defaults = {"max_content_width": 110, "help_option_names": ["-h", "--help"]}
+        kwargs["context_settings"] = {**defaults, **kwargs["context_settings"]}
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.statuses = statuses or ("0  done", "1  the input or the command line is wrong; stderr says what and where")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(self._normalised(ctx, args)))
+
+    def _normalised(self, ctx: click.Context, args: Sequence[str]) -> Iterator[str]:
+        longs: dict[str, click.Option] = {}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option):
+                longs.update((o.lstrip("-"), param) for o in param.opts)
+        taken = False  # whether the next argument is the value of the option before
+        for position, arg in enumerate(args):
+            if arg == "--":
+                yield from args[position:]
+                return
+            name, equals, value = arg.lstrip("-").partition("=")
+            option = longs.get(name)
+            if taken or len(arg) < 2 or not arg.startswith("-"):
+                taken = False
+                yield arg
+            elif option is None:
+                if arg[1] == "-" and name[:1] in longs and name[1:].isdigit():
+                    yield arg[1:]  # --O2 for -O2
+                elif arg[1] == "-" or arg[1] not in longs:
+                    near = [f"{match}{equals}{value}" for match in _near(name, longs)]
+                    raise click.NoSuchOption(arg, possibilities=near, ctx=ctx)
+                else:
+                    yield arg  # a short option with its value, such as -oFILE
+            elif isinstance(option, OptionalValue):
+                yield f"{_spelled(name)}={value if equals else option.implied}"
+            elif option.is_flag and equals:
+                if value not in _TRUE + _FALSE:
+                    raise click.ClickException(
+                        f"for the {_spelled(name)} option: '{value}' is invalid value for boolean argument! Try 0 or 1"
+                    )
+                if value in _TRUE:
+                    yield _spelled(name)
+            else:
+                yield _spelled(name) + ("" if not equals else f"={value}" if len(name) > 1 else value)
+                # `-p=x` and `-p x` both give x; `is_flag` options take nothing.
+                taken = not equals and not option.is_flag and option.nargs == 1
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        for title, lines in (("Examples", self.examples), ("Exit status", self.statuses)):
+            if lines:
+                with formatter.section(title):
+                    for line in lines:
+                        formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    return [_spelled(match) for match in get_close_matches(name, list(known), n=1)]
+
+
+def _spelled(name: str) -> str:
+    return f"--{name}" if len(name) > 1 else f"-{name}"
+
+
+def run(command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED) -> NoReturn:
+    """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks.
+
+    `misuse` is the status for a wrong command line.
+    """
+    gc.disable()  # the process ends before what cycles hold could matter
+    try:
+        stopping.take_signals()
+        _occupy_standard_descriptors()
+        startup.install()
+        status = call(command, argv, misuse=misuse)
+        stopping.block_signals()
+    except stopping.Stopped as stopped:
+        if stopped.number == signal.SIGINT:
+            _fail(f"{command.name or 'libtile'}: interrupted")
+        stopping.end_by(stopped.number)
+    startup.finish()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it: `call` has said so
+            if stream is not None:  # as it is where the process was started without it
+                stream.flush()
+    # Python's own way out frees every object, one by one, which takes longer than many a compilation.
+    os._exit(status)
+
+
+def _occupy_standard_descriptors() -> None:
+    """Where a standard stream is closed, no file may take its number, and with it what is printed."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
+def call(command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED) -> int:
+    """Run a tool inside this process; returns its exit status, `misuse` for a wrong command line."""
+    program = command.name or "libtile"
+    try:
+        command.main(args=list(argv) if argv is not None else None, prog_name=program, standalone_mode=False)
+        if sys.stdout is not None:  # as it is for a stream that was closed from the start
+            sys.stdout.flush()
+        return OK
+    except Failed:
+        return FAILED
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _fail(f"{program}: interrupted", INTERRUPTED)
+    except click.NoSuchOption as error:
+        return _fail(_unknown_option(program, error), misuse)
+    except click.BadOptionUsage as error:
+        return _fail(f"{program}: for the {error.option_name} option: requires a value!", misuse)
+    except click.ClickException as error:
+        return _fail(f"{program}: {error.format_message()}", misuse)
+    except LibtileError as error:
+        return _fail(render_error(error), error.status if isinstance(error, ToolError) else FAILED)
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at its end; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return FAILED
+    except RecursionError:
+        return _fail(f"{program}: error: the input is nested too deeply")
+    except MemoryError:
+        return _fail(f"{program}: error: out of memory")
+    except OSError as error:
+        name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return _fail(f"{program}: error: {visible(name)}{error.strerror or error}")
+    except Exception as error:
+        return _fail(f"{program}: error: {internal_error(error, 'tool')}")
+
+
+def _unknown_option(program: str, error: click.NoSuchOption) -> str:
+    text = f"{program}: Unknown command line argument '{error.option_name}'.  Try: '{program} --help'"
+    if error.possibilities:
+        text += f"\n{program}: Did you mean '{error.possibilities[0]}'?"
+    return text
+
+
+def say(message: str) -> None:
+    """Print the lines of diagnostics on stderr: the one place that does, so that nothing gets to a terminal raw."""
+    click.echo(visible(message, keep="\n\t"), err=True)
+
+
+def _fail(message: str, status: int = FAILED) -> int:
+    with contextlib.suppress(OSError):  # nobody can be told: stderr is closed, or its disk is full
+        say(message)
+    return status
+
+
+def render_error(error: LibtileError, source: Sequence[str] | None = None) -> str:
+    """The `error: ...` lines of an exception, with source lines when `source` is given."""
+    from libtile.support.diagnostics import DiagnosticError
+
+    if isinstance(error, DiagnosticError):
+        return "\n".join(d.render(source) for d in error.diagnostics)
+    if isinstance(error, ToolError):
+        return str(error)
+    return f"error: {visible(str(error))}"
+
+
+def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = None) -> None:
+    """Print diagnostics on stderr, each with its source line when `source` (the file's lines) is given."""
+    for diagnostic in diagnostics:
+        say(diagnostic.render(source))
+
+
+# -- input and output -------------------------------------------------------------------------------------------------
+
+
+def read_input(path: str) -> bytes:
+    """The bytes of a file, or of stdin for `-`. ToolError when it cannot be read."""
+    try:
+        if path == "-":
+            if sys.stdin is None:  # the process was started without it
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            return sys.stdin.buffer.read()
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
+        raise ToolError(f"cannot open input file '{visible(path)}': {reason(error)}") from None
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why a file could not be opened, in the system's words."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def decode_text(data: bytes) -> str:
+    """Source text of any bytes: what is not UTF-8 is kept as surrogate escapes, and refused where it matters.
+
+    ToolError for bytecode, which somebody gave in place of its text.
+    """
+    from libtile.spec.model import BYTECODE_MAGIC
+
+    if data.startswith(BYTECODE_MAGIC):
+        raise ToolError(
+            "error: the input is Tile IR bytecode, not text: 'cuda-tile-translate -cudatilebc-to-mlir' makes text of it"
+        )
+    return data.decode("utf-8", errors="surrogateescape")
+
+
+def write_output(path: str, data: bytes | str) -> None:
+    """Write to a file, or to stdout for `-`; a file appears whole or not at all. ToolError when that fails."""
+    raw = data.encode("utf-8", errors="surrogateescape") if isinstance(data, str) else data
+    if path == "-":
+        if sys.stdout is None:
+            raise ToolError(f"cannot open output file '-': {os.strerror(errno.EBADF)}")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(raw)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        if not path:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if os.path.exists(path) and not os.path.isfile(path):
+            # A device or a pipe (/dev/null, /dev/stdout) is written to, not replaced.
+            with open(path, "wb") as file:
+                file.write(raw)
+        else:
+            _write_whole(os.path.realpath(path), raw)
+    except (OSError, ValueError) as error:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        verb = "write" if full else "open"
+        raise ToolError(f"cannot {verb} output file '{visible(path)}': {reason(error)}") from None
+
+
+_TEMPORARY_NAME = 100
+"""Characters of the output's name that its temporary file begins with: with more, a long name would become too long."""
+
+
+def _write_whole(path: str, raw: bytes) -> None:
+    start = os.path.basename(path)[:_TEMPORARY_NAME]
+    if len(os.fsencode(start)) > 2 * _TEMPORARY_NAME:  # characters of several bytes; file systems count bytes
+        start = ""
+    with stopping.signals_wait():
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=start + ".")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(raw)
+            os.chmod(temporary, _mode(path))
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def _mode(path: str) -> int:
+    """The mode of the file being replaced, or what `open` would have given a new one."""
+    if os.path.exists(path):
+        return os.stat(path).st_mode & 0o7777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+# -- input with several parts -----------------------------------------------------------------------------------------
+
+SPLIT_MARKER = "// -----"
+
+
+def split_input(text: str) -> list[str]:
+    """The parts of a text between lines that start with the split marker.
+
+    Each part but the first begins with as many empty lines as the lines before it, so that positions in a part are
+    positions in the file.
+    """
+    parts: list[str] = []
+    current: list[str] = []
+    for number, line in enumerate(text.split("\n")):
+        if line.startswith(SPLIT_MARKER):
+            parts.append("\n".join(current))
+            current = [""] * (number + 1)
+        else:
+            current.append(line)
+    parts.append("\n".join(current))
+    return parts
+
+
+def _previews(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str]:
+    names = [name for text in value for name in text.split(",")]
+    if not names:
+        return frozenset()
+    from libtile.spec import default_spec
+
+    known = sorted({op.preview for op in default_spec().ops.values() if op.preview is not None})
+    for name in names:
+        if name not in known:
+            raise click.ClickException(
+                f"for the --preview option: unknown preview feature '{name}'; supported features: {', '.join(known)}"
+            )
+    return frozenset(names)
+
+
+def preview_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--preview`: the preview features that a bytecode file may use, passed on as `previews`, a frozenset."""
+    return click.option(
+        "--preview",
+        "previews",
+        multiple=True,
+        metavar="FEATURE[,FEATURE...]",
+        callback=_previews,
+        help="Enable one or more named preview features.",
+    )(function)
+
+
+def version_option(description: str) -> Callable[[Any], Any]:
+    """`--version`: the tool, what it is a part of, and the bytecode versions are not loaded for it."""
+
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            from importlib.metadata import PackageNotFoundError, version
+
+            from libtile import __version__
+
+            try:
+                installed = version("libtile")
+            except PackageNotFoundError:
+                installed = __version__
+            click.echo(f"{ctx.info_name}: {description}\nlibtile {installed}")
+            ctx.exit()
+
+    return click.option(
+        "--version", is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show the version and exit."
+    )

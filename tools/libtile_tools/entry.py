@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The entry points of the installed commands: thin, so that Ctrl-C ends a tool quietly from its first moment on.
+
+Python's own handler raises KeyboardInterrupt wherever the program is, and there is nobody to catch it while modules are
+still being imported. Until a tool is ready to clean up behind itself (`cli.run`), it has nothing to clean up, and the
+signal ends it as it ends any program.
+"""
+
+from libtile.support.interrupts import prepare
+
+
+def cuda_tile_translate() -> None:
+    prepare()
+    from cuda_tile_translate.main import main
+
+    main()
+
+
+def cuda_tile_opt() -> None:
+    prepare()
+    from cuda_tile_opt.main import main
+
+    main()
+
+
+def tileirdisasm() -> None:
+    prepare()
+    from tileirdisasm.main import main
+
+    main()
+
+
+def tileiras() -> None:
+    prepare()
+    from tileiras.main import main
+
+    main()
+
+
+def cuda_tile_run() -> None:
+    prepare()
+    from cuda_tile_run.main import main
+
+    main()
+
+
+def simulator() -> None:
+    prepare()
+    from libtile_tools.simulator import main
+
+    main()
+
+
+def layouts() -> None:
+    prepare()
+    from libtile_tools.layouts import main
+
+    main()
+
+
+def annotate() -> None:
+    prepare()
+    from libtile_tools.annotate import main
+
+    main()
