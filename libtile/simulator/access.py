@@ -18,6 +18,7 @@ from .memory import (
     CLUSTER_SHIFT,
     CONST_WINDOW,
     GLOBAL_BASE,
+    IN_USE,
     PENDING,
     READ_ONLY,
     READY,
@@ -41,7 +42,8 @@ def _each_byte(flags: int) -> dict[int, Any]:
 _EXPECT = _each_byte(READY)
 _ALLOCATED = _each_byte(ALLOCATED)
 _NOT_LOADED = _each_byte(ALLOCATED | PENDING)
-_NOT_STORED = _each_byte(ALLOCATED | READ_ONLY | PENDING)
+_NOT_STORED = _each_byte(ALLOCATED | READ_ONLY | PENDING | IN_USE)
+_IN_USE = _each_byte(IN_USE)
 _SPACE_OF_WINDOW = {1: "shared", 2: "local", 3: "param", 4: "const", GLOBAL_BASE >> WINDOW_SHIFT: "global"}
 
 
@@ -243,7 +245,8 @@ class Access(MachineState):
         element = info.element
         flags = arena.flag_views[element][index]
         if self.initialised:
-            if not (flags == _EXPECT[element]).all():
+            expect = _EXPECT[element]
+            if not (flags == expect).all() and not ((flags & ~_IN_USE[element]) == expect).all():
                 self._diagnose(info, arena, off, threads, writing=False)
         elif not ((flags & _NOT_LOADED[element]) == _ALLOCATED[element]).all():
             self._diagnose(info, arena, off, threads, writing=False)
@@ -325,6 +328,7 @@ class Access(MachineState):
         tests = [
             ((flags & ALLOCATED) == 0, "out-of-bounds"),
             ((flags & PENDING) != 0, "async"),
+            ((flags & IN_USE) != 0, "in-use") if writing else None,
             ((flags & READ_ONLY) != 0, "read-only") if writing else None,
             ((flags & 2) == 0, "uninitialized") if not writing and self.initialised else None,
         ]
@@ -339,7 +343,8 @@ class Access(MachineState):
                 kind = test[1]
             text = {
                 "async": f"{verb} of bytes that an asynchronous copy has not completed: {where}",
+                "in-use": f"write to bytes that a wgmma reads that has not been waited for: {where}",
                 "read-only": f"write to read-only memory: {where}",
                 "uninitialized": f"read of {size} bytes that nothing has written: {where}",
             }.get(kind, f"{size}-byte {verb} at 0x{arena.base + at:x} in {arena.name} memory: {where}")
-            self.fault(kind or "out-of-bounds", text, info.instruction, threads[bad])
+            self.fault({"in-use": "async"}.get(kind, kind) or "out-of-bounds", text, info.instruction, threads[bad])

@@ -270,9 +270,10 @@ class AsyncEngine(MBarriers):
             return
         writers = self.proxy.unfenced(off)
         if len(writers):
+            reader = "product" if ins.opcode == "wgmma" else "copy"
             self.fault(
                 "proxy-fence",
-                f"the copy reads shared bytes that thread {int(writers[0]) % self.cta_stride} wrote with no "
+                f"the {reader} reads shared bytes that thread {int(writers[0]) % self.cta_stride} wrote with no "
                 "fence.proxy.async after the write",
                 ins,
                 thread,

@@ -187,6 +187,8 @@ class Barriers:
         self.cluster_instruction = unit.terminator
         ids = M.cta_of[g.threads] // M.cluster_size
         if operation == "arrive":
+            if unit.terminator is not None and "relaxed" in unit.terminator.modifiers:
+                M.relax_mbarrier_init(g.threads)
             self.cluster_phase[g.threads] += 1
             for cluster in np.unique(ids).tolist():
                 self.cluster_arrived.setdefault(cluster, []).append(g.threads[ids == cluster])

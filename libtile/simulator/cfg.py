@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from .errors import PtxError
 from .ir import Addr, Function, Group, Imm, Instruction, Label, Reg, Sym, Vec
 
-FALL, BRANCH, SWITCH, CALL, RET, EXIT, BARRIER, TRYWAIT, SLEEP = range(9)
+FALL, BRANCH, SWITCH, CALL, RET, EXIT, BARRIER, TRYWAIT, SLEEP, PRODUCTS, REGISTERS = range(11)
 
 _TERMINATORS = {
     "bra": BRANCH,
@@ -28,6 +28,7 @@ _TERMINATORS = {
     "exit": EXIT,
     "trap": EXIT,
     "nanosleep": SLEEP,
+    "setmaxnreg": REGISTERS,
 }
 _MASK_LAST = ("shfl", "vote", "match", "redux", "elect")
 _ALIGNED = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "setmaxnreg", "wgmma", "tcgen05")
@@ -61,6 +62,10 @@ class Unit:
         """The first matrix instruction of the unit."""
         return next((ins for ins in self.instructions if ins.opcode in MATRIX), None)
 
+    def starts_product(self) -> bool:
+        """Whether a wgmma comes first: products find their registers in the register file, not in a chain's locals."""
+        return self.kind == PRODUCTS or (bool(self.instructions) and self.instructions[0].opcode == "wgmma")
+
 
 def terminator_kind(ins: Instruction) -> int | None:
     """How an instruction ends a unit, or None."""
@@ -70,6 +75,8 @@ def terminator_kind(ins: Instruction) -> int | None:
         return BARRIER
     if ins.opcode == "mbarrier" and "try_wait" in ins.modifiers:
         return TRYWAIT
+    if ins.opcode == "wgmma" and "wait_group" in ins.modifiers:
+        return PRODUCTS
     return _TERMINATORS.get(ins.opcode)
 
 
@@ -102,6 +109,8 @@ def build_units(function: Function, first_id: int, fine: bool, filename: str) ->
     for index, block in enumerate(blocks):
         chain = [block]
         while chain[-1].kind == FALL and chain[-1].next >= 0 and chain[-1].next not in label_ids and not fine:
+            if blocks[chain[-1].next].starts_product():
+                break
             chain.append(blocks[chain[-1].next])
         block.chain = chain
         block.id = number.get(index, -1)

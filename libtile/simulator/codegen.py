@@ -52,6 +52,8 @@ class Emitter:
         self.vars: dict[int, dict[str, str]] = {}
         self.loads: dict[int, str] = {}
         self.written: dict[int, Reg] = {}
+        # Registers that the machine reads by itself, in the register file.
+        self.kept: set[int] = set()
         self.root: dict[str, str] = {}
         self.count = 0
         self.ins: Instruction | None = None
@@ -254,9 +256,21 @@ class Emitter:
         self.uniform = not _reads_vectors(ins)
         if self.program.trace:
             self.emit(f"M.trace_instruction({self.use(ins, f'i{id(ins)}')}, g, {self.mask()})")
+        self._touch_products(ins)
         self._checked(lambda: emit(self, ins))
         self.uniform = False
         self.guard = None
+
+    def _touch_products(self, ins: Instruction) -> None:
+        """Tell the machine of ordinary uses of registers that belong to products."""
+        code = self.program.current
+        if code is None or ins.opcode == "wgmma" or not code.product_registers:
+            return
+        used = {reg.index for operand in ins.operands for reg in operand_registers(operand)}
+        touched = tuple(sorted(used & code.product_registers))
+        if touched:
+            instruction = self.use(ins, f"i{id(ins)}")
+            self.emit(f"M.touch_products({instruction}, {touched}, g, {self.mask()})")
 
     def _checked(self, emit: Callable[[], Any]) -> Any:
         """Run a generator; what it cannot take apart is an instruction that is not well formed."""
@@ -288,6 +302,7 @@ class Emitter:
         self.ins = ins
         if self.program.trace:
             self.emit(f"M.trace_instruction({self.use(ins, f'i{id(ins)}')}, g, None)")
+        self._touch_products(ins)
         if unit.kind == SWITCH:
             index = self.src(ins.operands[0], U32)
             guard = self._guard(ins) or "None"
@@ -349,7 +364,7 @@ class Emitter:
 
     def used_bits(self) -> tuple[int, int]:
         """Registers read before written, and registers written, as bit sets."""
-        uses = sum(1 << reg for reg in self.loads)
+        uses = sum(1 << reg for reg in self.loads.keys() | self.kept)
         defs = sum(1 << reg for reg in self.written)
         return uses, defs
 

@@ -19,3 +19,7 @@ MAX_PRINT_WIDTH = 1 << 16
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_CLUSTER = 16
 MAX_BLOCK = 1024
+SM_REGISTERS = 1 << 16
+MAX_THREAD_REGISTERS = 256
+REGISTER_STEP = 8
+"""Registers of a multiprocessor and of a thread, and what setmaxnreg counts them in."""

@@ -34,6 +34,10 @@ class MBarrier:
     phase: int = 0
     tx: int = 0
     next_expected: int = 0
+    # Until a fence orders the initialisation: thread and clock of its mbarrier.init.
+    unfenced: tuple[int, int] | None = None
+    # barrier.cluster.arrive.relaxed came before a fence.
+    relaxed: bool = False
     # (threads, phase waited for, instruction, key to resume at, frame, result register)
     waiting: list[tuple[np.ndarray, int, Instruction, int, Any, int]] = field(default_factory=list)
 
@@ -98,9 +102,60 @@ class MBarriers(Atomics):
             slot, inner = divmod(place, self.shared_stride)
             name = f"shared byte {inner} of CTA {self.ctas[slot]}"
             self.mbarriers[place] = MBarrier(place, name, value, value)
+            self._mark_unfenced(self.mbarriers[place], int(threads[places == place][0]))
             self._publish(self.mbarriers[place])
         if self.races is not None:
             self.races.release(places >> 2, threads)
+
+    def _mark_unfenced(self, barrier: MBarrier, thread: int) -> None:
+        if "mbarrier-init" in self.checks:
+            races = self.races
+            clock = 0 if races is None else int(races.clock[thread >> 5, races.own[thread >> 5]])
+            barrier.unfenced = (thread, clock)
+
+    def fence_mbarrier_init(self, g: ThreadGroup, mask: np.ndarray | None, proxy: bool) -> None:
+        """fence.mbarrier_init covers what its own threads initialised, fence.proxy.async what happens before it too."""
+        waiting = [barrier for barrier in self.mbarriers.values() if barrier.unfenced is not None]
+        if not waiting:
+            return
+        threads = g.threads if mask is None else g.threads[mask]
+        warps = np.unique(threads >> 5)
+        for barrier in waiting:
+            assert barrier.unfenced is not None
+            thread, clock = barrier.unfenced
+            covered = bool((threads == thread).any())
+            if proxy and self.races is not None:
+                covered |= bool((self.races.clock[warps, self.races.own[thread >> 5]] >= clock).any())
+            elif proxy:
+                covered |= bool((self.cta_of[threads] == self.cta_of[thread]).any())
+            if covered:
+                barrier.unfenced = None
+
+    def relax_mbarrier_init(self, threads: np.ndarray) -> None:
+        """barrier.cluster.arrive.relaxed orders no memory: initialisations before it stay unknown to other CTAs."""
+        for barrier in self.mbarriers.values():
+            if barrier.unfenced is not None and (threads == barrier.unfenced[0]).any():
+                barrier.relaxed = True
+
+    def _check_init(self, barrier: MBarrier, info: AccessInfo, thread: np.ndarray) -> None:
+        """Who uses the mbarrier has to see it initialised: the async proxy, and threads of other CTAs."""
+        if barrier.unfenced is None:
+            return
+        remote = self.cta_of[thread[0]] != barrier.place // self.shared_stride
+        if "bulk" in info.instruction.modifiers:
+            text = "an asynchronous copy signals"
+        elif remote and barrier.relaxed:
+            text = "a thread of another CTA uses"
+        else:
+            return
+        inside = barrier.unfenced[0] % self.cta_stride
+        self.fault(
+            "mbarrier-init",
+            f"{text} the mbarrier at {barrier.name}, which thread {inside} initialised with no fence.mbarrier_init or "
+            "fence.proxy.async after mbarrier.init",
+            info.instruction,
+            thread,
+        )
 
     def mbarrier_invalidate(self, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> None:
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
@@ -122,6 +177,7 @@ class MBarriers(Atomics):
                     info.instruction,
                     threads[row : row + 1],
                 )
+            self._check_init(barrier, info, threads[row : row + 1])
             out.append((barrier, row))
         return out
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from . import ops  # noqa: F401  (registers the instruction generators)
-from .cfg import Unit, build_units, solve_liveness
+from .cfg import Unit, build_units, operand_registers, solve_liveness
 from .codegen import Emitter
 from .errors import LaunchError, PtxError
-from .ir import Function, Group, Instruction, Module, Reg, Sym, Variable
+from .ir import Function, Group, Instruction, Module, Reg, Sym, Variable, Vec
 from .limits import MAX_BYTES
 from .memory import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, PARAM_WINDOW, align_up
 from .types import DTYPES, TYPES, PtxType
@@ -47,6 +48,18 @@ class Code:
     frame_size: int
     offsets: dict[str, int]
     sites: dict[int, CallSite] = field(default_factory=dict)
+
+    @cached_property
+    def product_registers(self) -> frozenset[int]:
+        """Registers that are an accumulator or A of some wgmma of the function."""
+        return frozenset(
+            reg.index
+            for item in self.function.body or []
+            if isinstance(item, Instruction) and item.opcode == "wgmma" and "mma_async" in item.modifiers
+            for operand in item.operands[:2]
+            for reg in operand_registers(operand)
+            if isinstance(operand, Vec)
+        )
 
 
 class Program:

@@ -17,7 +17,7 @@ from .errors import format_lanes
 from .group import ThreadGroup
 from .ir import Imm, Reg
 from .memory import FAR
-from .tensor_copy import TensorCopies
+from .registers import RegisterPool
 
 MAX_DEPTH = 1 << 16
 NO_LIMIT = 1 << 62
@@ -28,7 +28,7 @@ _TURN = 256
 ALIGNED_MASK = 0xFFFFFFFF
 
 
-class Scheduler(TensorCopies):
+class Scheduler(RegisterPool):
     """Scheduling state and rules."""
 
     def init_scheduler(self) -> None:
@@ -110,6 +110,7 @@ class Scheduler(TensorCopies):
         return self.turn, self.executed + _TURN
 
     def _random_choice(self, rng: np.random.Generator) -> tuple[np.ndarray | None, int, int]:
+        self.complete_some_products(rng)
         ready = np.flatnonzero(self.key < FAR)
         if self.polling_count and int(rng.integers(4)) == 0:
             self._wake_pollers()
@@ -263,6 +264,7 @@ class Scheduler(TensorCopies):
                 ins,
                 ids,
             )
+        self.check_register_waits()
         self.barriers.deadlock()
 
     def end_threads(self, threads: np.ndarray) -> None:

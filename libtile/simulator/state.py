@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .barriers import Barriers
     from .group import ThreadGroup
     from .launch_state import LaunchState
+    from .products import ProductRegisters
     from .program import Code
     from .proxy import ProxyTracker
     from .races import RaceDetector
@@ -36,6 +37,8 @@ class Frame:
         self.extra = np.zeros(threads, dtype=np.uint64)
         self.carry = np.zeros(threads, dtype=bool)
         self.return_to = np.full(threads, -1, dtype=np.int64)
+        # Made when a wgmma of this function first runs.
+        self.products: ProductRegisters | None = None
         self.registers: list[np.ndarray] = [np.zeros(threads, dtype=reg.type.dtype) for reg in code.function.registers]
 
 
@@ -62,6 +65,7 @@ class MachineState(ABC):
     key: np.ndarray
     warp_alive: np.ndarray
     executed: int
+    progress: int
 
     def __init__(self, launch: LaunchState, ctas: list[tuple[int, int, int]]) -> None:
         self.launch = launch
@@ -82,7 +86,7 @@ class MachineState(ABC):
         self.param_arena = launch.param_arena
         self.checks = launch.checks
         # The finer checks look at the same shadow bytes, and come on top of those of bounds and alignment.
-        self.check = bool(launch.checks - {"convergence"})
+        self.check = bool(launch.checks - {"convergence", "mbarrier-init", "register-pool", "wgmma"})
         self.counters = launch.counters
         self.frames: list[dict[int, Frame]] = []
 

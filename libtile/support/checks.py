@@ -64,7 +64,7 @@ INTERPRETER = Catalogue(
 )
 SIMULATOR = Catalogue(
     "simulator",
-    Checks(("convergence", "memory")),
-    Checks(("counters", "proxy-fence", "race", "uninitialized")),
+    Checks(("convergence", "memory", "register-pool", "wgmma")),
+    Checks(("counters", "mbarrier-init", "proxy-fence", "race", "uninitialized")),
 )
 ALL = INTERPRETER.names | SIMULATOR.names

@@ -13,7 +13,7 @@ from .ptx import OUT, run
 SHARED = ".shared .align 128 .b8 s[1024]; .shared .align 8 .b64 bar;"
 INIT = OUT + """
     mov.u32 %r20, bar;  mov.u32 %r21, s;  setp.eq.u32 %p1, %r0, 0;
-    @%p1 mbarrier.init.shared::cta.b64 [%r20], {count};
+    @%p1 mbarrier.init.shared::cta.b64 [%r20], {count}; @%p1 fence.mbarrier_init.release.cluster;
     bar.sync 0;
 """  # fmt: skip
 WAIT = "W{n}: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], {n}; @!%p2 bra W{n};"

@@ -11,6 +11,7 @@ from ..access import AccessInfo
 from ..barriers import BarrierArrival
 from ..codegen import Emitter, op, terminator
 from ..ir import Addr, Imm, Instruction, Pair, Reg, Sink
+from ..limits import MAX_THREAD_REGISTERS, REGISTER_STEP
 from ..mbarrier import WaitRequest
 from ..types import TYPES
 from .memory import SPACES, address
@@ -54,8 +55,13 @@ def _warp_barrier(cg: Emitter, ins: Instruction) -> None:
 @op("fence", "membar", "griddepcontrol")
 def _fence(cg: Emitter, ins: Instruction) -> None:
     """Memory is sequentially consistent here, so fences only matter to the checks."""
-    if ins.opcode == "fence" and "proxy" in ins.modifiers and "global" not in ins.modifiers:
+    if ins.opcode != "fence":
+        return
+    if "mbarrier_init" in ins.modifiers:
+        cg.emit(f"M.fence_mbarrier_init(g, {cg.mask()}, False)")
+    elif "proxy" in ins.modifiers and "global" not in ins.modifiers:
         cg.emit(f"M.proxy_fence(g, {cg.mask()})")
+        cg.emit(f"M.fence_mbarrier_init(g, {cg.mask()}, True)")
 
 
 @op("activemask")
@@ -63,9 +69,20 @@ def _activemask(cg: Emitter, ins: Instruction) -> None:
     cg.dst(ins.operands[0], TYPES["b32"], "M.active_mask(g)")
 
 
-@op("setmaxnreg", "pmevent", "brkpt")
+@terminator("setmaxnreg")
+def _setmaxnreg(cg: Emitter, ins: Instruction) -> str:
+    """The machine changes the warp's share of the CTA's registers, or waits."""
+    wanted = getattr(ins.operands[0], "value", None)
+    if not isinstance(wanted, int) or wanted % REGISTER_STEP or not 24 <= wanted <= MAX_THREAD_REGISTERS:
+        cg.fail(f"setmaxnreg needs a multiple of {REGISTER_STEP} from 24 to {MAX_THREAD_REGISTERS}")
+    if not {"inc", "dec"} & set(ins.modifiers):
+        cg.fail("setmaxnreg needs .inc or .dec")
+    return str(wanted)
+
+
+@op("pmevent", "brkpt")
 def _no_effect(cg: Emitter, ins: Instruction) -> None:
-    """Register reallocation, profiler events and breakpoints change no value."""
+    """Profiler events and breakpoints change no value."""
 
 
 @op("alloca")

@@ -2,9 +2,9 @@
 """wgmma: matrix multiply of a warpgroup from shared memory (PTX ISA, "Asynchronous warpgroup level matrix
 instructions").
 
-Warp w of a warpgroup owns rows 16 w to 16 w + 15 of A and D, and all of B, so each warp computes its part alone. The
-result is there at once; what is asynchronous is checked at the operands: bytes of unfinished copies and writes without
-a proxy fence are faults.
+Warp w of a warpgroup owns rows 16 w to 16 w + 15 of A and D, and all of B, so each warp computes its part alone. Here
+are the instructions and their arithmetic; when a product is computed, and what may not be touched before, is in
+`products`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..access import AccessInfo
-from ..codegen import Emitter, op
+from ..codegen import Emitter, op, terminator
 from ..fragments import gather_index
-from ..ir import Instruction, Vec
+from ..ir import Instruction, Reg, Vec
+from ..products import Operand
 from ..tensor_map import swizzled
 from ..types import TYPES
 from .mma import _BITS, MmaSpec, convert_result, fragment, product, unpack_elements
@@ -79,51 +80,102 @@ def descriptor_offsets(descriptor: int, outer: int, k: int, bits: int, transpose
     return swizzled(start + at, mode)
 
 
-def _operand(
-    M: Any, info: AccessInfo, g: ThreadGroup, descriptors: np.ndarray, outer: int, spec: WgmmaSpec, which: str
-) -> np.ndarray:
-    """[warps, outer, k] float64 of an operand in shared memory. `descriptors` has one value per warp."""
-    kind = spec.mma.a if which == "a" else spec.mma.b
-    transposed = spec.a_transposed if which == "a" else spec.b_transposed
-    slots = g.warps // M.cta_warps
-    keys = np.stack([slots, descriptors.view(np.int64)], axis=1)
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    mats = []
-    for number, (_, descriptor) in enumerate(unique.tolist()):
-        at = descriptor_offsets(descriptor & (2**64 - 1), outer, spec.mma.k, _BITS[kind], transposed)
-        owner = g.warps[np.flatnonzero(inverse == number)[0]] * 32
-        thread = np.full(at.size, owner, dtype=np.int64)
-        flat = at.reshape(-1).view(np.uint64)
-        M._check_proxy(M.locate(info, "shared", flat, thread, info.size)[1], info.instruction, thread[:1])
-        raw = np.ascontiguousarray(M.load_at(info, flat, thread).reshape(at.shape))
-        mats.append(unpack_elements(raw, kind))
-    return np.stack(mats)[inverse]
+@dataclass(frozen=True)
+class Wgmma:
+    """One wgmma.mma_async: its arithmetic, and the registers of D and of A (by index; none when A is in memory)."""
+
+    info: AccessInfo
+    spec: WgmmaSpec
+    accumulators: tuple[int, ...]
+    a_registers: tuple[int, ...]
+
+    @property
+    def shape(self) -> int:
+        """What has to be equal for products that accumulate in the same registers with no fence between; not 0."""
+        mma = self.spec.mma
+        return 1 + mma.n * 4 + ("f16", "f32", "s32").index(mma.d)
+
+    def operands(self, M: Any, g: ThreadGroup, a: np.ndarray | None, b: np.ndarray) -> list[Operand]:
+        """The matrices in shared memory, B first, checked as they are when the product is issued."""
+        found = [self._operand(M, g, _uniform(g, b), self.spec.mma.n, "b")]
+        if a is not None:
+            found.append(self._operand(M, g, _uniform(g, a), 64, "a"))
+        return found
+
+    def _operand(self, M: Any, g: ThreadGroup, descriptors: np.ndarray, outer: int, which: str) -> Operand:
+        """`descriptors` has one value per warp."""
+        spec = self.spec
+        kind = spec.mma.a if which == "a" else spec.mma.b
+        transposed = spec.a_transposed if which == "a" else spec.b_transposed
+        slots = g.warps // M.cta_warps
+        keys = np.stack([slots, descriptors.view(np.int64)], axis=1)
+        unique, inverse, left = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+        inverse = inverse.reshape(-1)
+        found = []
+        for number, (_, signed) in enumerate(unique.tolist()):
+            descriptor = signed & (2**64 - 1)
+            owner = g.warps[np.flatnonzero(inverse == number)[0]] * 32
+            self._check_descriptor(M, descriptor, which, np.array([owner]))
+            at = descriptor_offsets(descriptor, outer, spec.mma.k, _BITS[kind], transposed)
+            thread = np.full(at.size, owner, dtype=np.int64)
+            flat = at.reshape(-1).view(np.uint64)
+            off = M.locate(self.info, "shared", flat, thread, self.info.size)[1]
+            M._check_proxy(off, self.info.instruction, thread[:1])
+            M.load_at(self.info, flat, thread)
+            found.append(off.reshape(at.shape))
+        return Operand(self.info.code, found, inverse, left)
+
+    def _check_descriptor(self, M: Any, descriptor: int, which: str, thread: np.ndarray) -> None:
+        """The pattern of a swizzle repeats every 8 rows, and starts at a multiple of that where base_offset is 0."""
+        base = descriptor >> 49 & 7
+        if base:
+            text = f"the base offset {base} in the descriptor of {which.upper()} is not simulated"
+            M.fault("illegal-instruction", text, self.info.instruction, thread)
+        mode = _MODE[descriptor >> 62 & 3]
+        start, span = (descriptor & 0x3FFF) << 4, 16 << mode
+        if M.check_products and mode and start % (8 * span) >= span:
+            text = (
+                f"the descriptor of {which.upper()} starts at shared byte {start}: with the {span}B swizzle and base "
+                f"offset 0 the matrix has to be aligned to {8 * span} bytes"
+            )
+            M.fault("misaligned", text, self.info.instruction, thread)
+
+    def compute(
+        self, M: Any, g: ThreadGroup, operands: list[Operand], rows: np.ndarray, scale: np.ndarray
+    ) -> list[np.ndarray]:
+        """Registers of D for the warps of a group, which are the `rows` of those that issued the product."""
+        spec, mma = self.spec, self.spec.mma
+        right = self._matrices(M, operands[0], rows, mma.b).transpose(0, 2, 1)
+        if self.a_registers:
+            per = 32 // _BITS[mma.a]
+            values = unpack_elements(fragment(g, _bits(g, self.a_registers)), mma.a)
+            left = values.reshape(len(values), -1)[:, gather_index("A", 16, mma.k, per)]
+        else:
+            whole = self._matrices(M, operands[1], rows, mma.a)
+            rank = (g.warps % M.cta_warps) % 4
+            left = np.stack([m[16 * r : 16 * r + 16] for m, r in zip(whole, rank.tolist(), strict=True)])
+        total = product(left * spec.a_sign, right * spec.b_sign, mma)
+        old = _accumulator(fragment(g, _bits(g, self.accumulators)), mma)
+        total = total + np.where(scale[:, None, None], old, 0)
+        row, column = _result_positions(mma.n)
+        out: Any = convert_result(total, mma)[:, row, column]
+        if mma.d == "f16":
+            out = np.ascontiguousarray(out).view(np.uint32)
+        return [g.from_warps(np.ascontiguousarray(out[:, :, i])) for i in range(out.shape[2])]
+
+    def _matrices(self, M: Any, operand: Operand, rows: np.ndarray, kind: str) -> np.ndarray:
+        """[warps, outer, k] of an operand in shared memory, as its bytes are now."""
+        which = operand.which[rows]
+        used, inverse = np.unique(which, return_inverse=True)
+        view = M.shared_arena.views[operand.code]
+        shift = int(operand.code[1]).bit_length() - 1
+        mats = [unpack_elements(view[operand.offsets[number] >> shift], kind) for number in used.tolist()]
+        return np.stack(mats)[inverse.reshape(-1)]
 
 
-def warpgroup_multiply(
-    M: Any, info: AccessInfo, g: ThreadGroup, spec: WgmmaSpec, a: Any, b: np.ndarray, d: tuple, scale: np.ndarray
-) -> list[np.ndarray]:
-    """wgmma.mma_async for the warps of a group; registers of D."""
-    mma = spec.mma
-    right = _operand(M, info, g, _uniform(g, b), mma.n, spec, "b").transpose(0, 2, 1)
-    if spec.a_registers:
-        per = 32 // _BITS[mma.a]
-        values = unpack_elements(fragment(g, a), mma.a)
-        left = values.reshape(len(values), -1)[:, gather_index("A", 16, mma.k, per)]
-    else:
-        whole = _operand(M, info, g, _uniform(g, a), 64, spec, "a")
-        rank = (g.warps % M.cta_warps) % 4
-        left = np.stack([m[16 * r : 16 * r + 16] for m, r in zip(whole, rank.tolist(), strict=True)])
-    total = product(left * spec.a_sign, right * spec.b_sign, mma)
-    keep = _uniform(g, scale).astype(bool)
-    old = _accumulator(fragment(g, d), mma)
-    total = total + np.where(keep[:, None, None], old, 0)
-    rows, columns = _result_positions(mma.n)
-    out: Any = convert_result(total, mma)[:, rows, columns]
-    if mma.d == "f16":
-        out = np.ascontiguousarray(out).view(np.uint32)
-    return [g.from_warps(np.ascontiguousarray(out[:, :, i])) for i in range(out.shape[2])]
+def _bits(g: ThreadGroup, registers: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """Registers of the group's threads, as 32 bits."""
+    return tuple(g.frame.registers[register].view(np.uint32)[g.threads] for register in registers)
 
 
 def _uniform(g: ThreadGroup, x: np.ndarray) -> np.ndarray:
@@ -150,10 +202,26 @@ def _accumulator(frag: np.ndarray, mma: MmaSpec) -> np.ndarray:
     return out
 
 
+@terminator("wgmma")
+def _wait_group(cg: Emitter, ins: Instruction) -> str:
+    """wgmma.wait_group ends a unit: products write registers while the warp waits."""
+    pending = getattr(ins.operands[0], "value", None)
+    if not isinstance(pending, int):
+        cg.fail("wgmma.wait_group needs a constant")
+    if cg.program.current is not None:
+        # Products read their registers as late as here.
+        cg.kept |= cg.program.current.product_registers
+    return str(pending)
+
+
 @op("wgmma")
 def _wgmma(cg: Emitter, ins: Instruction) -> None:
     action = ins.modifiers[0]
-    if action in ("fence", "commit_group", "wait_group"):
+    if action == "fence":
+        cg.emit("M.fence_products(g)")
+        return
+    if action == "commit_group":
+        cg.emit("M.commit_products(g)")
         return
     if action != "mma_async":
         cg.fail(f"wgmma.{action} is not simulated")
@@ -161,25 +229,28 @@ def _wgmma(cg: Emitter, ins: Instruction) -> None:
         cg.fail("sparse wgmma is not simulated")
     spec = _parse(cg, ins)
     d, a, b, scale = ins.operands[:4]
-    items = d.items
     wanted = spec.mma.n // (4 if spec.mma.d == "f16" else 2)
-    if len(items) != wanted:
-        cg.fail(f"the accumulator needs {wanted} registers, not {len(items)}")
+    accumulators = _registers(cg, d, wanted, "the accumulator")
+    left: tuple[int, ...] = _registers(cg, a, 4, "A") if spec.a_registers else ()
+    # The product reads its registers when it completes, where this instruction finds them now.
+    cg.kept.update(accumulators, left)
     code = {64: "u8", 32: "u4", 16: "u2", 8: "u1", 1: "u1"}[_BITS[spec.mma.b]]
-    info = cg.use(AccessInfo(ins, "shared", code, counted=False), f"a{id(ins)}")
+    call = Wgmma(AccessInfo(ins, "shared", code, counted=False), spec, accumulators, left)
     cg.uniform = True
-    if spec.a_registers:
-        left = "(" + ", ".join(cg.src(x, TYPES["b32"]) for x in a.items) + ",)"
-    else:
-        left = cg.src(a, TYPES["b64"])
-    right, keep = cg.src(b, TYPES["b64"]), cg.pred(scale)
-    old = "(" + ", ".join(cg.src(x, TYPES["b32"]) for x in items) + ",)"
+    first = "None" if spec.a_registers else cg.src(a, TYPES["b64"])
+    second, keep = cg.src(b, TYPES["b64"]), cg.pred(scale)
     cg.uniform = False
-    name = cg.use(spec, f"w{abs(hash(spec))}")
-    result = cg.let(f"{cg.use(warpgroup_multiply)}(M, {info}, g, {name}, {left}, {right}, {old}, {keep})")
-    kind = TYPES[{"f16": "b32", "f32": "f32", "s32": "s32"}[spec.mma.d]]
-    for i, item in enumerate(items):
-        cg.dst(item, kind, f"{result}[{i}]")
+    keep = cg.let(f"{cg.use(_uniform)}(g, {keep}).astype(bool)")
+    cg.emit(f"M.multiply_async({cg.use(call, f'w{id(ins)}')}, g, {first}, {second}, {keep})")
+
+
+def _registers(cg: Emitter, operand: Any, wanted: int, what: str) -> tuple[int, ...]:
+    items = operand.items if isinstance(operand, Vec) else (operand,)
+    if len(items) != wanted:
+        cg.fail(f"{what} needs {wanted} registers, not {len(items)}")
+    if not all(isinstance(item, Reg) and item.type.bits == 32 for item in items):
+        cg.fail(f"{what} has to be in registers of 32 bits")
+    return tuple(item.index for item in items)
 
 
 def _parse(cg: Emitter, ins: Instruction) -> WgmmaSpec:
