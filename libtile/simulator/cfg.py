@@ -333,3 +333,13 @@ def operand_registers(operand: object) -> list[Reg]:
     if isinstance(operand, Imm | Sym):
         return []
     return [r for r in (getattr(operand, "first", None), getattr(operand, "reg", None)) if isinstance(r, Reg)]
+
+
+def plain_copy(ins: Instruction) -> tuple[int, int] | None:
+    """(target, source) of an unguarded mov from one register of 32 bits to another."""
+    if ins.opcode != "mov" or ins.guard is not None or len(ins.operands) != 2:
+        return None
+    target, source = ins.operands
+    if not isinstance(target, Reg) or not isinstance(source, Reg) or target.type.bits != 32 or source.type.bits != 32:
+        return None
+    return target.index, source.index

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .cfg import CALL, SWITCH, Unit, operand_registers
+from .cfg import CALL, SWITCH, Unit, operand_registers, plain_copy
 from .errors import PtxError
 from .ir import Group, Imm, Instruction, Neg, Not, Reg, Sink, Special, Sym
 from .types import DTYPES, TYPES, PtxType, unsigned_code
@@ -256,10 +256,24 @@ class Emitter:
         self.uniform = not _reads_vectors(ins)
         if self.program.trace:
             self.emit(f"M.trace_instruction({self.use(ins, f'i{id(ins)}')}, g, {self.mask()})")
-        self._touch_products(ins)
-        self._checked(lambda: emit(self, ins))
+        if not self._copy_products(ins):
+            self._touch_products(ins)
+            self._checked(lambda: emit(self, ins))
         self.uniform = False
         self.guard = None
+
+    def _copy_products(self, ins: Instruction) -> bool:
+        """Emit a plain copy of a register that belongs to products; False for other instructions."""
+        code = self.program.current
+        ends = plain_copy(ins) if code is not None else None
+        if code is None or ends is None or ends[0] not in code.product_registers:
+            return False
+        kind = TYPES["b32"]
+        target, source = ins.operands
+        value, old = self.src(source, kind), self.src(target, kind)
+        instruction = self.use(ins, f"i{id(ins)}")
+        self.dst(target, kind, f"M.copy_products({instruction}, {ends[0]}, {ends[1]}, g, {value}, {old})")
+        return True
 
     def _touch_products(self, ins: Instruction) -> None:
         """Tell the machine of ordinary uses of registers that belong to products."""
@@ -270,7 +284,8 @@ class Emitter:
         touched = tuple(sorted(used & code.product_registers))
         if touched:
             instruction = self.use(ins, f"i{id(ins)}")
-            self.emit(f"M.touch_products({instruction}, {touched}, g, {self.mask()})")
+            constant = ins.opcode == "mov" and ins.guard is None and isinstance(ins.operands[1], Imm)
+            self.emit(f"M.touch_products({instruction}, {touched}, g, {self.mask()}, {not constant})")
 
     def _checked(self, emit: Callable[[], Any]) -> Any:
         """Run a generator; what it cannot take apart is an instruction that is not well formed."""

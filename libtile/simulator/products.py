@@ -11,7 +11,7 @@ Groups and waits are those of each warp.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -80,19 +80,58 @@ class Operand:
 
 
 @dataclass
-class Product:
-    """A wgmma.mma_async that some warps issued together; arrays have an element per warp."""
+class InFlight:
+    """What some warps issued together and has not completed; arrays have an element per warp."""
 
-    call: Multiply
     frame: Frame
     depth: int
     warps: np.ndarray
     threads: np.ndarray
+    group: np.ndarray
+    computed: np.ndarray = field(init=False)
+    waited: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.computed = np.zeros(len(self.warps), dtype=bool)
+        self.waited = np.zeros(len(self.warps), dtype=bool)
+
+
+@dataclass
+class Product(InFlight):
+    """A wgmma.mma_async."""
+
+    call: Multiply
     operands: list[Operand]
     scale: np.ndarray
-    group: np.ndarray
-    computed: np.ndarray
-    waited: np.ndarray
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        return self.call.accumulators
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return self.call.a_registers
+
+    @property
+    def line(self) -> int:
+        return self.call.info.instruction.line
+
+
+@dataclass
+class Copy(InFlight):
+    """A mov from a register in flight: it takes the value when that has arrived."""
+
+    target: int
+    source: int
+    line: int
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        return (self.target,)
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return ()
 
 
 class Products(TensorCopies):
@@ -100,7 +139,7 @@ class Products(TensorCopies):
 
     def init_products(self) -> None:
         warps = self.thread_count // 32
-        self.products: list[Product] = []
+        self.products: list[Product | Copy] = []
         self.product_group = np.zeros(warps, dtype=np.int64)
         self.product_fenced = np.zeros(warps, dtype=bool)
         self.product_registers: list[ProductRegisters] = []
@@ -117,11 +156,8 @@ class Products(TensorCopies):
         if self.check_products:
             self._check_issue(call, g, warps)
         operands = call.operands(self, g, a, b)
-        count = len(warps)
-        product = Product(
-            call, g.frame, g.depth, warps, g.threads.copy(), operands, scale,
-            self.product_group[warps].copy(), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool),
-        )  # fmt: skip
+        group = self.product_group[warps].copy()
+        product = Product(g.frame, g.depth, warps, g.threads.copy(), group, call, operands, scale)
         self.products.append(product)
         if not self.check_products:
             return
@@ -193,14 +229,13 @@ class Products(TensorCopies):
         row, column = (int(x[0]) for x in np.nonzero(clash))
         register, warp = int(rows[row]), int(warps[column])
         for product in self.products:
-            call = product.call
             at = np.flatnonzero((product.warps == warp) & ~product.waited)
-            used = {state.row[r] for r in (*call.accumulators, *call.a_registers)}
+            used = {state.row[r] for r in (*product.targets, *product.sources)}
             if product.frame.products is state and len(at) and register in used:
-                role = "an accumulator" if register in state.rows(call.accumulators) else "part of A"
+                role = "an accumulator" if register in state.rows(product.targets) else "part of A"
                 text = (
                     f"{what} {state.names[register]}, {role} of the wgmma.mma_async at PTX line "
-                    f"{call.info.instruction.line} that no wgmma.wait_group has waited for"
+                    f"{product.line} that no wgmma.wait_group has waited for"
                 )
                 self._fault_warps("async", text, ins, g, warps[clash.any(axis=0)])
         raise AssertionError("a register in flight belongs to a product")
@@ -208,9 +243,12 @@ class Products(TensorCopies):
     # -- registers and fences
 
     def touch_products(
-        self, ins: Instruction, registers: Sequence[int], g: ThreadGroup, mask: np.ndarray | None
+        self, ins: Instruction, registers: Sequence[int], g: ThreadGroup, mask: np.ndarray | None, access: bool = True
     ) -> None:
-        """An ordinary instruction reads or writes registers that some wgmma of the function uses."""
+        """An ordinary instruction reads or writes registers that some wgmma of the function uses.
+
+        Without `access` it only gives them a constant, which ptxas puts in place where the product wants it.
+        """
         if not self.check_products:
             return
         state = self._product_registers(g.frame)
@@ -224,8 +262,53 @@ class Products(TensorCopies):
             if clash.any():
                 self._fault_in_flight(ins, state, rows, clash, g, warps, "the instruction uses")
         for row in rows.tolist():
-            state.accessed[row, warps] = ins.line
+            state.accessed[row, warps] = ins.line if access else 0
             state.shape[row, warps] = 0
+
+    def copy_products(
+        self, ins: Instruction, target: int, source: int, g: ThreadGroup, value: np.ndarray, old: np.ndarray
+    ) -> np.ndarray:
+        """A plain mov between registers of products; returns what the target holds now.
+
+        It is a new name for a value, for ptxas as for NVIDIA's compiler, which copies accumulators in flight: no access
+        by itself, and the copy is in flight as long as its source is.
+        """
+        if not self.check_products and not self.products:
+            return value
+        state = self._product_registers(g.frame)
+        to, of = state.row[target], state.row[source]
+        warps = g.warps
+        if not self.products:
+            state.accessed[to, warps] = state.accessed[of, warps]
+            state.shape[to, warps] = state.shape[of, warps]
+            return value
+        group, line = self._in_flight(g.frame, source, warps)
+        late = group >= 0
+        rest = warps[~late]
+        if self.check_products:
+            clash = np.zeros((1, len(warps)), dtype=bool)
+            clash[0] = (state.reading[to, warps] > 0) | (~late & (state.accumulating[to, warps] > 0))
+            if clash.any():
+                self._fault_in_flight(ins, state, np.array([to]), clash, g, warps, "the instruction writes")
+            state.accumulating[to, warps[late]] += 1
+            state.accessed[to, warps] = state.accessed[of, warps]
+            state.shape[to, warps] = state.shape[of, warps]
+        if not late.any():
+            return value
+        mine = np.isin(g.threads >> 5, warps[late])
+        self.products.append(Copy(g.frame, g.depth, warps[late], g.threads[mine], group[late], target, source, line))
+        return value if not mine.any() else np.where(mine, old, value) if len(rest) else old
+
+    def _in_flight(self, frame: Frame, register: int, warps: np.ndarray) -> tuple[np.ndarray, int]:
+        """For each warp, the group whose end gives the register its value, or -1; and the PTX line of a product."""
+        group, line = np.full(len(warps), -1, dtype=np.int64), 0
+        for product in reversed(self.products):
+            if product.frame is frame and register in product.targets:
+                for at in np.flatnonzero(~product.waited).tolist():
+                    here = (warps == product.warps[at]) & (group < 0)
+                    group[here] = product.group[at]
+                    line = product.line if here.any() else line
+        return group, line
 
     def fence_products(self, g: ThreadGroup) -> None:
         """wgmma.fence: earlier accesses of registers are ordered with later products."""
@@ -266,28 +349,32 @@ class Products(TensorCopies):
         for product in mine[: 1 + int(rng.integers(len(mine)))]:
             self._compute(product, (product.warps == warp) & ~product.computed)
 
-    def _compute(self, product: Product, chosen: np.ndarray) -> None:
-        """Compute the product for the warps `chosen`, from what its operands hold now."""
+    def _compute(self, product: Product | Copy, chosen: np.ndarray) -> None:
+        """Compute a product, or make a copy, for the warps `chosen`, from what its operands hold now."""
         if not chosen.any():
             return
         rows = np.flatnonzero(chosen)
         threads = product.threads[np.isin(product.threads >> 5, product.warps[rows])]
+        product.computed[rows] = True
+        if isinstance(product, Copy):
+            registers = product.frame.registers
+            registers[product.target].view(np.uint32)[threads] = registers[product.source].view(np.uint32)[threads]
+            return
         whole = len(threads) == self.thread_count
         g = ThreadGroup(self, None if whole else threads, product.frame, product.depth)
         results = product.call.compute(self, g, product.operands, rows, product.scale[rows])
         for register, values in zip(product.call.accumulators, results, strict=True):
             product.frame.registers[register].view(np.uint32)[threads] = values.view(np.uint32)
-        product.computed[rows] = True
 
-    def _release(self, product: Product, ready: np.ndarray) -> None:
+    def _release(self, product: Product | Copy, ready: np.ndarray) -> None:
         """The program has waited: registers and bytes may be used again."""
         if not self.check_products:
             return
         state = self._product_registers(product.frame)
         warps = product.warps[ready]
-        state.accumulating[np.ix_(state.rows(product.call.accumulators), warps)] -= 1
-        state.reading[np.ix_(state.rows(product.call.a_registers), warps)] -= 1
-        if not self.check:
+        state.accumulating[np.ix_(state.rows(product.targets), warps)] -= 1
+        state.reading[np.ix_(state.rows(product.sources), warps)] -= 1
+        if not self.check or isinstance(product, Copy):
             return
         for operand in product.operands:
             for number, count in zip(*np.unique(operand.which[ready], return_counts=True), strict=True):

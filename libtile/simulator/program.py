@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import ops  # noqa: F401  (registers the instruction generators)
-from .cfg import Unit, build_units, operand_registers, solve_liveness
+from .cfg import Unit, build_units, operand_registers, plain_copy, solve_liveness
 from .codegen import Emitter
 from .errors import LaunchError, PtxError
 from .ir import Function, Group, Instruction, Module, Reg, Sym, Variable, Vec
@@ -51,15 +51,24 @@ class Code:
 
     @cached_property
     def product_registers(self) -> frozenset[int]:
-        """Registers that are an accumulator or A of some wgmma of the function."""
-        return frozenset(
+        """Registers that are an accumulator or A of some wgmma of the function, or plain copies of these."""
+        items = [item for item in self.function.body or [] if isinstance(item, Instruction)]
+        found = {
             reg.index
-            for item in self.function.body or []
-            if isinstance(item, Instruction) and item.opcode == "wgmma" and "mma_async" in item.modifiers
+            for item in items
+            if item.opcode == "wgmma" and "mma_async" in item.modifiers
             for operand in item.operands[:2]
             for reg in operand_registers(operand)
             if isinstance(operand, Vec)
-        )
+        }
+        copies = [ends for item in items if found and (ends := plain_copy(item)) is not None]
+        count = -1
+        while count != len(found):
+            count = len(found)
+            for target, source in copies:
+                if target in found or source in found:
+                    found |= {target, source}
+        return frozenset(found)
 
 
 class Program:

@@ -131,18 +131,18 @@ MISTAKES = [
     ("accumulator read", FENCE + issue() + COMMIT + OUT + wait(), FENCE + issue() + DONE + OUT,
      "async", "uses %d0, an accumulator of the wgmma.mma_async at PTX line"),
     ("accumulator written", FENCE + issue() + COMMIT + "mov.f32 %d1, %f0;" + wait(),
-     FENCE + issue() + DONE + "mov.f32 %d1, %f0;", "async", "uses %d1, an accumulator"),
+     FENCE + issue() + DONE + "mov.f32 %d1, %f0;", "async", "writes %d1, an accumulator"),
     ("A written", FENCE + issue(a=REGISTERS) + COMMIT + "mov.b32 %a2, 0;" + wait(),
      FENCE + issue(a=REGISTERS) + DONE + "mov.b32 %a2, 0;", "async", "uses %a2, part of A"),
     ("no commit", FENCE + issue() + wait() + OUT, FENCE + issue() + DONE + OUT, "async", "uses %d0"),
-    ("newest group not waited for", TWO_GROUPS + wait(1) + "mov.f32 %f0, %e0;" + wait(),
+    ("newest group not waited for", TWO_GROUPS + wait(1) + "neg.f32 %f0, %e0;" + wait(),
      TWO_GROUPS + wait(1) + OUT + wait(), "async", "uses %e0, an accumulator"),
     ("accumulator becomes A in flight", FENCE + issue() + COMMIT + issue("e", "{%d0, %d1, %d2, %d3}") + DONE,
      FENCE + issue() + DONE + issue("e", "{%d0, %d1, %d2, %d3}") + DONE, "async", "the product reads A from %d0"),
-    ("accumulator after the fence", FENCE + "mov.f32 %d3, 0f00000000;" + issue() + DONE,
-     "mov.f32 %d3, 0f00000000;" + FENCE + issue() + DONE, "wgmma-fence", "the access of its register %d3 at PTX line"),
-    ("A after the fence", FENCE + "mov.b32 %a1, 0;" + issue(a=REGISTERS) + DONE,
-     "mov.b32 %a1, 0;" + FENCE + issue(a=REGISTERS) + DONE, "wgmma-fence", "its register %a1"),
+    ("accumulator after the fence", FENCE + "neg.f32 %d3, %f0;" + issue() + DONE,
+     "neg.f32 %d3, %f0;" + FENCE + issue() + DONE, "wgmma-fence", "the access of its register %d3 at PTX line"),
+    ("A after the fence", FENCE + "not.b32 %a1, %r4; mov.b32 %a0, %a1;" + issue(a=REGISTERS) + DONE,
+     "not.b32 %a1, %r4; mov.b32 %a0, %a1;" + FENCE + issue(a=REGISTERS) + DONE, "wgmma-fence", "its register %a0"),
     ("another shape", FENCE + issue() + issue(n=16) + DONE, FENCE + issue() + FENCE + issue(n=16) + DONE,
      "wgmma-fence", "one of another shape that accumulates in %d0"),
     ("store to an operand", FENCE + issue() + COMMIT + STORE + wait(), FENCE + issue() + DONE + "bar.sync 0;" + STORE,
@@ -172,6 +172,21 @@ def test_products_chain_and_groups_are_waited_for_one_by_one() -> None:
     body = FENCE + issue() + issue() + COMMIT + issue("e") + COMMIT + wait(1) + OUT + wait() + "add.f32 %d0, %d0, %e0;"
     assert (multiply(body) == 32).all()
     assert (multiply(body + OUT) == 48).all()
+
+
+COPIED = " ".join(f"mov.f32 %e{i}, %d{i};" for i in range(4))
+
+
+@pytest.mark.parametrize("order", [None, 1, 2, 3])
+def test_a_mov_of_an_accumulator_in_flight_is_a_new_name_for_it(order: int | None) -> None:
+    body = FENCE + issue() + COPIED + issue("e") + COMMIT + wait() + "mov.f32 %d0, %e0;"
+    assert (multiply(body + OUT, order=order) == 32).all()
+    found = fault_of(FENCE + issue() + COMMIT + COPIED + "neg.f32 %f0, %e1;" + wait(), order=order)
+    assert "uses %e1, an accumulator of the wgmma.mma_async" in found.message
+
+
+def test_constants_may_be_put_into_accumulators_behind_the_fence() -> None:
+    assert (multiply(FENCE + "mov.f32 %d0, 0f3f800000;" + issue() + DONE + OUT) == 17).all()
 
 
 def test_memory_is_read_when_the_product_completes() -> None:
