@@ -56,6 +56,7 @@ def is_bytecode(data: bytes) -> bool:
     return data[: len(C.MAGIC)] == C.MAGIC
 
 
+@collector_paused()
 def read(
     data: bytes,
     *,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The work of the compiler grows with its input: counted, not timed (bench/growth.py has the times)."""
 
+import gc
 import random
 from collections.abc import Callable
 from typing import Any
@@ -121,6 +122,37 @@ def test_variables_are_converted_once_for_a_module_of_many_kernels() -> None:
     assert llvm.text().count("@g = ") == 1
 
 
+def test_reading_a_file_does_not_collect_garbage_over_and_over() -> None:
+    """The collector walks all that has been read; it may do so where a phase of reading ends."""
+    data = libtile.write(libtile.parse(growing.globals_(3000)), "13.3")
+    phases: list[str] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        phases.append(phase)
+
+    gc.callbacks.append(note)
+    try:
+        libtile.read(data)
+    finally:
+        gc.callbacks.remove(note)
+    assert phases.count("start") <= 4
+
+
+@pytest.mark.parametrize("depth", [20, 80])
+def test_barriers_take_a_few_visits_of_each_op_however_deep_it_is(depth: int) -> None:
+    visits = 0
+
+    class Counted(BarrierAnalysis):
+        def op(self, op: Operation, live: Accesses) -> Accesses:
+            nonlocal visits
+            visits += 1
+            return super().op(op, live)
+
+    function = tileas(growing.tile_nest(depth))
+    Counted().block(function.regions[0].block, frozenset())
+    assert visits <= 6 * sum(1 for _ in function.walk())
+
+
 class EveryAccess(BarrierAnalysis):
     """The analysis as it is defined, with every access in every set."""
 
@@ -147,22 +179,46 @@ class AccessProgram:
 
     POINTERS, TILE = "tile<512xptr<f32>>", "tile<512xf32>"
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, around: int = 0):
         self.random = random.Random(seed)
         self.count = 0
+        self.around = around
+        """Loops in one another that are around all of it."""
 
     def text(self) -> str:
-        body = [*growing.BOUNDS, "%i = iota : tile<512xi32>", f"%x = constant <f32: 1.0> : {self.TILE}"]
+        body: list[str] = []
+        self.nest(body, ["%t"], self.around)
+        return self.kernel(body)
+
+    @classmethod
+    def kernel(cls, accesses: list[str]) -> str:
+        """A kernel with four tiles of pointers %a0 .. %a3, a tile %x and a token %t for the accesses."""
+        body = [*growing.BOUNDS, "%i = iota : tile<512xi32>", f"%x = constant <f32: 1.0> : {cls.TILE}"]
         for k in range(4):
             body += [
                 f"%r{k} = reshape %p{k} : tile<ptr<f32>> -> tile<1xptr<f32>>",
-                f"%b{k} = broadcast %r{k} : tile<1xptr<f32>> -> {self.POINTERS}",
-                f"%a{k} = offset %b{k}, %i : {self.POINTERS}, tile<512xi32> -> {self.POINTERS}",
+                f"%b{k} = broadcast %r{k} : tile<1xptr<f32>> -> {cls.POINTERS}",
+                f"%a{k} = offset %b{k}, %i : {cls.POINTERS}, tile<512xi32> -> {cls.POINTERS}",
             ]
         body += ["%c = cmpi less_than %zero, %n, signed : tile<i32> -> tile<i1>", "%t = make_token : token"]
-        self.accesses(body, ["%t"], 12)
+        body += accesses
         parameters = ", ".join(f"%p{k}: tile<ptr<f32>>" for k in range(4))
         return growing.module(growing.kernel(body, parameters=f"{parameters}, %n: tile<i32>"))
+
+    def nest(self, body: list[str], tokens: list[str], depth: int) -> None:
+        if not depth:
+            return self.accesses(body, tokens, 12)
+        self.accesses(body, tokens, 1, 2)
+        made = self.name()
+        body.append(
+            f"{made} = for %j{made[1:]} in (%zero to %n, step %one) : tile<i32> "
+            f"iter_values(%d{made[1:]} = {tokens[-1]}) -> (token) {{"
+        )
+        inner = [*tokens, f"%d{made[1:]}"]
+        self.nest(body, inner, depth - 1)
+        body += [f"continue {inner[-1]} : token", "}"]
+        tokens.append(made)
+        self.accesses(body, tokens, 1, 2)
 
     def name(self) -> str:
         self.count += 1
@@ -228,3 +284,34 @@ def test_barriers_are_where_sets_of_every_access_would_put_them(
         analysis.block(function.regions[0].block, frozenset())
     order = {op: number for number, op in enumerate(function.walk())}
     assert sorted(order[op] for op in found.places) == sorted(order[op] for op in expected.places)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_barriers_of_deep_loops_are_enough(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each loop goes round until nothing grows, and every access counts, no barrier is missing."""
+    function = tileas(AccessProgram(seed, around=7).text())
+    inserted = barriers.insert_barriers(function)
+    monkeypatch.setattr(barriers, "EXACT_LOOPS", 100)
+    again = EveryAccess()
+    again.block(function.regions[0].block, frozenset())
+    assert inserted
+    assert not again.places
+
+
+def test_a_deep_loop_goes_round_until_what_it_carries_from_turn_to_turn_has_arrived() -> None:
+    """The load is behind the store of ten turns before."""
+    names = [f"%u{n}" for n in range(10)]
+    tokens = ", ".join(["token"] * len(names))
+    body = [f"for %j{depth} in (%zero to %n, step %one) : tile<i32> {{" for depth in range(6)]
+    pointers, tile = AccessProgram.POINTERS, AccessProgram.TILE
+    body += [
+        f"{', '.join(f'%e{n}' for n in range(10))} = for %j in (%zero to %n, step %one) : tile<i32> "
+        f"iter_values({', '.join(f'{name} = %t' for name in names)}) -> ({tokens}) {{",
+        f"%v, %l = load_ptr_tko weak %a1 token=%u0 : {pointers} -> {tile}, token",
+        f"%s = store_ptr_tko weak %a0, %x token=%t : {pointers}, {tile} -> token",
+        f"continue {', '.join(names[1:])}, %s : {tokens}",
+        "}",
+        *("continue", "}") * 6,
+    ]
+    function = tileas(AccessProgram.kernel(body))
+    assert barriers.insert_barriers(function) == 1

@@ -46,7 +46,9 @@ TURNS = tuple(
 """Ops whose region is run in their place."""
 
 EXACT_LOOPS = 4
-"""Loops around one another in which every access counts; in deeper ones, which are visited more often, kinds do."""
+"""Loops around one another in which every access counts, and of which each goes round until nothing grows. In deeper
+ones kinds of accesses count, and the loop around them goes round instead: every level more would visit all that are
+deeper once more."""
 
 Accesses = frozenset[Operation]
 _NONE: Accesses = frozenset()
@@ -97,6 +99,8 @@ class BarrierAnalysis:
         self._numbers: dict[_Kind, int] = {}
         self._firsts: dict[Operation, Operation] = {}
         self._loops = 0
+        self._begins: dict[Operation, Accesses] = {}
+        self._growing = False
 
     def first(self, op: Operation) -> Operation:
         """The access that stands for this one: barriers are needed against the one where they are against the other."""
@@ -187,7 +191,8 @@ class BarrierAnalysis:
         return grown
 
     def loop(self, op: Operation, live: Accesses) -> Accesses:
-        """Once more as long as the second time round sees more than the first."""
+        """Once more as long as the second time round sees more than the first. A deep loop goes round once, remembers
+        what it begins with, and leaves it to the loop around it to come again."""
         is_for = op.name == "scf.for"
         first = op.regions[0].block
         last = op.regions[-1].block
@@ -195,7 +200,11 @@ class BarrierAnalysis:
         inside = first.args[1:] if is_for else first.args
         self.join(inside, starts)
         self._loops += 1
+        is_deep = self._loops > EXACT_LOOPS
+        live |= self._begins.get(op, _NONE)
         while True:
+            if not is_deep:
+                self._growing = False
             end = self.block(first, live)
             leave = first.last_op
             assert leave is not None
@@ -210,11 +219,13 @@ class BarrierAnalysis:
                 self.join(op.results, [*starts])
                 self.join(op.results, leave.operands)
                 out = live | end
-            grown = self.join(inside, leave.operands)
-            if not grown and end <= live:
+            self._growing |= self.join(inside, leave.operands) or not end <= live
+            live |= end
+            if is_deep:
+                self._begins[op] = live
+            if is_deep or not self._growing:
                 self._loops -= 1
                 return out
-            live |= end
 
 
 _Kind = tuple[bool, int | None, LinearLayout | None, object, object]
