@@ -16,3 +16,9 @@ take no room there, nor in the cubin."""
 
 MAX_PRINT_WIDTH = 1024
 """Characters that a conversion of a print's format may ask for, as its width or its precision."""
+
+
+def is_too_wide(digits: str | None) -> bool:
+    """Whether the width of a print's conversion, or its precision with the point, is beyond the limit."""
+    digits = (digits or "").lstrip(".0")
+    return len(digits) > len(str(MAX_PRINT_WIDTH)) or int(digits or "0") > MAX_PRINT_WIDTH

@@ -20,7 +20,7 @@ from libtile.codegen.builder import GLOBAL, KernelBuilder, Value, integer
 from libtile.codegen.control import Carried, for_loop
 from libtile.codegen.conversions import ftoi, itof, widen
 from libtile.codegen.globals import trap
-from libtile.codegen.limits import MAX_PRINT_WIDTH
+from libtile.codegen.limits import MAX_PRINT_WIDTH, is_too_wide
 from libtile.codegen.memory import from_storage, to_storage
 from libtile.codegen.sharing import flat_index
 from libtile.codegen.tile import Tile, index, owner_predicate, unique_registers
@@ -65,7 +65,7 @@ def _split(text: str) -> list[str | _Conversion]:
         kind = match["kind"]
         if kind == "%":
             parts.append("%%")
-        elif any(_is_too_wide(match[part] or "") for part in ("width", "precision")):
+        elif any(is_too_wide(match[part]) for part in ("width", "precision")):
             raise LoweringError(f"print: {match[0]!r} asks for more than {MAX_PRINT_WIDTH} characters")
         elif kind in _SIGNED + _UNSIGNED + _FLOATS + "cp":
             parts.append(_Conversion(match["flags"] + match["width"] + (match["precision"] or ""), kind))
@@ -75,12 +75,6 @@ def _split(text: str) -> list[str | _Conversion]:
         raise LoweringError(f"print: {text!r} ends within a conversion")
     parts.append(text[position:])
     return [p for p in parts if p != ""]
-
-
-def _is_too_wide(digits: str) -> bool:
-    """Whether a conversion's width, or its precision with the point, is beyond what is printed."""
-    digits = digits.lstrip(".0")
-    return len(digits) > len(str(MAX_PRINT_WIDTH)) or int(digits or "0") > MAX_PRINT_WIDTH
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from libtile.codegen.limits import MAX_PRINT_WIDTH, is_too_wide
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.interpreter.address_space import first_index
@@ -129,7 +130,8 @@ _INTEGERS, _FLOATS = "diuoxXc", "eEfFgGaA"
 def split_format(text: str) -> list[str | re.Match]:
     """The literal parts and conversions of a C format string; `%%` is literal.
 
-    Raises Fault for a conversion other than of integers, floats and pointers.
+    Raises Fault for a conversion other than of integers, floats and pointers, and for one that asks for more
+    characters than compiled code may print.
     """
     parts: list[str | re.Match] = []
     position = 0
@@ -138,6 +140,9 @@ def split_format(text: str) -> list[str | re.Match]:
         position = match.end()
         if match["kind"] == "%":
             parts.append("%")
+        elif is_too_wide(match["width"]) or is_too_wide(match["precision"]):
+            gist = f"{match[0][:40]!r} asks for more than {MAX_PRINT_WIDTH} characters"
+            raise Fault(FaultKind.FORMAT, gist)
         elif match["kind"] in _INTEGERS + _FLOATS + "p":
             parts.append(match)
         else:

@@ -40,6 +40,21 @@ def test_print_mixes_text_values_and_percent_signs():
     assert out.getvalue() == "a=3, 100%: b=[[1.0, 2.0], [3.0, 4.0]]\n"
 
 
+@pytest.mark.parametrize("text", ["%2000000000d", "%.2000000000d", f"%{'9' * 5000}d", "%.1025d", "%1025c"])
+def test_a_conversion_of_absurd_width_is_a_fault_where_it_stands(text):
+    import libtile
+
+    body = f'%v = constant <i32: 1> : tile<i32>\nprint_tko "{text}", %v : tile<i32> -> token'
+    with pytest.raises(libtile.LibtileError, match=r"k\.mlir:\d+:\d+.*asks for more than 1024 characters") as caught:
+        libtile.run(libtile.parse(module_text("", body), filename="k.mlir"), "k", verify=False)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_conversion_of_the_largest_width_and_precision_prints():
+    body = '%v = constant <i32: 1> : tile<i32>\nprint_tko "%1024.1024d", %v : tile<i32> -> token'
+    assert run_body("", body).output == "0" * 1023 + "1"
+
+
 @pytest.mark.parametrize("text", ["%s", "%q", "50%"])
 def test_a_conversion_of_anything_else_is_a_fault(text):
     body = f'%v = constant <i32: 1> : tile<i32>\nprint_tko "{text}", %v : tile<i32> -> token'
