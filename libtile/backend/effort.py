@@ -14,8 +14,9 @@ from enum import Enum
 MOST_BLOCKS = 1000
 """Basic blocks of a function that LLVM's pipeline is asked to optimize; kernels from frontends have up to a hundred."""
 
-MOST_LOOPS = 150
-"""Loops of a function, likewise: each is unrolled; kernels from frontends have a handful."""
+MOST_LOOPS = 48
+"""Loops of a function, likewise: with more, in a row or in one another, InstCombine, LoopUnroll and LICM take time that
+grows faster than they do; kernels from frontends have a handful."""
 
 LONGEST_CHAIN = 1500
 """Integer sums and products of which each uses the one before."""

@@ -14,17 +14,17 @@ def llvm_ir(text: str) -> str:
 
 
 def test_ordinary_functions_are_optimized_in_full() -> None:
-    assert effort(llvm_ir(growing.loop_row(100))) is Effort.FULL
+    assert effort(llvm_ir(growing.loop_row(40))) is Effort.FULL
     assert effort(llvm_ir(growing.scalar_chain(1000))) is Effort.FULL
     assert effort(llvm_ir(growing.entries(300))) is Effort.FULL
 
 
 def test_many_blocks_and_long_chains_take_passes_of_linear_time() -> None:
-    assert effort(llvm_ir(growing.loop_row(200))) is Effort.LINEAR
+    assert effort(llvm_ir(growing.loop_row(60))) is Effort.LINEAR
     assert effort(llvm_ir(growing.scalar_chain(4 * LONGEST_CHAIN))) is Effort.PLAIN_SELECTION
 
 
-@pytest.mark.parametrize("text", [growing.loop_row(200), growing.scalar_chain(4 * LONGEST_CHAIN)])
+@pytest.mark.parametrize("text", [growing.loop_row(60), growing.scalar_chain(4 * LONGEST_CHAIN)])
 def test_what_comes_of_less_effort_computes_the_same(text: str) -> None:
     results = {}
     for backend in ("interpreter", "simulator"):

@@ -268,6 +268,8 @@ FAMILIES = {
     "entries": Family("kernels of a module", entries, (1, 3, 10, 32, 100, 316, 1000)),
     "globals": Family("variables of a module", globals_, (10, 32, 100, 316, 1000, 3162, 10000)),
     "arguments": Family("parameters of a kernel", arguments, (10, 32, 100, 316, 1000)),
-    "tile_size": Family("elements of a tile", tile_size, tuple(1 << n for n in range(7, 18))),
-    "dense_constant": Family("elements of a variable", dense_constant, (1 << 4, 1 << 7, 1 << 10, 1 << 14, 1 << 17)),
+    "tile_size": Family("elements of a tile", tile_size, tuple(1 << n for n in (7, 10, 12, 13, 14, 17, 20, 22, 24))),
+    "dense_constant": Family(
+        "elements of a variable", dense_constant, (1 << 4, 1 << 7, 1 << 10, 1 << 14, 1 << 17, 1 << 20)
+    ),
 }
