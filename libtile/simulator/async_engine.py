@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .group import ThreadGroup
 
 
+_LATEST, _LATEST_WHEN_WAITED_FOR = 1 << 15, 1 << 11
+"""Warp instructions after which a copy completes though threads can go on; fewer when one waits for an mbarrier."""
+
+
 @dataclass
 class Job:
     """Something under way. `finish()` makes its effects visible and signals who waits for it."""
@@ -35,6 +39,8 @@ class Job:
     finish: Callable[[], None]
     # (thread, bulk group) of work that a bulk wait_group waits for.
     owner: tuple[int, int] | None = None
+    # Warp instructions that had been executed when it was submitted.
+    issued: int = 0
 
 
 @dataclass
@@ -298,7 +304,17 @@ class AsyncEngine(MBarriers):
 
     def submit(self, job: Job) -> None:
         """Queue work that completes later, in order."""
+        job.issued = self.executed
         self.jobs.append(job)
+
+    def finish_overdue(self) -> None:
+        """Complete work that has taken its time: threads that spin may wait for a thread that waits for it."""
+        while self.jobs:
+            age = self.executed - self.jobs[0].issued
+            waited_for = age >= _LATEST_WHEN_WAITED_FOR and any(barrier.waiting for barrier in self.mbarriers.values())
+            if age < _LATEST and not waited_for:
+                break
+            self.advance_async()
 
     def advance_async(self) -> bool:
         """Complete the oldest job, and with it what only waits for it; False when there is none."""

@@ -67,6 +67,8 @@ class Scheduler(RegisterPool):
 
     def select(self) -> tuple[np.ndarray | None, int, int] | None:
         """(threads or None for all, their key, when to come back), or None when every thread has exited."""
+        if self.jobs:
+            self.finish_overdue()
         while True:
             lowest = int(self.key.min())
             if lowest < FAR:

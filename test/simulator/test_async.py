@@ -178,3 +178,28 @@ def test_elect_chooses_one_leader_of_the_mask() -> None:
     out = np.zeros(32, dtype=np.uint32)
     run(OUT + "setp.lt.u32 %p3, %r0, 4; @%p3 exit;" + body.removeprefix(OUT), out)
     assert out.tolist() == [0] * 4 + [104] + [4] * 27
+
+
+CRITICAL = """
+    ld.param.u64 %rd2, [p1]; mov.u32 %r21, s; mov.u32 %r22, lock; mov.u32 %r10, bars;
+    and.b32 %r11, %r0, 31; shr.u32 %r12, %r0, 5; setp.eq.u32 %p1, %r11, 0; mad.lo.u32 %r20, %r12, 8, %r10;
+    @%p1 mbarrier.init.shared::cta.b64 [%r20], 1; @%p1 fence.mbarrier_init.release.cluster;
+    setp.eq.u32 %p3, %r0, 0; @%p3 st.shared.u32 [%r22], 0;
+    bar.sync 0;
+    @!%p1 bra END;
+LOCK: atom.acquire.cta.shared.cas.b32 %r13, [%r22], 0, 1; setp.ne.u32 %p2, %r13, 0; @%p2 bra LOCK;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 256;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r21], [%rd2], 256, [%r20];
+W0: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], 0; @!%p2 bra W0;
+    ld.shared.u32 %r1, [%r21+4]; st.global.u32 [%rd1], %r1;
+    atom.release.cta.shared.exch.b32 %r13, [%r22], 0;
+END:
+"""
+
+
+@pytest.mark.parametrize("order", [None, 1])
+def test_a_copy_completes_though_other_threads_spin_until_its_waiter_goes_on(order: int | None) -> None:
+    out = np.zeros(128, dtype=np.uint32)
+    prelude = ".shared .align 128 .b8 s[1024]; .shared .align 8 .b64 bars[4]; .shared .align 4 .b32 lock;"
+    run(OUT + CRITICAL, out, source(), block=128, prelude=prelude, order=order, max_instructions=10**6)
+    assert out[::32].tolist() == [501] * 4
