@@ -158,7 +158,6 @@ def run_ptx(
         const_arena=memory.const,
         param_arena=memory.params,
         uses_async_proxy=program.uses("cp", "bulk") or program.uses("wgmma"),
-        uses_products=program.uses("wgmma"),
         heap_start=memory.heap_start,
         heap_end=memory.arena.size,
     )

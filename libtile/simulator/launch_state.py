@@ -40,7 +40,6 @@ class LaunchState:
     const_arena: Arena
     param_arena: Arena
     uses_async_proxy: bool
-    uses_products: bool
     heap_start: int
     heap_end: int
     lock: Any = None

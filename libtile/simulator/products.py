@@ -144,7 +144,8 @@ class Products(TensorCopies):
         self.product_fenced = np.zeros(warps, dtype=bool)
         self.product_registers: list[ProductRegisters] = []
         self.check_products = "wgmma" in self.checks
-        self.in_use = np.zeros(self.shared_arena.size if self.launch.uses_products else 0, dtype=np.uint16)
+        # How many operands of products in flight each shared byte belongs to; made with the first product.
+        self.in_use = np.zeros(0, dtype=np.uint16)
 
     # -- issue
 
@@ -166,6 +167,8 @@ class Products(TensorCopies):
         state.reading[np.ix_(state.rows(call.a_registers), warps)] += 1
         state.shape[np.ix_(state.rows(call.accumulators), warps)] = call.shape
         if self.check:
+            if not len(self.in_use):
+                self.in_use = np.zeros(self.shared_arena.size, dtype=np.uint16)
             for operand in operands:
                 for number in range(len(operand.offsets)):
                     spots = operand.bytes_of(number)

@@ -185,6 +185,27 @@ def test_a_mov_of_an_accumulator_in_flight_is_a_new_name_for_it(order: int | Non
     assert "uses %e1, an accumulator of the wgmma.mma_async" in found.message
 
 
+def test_a_product_in_a_device_function_is_checked_as_well() -> None:
+    function = """
+    .func (.reg .f32 %result) mul(.reg .b64 %desc) {{
+        .reg .f32 %d<4>;
+        mov.f32 %d0, 0f00000000; mov.f32 %d1, %d0; mov.f32 %d2, %d0; mov.f32 %d3, %d0;
+        wgmma.fence.sync.aligned;
+        wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%d0, %d1, %d2, %d3}}, %desc, %desc, 1, 1, 1, 0, 0;
+        wgmma.commit_group.sync.aligned;
+        {wait}
+        add.f32 %result, %d0, %d1;
+        ret;
+    }}
+    """
+    entry = f".visible .entry k(.param .u64 out)\n{{{START}\ncall (%d0), mul, (%rd2);{OUT}ret;\n}}"
+    out = np.zeros(128, dtype=np.float32)
+    run_ptx(HEADER + function.format(wait=wait()) + entry, "k", block=128, args=[out])
+    assert (out == 32).all()
+    with pytest.raises(SimulationFault, match="uses %d0, an accumulator"):
+        run_ptx(HEADER + function.format(wait="") + entry, "k", block=128, args=[out])
+
+
 def test_constants_may_be_put_into_accumulators_behind_the_fence() -> None:
     assert (multiply(FENCE + "mov.f32 %d0, 0f3f800000;" + issue() + DONE + OUT) == 17).all()
 
