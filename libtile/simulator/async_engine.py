@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .access import AccessInfo
+from .atomics import Combine
 from .ir import Instruction
 from .limits import MAX_BYTES
 from .mbarrier import MBarriers
@@ -206,13 +207,9 @@ class AsyncEngine(MBarriers):
         for k in chosen.tolist():
             thread = g.threads[k : k + 1].copy()
             count = int(size[k])
-            if count % 16 or int(dst[k]) % 16 or int(src[k]) % 16:
-                self.fault("misaligned", "a bulk copy needs addresses and a size that are multiples of 16", ins, thread)
+            self._check_bulk(ins, thread, int(dst[k]), int(src[k]), count)
             if count == 0:
                 continue
-            if count > MAX_BYTES["shared"]:  # one of its sides is there; found before addresses are worked out
-                text = f"a bulk copy of {count} bytes; the CTA has {self.shared_size} bytes of shared memory"
-                self.fault("out-of-bounds", text, ins, thread)
             self._bulk_one(
                 into,
                 origin,
@@ -222,6 +219,48 @@ class AsyncEngine(MBarriers):
                 count,
                 None if barrier is None else barrier[k : k + 1],
             )
+
+    def bulk_reduce(
+        self,
+        into: AccessInfo,
+        origin: AccessInfo,
+        g: ThreadGroup,
+        dst: np.ndarray,
+        src: np.ndarray,
+        size: np.ndarray,
+        combine: Combine,
+        mask: np.ndarray | None,
+    ) -> None:
+        """cp.reduce.async.bulk from shared to global memory: one per thread, as part of its bulk group."""
+        ins = into.instruction
+        for k in (np.arange(g.n) if mask is None else np.flatnonzero(mask)).tolist():
+            thread = g.threads[k : k + 1].copy()
+            count = int(size[k])
+            self._check_bulk(ins, thread, int(dst[k]), int(src[k]), count)
+            step = np.arange(0, count, into.size, dtype=np.uint64)
+            run = np.repeat(thread, len(step))
+            source, target = src[k : k + 1].astype(np.uint64) + step, dst[k : k + 1].astype(np.uint64) + step
+            if not len(step):
+                continue
+            self._check_proxy(self.locate(origin, "shared", source, run, origin.size)[1], ins, thread)
+            self.load_at(origin, source, run)
+
+            def finish(source: np.ndarray = source, target: np.ndarray = target, run: np.ndarray = run) -> None:
+                # As late as it may be: reusing the source early shows.
+                old = self.load_at(into, target, run)
+                self.store_at(into, target, combine(old, self.load_at(origin, source, run), None), run)
+
+            job = Job("cp.reduce.async.bulk", ins, finish)
+            job.owner = (int(thread[0]), int(self.bulk_group[thread[0]]))
+            self.submit(job)
+
+    def _check_bulk(self, ins: Instruction, thread: np.ndarray, dst: int, src: int, count: int) -> None:
+        """What every bulk copy of plain memory needs."""
+        if count % 16 or dst % 16 or src % 16:
+            self.fault("misaligned", "a bulk copy needs addresses and a size that are multiples of 16", ins, thread)
+        if count > MAX_BYTES["shared"]:  # one of its sides is there; found before addresses are worked out
+            text = f"a bulk copy of {count} bytes; the CTA has {self.shared_size} bytes of shared memory"
+            self.fault("out-of-bounds", text, ins, thread)
 
     def _bulk_one(
         self,

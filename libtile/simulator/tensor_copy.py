@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from .access import AccessInfo
 from .async_engine import AsyncEngine, Job
+from .atomics import Combine
 from .group import ThreadGroup
 from .ir import Instruction
 from .memory import CLUSTER_SHIFT, PENDING, READY
@@ -26,7 +28,8 @@ class TensorCopy:
     shared: np.ndarray
     barrier: np.ndarray | None
     cta_mask: np.ndarray | None
-    reduction: str = ""
+    # Of a reduction: what combines elements of a type, by PTX's name of it; None for a type that it does not have.
+    reduction: Callable[[str], Combine | None] | None = None
 
 
 class TensorCopies(AsyncEngine):
@@ -66,9 +69,9 @@ class TensorCopies(AsyncEngine):
         address, inside = tensor.elements(corner)
         count = len(address)
         data = np.full(count, _nan_bits(size) if tensor.fill_nan else 0, dtype=DTYPES[code])
-        data[inside] = self.load_at(
-            AccessInfo(ins, "global", code, counted=False), address[inside], np.repeat(thread, inside.sum())
-        )
+        if inside.any():
+            origin = AccessInfo(ins, "global", code, counted=False)
+            data[inside] = self.load_at(origin, address[inside], np.repeat(thread, inside.sum()))
         into = AccessInfo(ins, "shared", code, counted=False)
         places = tensor.shared_offsets(start & ((1 << CLUSTER_SHIFT) - 1))
         places |= start >> CLUSTER_SHIFT << CLUSTER_SHIFT
@@ -122,6 +125,11 @@ class TensorCopies(AsyncEngine):
         address, inside = tensor.elements(corner)
         origin = AccessInfo(ins, "shared", code, counted=False)
         into = AccessInfo(ins, "global", code, counted=False)
+        combine = None
+        if copy.reduction is not None:
+            combine = copy.reduction(tensor.element)
+            if combine is None:
+                self.fault("illegal-instruction", f"no such reduction of elements {tensor.element}", ins, thread)
         places = tensor.shared_offsets(start)[inside].view(np.uint64)
         run = np.repeat(thread, len(places))
         target = address[inside]
@@ -133,8 +141,8 @@ class TensorCopies(AsyncEngine):
             # The source is read as late as the copy may read it: reusing it early shows.
             if len(places):
                 values = self.load_at(origin, places, run)
-                if copy.reduction:
-                    values = _reduced(copy, self.load_at(into, target, run), values)
+                if combine is not None:
+                    values = combine(self.load_at(into, target, run), values, None)
                 self.store_at(into, target, values, run)
 
         job = Job("cp.async.bulk.tensor", ins, finish)
@@ -149,13 +157,3 @@ def _ones(size: int) -> int:
 
 def _nan_bits(size: int) -> int:
     return {1: 0x7F, 2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0x7FF8000000000000}[size]
-
-
-def _reduced(copy: TensorCopy, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Integer reductions of a tensor store; the element type of a tensor map is its size, taken as unsigned."""
-    functions = {
-        "add": np.add, "min": np.minimum, "max": np.maximum,
-        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    }  # fmt: skip
-    result: np.ndarray = functions[copy.reduction](old, new)
-    return result

@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""PTX that the reference assembler makes runs in the simulator: of an alloca, which allocates on the device's heap."""
+"""PTX that the reference assembler makes runs in the simulator: of an alloca, which allocates on the device's heap, and
+of the kernels of the corpus, with the tensor maps that the reference's own host objects write.
+"""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import libtile
-import oracle
 from libtile.simulator import run_ptx
+from oracle.host_objects import launch_arguments, reference_compilation, require_host_code
 
 pytestmark = pytest.mark.oracle
-
-KEEPING = """#!/bin/sh
-for argument in "$@"; do case "$argument" in *.ptx) cp "$argument" "{kept}";; esac; done
-exec "{ptxas}" "$@"
-"""
 
 KERNEL = """cuda_tile.module @m {
   entry @k(%out: tile<ptr<i32>>) {
@@ -42,29 +37,45 @@ KERNEL = """cuda_tile.module @m {
 """
 
 
-def reference_ptx(data: bytes, gpu_name: str, folder: Path) -> str:
-    """The PTX that the reference assembler hands to the ptxas beside it, which is one that keeps what it is given."""
-    tool, ptxas = oracle.require_tool("tileiras"), oracle.require_tool("ptxas")
-    root, kept = folder / "cuda", folder / "kept.ptx"
-    (root / "bin").mkdir(parents=True)
-    for beside in ("nvvm", "lib"):
-        (root / beside).symlink_to(tool.parents[1] / beside)
-    shutil.copy(tool, root / "bin" / "tileiras")
-    script = root / "bin" / "ptxas"
-    script.write_text(KEEPING.format(kept=kept, ptxas=ptxas))
-    script.chmod(0o755)
-    (folder / "k.bc").write_bytes(data)
-    command = [root / "bin" / "tileiras", f"--gpu-name={gpu_name}", folder / "k.bc", "-o", folder / "k.cubin"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120, env=dict(os.environ))
-    return kept.read_text()
-
-
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("align", [4, 256])
 def test_the_references_alloca_runs(gpu_name: str, align: int, tmp_path: Path) -> None:
     module = libtile.parse(KERNEL.replace("ALIGN", str(align)))
-    ptx = reference_ptx(libtile.write(module, "13.4"), gpu_name, tmp_path)
+    ptx = reference_compilation(libtile.write(module, "13.4"), gpu_name, tmp_path).ptx
     assert "__cuda_syscall_aligned_malloc" in ptx
     out = np.zeros(64, np.int32)
     run_ptx(ptx, "k", grid=2, block=128, args=[out])
     assert np.array_equal(out, np.arange(64))
+
+
+SAMPLE = ("gemm", "gemm_f64", "attention_causal", "layer_norm", "mma_tf32_tf32_f32", "spin_lock")
+"""Maps of ranks 1 to 3 and of several types, a tile wholly outside of its tensor, and a copy while others spin."""
+
+
+def _kernels() -> list[object]:
+    corpus = pytest.importorskip("kernels.corpus", reason="the frontend is not installed (pip install cuda-tile)")
+    return [
+        name if name in SAMPLE else pytest.param(name, marks=pytest.mark.slow)
+        for name, kernel in corpus.KERNELS.items()
+        if kernel.gpu_code == "sm_90" and kernel.problem is not None
+    ]
+
+
+@pytest.mark.parametrize("name", _kernels())
+def test_the_references_ptx_of_a_kernel_agrees_with_numpy(name: str, tmp_path: Path) -> None:
+    from kernels import corpus
+
+    require_host_code()
+    kernel = corpus.KERNELS[name]
+    version = max(version for version in kernel.versions if version <= "13.4")
+    made = reference_compilation(corpus.export(kernel, version, "sm_90"), "sm_90", tmp_path)
+    case = corpus.case(kernel)
+    before = corpus.snapshot(case.args)
+    args = launch_arguments(made, name, case.args, "sm_90")
+    assert len(args) > len(case.args) or name not in SAMPLE
+    block, cluster = (re.search(rf"\.{directive} (\d+)", made.ptx) for directive in ("reqntid", "reqnctapercluster"))
+    assert block is not None
+    # Each tile block is a cluster of CTAs where the reference makes it so.
+    grid = (case.grid[0] * (int(cluster[1]) if cluster else 1), *case.grid[1:])
+    run_ptx(made.ptx, name, grid=grid, block=int(block[1]), args=args, checks="basic")
+    corpus.check_case(case, before, case.args)

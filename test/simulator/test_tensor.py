@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from libtile.simulator import Counters, EncodedTensorMap, LaunchError, SimulationFault, TensorMap, run_ptx
+from libtile.simulator import Counters, EncodedTensorMap, LaunchError, PtxError, SimulationFault, TensorMap, run_ptx
 from libtile.simulator.ops.wgmma import descriptor_offsets
 from libtile.simulator.tensor_map import swizzled
 from libtile.targets import tensor_map
@@ -117,6 +118,67 @@ def test_reduction_adds_to_the_tensor() -> None:
     assert np.array_equal(tensor, 1000 + np.arange(128).reshape(8, 16))
 
 
+# Shared memory from global array `b`, 4 bytes for each of 128 threads.
+TAKEN = (
+    "cvt.u64.u32 %rd1, %r0; shl.b64 %rd1, %rd1, 2; add.u64 %rd1, %rd1, %rd11; ld.global.u32 %r4, [%rd1];"
+    "shl.b32 %r2, %r0, 2; add.u32 %r3, %r21, %r2; st.shared.u32 [%r3], %r4; fence.proxy.async.shared::cta; bar.sync 0;"
+)
+
+
+def reduce(text: str, tensor: np.ndarray | TensorMap, values: np.ndarray) -> None:
+    """Runs `text` with `values` in shared memory; %rd10 is the tensor's address, or that of its map."""
+    params, start = ".param .u64 out, .param .u64 b, .param .u64 a", "ld.param.u64 %rd10, [a];"
+    if isinstance(tensor, TensorMap):
+        params = params.replace(".u64 a", ".align 64 .b8 a[128]")
+        start = "mov.b64 %rd10, a; cvta.param.u64 %rd10, %rd10;"
+    start += "mov.u32 %r0, %tid.x; mov.u32 %r21, s; setp.eq.u32 %p1, %r0, 0; ld.param.u64 %rd11, [b];"
+    end = "@%p1 cp.async.bulk.commit_group; @%p1 cp.async.bulk.wait_group 0;\nret;"
+    ptx = f"{HEADER}.visible .entry k({params})\n{{{REGISTERS}{start}{TAKEN}@%p1 {text}{end}\n}}"
+    run_ptx(ptx, "k", block=128, args=[np.zeros(1), values, tensor])
+
+
+REDUCTIONS = [
+    ("add", np.int32, "s32", np.add),
+    ("min", np.int32, "s32", np.minimum),
+    ("max", np.uint32, "u32", np.maximum),
+    ("add", np.float32, "f32", np.add),
+    ("add", np.float16, "f16", np.add),
+    ("max", np.float16, "f16", np.maximum),
+    ("xor", np.uint64, "b64", np.bitwise_xor),
+    ("min", np.int64, "s64", np.minimum),
+    ("add", np.float64, "f64", np.add),
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "kind", "function"), REDUCTIONS)
+@pytest.mark.parametrize("mapped", [True, False])
+def test_bulk_reductions_are_of_the_elements_type(
+    name: str, dtype: type, kind: str, function: Callable[..., np.ndarray], mapped: bool
+) -> None:
+    rng = np.random.default_rng(5)
+    count = 512 // np.dtype(dtype).itemsize
+    old = rng.integers(-100 if dtype not in (np.uint32, np.uint64) else 0, 100, count).astype(dtype)
+    new = rng.integers(-100 if dtype not in (np.uint32, np.uint64) else 0, 100, count).astype(dtype)
+    wanted = function(old, new)
+    if mapped:
+        text = f"cp.reduce.async.bulk.tensor.1d.global.shared::cta.{name}.tile.bulk_group [%rd10, {{0}}], [%r21];"
+        reduce(text, TensorMap(old, box=(count,)), new)
+    else:
+        noftz = ".noftz" if kind == "f16" and name == "add" else ""
+        text = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{name}{noftz}.{kind} [%rd10], [%r21], 512;"
+        reduce(text, old, new)
+    assert np.array_equal(old, wanted)
+
+
+def test_reductions_that_do_not_exist_are_refused() -> None:
+    data = np.zeros(512, dtype=np.uint8)
+    text = "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%rd10, {0}], [%r21];"
+    with pytest.raises(SimulationFault, match="no such reduction of elements u8"):
+        reduce(text, TensorMap(data, box=(256,)), data)
+    with pytest.raises(PtxError, match=r"has no \.inc\.s32"):
+        reduce("cp.reduce.async.bulk.global.shared::cta.bulk_group.inc.s32 [%rd10], [%r21], 512;", data, data)
+
+
 def test_source_of_a_store_may_not_be_reused_before_the_wait_and_needs_a_fence() -> None:
     tensor = np.zeros((8, 20), dtype=np.uint32)
     early = FENCED + STORE + "bar.sync 0; st.shared.u32 [%r3], 0;"
@@ -178,6 +240,13 @@ def test_element_strides_take_every_so_manyth_row_of_the_box() -> None:
     body += "setp.ge.u32 %p4, %r0, 64; @%p4 exit;" + COPY_OUT.replace("{words}", "64")
     run(body, out, TensorMap(tensor, box=(16, 10), element_strides=(1, 3)))
     assert np.array_equal(out, tensor[2:12:3])
+
+
+def test_tile_wholly_outside_of_the_tensor_reads_zero() -> None:
+    out = np.ones((8, 16), dtype=np.uint32)
+    body = expect(512) + load(0, "%rd10", 64, -20) + WAIT + COPY_OUT.replace("{words}", "128")
+    run(body, out, TensorMap(np.ones((24, 40), dtype=np.uint32), box=(16, 8)))
+    assert not out.any()
 
 
 def test_maps_that_are_not_simulated_are_faults_that_say_so() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NoReturn
 
 from ..access import AccessInfo
@@ -10,6 +11,7 @@ from ..codegen import Emitter, op
 from ..ir import Addr, Instruction, Reg
 from ..tensor_copy import TensorCopy
 from ..types import TYPES, PtxType
+from .atomic import REDUCTIONS, reduction_for
 from .memory import SPACES, address
 
 _U32 = TYPES["u32"]
@@ -21,7 +23,7 @@ def _cp(cg: Emitter, ins: Instruction) -> None:
     if "tensor" in modifiers:
         _tensor(cg, ins)
     elif modifiers[0] == "reduce":
-        cg.fail("cp.reduce.async.bulk of plain memory is not simulated")
+        _bulk_reduce(cg, ins)
     elif "bulk" in modifiers:
         _bulk(cg, ins)
     elif "commit_group" in modifiers:
@@ -101,6 +103,32 @@ def _bulk(cg: Emitter, ins: Instruction) -> None:
     cg.emit(f"M.bulk_copy({into}, {origin}, g, {a}, {b}, {count}, {barrier}, {cg.mask()})")
 
 
+def _reduction_of(cg: Emitter, ins: Instruction) -> str:
+    """The operation of a cp.reduce.async.bulk."""
+    name = next((m for m in ins.modifiers if m in REDUCTIONS), None)
+    if name is None:
+        cg.fail("this reduction is not simulated")
+    return name
+
+
+def _bulk_reduce(cg: Emitter, ins: Instruction) -> None:
+    """cp.reduce.async.bulk.global.shared::cta.bulk_group.op.type [dst], [src], size."""
+    spaces = [SPACES[m] for m in ins.modifiers if m in SPACES]
+    if spaces != ["global", "shared"]:
+        cg.fail("cp.reduce.async.bulk is simulated from shared to global memory only")
+    name, kind = _reduction_of(cg, ins), ins.modifiers[-1]
+    combine = reduction_for(name, kind)
+    if combine is None or kind not in TYPES:
+        cg.fail(f"cp.reduce.async.bulk has no .{name}.{kind}")
+    code = f"u{TYPES[kind].bits // 8}"
+    into = cg.use(AccessInfo(ins, "global", code, counted=False), f"a{id(ins)}d")
+    origin = cg.use(AccessInfo(ins, "shared", code, counted=False), f"a{id(ins)}s")
+    cg.uniform = True
+    names = [address(cg, ins.operands[0]), address(cg, ins.operands[1]), cg.src(ins.operands[2], _U32)]
+    cg.uniform = False
+    cg.emit(f"M.bulk_reduce({into}, {origin}, g, {', '.join(names)}, {cg.use(combine)}, {cg.mask()})")
+
+
 def _tensor(cg: Emitter, ins: Instruction) -> None:
     """cp(.reduce).async.bulk(.prefetch).tensor in tile mode."""
     modifiers = ins.modifiers
@@ -120,12 +148,10 @@ def _tensor(cg: Emitter, ins: Instruction) -> None:
     names.append(address(cg, operands[2]) if load else "None")
     multicast = "multicast::cluster" in modifiers
     names.append(cg.src(operands[3], TYPES["u16"]) if multicast else "None")
-    reduction = next((m for m in modifiers if m in ("add", "min", "max", "and", "or", "xor")), "")
-    if modifiers[0] == "reduce" and not reduction:
-        cg.fail("this reduction is not simulated")
+    reduction = cg.use(partial(reduction_for, _reduction_of(cg, ins))) if modifiers[0] == "reduce" else "None"
     cg.uniform = False
     instruction = cg.use(ins, f"i{id(ins)}")
-    copy = f"{cg.use(TensorCopy)}({instruction}, {', '.join(names)}, {reduction!r})"
+    copy = f"{cg.use(TensorCopy)}({instruction}, {', '.join(names)}, {reduction})"
     cg.emit(f"M.tensor_copy({copy}, g, {load}, {cg.mask()})")
 
 

@@ -71,6 +71,34 @@ def _combine_for(cg: Emitter, name: str, kind: PtxType) -> Combine | None:
     return _COMBINE[name]
 
 
+# What bulk reductions do, by type (PTX ISA, "cp.reduce.async.bulk"); in tensors the map says the type.
+_ADDED = frozenset({"u32", "s32", "u64", "f16", "bf16", "f32", "f32.ftz", "f64"})
+_COMPARED = frozenset({"u32", "s32", "u64", "s64", "f16", "bf16"})
+_BITWISE = frozenset({"u32", "s32", "u64", "s64", "b32", "b64"})
+REDUCTIONS: dict[str, frozenset[str]] = {
+    "add": _ADDED, "min": _COMPARED, "max": _COMPARED, "inc": frozenset({"u32"}), "dec": frozenset({"u32"}),
+    "and": _BITWISE, "or": _BITWISE, "xor": _BITWISE,
+}  # fmt: skip
+
+
+def reduction_for(name: str, element: str) -> Combine | None:
+    """A bulk reduction of elements whose bits are held as unsigned numbers; None when there is none for the type."""
+    if element not in REDUCTIONS[name]:
+        return None
+    if element in ("f16", "bf16"):
+        return _half_operation(name, element)
+    kind = TYPES[element.removesuffix(".ftz")]
+    dtype = kind.dtype
+
+    def combine(old: np.ndarray, b: np.ndarray, c: Any) -> np.ndarray:
+        x, y = old.view(dtype), b.view(dtype)
+        if name != "add":
+            return _COMBINE[name](x, y, c).view(old.dtype)
+        return (fp.canon(x + y) if kind.kind == "f" else x + y).view(old.dtype)
+
+    return combine
+
+
 def _emit(cg: Emitter, ins: Instruction, returns: bool) -> None:
     kind, vector = type_of(cg, ins), vector_of(ins)
     name = next((m for m in ins.modifiers if m in _OPERATIONS), None)
