@@ -30,6 +30,8 @@ class TensorCopy:
     cta_mask: np.ndarray | None
     # Of a reduction: what combines elements of a type, by PTX's name of it; None for a type that it does not have.
     reduction: Callable[[str], Combine | None] | None = None
+    # Of gather4 and scatter4: the corner is a column and four rows.
+    by_rows: bool = False
 
 
 class TensorCopies(AsyncEngine):
@@ -41,7 +43,10 @@ class TensorCopies(AsyncEngine):
             thread = g.threads[k : k + 1].copy()
             tensor = self._tensor_map(copy.instruction, int(copy.tensor_map[k]), thread)
             corner = [int(np.broadcast_to(c, (g.n,))[k]) for c in copy.corner]
-            if len(corner) != len(tensor.box):
+            if copy.by_rows and (len(tensor.box) != 2 or tensor.box[1] != 1):
+                text = f"gather4 and scatter4 need a tensor map of rank 2 with boxes of one row, not {tensor.box}"
+                self.fault("illegal-instruction", text, copy.instruction, thread)
+            if len(corner) != (5 if copy.by_rows else len(tensor.box)):
                 text = f"the tensor map has rank {len(tensor.box)}, the instruction {len(corner)}"
                 self.fault("illegal-instruction", text, copy.instruction, thread)
             start = int(np.broadcast_to(copy.shared, (g.n,))[k]) & 0xFFFFFFFF
@@ -66,14 +71,14 @@ class TensorCopies(AsyncEngine):
     ) -> None:
         ins, size = copy.instruction, tensor.element_size
         code = f"u{size}"
-        address, inside = tensor.elements(corner)
+        address, inside = tensor.rows(corner[0], corner[1:]) if copy.by_rows else tensor.elements(corner)
         count = len(address)
         data = np.full(count, _nan_bits(size) if tensor.fill_nan else 0, dtype=DTYPES[code])
         if inside.any():
             origin = AccessInfo(ins, "global", code, counted=False)
             data[inside] = self.load_at(origin, address[inside], np.repeat(thread, inside.sum()))
         into = AccessInfo(ins, "shared", code, counted=False)
-        places = tensor.shared_offsets(start & ((1 << CLUSTER_SHIFT) - 1))
+        places = tensor.shared_offsets(start & ((1 << CLUSTER_SHIFT) - 1), count)
         places |= start >> CLUSTER_SHIFT << CLUSTER_SHIFT
         barrier = 0 if copy.barrier is None else int(np.broadcast_to(copy.barrier, (len(copy.shared),))[k]) & 0xFFFFFFFF
         targets = []
@@ -122,7 +127,7 @@ class TensorCopies(AsyncEngine):
     ) -> None:
         ins, size = copy.instruction, tensor.element_size
         code = f"u{size}"
-        address, inside = tensor.elements(corner)
+        address, inside = tensor.rows(corner[0], corner[1:]) if copy.by_rows else tensor.elements(corner)
         origin = AccessInfo(ins, "shared", code, counted=False)
         into = AccessInfo(ins, "global", code, counted=False)
         combine = None
@@ -130,7 +135,7 @@ class TensorCopies(AsyncEngine):
             combine = copy.reduction(tensor.element)
             if combine is None:
                 self.fault("illegal-instruction", f"no such reduction of elements {tensor.element}", ins, thread)
-        places = tensor.shared_offsets(start)[inside].view(np.uint64)
+        places = tensor.shared_offsets(start, len(address))[inside].view(np.uint64)
         run = np.repeat(thread, len(places))
         target = address[inside]
         if len(places):

@@ -147,9 +147,14 @@ class DecodedMap:
             inside = inside & ((index >= 0) & (index < self.shape[d])).reshape(side)
         return address.reshape(-1).view(np.uint64), inside.reshape(-1)
 
-    def shared_offsets(self, start: int) -> np.ndarray:
-        """Shared memory offset of each element of the box that begins at `start`, swizzled."""
-        dense = start + np.arange(int(np.prod(self.box)), dtype=np.int64) * self.element_size
+    def rows(self, column: int, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """`elements` of one row of the box at each of `rows`, one after the other."""
+        parts = [self.elements((column, row)) for row in rows]
+        return np.concatenate([address for address, _ in parts]), np.concatenate([inside for _, inside in parts])
+
+    def shared_offsets(self, start: int, count: int) -> np.ndarray:
+        """Shared memory offsets of the `count` elements of a tile that begins at `start`, swizzled."""
+        dense = start + np.arange(count, dtype=np.int64) * self.element_size
         return _exchanged(dense, *_EXCHANGES[self.swizzle])
 
 

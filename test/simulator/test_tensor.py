@@ -249,6 +249,37 @@ def test_tile_wholly_outside_of_the_tensor_reads_zero() -> None:
     assert not out.any()
 
 
+ROWS = "{8, 3, 20, 3, 24}"
+
+
+def test_gather4_loads_four_rows() -> None:
+    tensor = np.arange(24 * 40, dtype=np.uint32).reshape(24, 40)
+    out = np.ones((4, 32), dtype=np.uint32)
+    copy = load(0, "%rd10", 0, 0).replace("global.mbar", "global.tile::gather4.mbar").replace("{0, 0}", ROWS)
+    body = expect(512) + copy + WAIT + COPY_OUT.replace("{words}", "128")
+    run(body, out, TensorMap(tensor, box=(32, 1)))
+    assert np.array_equal(out[:3], tensor[[3, 20, 3], 8:40])
+    assert not out[3].any()
+    run(body, out, TensorMap(tensor, box=(32, 1), swizzle="128B"))
+    chunks = out.reshape(4, 8, 4)
+    for row, source in enumerate((3, 20, 3)):
+        for chunk in range(8):
+            assert np.array_equal(chunks[row, chunk ^ row], tensor[source, 8 + 4 * chunk : 12 + 4 * chunk])
+    with pytest.raises(SimulationFault, match="boxes of one row"):
+        run(body, out, TensorMap(tensor, box=(32, 2)))
+
+
+def test_scatter4_stores_four_rows() -> None:
+    tensor = np.zeros((24, 40), dtype=np.uint32)
+    scatter = STORE.replace("shared::cta.bulk", "shared::cta.tile::scatter4.bulk").replace(
+        "{4, 2}", "{8, 3, 20, 5, 24}"
+    )
+    run(FENCED + scatter + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(32, 1)))
+    wanted = np.zeros((24, 40), dtype=np.uint32)
+    wanted[[3, 20, 5], 8:40] = np.arange(96).reshape(3, 32)
+    assert np.array_equal(tensor, wanted)
+
+
 def test_maps_that_are_not_simulated_are_faults_that_say_so() -> None:
     tensor = np.zeros((8, 32), dtype=np.uint32)
     body = expect(1024) + load(0, "%rd10", 0, 0) + WAIT

@@ -134,8 +134,9 @@ def _tensor(cg: Emitter, ins: Instruction) -> None:
     modifiers = ins.modifiers
     if "prefetch" in modifiers:
         return
-    if any(m.startswith(("im2col", "tile::")) for m in modifiers):
-        cg.fail("only tile mode of tensor copies is simulated")
+    by_rows = any(m in ("tile::gather4", "tile::scatter4") for m in modifiers)
+    if not by_rows and any(m.startswith(("im2col", "tile::")) for m in modifiers):
+        cg.fail("only tile, gather4 and scatter4 modes of tensor copies are simulated")
     spaces = [m for m in modifiers if m in SPACES]
     if len(spaces) < 2:
         cg.fail("cp.async.bulk.tensor needs two state spaces")
@@ -151,7 +152,7 @@ def _tensor(cg: Emitter, ins: Instruction) -> None:
     reduction = cg.use(partial(reduction_for, _reduction_of(cg, ins))) if modifiers[0] == "reduce" else "None"
     cg.uniform = False
     instruction = cg.use(ins, f"i{id(ins)}")
-    copy = f"{cg.use(TensorCopy)}({instruction}, {', '.join(names)}, {reduction})"
+    copy = f"{cg.use(TensorCopy)}({instruction}, {', '.join(names)}, {reduction}, {by_rows})"
     cg.emit(f"M.tensor_copy({copy}, g, {load}, {cg.mask()})")
 
 
