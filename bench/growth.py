@@ -32,7 +32,9 @@ COLUMNS = ("parse", "verify", "print", "write", "read", "lower", "LLVM", "ptxas"
 MEMORY = 6 << 30
 SMALLEST = 0.02
 """Seconds below which a figure is the clock's rather than the work's; no slope is given for it."""
-READING = """Each size is a process of its own. The columns are libtile's own work (`lower` is that down to LLVM IR), LLVM's and
+
+READING = """\
+Each size is a process of its own. The columns are libtile's own work (`lower` is that down to LLVM IR), LLVM's and
 ptxas's; `write` holds some 0.1 s of loading. A slope is that over the last decade, `-` where a figure is below 0.02 s.
 LLVM does less for functions of more than 48 loops or 1,000 blocks, so that its time falls there."""
 
@@ -117,9 +119,8 @@ def main() -> int:
         print(json.dumps(measure(options.one[0], int(options.one[1]), not options.no_ptxas)))
         return 0
     command = " ".join(["python bench/growth.py", *sys.argv[1:]])
-    print(
-        f"# Growth\n\nMade by `{command}` for sm_90. CPU seconds, the best of {options.repeat}; MB is the peak of the process."
-    )
+    print(f"# Growth\n\nMade by `{command}` for sm_90. CPU seconds, the best of {options.repeat}; ", end="")
+    print("MB is the peak of the process.")
     print(f"The load average was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.\n\n{READING}\n")
     steep: list[str] = []
     for family in options.families:
