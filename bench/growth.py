@@ -35,7 +35,7 @@ SMALLEST = 0.02
 
 READING = """\
 Each size is a process of its own. The columns are libtile's own work (`lower` is that down to LLVM IR), LLVM's and
-ptxas's; `write` holds some 0.1 s of loading. A slope is that over the last decade, `-` where a figure is below 0.02 s.
+ptxas's; `write` holds some 0.04 s of loading. A slope is that over the last decade, `-` where a figure is below 0.02 s.
 LLVM does less for functions of more than 48 loops or 1,000 blocks, so that its time falls there."""
 
 LINEAR = 1.15
