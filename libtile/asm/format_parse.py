@@ -296,7 +296,8 @@ def _type(element: TypeRef) -> Step:
 
         def many(p: Parser, s: OpState) -> None:
             types: list[Attribute] = []
-            p.comma_list(lambda: types.append(p.type()))
+            if p.kind != ")" or s.operands.get(name):  # no operand is printed with no type
+                p.comma_list(lambda: types.append(p.type()))
             s.types[name] = types
 
         return many

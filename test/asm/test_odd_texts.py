@@ -83,3 +83,14 @@ def test_the_alignment_of_a_global_is_any_64_bits(alignment: int) -> None:
         libtile.print_module(libtile.read(libtile.write(module))).partition("{")[2]
         == (libtile.print_module(module).partition("{")[2])
     )
+
+
+def test_a_list_of_no_operands_has_no_types():
+    text = """cuda_tile.module @m {
+  testing$func @f(%arg0: token) {
+    %0 = testing$bytecode_test_evolution( : ) token = %arg0 : token -> token
+    return
+  }
+}
+"""
+    assert libtile.print_module(libtile.parse(text)).strip() == text.strip()
