@@ -38,7 +38,7 @@ TOOL = (
     + """
 import sys
 from libtile.lowering.to_llvm import conversion
-from libtile_tools import tileiras
+from tileiras import main as tileiras
 conversion.LlvmModule.text = lambda self, extra="": IR
 sys.argv = ["tileiras", "--gpu-name=sm_90", "--no-cache", "examples/vector_add.bc", "-o", sys.argv[1]]
 tileiras.main()
