@@ -27,6 +27,8 @@ class VariableHeader:
     def declare(self, s: TokenStream, space: str, line: int) -> Variable:
         """Read one `name[dims]` and make its Variable. An extern or initialised `[]` has size 0 here."""
         name = s.next().text if s.tok.text == "_" else s.identifier()
+        if self.type.kind == "pred" and space != "reg":
+            s.fail(f"predicate variable {name} must be in register state space")
         count = 1
         self.was_array = False
         while s.accept("["):

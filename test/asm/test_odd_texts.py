@@ -94,3 +94,10 @@ def test_a_list_of_no_operands_has_no_types():
 }
 """
     assert libtile.print_module(libtile.parse(text)).strip() == text.strip()
+
+
+def test_a_module_in_a_function_is_refused_at_its_place_when_it_is_written():
+    text = "cuda_tile.module @m {\n  entry @f() {\n    cuda_tile.module @inner {\n    }\n    return\n  }\n}\n"
+    with pytest.raises(DiagnosticError) as caught:
+        libtile.write(libtile.parse(text, filename="f.mlir"))
+    assert str(caught.value) == "f.mlir:3:5: error: 'cuda_tile.module' op cannot stand in a function body"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def main(kind: str, seeds: str, jobs: int, seconds: float, show: bool, keep: Pat
     first, _, end = seeds.partition(":")
     chosen = fuzzer(kind)
     if show:
-        click.get_binary_stream("stdout").write(chosen.show(chosen.input(int(first))))
+        sys.stdout.buffer.write(chosen.show(chosen.input(int(first))))
         return
     shown: Counter[str] = Counter()
 
@@ -40,7 +41,7 @@ def main(kind: str, seeds: str, jobs: int, seconds: float, show: bool, keep: Pat
     for name, count in shown.most_common():
         click.echo(f"{count} times {name}")
     click.echo(report.summary())
-    raise SystemExit(bool(report.failures))
+    raise SystemExit(130 if report.interrupted else bool(report.failures))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 
+from xdsl.dialects.builtin import IntegerAttr, i1, i64
+from xdsl.ir import Attribute, Operation
+
 from asm.test_every_op import NAMED, module
 from bytecode.samples import VECTOR, instructions, op_module
 from fuzz.framework import Fuzzer
@@ -19,6 +22,7 @@ from libtile.asm.module import diagnose as verify
 from libtile.bytecode.annotate import annotate, sections_of
 from libtile.bytecode.container import append_section
 from libtile.bytecode.model import Dense, Global
+from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
 from libtile.spec import default_spec
 from libtile.support.diagnostics import DiagnosticError, has_errors
@@ -107,6 +111,21 @@ def check_file(data: bytes) -> str:
     return "module"
 
 
+def _widen_hints(op: Operation) -> None:
+    """Give the integers in the hints of a module the 64 bits that they have when they are read from text."""
+    for inner in op.walk():
+        hints = inner.properties.get("optimization_hints")
+        if isinstance(hints, OptimizationHintsAttr):
+            wide = {arch: {key: _widened(value) for key, value in keys.items()} for arch, keys in hints.hints.items()}
+            inner.properties["optimization_hints"] = OptimizationHintsAttr(wide)
+
+
+def _widened(value: Attribute) -> Attribute:
+    if isinstance(value, IntegerAttr) and value.type != i1:
+        return IntegerAttr(value.value.data, i64)
+    return value
+
+
 class BytecodeFuzzer(Fuzzer):
     """An input is the bytes of a file."""
 
@@ -143,7 +162,9 @@ class BytecodeFuzzer(Fuzzer):
             again = parse(text, "f.mlir", implicit_module=False)
             assert not has_errors(verify(again)), "what is printed does not verify"
             assert print_op(again) == printed[0], "what is printed is printed otherwise when it was read"
-        # Text has locations for all that bytecode has them for.
+        # Text has locations for all that bytecode has them for. It has no widths of the integers in hints.
+        _widen_hints(op)
+        written = write_bytecode(op, allow_testing=True, since=module.version)
         inner = parse(printed[1], "f.mlir", implicit_module=False)
         since = bytecode.read(written, allow_testing=True, preview=PREVIEW).version
         assert write_bytecode(inner, since, allow_testing=True) == written, "text and bytecode are not the same"

@@ -71,6 +71,8 @@ class Report:
     """Seconds, and the seed."""
     notify: Callable[[Failure], None] = lambda failure: None
     """Called for each failure when it is found."""
+    interrupted: bool = False
+    """Whether the user ended the run."""
 
     @property
     def count(self) -> int:
@@ -219,15 +221,20 @@ def run(
     seconds: float = float("inf"),
     notify: Callable[[Failure], None] = lambda failure: None,
 ) -> Report:
-    """Run seeds in `jobs` processes, and stop after so many seconds."""
+    """Run seeds in `jobs` processes, and stop after so many seconds, or when the user interrupts."""
     report = Report(notify=notify)
     end = time.monotonic() + seconds
     workers = [_Worker(fuzzer, seeds[job::jobs]) for job in range(min(jobs, len(seeds)))]
-    while workers and time.monotonic() < end:
-        ready = wait([worker.pipe for worker in workers], timeout=1.0)
-        workers = [
-            worker for worker in workers if (worker.receive(report) if worker.pipe in ready else worker.overdue(report))
-        ]
+    try:
+        while workers and time.monotonic() < end:
+            ready = wait([worker.pipe for worker in workers], timeout=1.0)
+            workers = [
+                worker
+                for worker in workers
+                if (worker.receive(report) if worker.pipe in ready else worker.overdue(report))
+            ]
+    except KeyboardInterrupt:
+        report.interrupted = True
     for worker in workers:
         worker.process.kill()
     return report

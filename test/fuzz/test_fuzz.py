@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
+import sys
 import time
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,3 +135,23 @@ def test_inputs_compile_for_every_stage_that_is_asked_for() -> None:
     chosen = fuzzer("compile")
     stages = {chosen.input(seed).options.emit for seed in range(40)}
     assert stages == set(STAGES) - {"cubin"}
+
+
+def test_a_run_that_is_interrupted_reports_what_it_has() -> None:
+    command = [sys.executable, "-m", "fuzz", "bytecode", "--seeds", "0:100000000"]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        _wait_for_child(process.pid)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err == "" and " inputs: " in out
+
+
+def _wait_for_child(pid: int) -> None:
+    """Wait until a process has started one of its own."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    end = time.monotonic() + 60
+    while not children.read_text():
+        assert time.monotonic() < end, "no worker was started"
+        time.sleep(0.05)

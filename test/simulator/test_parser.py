@@ -72,6 +72,7 @@ def test_wrong_instruction_is_refused_with_its_reason(body: str, message: str) -
         (".version 9.0\n.entry k(", "expected .param or .reg"),
         (".version 9.0\n.entry k()\n{ ret;", "the body of k is not closed"),
         (".version 9.0\n.global .texref t;", "not a type"),
+        (".version 9.0\n.entry k(.param .pred a)", "predicate variable a must be in register state space"),
         (".version 9.0\n.entry k() { .reg .v4 .f32 %v; }", "vector registers"),
         (".version 9.0\n`", "unexpected character"),
         (".version 9.0\n/* open", "unterminated comment"),

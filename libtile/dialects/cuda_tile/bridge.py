@@ -32,6 +32,7 @@ from libtile.bytecode import model as bc
 from libtile.bytecode.body import PlaceRecorder
 from libtile.bytecode.cursor import MASK64
 from libtile.bytecode.errors import InvalidError, MigrationError
+from libtile.bytecode.ops_codec import CONTAINER_OPS
 from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile import types
 from libtile.dialects.cuda_tile.bridge_values import (
@@ -323,8 +324,8 @@ def to_bytecode(op: Operation, spec: Spec | None = None) -> bc.Module:
     """The bytecode module of a `cuda_tile.module` op, to be given to `libtile.bytecode.write`.
 
     Raises DiagnosticError, at the op, for what the bytecode cannot hold: ops of other dialects, anything but functions
-    and globals in the module's body, impure ops in a reduction or scan, other types, attributes and locations.
-    Discardable attributes are dropped, as the reference writer does.
+    and globals in the module's body, modules in a function's, impure ops in a reduction or scan, other types,
+    attributes and locations. Discardable attributes are dropped, as the reference writer does.
     """
     with collector_paused():
         return _ToBytecode(spec or default_spec()).run(_checked_module(op))
@@ -408,6 +409,9 @@ def check_self_contained(module: Operation) -> None:
             raise DiagnosticError(
                 [_invalid_op(op), error(place, f"'{module.name}' op only ops from the 'cuda_tile' dialect are allowed")]
             )
+        if op is not module and op.spec.name in CONTAINER_OPS and op.parent_op() is not module:
+            problem = f"'{op.name}' op cannot stand in a function body"
+            raise DiagnosticError([error(source_location(op.location), problem)])
         if op.spec.name in ("reduce", "scan"):
             _check_pure(op)
 
