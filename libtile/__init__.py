@@ -8,6 +8,7 @@
     data = libtile.write(m, version="13.4")          # Module -> bytecode
     text = libtile.print_module(m)
     data = libtile.migrate(data, to="13.1")
+    libtile.diff("a.bc", "b.mlir")                   # the differences of two programs; none: they are the same
 
 Every error is a `LibtileError`. Names are loaded when they are first used, so that importing the package is cheap.
 """
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from libtile.api import compile, migrate, write
     from libtile.asm.module import Module, parse, print_module, read, verify
+    from libtile.debugging.behaviour import compare_runs
+    from libtile.debugging.structure import diff
     from libtile.runtime.run import run as run
     from libtile.support.diagnostics import Diagnostic, DiagnosticError
     from libtile.support.errors import HintsDroppedWarning, LibtileError
@@ -34,7 +37,9 @@ if sys.argv[:1] == ["-m"] and any(name.startswith("libtile.") for name in sys.or
 
 _HOME = {
     "Module": "libtile.asm.module",
+    "compare_runs": "libtile.debugging.behaviour",
     "compile": "libtile.api",
+    "diff": "libtile.debugging.structure",
     "migrate": "libtile.api",
     "parse": "libtile.asm.module",
     "print_module": "libtile.asm.module",
@@ -55,7 +60,9 @@ __all__ = [
     "LibtileError",
     "Module",
     "__version__",
+    "compare_runs",
     "compile",
+    "diff",
     "migrate",
     "parse",
     "print_module",

@@ -51,7 +51,9 @@ def test_bytecode_is_usable_without_xdsl() -> None:
     assert not loaded_modules(code) & {"xdsl", "numpy", "mlir"}
 
 
-@pytest.mark.parametrize("tool", ["cuda_tile_translate", "tileirdisasm", "cuda_tile_opt", "tileiras", "cuda_tile_run"])
+@pytest.mark.parametrize(
+    "tool", ["cuda_tile_translate", "tileirdisasm", "cuda_tile_opt", "tileiras", "cuda_tile_run", "cuda_tile_diff"]
+)
 def test_version_of_a_tool_loads_nothing_heavy(tool: str) -> None:
     code = f"from libtile_tools import cli; from {tool} import main as tool; cli.call(tool.command, ['--version'])"
     assert not loaded_modules(code) & (HEAVY - {"click"})

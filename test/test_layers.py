@@ -24,7 +24,7 @@ LAYERS = (
     ("passes", "transforms", "codegen"),
     ("lowering", "backend"),
     ("compiler", "interpreter", "simulator"),
-    ("runtime",),
+    ("runtime", "debugging"),
     ("api",),
     ("tools",),
 )

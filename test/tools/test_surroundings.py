@@ -28,6 +28,7 @@ TOOLS = {
     "cuda-tile-translate": "-m cuda_tile_translate -cudatilebc-to-mlir example.bc",
     "cuda-tile-opt": "-m cuda_tile_opt example.mlir",
     "cuda-tile-run": "-m cuda_tile_run example.bc --describe",
+    "cuda-tile-diff": "-m cuda_tile_diff --run --runs=1 example.bc example.mlir",
     "simulator": "-m libtile.simulator k.ptx --entry k --trace --stats",
     "layouts": "-m libtile.layouts show mma-c 16x8",
     "annotate": "-m libtile.bytecode.annotate example.bc",

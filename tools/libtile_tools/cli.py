@@ -127,17 +127,19 @@ def _spelled(name: str) -> str:
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
-def run(command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED) -> NoReturn:
+def run(
+    command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED, failure: int = FAILED
+) -> NoReturn:
     """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks.
 
-    `misuse` is the status for a wrong command line.
+    `misuse` is the status for a wrong command line, `failure` that of every other error.
     """
     gc.disable()  # the process ends before what cycles hold could matter
     try:
         stopping.take_signals()
         _occupy_standard_descriptors()
         startup.install()
-        status = call(command, argv, misuse=misuse)
+        status = call(command, argv, misuse=misuse, failure=failure)
         stopping.block_signals()
     except stopping.Stopped as stopped:
         if stopped.number == signal.SIGINT:
@@ -159,18 +161,19 @@ def _occupy_standard_descriptors() -> None:
     os.close(descriptor)
 
 
-def call(command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED) -> int:
-    """Run a tool inside this process; returns its exit status, `misuse` for a wrong command line."""
+def call(
+    command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED, failure: int = FAILED
+) -> int:
+    """Run a tool inside this process; returns its exit status: `misuse` for a wrong command line, `failure` for every
+    other error that does not say its own."""
     program = command.name or "libtile"
     try:
-        command.main(args=list(argv) if argv is not None else None, prog_name=program, standalone_mode=False)
+        left = command.main(args=list(argv) if argv is not None else None, prog_name=program, standalone_mode=False)
         if sys.stdout is not None:  # as it is for a stream that was closed from the start
             sys.stdout.flush()
-        return OK
+        return left if isinstance(left, int) else OK  # what `Context.exit` was given
     except Failed:
-        return FAILED
-    except click.exceptions.Exit as exit_:
-        return exit_.exit_code
+        return failure
     except (click.Abort, KeyboardInterrupt):
         return _fail(f"{program}: interrupted", INTERRUPTED)
     except click.NoSuchOption as error:
@@ -180,20 +183,22 @@ def call(command: click.Command, argv: Sequence[str] | None = None, *, misuse: i
     except click.ClickException as error:
         return _fail(f"{program}: {error.format_message()}", misuse)
     except LibtileError as error:
-        return _fail(render_error(error), error.status if isinstance(error, ToolError) else FAILED)
+        return _fail(
+            render_error(error), error.status if isinstance(error, ToolError) and error.status != FAILED else failure
+        )
     except BrokenPipeError:
         # The interpreter flushes stdout once more at its end; give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return FAILED
+        return failure
     except RecursionError:
-        return _fail(f"{program}: error: the input is nested too deeply")
+        return _fail(f"{program}: error: the input is nested too deeply", failure)
     except MemoryError:
-        return _fail(f"{program}: error: out of memory")
+        return _fail(f"{program}: error: out of memory", failure)
     except OSError as error:
         name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-        return _fail(f"{program}: error: {visible(name)}{error.strerror or error}")
+        return _fail(f"{program}: error: {visible(name)}{error.strerror or error}", failure)
     except Exception as error:
-        return _fail(f"{program}: error: {internal_error(error, 'tool')}")
+        return _fail(f"{program}: error: {internal_error(error, 'tool')}", failure)
 
 
 def _unknown_option(program: str, error: click.NoSuchOption) -> str:

@@ -44,6 +44,13 @@ def cuda_tile_run() -> None:
     main()
 
 
+def cuda_tile_diff() -> None:
+    prepare()
+    from cuda_tile_diff.main import main
+
+    main()
+
+
 def simulator() -> None:
     prepare()
     from libtile_tools.simulator import main

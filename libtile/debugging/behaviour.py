@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whether two modules do the same, as far as runs of the interpreter on random arguments tell.
+
+Both run on copies of the same arguments (`arguments`), over the same grids. Arguments on which the first one faults are
+no test: others are drawn. The same is: the same bytes in every array, and the same lines printed, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from libtile.asm.module import Module, load, verify
+from libtile.debugging.arguments import random_arguments
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import type_text
+from libtile.interpreter.faults import FaultKind, InterpreterFault
+from libtile.interpreter.launch import entries, find_entry, parameter_types
+from libtile.interpreter.launch import run as interpret
+from libtile.support.errors import LibtileError
+from libtile.support.files import Bytes, Path
+
+GRIDS = ((2, 1, 1), (3, 2, 1), (1, 1, 1), (2, 2, 2))
+"""Grids that runs take in turn, when none is asked for."""
+
+ELEMENTS = (1 << 13, 1 << 20)
+"""Sizes of arrays, in elements: larger ones where an access was out of bounds."""
+
+MOST_OPS = 300_000
+"""Ops of one run, of all tile blocks together, behind which it counts as one that does not end."""
+
+TRIES = 12
+"""Sets of arguments tried for each one that is wanted."""
+
+
+class _TooLong(LibtileError):
+    """A run takes more ops than there is patience for."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What runs showed: how many were compared, and the first difference (None: there was none)."""
+
+    runs: int
+    difference: str | None = None
+
+
+@dataclass
+class _Outcome:
+    arguments: list[Any]
+    lines: list[str]
+
+
+def compare_runs(
+    left: Module | Operation | Path | Bytes,
+    right: Module | Operation | Path | Bytes,
+    *,
+    kernel: str | None = None,
+    runs: int = 3,
+    seed: int = 0,
+    grid: int | Sequence[int] | None = None,
+    check: str = "basic",
+) -> Behaviour:
+    """Run each kernel of two modules (or the one named) `runs` times on arguments drawn from `seed`.
+
+    Raises LibtileError when a kernel is on one side only or has other parameters there, and when no arguments were
+    found on which the first module runs to its end; DiagnosticError for a module that breaks a rule of the dialect.
+    """
+    ours, theirs = load(left), load(right)
+    for module in (ours, theirs):
+        verify(module)
+    chosen = [find_entry(ours, kernel)] if kernel is not None else list(entries(ours))
+    if not chosen:
+        raise LibtileError("the module has no kernel to run")
+    if kernel is None:
+        _same_kernels(chosen, list(entries(theirs)))
+    compared = 0
+    for entry in chosen:
+        other = find_entry(theirs, entry.attribute_value("sym_name"))
+        _same_parameters(entry, other)
+        for number in range(runs):
+            rng = np.random.default_rng([seed, number])
+            grids = GRIDS if grid is None else (grid,)
+            difference = _compare(ours, theirs, entry, rng, [*grids[number % len(grids) :], *grids], check)
+            compared += 1
+            if difference is not None:
+                name = entry.attribute_value("sym_name")
+                return Behaviour(compared, f"@{name}, arguments number {number} of seed {seed}: {difference}")
+    return Behaviour(compared)
+
+
+def _same_kernels(ours: list[CudaTileOp], theirs: list[CudaTileOp]) -> None:
+    sides = [{entry.attribute_value("sym_name") for entry in side} for side in (ours, theirs)]
+    if sides[0] != sides[1]:
+        only = ", ".join(f"@{name}" for name in sorted(sides[0] ^ sides[1]))
+        raise LibtileError(f"only one of the modules has {only}: name the kernel that is to run")
+
+
+def _same_parameters(ours: CudaTileOp, theirs: CudaTileOp) -> None:
+    if parameter_types(ours) != parameter_types(theirs):
+        sides = [", ".join(map(type_text, parameter_types(entry))) for entry in (ours, theirs)]
+        raise LibtileError(
+            f"@{ours.attribute_value('sym_name')} takes ({sides[0]}) in one module, ({sides[1]}) in the other"
+        )
+
+
+def _compare(
+    ours: Operation,
+    theirs: Operation,
+    entry: CudaTileOp,
+    rng: np.random.Generator,
+    grids: Sequence[int | Sequence[int]],
+    check: str,
+) -> str | None:
+    """What differs between runs on the first arguments on which the first module runs to its end."""
+    name = entry.attribute_value("sym_name")
+    last = ""
+    for number in range(TRIES):
+        state = rng.bit_generator.state
+        for elements in ELEMENTS:
+            rng.bit_generator.state = state  # the same scalars for arrays of every size
+            arguments = random_arguments(entry, rng, elements)
+            grid = grids[number % len(grids)]
+            given = _copy(arguments)
+            try:
+                want = _run(ours, name, grid, arguments, check)
+            except LibtileError as fault:
+                last = str(fault)
+                if isinstance(fault, InterpreterFault) and fault.kind is FaultKind.OUT_OF_BOUNDS:
+                    continue
+                break
+            return _difference(want, theirs, name, grid, given, check)
+    raise LibtileError(
+        f"no arguments were found on which @{name} runs to its end; the last of {TRIES} ended with: {last}"
+    )
+
+
+def _difference(
+    want: _Outcome, theirs: Operation, name: str, grid: int | Sequence[int], arguments: list[Any], check: str
+) -> str | None:
+    try:
+        got = _run(theirs, name, grid, arguments, check)
+    except LibtileError as fault:
+        return f"the second one ends with: {fault}"
+    for position, (one, other) in enumerate(zip(want.arguments, got.arguments)):
+        if isinstance(one, np.ndarray) and not np.array_equal(one, other):
+            index = int(np.flatnonzero(one != other)[0])
+            return f"element {index} of parameter {position} is {one[index]:#x} and {other[index]:#x} (bits)"
+    if want.lines != got.lines:
+        extra = [line for line in want.lines if line not in got.lines] or [x for x in got.lines if x not in want.lines]
+        return f"only one of them prints {extra[0] if extra else 'some line so often'!r}"
+    return None
+
+
+def _copy(arguments: list[Any]) -> list[Any]:
+    return [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
+
+
+def _run(module: Operation, name: str, grid: int | Sequence[int], arguments: list[Any], check: str) -> _Outcome:
+    count = 0
+
+    def counted(block: Any, op: Operation, values: Sequence[Any]) -> None:
+        nonlocal count
+        count += 1
+        if count > MOST_OPS:
+            raise _TooLong(f"more than {MOST_OPS} ops")
+
+    done = interpret(module, name, grid, arguments, check=check, trace=counted)
+    return _Outcome(arguments, sorted(done.output.splitlines()))
