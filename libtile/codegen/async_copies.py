@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import I32, VOID
 from libtile.codegen.memory import register_groups
 from libtile.codegen.shared_tiles import Addresses, Offsets, accesses, normalized, warp_bits_of, without_register_copies
 from libtile.codegen.tile import owner_predicate
@@ -163,16 +164,16 @@ def _copy(b: KernelBuilder, to: Value, source: Value, size: int, mask: Value | N
     # Copies of 16 bytes go around the first-level cache: nobody else in the block reads the same bytes.
     name = f"llvm.nvvm.cp.async.{'cg' if size == 16 else 'ca'}.shared.global.{size}"
     if mask is None:
-        b.call(name, "void", [to, source])
+        b.call(name, VOID, [to, source])
         return
-    b.call(f"{name}.s", "void", [to, source, b.select(mask, integer("i32", size), integer("i32", 0))])
+    b.call(f"{name}.s", VOID, [to, source, b.select(mask, integer(I32, size), integer(I32, 0))])
 
 
 def commit_copies(b: KernelBuilder) -> None:
     """Close a group of the copies that this thread has started since the last one."""
-    b.call("llvm.nvvm.cp.async.commit.group", "void", [])
+    b.call("llvm.nvvm.cp.async.commit.group", VOID, [])
 
 
 def wait_copies(b: KernelBuilder, pending: int) -> None:
     """Wait until at most `pending` of the thread's most recent groups are under way."""
-    b.call("llvm.nvvm.cp.async.wait.group", "void", [integer("i32", pending)])
+    b.call("llvm.nvvm.cp.async.wait.group", VOID, [integer(I32, pending)])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from libtile.codegen.builder import KernelBuilder, Value
+from libtile.codegen.llvm_types import BFLOAT, DOUBLE, ELEMENT_TYPES, FLOAT, GENERIC_POINTER, I16, VOID
 from libtile.codegen.memory import (
     Ordering,
     Registers,
@@ -30,7 +31,7 @@ from libtile.codegen.memory import (
 from libtile.codegen.sharing import share_from_owner
 from libtile.codegen.tile import Tile, owner_predicate, unique_registers
 from libtile.codegen.views import NO_FACTS, Places, TiledView, ViewFacts, access_width, contiguous_dim
-from libtile.numerics.elements import LLVM_TYPES, STORAGE_BYTES
+from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 
 RELAXED = Ordering("relaxed", "device")
@@ -50,28 +51,21 @@ class _Operation:
 
     text: str
     by_loop: bool = False
-
-    @property
-    def reduces(self) -> bool:
-        """Whether there is a `red` of it."""
-        return not self.text.startswith(("exch", "cas"))
+    reduces: bool = True
+    """Whether there is a `red` of it."""
 
 
 def _operation(b: KernelBuilder, mode: str, element: str) -> _Operation:
-    bits = 8 * STORAGE_BYTES[element]
+    bits = ELEMENT_TYPES[element].bits
     if mode == "addf":
         if element not in _FLOAT_ADDITIONS:
             raise LoweringError(f"atomic addition of {element} does not exist")
         by_loop = element == "bf16" and not b.target.has("atomic_bf16")
         return _Operation(_FLOAT_ADDITIONS[element], by_loop)
-    if mode not in _INTEGER_OPERATIONS or bits < 32 or (mode != "xchg" and not element.startswith("i")):
+    if mode not in _INTEGER_OPERATIONS or bits < 32 or (mode != "xchg" and not ELEMENTS[element].is_integer):
         raise LoweringError(f"atomic {mode} of {element} does not exist")
     name, kind = _INTEGER_OPERATIONS[mode]
-    return _Operation(f"{name}.{kind}{bits}")
-
-
-def _constraint(type_: str) -> str:
-    return {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}[type_]
+    return _Operation(f"{name}.{kind}{bits}", reduces=mode != "xchg")
 
 
 def _atom(
@@ -88,9 +82,9 @@ def _atom(
     Operands are integers, or floats for a float operation; the result is of their type.
     """
     type_ = operands[0].type
-    constraint = _constraint(type_)
+    constraint = type_.constraint
     # ptxas 13.5 ends with a segmentation fault at -O0 -g where it expands a 16-bit atomic whose old value nobody uses.
-    keeps = b.full_debug and type_ == "i16"
+    keeps = b.full_debug and type_ is I16
     returns = default is not None or keeps
     first = 1 if returns else 0
     named = "".join(f", ${first + 1 + i}" for i in range(len(operands)))
@@ -107,13 +101,13 @@ def _atom(
             arguments.append(operands[0] if default is None else default)
     if keeps:
         template = f"{{ .local .align 2 .b16 %kept; {template} st.local.b16 [%kept], $0; }}"
-    result = b.asm(template, ",".join(constraints), type_ if returns else "void", arguments, memory=True)
+    result = b.asm(template, ",".join(constraints), type_ if returns else VOID, arguments, memory=True)
     return result if returns else None
 
 
 def _operand(b: KernelBuilder, value: Value, element: str) -> Value:
     """A register as the operand of an atomic: floats of 32 and 64 bits stay, everything else is its bits."""
-    return value if value.type in ("float", "double") else to_storage(b, value, element)
+    return value if value.type in (FLOAT, DOUBLE) else to_storage(b, value, element)
 
 
 def _add_by_loop(b: KernelBuilder, address: Value, value: Value, ordering: Ordering, predicate: Value | None) -> Value:
@@ -121,17 +115,17 @@ def _add_by_loop(b: KernelBuilder, address: Value, value: Value, ordering: Order
 
     Two bf16 add exactly enough in f32 that rounding twice is rounding once: 24 bits are more than 2 * 8 + 2.
     """
-    old_slot = b.special("atomic slot i16", lambda: b.emit("ptr", "alloca i16, align 2"))
+    old_slot = b.special("atomic slot i16", lambda: b.emit(GENERIC_POINTER, "alloca i16, align 2"))
     b.line(f"store i16 0, {old_slot.typed}, align 2")
     with b.when(predicate):
-        start = b.emit("i16", f"load atomic i16, {address.typed} monotonic, align 2")
+        start = b.emit(I16, f"load atomic i16, {address.typed} monotonic, align 2")
         header, done = b.new_block("retry"), b.new_block("swapped")
-        previous, add_previous = b.phi("i16", header)
+        previous, add_previous = b.phi(I16, header)
         add_previous(start, b.block)
         b.branch(header)
         b.start(header)
-        wide = [b.cast("fpext", x, "float") for x in (from_integer(b, previous, "bfloat"), value)]
-        total = b.cast("fptrunc", b.binary("fadd", *wide), "bfloat")
+        wide = [b.cast("fpext", x, FLOAT) for x in (from_integer(b, previous, BFLOAT), value)]
+        total = b.cast("fptrunc", b.binary("fadd", *wide), BFLOAT)
         bits = as_integer(b, total)
         seen = _atom(b, "cas.b16", address, [previous, bits], ordering, None, previous)
         if seen is None:
@@ -140,7 +134,7 @@ def _add_by_loop(b: KernelBuilder, address: Value, value: Value, ordering: Order
         b.conditional_branch(b.compare("eq", seen, previous), done, header)
         b.start(done)
         b.line(f"store i16 {previous.text}, {old_slot.typed}, align 2")
-    return b.emit("i16", f"load i16, {old_slot.typed}, align 2")
+    return b.emit(I16, f"load i16, {old_slot.typed}, align 2")
 
 
 def _modify(
@@ -166,7 +160,7 @@ def _modify(
     result = _atom(b, operation.text, address, [operand], ordering, predicate, operand if old else None)
     if result is None or not wanted:
         return None
-    return result if result.type == LLVM_TYPES[element] else from_storage(b, result, element)
+    return result if result.type == ELEMENT_TYPES[element] else from_storage(b, result, element)
 
 
 def atomic_rmw(
@@ -255,22 +249,26 @@ def _vector_reduction(b: KernelBuilder, mode: str, element: str) -> dict[int, st
 
 
 def _reduce_vector(
-    b: KernelBuilder, text: str, address: Value, bits: Sequence[Value], ordering: Ordering, predicate: Value | None
+    b: KernelBuilder,
+    text: str,
+    element: str,
+    address: Value,
+    bits: Sequence[Value],
+    ordering: Ordering,
+    predicate: Value | None,
 ) -> None:
     """One `red` of several neighbours, given as integers of their storage size."""
-    words = Words.of(int(bits[0].type[1:]) // 8, len(bits))
+    words = Words.of(bits[0].type.bits // 8, len(bits))
     parts = pack_words(b, bits, words)
     template = f"red{ordering.ptx}.global.{text} [$0], {words.operand(1)};"
-    constraint = words.constraint
-    if text.endswith("f32"):
-        parts = [b.cast("bitcast", p, "float") for p in parts]
-        constraint = "f"
-    constraints, arguments = ["l", *[constraint] * words.count], [address, *parts]
+    if element == "f32":
+        parts = [b.cast("bitcast", p, FLOAT) for p in parts]
+    constraints, arguments = ["l", *(p.type.constraint for p in parts)], [address, *parts]
     if predicate is not None:
         template = f"@${words.count + 1} {template}"
         constraints.append("b")
         arguments.append(predicate)
-    b.asm(template, ",".join(constraints), "void", arguments, memory=True)
+    b.asm(template, ",".join(constraints), VOID, arguments, memory=True)
 
 
 def reduce_tile(
@@ -302,5 +300,5 @@ def reduce_tile(
             _modify(b, operation, element, address, value, each, predicate, False, ordering.acquires)
         else:
             bits = [to_storage(b, tile.registers[r], element) for r in group]
-            _reduce_vector(b, forms[len(group)], address, bits, each, predicate)
+            _reduce_vector(b, forms[len(group)], element, address, bits, each, predicate)
     end_access(b, ordering, len(groups), synchronize)

@@ -13,29 +13,36 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from libtile.codegen.llvm_text import quoted, symbol
+from libtile.codegen.llvm_types import (
+    DOUBLE,
+    FLOAT,
+    GLOBAL,
+    I1,
+    I32,
+    SHARED,
+    SHARED_POINTER,
+    VOID,
+    IntType,
+    LlvmType,
+    PointerType,
+    VectorType,
+)
 from libtile.codegen.symbols import own_name
 from libtile.targets import DATA_LAYOUT, TRIPLE, Target
-
-GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """An LLVM value: its type and how it is written (`%12`, `i32 7` without the type, `undef`)."""
 
-    type: str
+    type: LlvmType
     text: str
+    constant: int | None = None
+    """The value of an integer constant (signed, but for an i1), else None."""
 
     @property
     def typed(self) -> str:
-        return f"{self.type} {self.text}"
-
-    @property
-    def constant(self) -> int | None:
-        """The value of an integer constant, else None."""
-        if self.type.startswith("i") and self.text.lstrip("-").isdigit():
-            return int(self.text)
-        return {"true": 1, "false": 0}.get(self.text)
+        return f"{self.type.text} {self.text}"
 
 
 @dataclass(slots=True)
@@ -55,20 +62,24 @@ class SharedBuffer:
     size: int
 
 
-def integer(type_: str, value: int) -> Value:
-    """An integer constant; i1 is written as LLVM does."""
-    if type_ == "i1":
-        return Value("i1", "true" if value & 1 else "false")
-    bits = int(type_[1:])
+def integer(type_: LlvmType, value: int) -> Value:
+    """An integer constant, of the value's low bits; i1 is written as LLVM does. ValueError for other types."""
+    if type_ is I1:
+        return Value(I1, "true" if value & 1 else "false", value & 1)
+    if not isinstance(type_, IntType):
+        raise ValueError(f"{type_} is not an integer type")
+    bits = type_.bits
     value &= (1 << bits) - 1
-    return Value(type_, str(value - (1 << bits) if value >> (bits - 1) else value))
+    if value >> (bits - 1):
+        value -= 1 << bits
+    return Value(type_, str(value), value)
 
 
-def float_constant(type_: str, value: float) -> Value:
-    """A float or double constant, written by its bits so that nothing is rounded on the way."""
-    if type_ == "double":
+def float_constant(type_: LlvmType, value: float) -> Value:
+    """A float or double constant, written by its bits so that nothing is rounded on the way. ValueError for others."""
+    if type_ is DOUBLE:
         return Value(type_, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
-    if type_ == "float":
+    if type_ is FLOAT:
         single = struct.unpack("<f", struct.pack("<f", value))[0] if abs(value) != float("inf") else value
         return Value(type_, f"0x{struct.unpack('<Q', struct.pack('<d', single))[0]:016X}")
     raise ValueError(f"write {type_} constants by their bits")
@@ -101,7 +112,7 @@ class KernelBuilder:
 
     # -- structure ----------------------------------------------------------------------------------------------
 
-    def add_parameter(self, type_: str, attributes: str = "") -> Value:
+    def add_parameter(self, type_: LlvmType, attributes: str = "") -> Value:
         """A kernel parameter; `attributes` such as `noundef align 16`."""
         value = Value(type_, f"%arg{len(self.parameters)}")
         self.parameters.append(value)
@@ -133,7 +144,7 @@ class KernelBuilder:
             raise RuntimeError(f"block {self.block.name} of {self.name} is terminated already")
         self.block.lines.append(f"  {text}{', !dbg ' + self._location if self._location else ''}")
 
-    def emit(self, type_: str, text: str) -> Value:
+    def emit(self, type_: LlvmType, text: str) -> Value:
         """Append an instruction with a result of the given type."""
         self._names += 1
         value = Value(type_, f"%v{self._names}")
@@ -148,7 +159,7 @@ class KernelBuilder:
         self.line(f"br i1 {condition.text}, label %{then.name}, label %{otherwise.name}")
         self.block.terminated = True
 
-    def phi(self, type_: str, block: Block) -> tuple[Value, Callable[[Value, Block], None]]:
+    def phi(self, type_: LlvmType, block: Block) -> tuple[Value, Callable[[Value, Block], None]]:
         """A phi at the head of `block` and the function that adds an incoming value from a block."""
         self._names += 1
         value = Value(type_, f"%v{self._names}")
@@ -181,33 +192,38 @@ class KernelBuilder:
 
     # -- module level -------------------------------------------------------------------------------------------
 
-    def declare(self, name: str, result: str, arguments: Sequence[str], attributes: str = "") -> str:
+    def declare(self, name: str, result: LlvmType, arguments: Sequence[LlvmType], attributes: str = "") -> str:
         """Declare a function once; returns its name with `@`."""
-        self._declarations[name] = (
-            f"declare {result} {symbol(name)}({', '.join(arguments)}){' ' + attributes if attributes else ''}"
-        )
-        return symbol(name)
+        named = symbol(name)
+        if name not in self._declarations:
+            taken = ", ".join(a.text for a in arguments)
+            self._declarations[name] = f"declare {result} {named}({taken}){' ' + attributes if attributes else ''}"
+        return named
 
-    def add_global(self, name: str, text: str) -> Value:
-        """A module-level variable given by the text after `=`; returns a pointer to it."""
-        self._globals[name] = f"{symbol(name)} = {text}"
-        space = text.split("addrspace(")[1].split(")")[0] if "addrspace(" in text else "0"
-        return Value(f"ptr addrspace({space})" if space != "0" else "ptr", symbol(name))
+    def add_global(
+        self, name: str, contents: str, align: int, *, space: int = GLOBAL, constant: bool = False, private: bool = True
+    ) -> Value:
+        """A module-level variable with its type and value (`[4 x i8] zeroinitializer`), a private one being internal
+        to the module; returns a pointer to it."""
+        kind = "constant" if constant else "global"
+        place = f"{'internal ' if private else ''}addrspace({space}) {kind}"
+        self._globals[name] = f"{symbol(name)} = {place} {contents}, align {align}"
+        return Value(PointerType(space), symbol(name))
 
-    def call(self, name: str, result: str, arguments: Sequence[Value], attributes: str = "") -> Value:
+    def call(self, name: str, result: LlvmType, arguments: Sequence[Value], attributes: str = "") -> Value:
         """Call a declared-on-demand function; for `void` the value returned has no meaning."""
         callee = self.declare(name, result, [a.type for a in arguments], attributes)
         text = f"call {result} {callee}({', '.join(a.typed for a in arguments)})"
-        if result == "void":
+        if result is VOID:
             self.line(text)
-            return Value("void", "")
+            return Value(VOID, "")
         return self.emit(result, text)
 
     def asm(
         self,
         template: str,
         constraints: str,
-        result: str,
+        result: LlvmType,
         arguments: Sequence[Value] = (),
         *,
         side_effects: bool = False,
@@ -218,9 +234,9 @@ class KernelBuilder:
         effect = " sideeffect" if side_effects or memory else ""
         operands = ", ".join(a.typed for a in arguments)
         text = f"call {result} asm{effect} {quoted(template)}, {quoted(constraints + clobber)}({operands})"
-        if result == "void":
+        if result is VOID:
             self.line(text)
-            return Value("void", "")
+            return Value(VOID, "")
         return self.emit(result, text)
 
     # -- shared memory ------------------------------------------------------------------------------------------
@@ -233,7 +249,7 @@ class KernelBuilder:
 
     def shared_pointer(self, buffer: SharedBuffer, byte_offset: Value | None = None) -> Value:
         """The address of a byte in a buffer (a shared-memory pointer)."""
-        base = Value(f"ptr addrspace({SHARED})", symbol(self.shared_name))
+        base = Value(SHARED_POINTER, symbol(self.shared_name))
         start = self.emit(base.type, f"getelementptr i8, {base.typed}, i32 {buffer.offset}")
         if byte_offset is None:
             return start
@@ -241,7 +257,7 @@ class KernelBuilder:
 
     def barrier(self) -> None:
         """All threads of the CTA meet, and see each other's earlier writes to shared and global memory."""
-        self.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", [integer("i32", 0)])
+        self.call("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [integer(I32, 0)])
 
     # -- special values, computed once in the entry block -------------------------------------------------------
 
@@ -262,29 +278,27 @@ class KernelBuilder:
 
     def thread_id(self) -> Value:
         """The thread's number in its CTA, 0 to threads - 1."""
-        return self.special("tid", lambda: self.call("llvm.nvvm.read.ptx.sreg.tid.x", "i32", []))
+        return self.special("tid", lambda: self.call("llvm.nvvm.read.ptx.sreg.tid.x", I32, []))
 
     def lane(self) -> Value:
-        return self.special("lane", lambda: self.and_(self.thread_id(), integer("i32", self.target.warp_size - 1)))
+        return self.special("lane", lambda: self.and_(self.thread_id(), integer(I32, self.target.warp_size - 1)))
 
     def warp(self) -> Value:
         def make() -> Value:
             if self.threads <= self.target.warp_size:
-                return integer("i32", 0)
-            return self.binary("lshr", self.thread_id(), integer("i32", self.target.warp_size.bit_length() - 1))
+                return integer(I32, 0)
+            return self.binary("lshr", self.thread_id(), integer(I32, self.target.warp_size.bit_length() - 1))
 
         return self.special("warp", make)
 
     def block_id(self, axis: str) -> Value:
         """The tile block's index along x, y or z: the cluster's, where there are clusters."""
         register = "clusterid" if self.target.has("cluster") else "ctaid"
-        return self.special(f"block.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", "i32", []))
+        return self.special(f"block.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", I32, []))
 
     def num_blocks(self, axis: str) -> Value:
         register = "nclusterid" if self.target.has("cluster") else "nctaid"
-        return self.special(
-            f"blocks.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", "i32", [])
-        )
+        return self.special(f"blocks.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", I32, []))
 
     # -- small instructions -------------------------------------------------------------------------------------
 
@@ -308,7 +322,7 @@ class KernelBuilder:
         return self.binary("mul", a, b)
 
     def and_(self, a: Value, b: Value) -> Value:
-        if a.type == "i1":
+        if a.type is I1:
             for x, y in ((a, b), (b, a)):
                 if x.constant is not None:
                     return y if x.constant else x
@@ -329,40 +343,39 @@ class KernelBuilder:
         return self.binary("xor", a, b)
 
     def not_(self, a: Value) -> Value:
-        return self.binary("xor", a, integer("i1", 1))
+        return self.binary("xor", a, integer(I1, 1))
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
         """`icmp` with one of LLVM's predicates (eq, ult, slt, ...)."""
-        return self.emit("i1", f"icmp {predicate} {a.typed}, {b.text}")
+        return self.emit(I1, f"icmp {predicate} {a.typed}, {b.text}")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         if condition.constant is not None:
             return a if condition.constant else b
         return self.emit(a.type, f"select i1 {condition.text}, {a.typed}, {b.typed}")
 
-    def cast(self, operation: str, value: Value, type_: str) -> Value:
+    def cast(self, operation: str, value: Value, type_: LlvmType) -> Value:
         """A cast instruction (zext, trunc, bitcast, ptrtoint, ...); nothing when the type is already right."""
-        if value.type == type_:
+        if value.type is type_:
             return value
-        if value.constant is not None and operation in ("zext", "trunc", "sext") and type_ != "i1":
+        if value.constant is not None and operation in ("zext", "trunc", "sext") and type_ is not I1:
             number = value.constant
             if operation == "zext":
-                bits = int(value.type[1:])
-                number &= (1 << bits) - 1
-            elif operation == "sext" and value.type == "i1":
+                number &= (1 << value.type.bits) - 1
+            elif operation == "sext" and value.type is I1:
                 number = -number  # the one bit is the sign
             return integer(type_, number)
         return self.emit(type_, f"{operation} {value.typed} to {type_}")
 
-    def extract(self, aggregate: Value, index: int, type_: str) -> Value:
+    def extract(self, aggregate: Value, index: int, type_: LlvmType) -> Value:
         """A member of a struct or an element of a vector."""
-        if aggregate.type.startswith("<"):
+        if isinstance(aggregate.type, VectorType):
             return self.emit(type_, f"extractelement {aggregate.typed}, i32 {index}")
         return self.emit(type_, f"extractvalue {aggregate.typed}, {index}")
 
     def vector(self, values: Sequence[Value]) -> Value:
         """A vector of equal-typed values."""
-        type_ = f"<{len(values)} x {values[0].type}>"
+        type_ = VectorType(len(values), values[0].type)
         result = Value(type_, "poison")
         for i, value in enumerate(values):
             result = self.emit(type_, f"insertelement {result.typed}, {value.typed}, i32 {i}")

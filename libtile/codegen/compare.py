@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.integers import is_signed
+from libtile.codegen.llvm_types import I1
 
 _PREDICATES = {
     "equal": "eq",
@@ -35,12 +36,12 @@ def compare_floats(b: KernelBuilder, lhs: Value, rhs: Value, predicate: str, ord
     name = _predicate(predicate)
     if ordering not in ("ordered", "unordered"):
         raise ValueError(f"unknown comparison ordering '{ordering}'")
-    return b.emit("i1", f"fcmp {ordering[0]}{name} {lhs.typed}, {rhs.text}")
+    return b.emit(I1, f"fcmp {ordering[0]}{name} {lhs.typed}, {rhs.text}")
 
 
 def is_nan(b: KernelBuilder, value: Value) -> Value:
     """An i1: whether a float is a NaN."""
-    return b.emit("i1", f"fcmp uno {value.typed}, {value.text}")
+    return b.emit(I1, f"fcmp uno {value.typed}, {value.text}")
 
 
 def select(b: KernelBuilder, condition: Value, if_true: Value, if_false: Value) -> Value:

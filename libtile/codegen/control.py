@@ -120,7 +120,7 @@ def for_loop(
 
 def _stays_in_range(upper: Value, step: Value, unsigned: bool) -> bool:
     """Whether constants show that counting by `step` up to the first number that is not below `upper` cannot wrap."""
-    bits = int(upper.type[1:])
+    bits = upper.type.bits
     largest = (1 << bits if unsigned else 1 << bits - 1) - 1
 
     def number(constant: int) -> int:

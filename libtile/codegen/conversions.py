@@ -15,7 +15,22 @@ from libtile.codegen import narrow_floats
 from libtile.codegen.builder import KernelBuilder, Value, float_constant, integer
 from libtile.codegen.compare import is_nan
 from libtile.codegen.integers import flags, is_signed, width
-from libtile.numerics.elements import ELEMENTS, FORMATS, LLVM_TYPES
+from libtile.codegen.llvm_types import (
+    BFLOAT,
+    DOUBLE,
+    ELEMENT_TYPES,
+    FLOAT,
+    HALF,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    IntType,
+    LlvmType,
+    VectorType,
+)
+from libtile.numerics.elements import ELEMENTS, FORMATS
 from libtile.support.diagnostics import UnsupportedError
 
 PTX_ROUNDING = {"nearest_even": "rn", "zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
@@ -58,7 +73,7 @@ def ftof_all(
     if FORMATS[source].fits_in(FORMATS[result]):  # then every rounding mode gives the same
         mode = "nearest_even"
     if result == "f64":
-        return [b.cast("fpext", v, "double") for v in widen_all(b, values, source)] if source != "f64" else list(values)
+        return [b.cast("fpext", v, DOUBLE) for v in widen_all(b, values, source)] if source != "f64" else list(values)
     if source == "f64":
         return [_from_double(b, v, result, mode, saturate) for v in values]
     if result == "f16" and ELEMENTS[source].widens_to_half:
@@ -67,7 +82,7 @@ def ftof_all(
     if result in NARROW and saturate and (encoder := narrow_floats.pair_encoder(b, result, mode)):
         return _in_pairs(singles, encoder)
     if result in ("f16", "bf16") and mode == "nearest_even":
-        return _narrow_pairs(b, singles, LLVM_TYPES[result])
+        return _narrow_pairs(b, singles, ELEMENT_TYPES[result])
     exact = result == "tf32" and source in ("f16", "bf16", *NARROW)
     return [v if exact else narrow(b, v, result, mode, saturate) for v in singles]
 
@@ -79,13 +94,13 @@ def _in_pairs(values: Sequence[Value], convert: narrow_floats.Pairwise) -> list[
     return out[: len(values)]
 
 
-def _narrow_pairs(b: KernelBuilder, values: Sequence[Value], type_: str) -> list[Value]:
+def _narrow_pairs(b: KernelBuilder, values: Sequence[Value], type_: LlvmType) -> list[Value]:
     """f32 to f16 or bf16, nearest even; LLVM makes one cvt.rn.f16x2 of each pair."""
     if len(values) == 1:
         return [b.cast("fptrunc", values[0], type_)]
 
     def convert(low: Value, high: Value) -> tuple[Value, Value]:
-        pair = b.emit(f"<2 x {type_}>", f"fptrunc {b.vector([low, high]).typed} to <2 x {type_}>")
+        pair = b.emit(VectorType(2, type_), f"fptrunc {b.vector([low, high]).typed} to <2 x {type_}>")
         return b.extract(pair, 0, type_), b.extract(pair, 1, type_)
 
     return _in_pairs(values, convert)
@@ -101,7 +116,7 @@ def widen_all(b: KernelBuilder, values: Sequence[Value], source: str) -> list[Va
     if source == "f32":
         return list(values)
     if source in ("f16", "bf16"):
-        return [b.cast("fpext", v, "float") for v in values]
+        return [b.cast("fpext", v, FLOAT) for v in values]
     if source == "tf32":
         return [narrow_floats.from_tf32(b, v) for v in values]
     if source not in NARROW:
@@ -109,7 +124,7 @@ def widen_all(b: KernelBuilder, values: Sequence[Value], source: str) -> list[Va
     decoder = narrow_floats.pair_decoder(b, source)
     if decoder is None:
         return [narrow_floats.decode(b, v, source) for v in values]
-    return [b.cast("fpext", v, "float") for v in _in_pairs(values, decoder)]
+    return [b.cast("fpext", v, FLOAT) for v in _in_pairs(values, decoder)]
 
 
 def narrow(b: KernelBuilder, value: Value, result: str, mode: str, saturate: bool = True) -> Value:
@@ -123,37 +138,37 @@ def narrow(b: KernelBuilder, value: Value, result: str, mode: str, saturate: boo
     if mode not in PTX_ROUNDING:
         raise UnsupportedError(f"{result} cannot be rounded to {mode}")
     if mode == "nearest_even":
-        return b.cast("fptrunc", value, LLVM_TYPES[result])
+        return b.cast("fptrunc", value, ELEMENT_TYPES[result])
     if result == "f16":
-        return _half(b, b.asm(f"cvt.{PTX_ROUNDING[mode]}.f16.f32 $0, $1;", "=h,f", "i16", [value]))
+        return _half(b, b.asm(f"cvt.{PTX_ROUNDING[mode]}.f16.f32 $0, $1;", "=h,f", I16, [value]))
     if mode == "zero":
-        return b.call("llvm.nvvm.f2bf16.rz", "bfloat", [value])
+        return b.call("llvm.nvvm.f2bf16.rz", BFLOAT, [value])
     return _bfloat_directed(b, value, mode)
 
 
 def _half(b: KernelBuilder, bits: Value) -> Value:
-    return b.cast("bitcast", bits, "half")
+    return b.cast("bitcast", bits, HALF)
 
 
 def _bfloat_directed(b: KernelBuilder, value: Value, mode: str) -> Value:
     """An f32 rounded up or down to bf16: cvt does not have these modes. Its upper half, and one more where it must."""
     bits = narrow_floats.bits_of(b, value)
-    away = b.compare("sge" if mode == "positive_inf" else "slt", bits, integer("i32", 0))
-    raised = b.select(away, b.binary("add", bits, integer("i32", 0xFFFF)), bits)
-    raised = b.select(is_nan(b, value), integer("i32", narrow_floats.MAGNITUDE), raised)
-    upper = b.cast("trunc", b.binary("lshr", raised, integer("i32", 16)), "i16")
-    return b.cast("bitcast", upper, "bfloat")
+    away = b.compare("sge" if mode == "positive_inf" else "slt", bits, integer(I32, 0))
+    raised = b.select(away, b.binary("add", bits, integer(I32, 0xFFFF)), bits)
+    raised = b.select(is_nan(b, value), integer(I32, narrow_floats.MAGNITUDE), raised)
+    upper = b.cast("trunc", b.binary("lshr", raised, integer(I32, 16)), I16)
+    return b.cast("bitcast", upper, BFLOAT)
 
 
 def _from_double(b: KernelBuilder, value: Value, result: str, mode: str, saturate: bool) -> Value:
     if result == "f32" and mode in PTX_ROUNDING:
         if mode == "nearest_even":
-            return b.cast("fptrunc", value, "float")
-        return b.call(f"llvm.nvvm.d2f.{PTX_ROUNDING[mode]}", "float", [value])
+            return b.cast("fptrunc", value, FLOAT)
+        return b.call(f"llvm.nvvm.d2f.{PTX_ROUNDING[mode]}", FLOAT, [value])
     if result == "f16" and mode in PTX_ROUNDING:
         if mode == "nearest_even":
-            return b.cast("fptrunc", value, "half")
-        return _half(b, b.asm(f"cvt.{PTX_ROUNDING[mode]}.f16.f64 $0, $1;", "=h,d", "i16", [value]))
+            return b.cast("fptrunc", value, HALF)
+        return _half(b, b.asm(f"cvt.{PTX_ROUNDING[mode]}.f16.f64 $0, $1;", "=h,d", I16, [value]))
     if result == "f32":
         raise UnsupportedError(f"f32 cannot be rounded to {mode}")
     return narrow(b, _odd_float(b, value), result, mode, saturate)
@@ -161,14 +176,14 @@ def _from_double(b: KernelBuilder, value: Value, result: str, mode: str, saturat
 
 def _odd_float(b: KernelBuilder, value: Value) -> Value:
     """An f64 as an f32 rounded to odd."""
-    truncated = b.call("llvm.nvvm.d2f.rz", "float", [value])
-    back = b.cast("fpext", truncated, "double")
-    inexact = b.emit("i1", f"fcmp one {back.typed}, {value.text}")
+    truncated = b.call("llvm.nvvm.d2f.rz", FLOAT, [value])
+    back = b.cast("fpext", truncated, DOUBLE)
+    inexact = b.emit(I1, f"fcmp one {back.typed}, {value.text}")
     return _set_last_bit(b, truncated, inexact)
 
 
 def _set_last_bit(b: KernelBuilder, value: Value, condition: Value) -> Value:
-    bits = b.binary("or", narrow_floats.bits_of(b, value), b.cast("zext", condition, "i32"))
+    bits = b.binary("or", narrow_floats.bits_of(b, value), b.cast("zext", condition, I32))
     return narrow_floats.float_of(b, bits)
 
 
@@ -187,12 +202,12 @@ def itof(b: KernelBuilder, value: Value, result: str, signedness: str, mode: str
     operation = "sitofp" if signed else "uitofp"
     if bits == 1:
         # Not by sitofp: LLVM 22 makes +1 of a true i1 that becomes a bf16.
-        single = b.select(value, float_constant("float", -1.0 if signed else 1.0), float_constant("float", 0.0))
+        single = b.select(value, float_constant(FLOAT, -1.0 if signed else 1.0), float_constant(FLOAT, 0.0))
         return ftof(b, single, "f32", result, mode, saturate=False)
     if result in ("f16", "f32", "f64"):
-        return b.cast(operation, value, LLVM_TYPES[result])
+        return b.cast(operation, value, ELEMENT_TYPES[result])
     if bits <= 16:
-        return narrow(b, b.cast(operation, value, "float"), result, mode, saturate=False)
+        return narrow(b, b.cast(operation, value, FLOAT), result, mode, saturate=False)
     return narrow(b, _odd_float_of_integer(b, value, signed), result, mode, saturate=False)
 
 
@@ -202,7 +217,7 @@ _INTEGER_LETTERS = {(32, True): "i", (32, False): "ui", (64, True): "ll", (64, F
 def _odd_float_of_integer(b: KernelBuilder, value: Value, signed: bool) -> Value:
     """A 32- or 64-bit integer as an f32 rounded to odd."""
     letters = _INTEGER_LETTERS[width(value), signed]
-    truncated = b.call(f"llvm.nvvm.{letters}2f.rz", "float", [value])
+    truncated = b.call(f"llvm.nvvm.{letters}2f.rz", FLOAT, [value])
     back = b.call(f"llvm.nvvm.f2{letters}.rz", value.type, [truncated])
     return _set_last_bit(b, truncated, b.compare("ne", back, value))
 
@@ -216,17 +231,17 @@ def ftoi(b: KernelBuilder, value: Value, source: str, result: str, signedness: s
         value = widen(b, value, source)
     if result == "i1":
         zero = Value(value.type, "0.0")
-        return b.emit("i1", f"fcmp une {value.typed}, {zero.text}")
-    signed, bits = is_signed(signedness), int(result[1:])
+        return b.emit(I1, f"fcmp une {value.typed}, {zero.text}")
+    signed, bits = is_signed(signedness), ELEMENTS[result].bits
     wide = 64 if bits == 64 else 32
     # The conversions of 32 and 64 bits clamp to their range (PTX ISA, cvt, "Integer Notes").
-    letter = "d" if value.type == "double" else "f"
-    number = b.call(f"llvm.nvvm.{letter}2{_INTEGER_LETTERS[wide, signed]}.rz", f"i{wide}", [value])
+    letter = "d" if value.type is DOUBLE else "f"
+    number = b.call(f"llvm.nvvm.{letter}2{_INTEGER_LETTERS[wide, signed]}.rz", IntType(wide), [value])
     if saturating:
         number = b.select(is_nan(b, value), integer(number.type, 0), number)
         if bits < wide:
             number = _clamp(b, number, bits, signed)
-    return b.cast("trunc", number, result)
+    return b.cast("trunc", number, ELEMENT_TYPES[result])
 
 
 def _clamp(b: KernelBuilder, number: Value, bits: int, signed: bool) -> Value:
@@ -243,8 +258,8 @@ def _clamp(b: KernelBuilder, number: Value, bits: int, signed: bool) -> Value:
 def _nibble(b: KernelBuilder, value: Value, signed: bool) -> Value:
     """The i8 of an i4: its low half extended."""
     if not signed:
-        return b.and_(value, integer("i8", 15))
-    return b.binary("ashr", b.binary("shl", value, integer("i8", 4)), integer("i8", 4))
+        return b.and_(value, integer(I8, 15))
+    return b.binary("ashr", b.binary("shl", value, integer(I8, 4)), integer(I8, 4))
 
 
 def exti(b: KernelBuilder, value: Value, source: str, result: str, signedness: str) -> Value:
@@ -252,28 +267,28 @@ def exti(b: KernelBuilder, value: Value, source: str, result: str, signedness: s
     signed = is_signed(signedness)
     if source == "i4":
         value = _nibble(b, value, signed)
-    return b.cast("sext" if signed else "zext", value, LLVM_TYPES[result])
+    return b.cast("sext" if signed else "zext", value, ELEMENT_TYPES[result])
 
 
 def trunci(b: KernelBuilder, value: Value, source: str, result: str, overflow: str = "none") -> Value:
     """The low bits of an integer; `overflow` promises that its other bits are copies of the sign, or zeros."""
-    to = LLVM_TYPES[result]
+    to = ELEMENT_TYPES[result]
     promise = "" if "i4" in (source, result) else flags(overflow)
     if value.type == to or value.constant is not None:
-        return b.cast("trunc", value, to) if to != "i1" else integer("i1", value.constant or 0)
+        return b.cast("trunc", value, to) if to is not I1 else integer(I1, value.constant or 0)
     return b.emit(to, f"trunc{promise} {value.typed} to {to}")
 
 
 def bitcast(b: KernelBuilder, value: Value, source: str, result: str) -> Value:
     """The same bits as another type of the same width (4-bit ones stay in the low half of their byte)."""
-    return b.cast("bitcast", value, LLVM_TYPES[result])
+    return b.cast("bitcast", value, ELEMENT_TYPES[result])
 
 
 def ptr_to_int(b: KernelBuilder, value: Value) -> Value:
     """The address of a pointer, an i64."""
-    return b.cast("ptrtoint", value, "i64")
+    return b.cast("ptrtoint", value, I64)
 
 
 def int_to_ptr(b: KernelBuilder, value: Value) -> Value:
     """The pointer to an address, an i64."""
-    return b.cast("inttoptr", value, LLVM_TYPES["ptr"])
+    return b.cast("inttoptr", value, ELEMENT_TYPES["ptr"])

@@ -7,12 +7,12 @@ import hashlib
 
 import numpy as np
 
-from libtile.codegen.builder import GLOBAL, KernelBuilder, Value, integer
+from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.constants import TF32_SHIFT, from_bits, resized
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I8, I32
 from libtile.codegen.symbols import own_name
-from libtile.codegen.tile import REGISTER_BYTES, Tile, index, scalar
+from libtile.codegen.tile import Tile, index, scalar
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.numerics.elements import LLVM_TYPES
 
 MOST_SELECTS = 3
 """A register that takes at most this many selects to make from the thread's bits is not loaded from a table."""
@@ -24,7 +24,7 @@ def pattern_dtype(element: str) -> np.dtype:
     """The unsigned type of an element's bit patterns. ValueError for pointers, which have no constants."""
     if element == "ptr":
         raise ValueError("there are no pointer constants but null")
-    return np.dtype(f"u{REGISTER_BYTES[LLVM_TYPES[element]]}")
+    return np.dtype(f"u{ELEMENT_TYPES[element].storage_bytes}")
 
 
 def patterns_of_bytes(raw: bytes, element: str) -> Patterns:
@@ -70,7 +70,7 @@ def _linear_form(values: Patterns) -> list[int] | None:
 
 
 def _counted(b: KernelBuilder, layout: LinearLayout, element: str, first: int, steps: list[int]) -> Tile:
-    type_ = LLVM_TYPES[element]
+    type_ = ELEMENT_TYPES[element]
     registers = []
     for register in range(layout.in_size(REGISTER)):
         value = integer(type_, first)
@@ -119,7 +119,7 @@ def _depends(held: Patterns, axis: int) -> bool:
 def _thread_bit(b: KernelBuilder, dim: str, bit: int) -> Value:
     def make() -> Value:
         source = b.lane() if dim == LANE else b.warp()
-        return b.compare("ne", b.and_(source, integer("i32", 1 << bit)), integer("i32", 0))
+        return b.compare("ne", b.and_(source, integer(I32, 1 << bit)), integer(I32, 0))
 
     return b.special(f"thread bit {dim} {bit}", make)
 
@@ -130,17 +130,16 @@ def _table(b: KernelBuilder, element: str, values: Patterns) -> Value:
     data = np.ascontiguousarray(values).tobytes()
     name = own_name("constant", size, hashlib.sha256(data).hexdigest()[:16])
     items = ", ".join(f"i{8 * size} {int(v)}" for v in values.reshape(-1))
-    text = f"internal addrspace({GLOBAL}) constant [{values.size} x i{8 * size}] [{items}], align 16"
-    return b.add_global(name, text)
+    return b.add_global(name, f"[{values.size} x i{8 * size}] [{items}]", 16, constant=True)
 
 
 def _read(b: KernelBuilder, layout: LinearLayout, element: str, table: Value, register: int) -> Value:
-    place = integer("i32", 0)
+    place = integer(I32, 0)
     for dim, size in enumerate(layout.shape):
-        place = b.add(b.mul(place, integer("i32", size)), index(b, layout, register, dim))
-    type_ = LLVM_TYPES[element]
-    stored = "i8" if type_ == "i1" else type_
+        place = b.add(b.mul(place, integer(I32, size)), index(b, layout, register, dim))
+    type_ = ELEMENT_TYPES[element]
+    stored = I8 if type_ is I1 else type_
     where = b.emit(table.type, f"getelementptr {stored}, {table.typed}, {place.typed}")
-    size_ = REGISTER_BYTES[type_]
+    size_ = type_.storage_bytes
     value = b.emit(stored, f"load {stored}, {where.typed}, align {size_}, !invariant.load !{{}}")
-    return b.cast("trunc", value, "i1") if type_ == "i1" else value
+    return b.cast("trunc", value, I1) if type_ is I1 else value

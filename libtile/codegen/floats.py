@@ -21,37 +21,31 @@ from typing import Any
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.conversions import PTX_ROUNDING, narrow
+from libtile.codegen.llvm_types import BFLOAT, DOUBLE, FLOAT, HALF, FloatType, LlvmType, VectorType
 from libtile.codegen.tile import Tile, map_tiles
 from libtile.support.diagnostics import UnsupportedError
 
-_LETTER = {"float": "f", "double": "d"}
-_ELEMENT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-_INTRINSIC_TYPE = {
-    **_ELEMENT,
-    "<2 x half>": "v2f16",
-    "<2 x bfloat>": "v2bf16",
-    "<2 x float>": "v2f32",
-}
+_PAIRS = tuple(VectorType(2, element) for element in (HALF, BFLOAT, FLOAT))
 _SUMS = ("add", "sub", "mul", "fma")
-PAIRED = {"half": (*_SUMS, "neg", "abs_", "max_", "min_"), "bfloat": (*_SUMS, "neg", "abs_", "max_", "min_")}
+PAIRED: dict[LlvmType, tuple[str, ...]] = dict.fromkeys((HALF, BFLOAT), (*_SUMS, "neg", "abs_", "max_", "min_"))
 """Functions of this module that also take vectors of two, which one instruction then computes (all targets)."""
 
 
 def wide(b: KernelBuilder, value: Value) -> Value:
     """An f16 or bf16 as an f32; others as they are."""
-    return b.cast("fpext", value, "float") if value.type in ("half", "bfloat") else value
+    return b.cast("fpext", value, FLOAT) if value.type in (HALF, BFLOAT) else value
 
 
 def _check(operands: Sequence[Value], mode: str, ftz: bool, modes: Sequence[str], pairs: bool = False) -> None:
     type_ = operands[0].type
-    if pairs and type_ in _INTRINSIC_TYPE and type_ not in _ELEMENT and mode == "nearest_even" and not ftz:
+    if pairs and type_ in _PAIRS and mode == "nearest_even" and not ftz:
         return
-    if type_ not in _ELEMENT:
+    if not isinstance(type_, FloatType):
         raise UnsupportedError(f"{type_} is not a type of this float arithmetic")
     if mode not in modes:
-        raise UnsupportedError(f"{_ELEMENT[type_]} arithmetic does not round to '{mode}'")
-    if (ftz or mode in ("approx", "full")) and type_ != "float":
-        raise UnsupportedError(f"flush_to_zero and approximate arithmetic are for f32, not {_ELEMENT[type_]}")
+        raise UnsupportedError(f"{type_.suffix} arithmetic does not round to '{mode}'")
+    if (ftz or mode in ("approx", "full")) and type_ is not FLOAT:
+        raise UnsupportedError(f"flush_to_zero and approximate arithmetic are for f32, not {type_.suffix}")
 
 
 def _arithmetic(
@@ -61,11 +55,11 @@ def _arithmetic(
     type_ = operands[0].type
     if mode == "nearest_even" and not ftz:
         return nearest(*operands)
-    if type_ in _LETTER:
+    if type_ in (FLOAT, DOUBLE):
         flush = "ftz." if ftz else ""
-        return b.call(f"llvm.nvvm.{name}.{PTX_ROUNDING[mode]}.{flush}{_LETTER[type_]}", type_, list(operands))
+        return b.call(f"llvm.nvvm.{name}.{PTX_ROUNDING[mode]}.{flush}{type_.constraint}", type_, list(operands))
     single = _arithmetic(b, name, [wide(b, v) for v in operands], mode, False, nearest)
-    return narrow(b, single, _ELEMENT[type_], mode)
+    return narrow(b, single, type_.suffix, mode)
 
 
 def add(b: KernelBuilder, lhs: Value, rhs: Value, mode: str = "nearest_even", ftz: bool = False) -> Value:
@@ -93,7 +87,7 @@ def fma(b: KernelBuilder, lhs: Value, rhs: Value, acc: Value, mode: str = "neare
     _check([lhs, rhs, acc], mode, ftz, tuple(PTX_ROUNDING), pairs=True)
 
     def nearest(x: Value, y: Value, z: Value) -> Value:
-        return b.call(f"llvm.fma.{_INTRINSIC_TYPE[x.type]}", x.type, [x, y, z])
+        return b.call(f"llvm.fma.{x.type.suffix}", x.type, [x, y, z])
 
     return _arithmetic(b, "fma", [lhs, rhs, acc], mode, ftz, nearest)
 
@@ -103,9 +97,9 @@ def div(b: KernelBuilder, lhs: Value, rhs: Value, mode: str = "nearest_even", ft
     _check([lhs, rhs], mode, ftz, (*PTX_ROUNDING, "approx", "full"))
     flush = ".ftz" if ftz else ""
     if mode == "full":
-        return b.call(f"llvm.nvvm.div.full{flush}", "float", [lhs, rhs])
+        return b.call(f"llvm.nvvm.div.full{flush}", FLOAT, [lhs, rhs])
     if mode == "approx":
-        return b.call(f"llvm.nvvm.div.approx{flush}.f", "float", [lhs, rhs])
+        return b.call(f"llvm.nvvm.div.approx{flush}.f", FLOAT, [lhs, rhs])
 
     def nearest(x: Value, y: Value) -> Value:
         return _back(b, b.binary("fdiv", wide(b, x), wide(b, y)), x.type)
@@ -117,16 +111,16 @@ def sqrt(b: KernelBuilder, source: Value, mode: str = "nearest_even", ftz: bool 
     """The square root, rounded once in an IEEE mode, or with `approx` to about 1 ulp (f32)."""
     _check([source], mode, ftz, (*PTX_ROUNDING, "approx"))
     if mode == "approx":
-        return b.call(f"llvm.nvvm.sqrt.approx{'.ftz' if ftz else ''}.f", "float", [source])
+        return b.call(f"llvm.nvvm.sqrt.approx{'.ftz' if ftz else ''}.f", FLOAT, [source])
 
     def nearest(x: Value) -> Value:
         value = wide(b, x)
-        return _back(b, b.call(f"llvm.sqrt.{_INTRINSIC_TYPE[value.type]}", value.type, [value]), x.type)
+        return _back(b, b.call(f"llvm.sqrt.{value.type.suffix}", value.type, [value]), x.type)
 
     return _arithmetic(b, "sqrt", [source], mode, ftz, nearest)
 
 
-def _back(b: KernelBuilder, value: Value, type_: str) -> Value:
+def _back(b: KernelBuilder, value: Value, type_: LlvmType) -> Value:
     return b.cast("fptrunc", value, type_)
 
 
@@ -134,7 +128,7 @@ def rem(b: KernelBuilder, lhs: Value, rhs: Value) -> Value:
     """lhs - trunc(lhs / rhs) * rhs, exactly, for quotients of any size (C's fmod)."""
     _check([lhs, rhs], "nearest_even", False, ("nearest_even",))
     x, y = wide(b, lhs), wide(b, rhs)
-    name = "__nv_fmod" if x.type == "double" else "__nv_fmodf"
+    name = "__nv_fmod" if x.type is DOUBLE else "__nv_fmodf"
     return _back(b, b.call(name, x.type, [x, y]), lhs.type)
 
 
@@ -177,8 +171,8 @@ def _is_plain(function: Callable[..., Value], operands: int, arguments: Sequence
     return given.get("mode", "nearest_even") == "nearest_even" and not given.get("ftz", False)
 
 
-def _takes_pairs(b: KernelBuilder, name: str, type_: str) -> bool:
-    if type_ == "float":
+def _takes_pairs(b: KernelBuilder, name: str, type_: LlvmType) -> bool:
+    if type_ is FLOAT:
         return name in _SUMS and b.target.has("f32x2")
     return name in PAIRED.get(type_, ())
 
@@ -193,7 +187,7 @@ def neg(b: KernelBuilder, source: Value) -> Value:
 
 def abs_(b: KernelBuilder, source: Value) -> Value:
     """The number without its sign."""
-    return b.call(f"llvm.fabs.{_INTRINSIC_TYPE[source.type]}", source.type, [source])
+    return b.call(f"llvm.fabs.{source.type.suffix}", source.type, [source])
 
 
 def max_(b: KernelBuilder, lhs: Value, rhs: Value, propagate_nan: bool = False, ftz: bool = False) -> Value:
@@ -209,9 +203,9 @@ def min_(b: KernelBuilder, lhs: Value, rhs: Value, propagate_nan: bool = False, 
 def _extremum(b: KernelBuilder, name: str, lhs: Value, rhs: Value, propagate_nan: bool, ftz: bool) -> Value:
     _check([lhs, rhs], "nearest_even", ftz, ("nearest_even",), pairs=True)
     if ftz:
-        return b.call(f"llvm.nvvm.f{name}.ftz.{'nan.' if propagate_nan else ''}f", "float", [lhs, rhs])
+        return b.call(f"llvm.nvvm.f{name}.ftz.{'nan.' if propagate_nan else ''}f", FLOAT, [lhs, rhs])
     operation = f"{name}imum" if propagate_nan else f"{name}imumnum"
-    return b.call(f"llvm.{operation}.{_INTRINSIC_TYPE[lhs.type]}", lhs.type, [lhs, rhs])
+    return b.call(f"llvm.{operation}.{lhs.type.suffix}", lhs.type, [lhs, rhs])
 
 
 def ceil(b: KernelBuilder, source: Value) -> Value:
@@ -226,5 +220,5 @@ def floor(b: KernelBuilder, source: Value) -> Value:
 
 def _whole(b: KernelBuilder, name: str, source: Value) -> Value:
     # bf16 has no such conversion of its own; in f32 it is exact.
-    value = wide(b, source) if source.type == "bfloat" else source
-    return _back(b, b.call(f"llvm.{name}.{_INTRINSIC_TYPE[value.type]}", value.type, [value]), source.type)
+    value = wide(b, source) if source.type is BFLOAT else source
+    return _back(b, b.call(f"llvm.{name}.{value.type.suffix}", value.type, [value]), source.type)

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from libtile.codegen import llvm_text, symbols
-from libtile.codegen.builder import GLOBAL, KernelBuilder, Value, integer
+from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import if_else
+from libtile.codegen.llvm_types import GENERIC_POINTER, GLOBAL_POINTER, I32, I64, VOID
 from libtile.codegen.sharing import share_from_owner
 from libtile.codegen.tile import Tile
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
@@ -20,8 +21,6 @@ from libtile.numerics.elements import STORAGE_BYTES
 
 _HEAP_ALIGNMENT = 16
 """What the device heap guarantees (CUDA Programming Guide, "Dynamic Global Memory Allocation")."""
-
-_POINTER = f"ptr addrspace({GLOBAL})"
 
 
 def define_global(
@@ -40,17 +39,14 @@ def define_global(
     `alignment` 0 is the element's. A private one is invisible to the host and goes away when unused; a constant one
     is never written, so that LLVM may use its values.
     """
-    linkage = "internal " if private else ""
-    kind = "constant" if constant else "global"
     align = max(alignment, STORAGE_BYTES[element])
     values = f"[{data} x i8] zeroinitializer" if isinstance(data, int) else llvm_text.byte_array(data)
-    text = f"{linkage}addrspace({GLOBAL}) {kind} {values}, align {align}"
-    return b.add_global(symbols.global_name(name), text)
+    return b.add_global(symbols.global_name(name), values, align, constant=constant, private=private)
 
 
 def get_global(b: KernelBuilder, name: str) -> Value:
     """A pointer to the first element of a global that `define_global` made (Tile IR, "get_global")."""
-    return Value(_POINTER, llvm_text.symbol(symbols.global_name(name)))
+    return Value(GLOBAL_POINTER, llvm_text.symbol(symbols.global_name(name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ def scalar_layout(b: KernelBuilder) -> LinearLayout:
 
 
 def _is_first_thread(b: KernelBuilder) -> Value:
-    return b.special("first thread", lambda: b.compare("eq", b.thread_id(), integer("i32", 0)))
+    return b.special("first thread", lambda: b.compare("eq", b.thread_id(), integer(I32, 0)))
 
 
 def alloca(b: KernelBuilder, element: str, count: int, alignment: int = 0) -> Allocation:
@@ -81,39 +77,39 @@ def alloca(b: KernelBuilder, element: str, count: int, alignment: int = 0) -> Al
     size = min(max(count * STORAGE_BYTES[element], 1) + extra, (1 << 63) - 1)
 
     def ask() -> list[Value]:
-        found = b.call("malloc", "ptr", [integer("i64", size)])
-        address = b.cast("ptrtoint", found, "i64")
-        with b.when(b.compare("eq", address, integer("i64", 0))):
+        found = b.call("malloc", GENERIC_POINTER, [integer(I64, size)])
+        address = b.cast("ptrtoint", found, I64)
+        with b.when(b.compare("eq", address, integer(I64, 0))):
             trap(b)
         return [address]
 
-    (address,) = if_else(b, _is_first_thread(b), ask, lambda: [integer("i64", 0)])
+    (address,) = if_else(b, _is_first_thread(b), ask, lambda: [integer(I64, 0)])
     if not isinstance(address, Value):
         raise TypeError("an address is one value")
     shared = share_from_owner(b, Tile(scalar_layout(b), "i64", (address,))).registers[0]
     aligned = shared
     if extra:
         # The heap aligns to 16 already, so `extra` more bytes always hold an aligned start.
-        aligned = b.and_(b.add(shared, integer("i64", extra)), integer("i64", -alignment))
-    return Allocation(b.cast("inttoptr", aligned, _POINTER), shared)
+        aligned = b.and_(b.add(shared, integer(I64, extra)), integer(I64, -alignment))
+    return Allocation(b.cast("inttoptr", aligned, GLOBAL_POINTER), shared)
 
 
 def free(b: KernelBuilder, allocation: Allocation) -> None:
     """Give an allocation back after the block's last use of it. All threads of the block must come here."""
     b.barrier()
     with b.when(_is_first_thread(b)):
-        b.call("free", "void", [b.cast("inttoptr", allocation.block, "ptr")])
+        b.call("free", VOID, [b.cast("inttoptr", allocation.block, GENERIC_POINTER)])
 
 
 def trap(b: KernelBuilder) -> None:
     """End the kernel with an error."""
-    b.asm("trap;", "", "void", side_effects=True, memory=True)
+    b.asm("trap;", "", VOID, side_effects=True, memory=True)
 
 
 def gdc_launch_dependents(b: KernelBuilder) -> None:
     """Let the grids that depend on this one begin (Tile IR, "gdc_launch_dependents_tko"); nothing on older targets."""
     if b.target.has("griddepcontrol"):
-        b.asm("griddepcontrol.launch_dependents;", "", "void", memory=True)
+        b.asm("griddepcontrol.launch_dependents;", "", VOID, memory=True)
 
 
 def gdc_wait(b: KernelBuilder) -> None:
@@ -122,12 +118,12 @@ def gdc_wait(b: KernelBuilder) -> None:
     Every thread waits for itself; nothing on older targets.
     """
     if b.target.has("griddepcontrol"):
-        b.asm("griddepcontrol.wait;", "", "void", memory=True)
+        b.asm("griddepcontrol.wait;", "", VOID, memory=True)
 
 
 def fence_alias(b: KernelBuilder) -> None:
     """Order what the block did through one virtual address before what it does through another of the same memory
     (Tile IR, "memory_fence_alias_tko"; PTX ISA, "fence.proxy.alias"): each thread fences its own accesses, then the
     block meets."""
-    b.asm("fence.proxy.alias;", "", "void", memory=True)
+    b.asm("fence.proxy.alias;", "", VOID, memory=True)
     b.barrier()

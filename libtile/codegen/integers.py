@@ -9,15 +9,16 @@ reach in elements that they later mask off, give some value and leave the rest o
 from __future__ import annotations
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import I1, IntType
 
 _WRAP_FLAGS = {"none": "", "no_signed_wrap": " nsw", "no_unsigned_wrap": " nuw", "no_wrap": " nuw nsw"}
 
 
 def width(value: Value) -> int:
     """The number of bits of an integer value. ValueError for another type."""
-    if not value.type.startswith("i") or not value.type[1:].isdigit():
+    if not isinstance(value.type, IntType):
         raise ValueError(f"{value.type} is not an integer type")
-    return int(value.type[1:])
+    return value.type.bits
 
 
 def is_signed(signedness: str) -> bool:
@@ -55,7 +56,7 @@ def mul(b: KernelBuilder, lhs: Value, rhs: Value, overflow: str = "none") -> Val
 def mulhi(b: KernelBuilder, lhs: Value, rhs: Value) -> Value:
     """The high N bits of the 2N-bit product of unsigned numbers."""
     bits = width(lhs)
-    double = f"i{2 * bits}"
+    double = IntType(2 * bits)
     product = b.binary("mul nuw", b.cast("zext", lhs, double), b.cast("zext", rhs, double))
     return b.cast("trunc", b.binary("lshr", product, integer(double, bits)), lhs.type)
 
@@ -67,9 +68,9 @@ def neg(b: KernelBuilder, source: Value, overflow: str = "none") -> Value:
 
 def abs_(b: KernelBuilder, source: Value) -> Value:
     """The magnitude of a signed number, as an unsigned one (so the smallest integer keeps its bits)."""
-    if source.type == "i1":
+    if source.type is I1:
         return source
-    return b.call(f"llvm.abs.{source.type}", source.type, [source, integer("i1", 0)])
+    return b.call(f"llvm.abs.{source.type}", source.type, [source, integer(I1, 0)])
 
 
 # -- division -------------------------------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ def div(b: KernelBuilder, lhs: Value, rhs: Value, signedness: str, rounding: str
     if rounding not in ("zero", "negative_inf", "positive_inf"):
         raise ValueError(f"integer division does not round to '{rounding}'")
     signed = is_signed(signedness)
-    if lhs.type == "i1":
+    if lhs.type is I1:
         return lhs  # the only divisor is +1 or -1, and -(-1) wraps to -1
     divisor = _divisor(b, lhs, rhs, signed)
     quotient = b.binary("sdiv" if signed else "udiv", lhs, divisor)
@@ -113,8 +114,8 @@ def div(b: KernelBuilder, lhs: Value, rhs: Value, signedness: str, rounding: str
 
 def rem(b: KernelBuilder, lhs: Value, rhs: Value, signedness: str) -> Value:
     """lhs - trunc(lhs / rhs) * rhs: of the sign of lhs. A zero divisor gives 0."""
-    if lhs.type == "i1":
-        return integer("i1", 0)
+    if lhs.type is I1:
+        return integer(I1, 0)
     signed = is_signed(signedness)
     return b.binary("srem" if signed else "urem", lhs, _divisor(b, lhs, rhs, signed))
 
@@ -133,7 +134,7 @@ def min_(b: KernelBuilder, lhs: Value, rhs: Value, signedness: str) -> Value:
 
 
 def _extremum(b: KernelBuilder, name: str, lhs: Value, rhs: Value, signed: bool) -> Value:
-    if lhs.type == "i1":
+    if lhs.type is I1:
         # A true signed i1 is -1, the smaller one.
         return b.and_(lhs, rhs) if (name == "max") == signed else or_(b, lhs, rhs)
     return b.call(f"llvm.{'s' if signed else 'u'}{name}.{lhs.type}", lhs.type, [lhs, rhs])
@@ -159,7 +160,7 @@ def xor(b: KernelBuilder, lhs: Value, rhs: Value) -> Value:
 
 def shl(b: KernelBuilder, lhs: Value, rhs: Value, overflow: str = "none") -> Value:
     """lhs shifted left by the unsigned rhs; 0 from the width on."""
-    if lhs.type == "i1":
+    if lhs.type is I1:
         return b.and_(lhs, b.not_(rhs))
     if overflow != "none":
         return b.binary("shl" + flags(overflow), lhs, rhs)  # the promise includes that rhs is less than the width
@@ -169,7 +170,7 @@ def shl(b: KernelBuilder, lhs: Value, rhs: Value, overflow: str = "none") -> Val
 def shr(b: KernelBuilder, lhs: Value, rhs: Value, signedness: str) -> Value:
     """lhs shifted right by the unsigned rhs, filled with the sign or with zeros; all fill from the width on."""
     signed = is_signed(signedness)
-    if lhs.type == "i1":
+    if lhs.type is I1:
         return lhs if signed else b.and_(lhs, b.not_(rhs))
     if not signed:
         return _guarded_shift(b, "lshr", lhs, rhs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import I32, IntType, VectorType
 from libtile.codegen.packing import join
 from libtile.codegen.tile import linear_of_bits
 from libtile.layouts import LANE, REGISTER, LinearLayout, f2
@@ -20,33 +21,33 @@ _WORD_BITS = 32
 
 def shuffle(b: KernelBuilder, value: Value, source: Value | int) -> Value:
     """An integer of up to 64 bits from another lane: lane `source`, or for a constant the lane that differs by it."""
-    bits = int(value.type[1:])
+    bits = value.type.bits
     if bits > _WORD_BITS:
-        halves = b.cast("bitcast", value, "<2 x i32>")
-        moved = b.vector([_shuffle_word(b, b.extract(halves, i, "i32"), source) for i in range(2)])
+        halves = b.cast("bitcast", value, VectorType(2, I32))
+        moved = b.vector([_shuffle_word(b, b.extract(halves, i, I32), source) for i in range(2)])
         return b.cast("bitcast", moved, value.type)
-    word = _shuffle_word(b, b.cast("zext", value, "i32"), source)
+    word = _shuffle_word(b, b.cast("zext", value, I32), source)
     return b.cast("trunc", word, value.type)
 
 
 def _shuffle_word(b: KernelBuilder, word: Value, source: Value | int) -> Value:
-    mode, lane = ("bfly", integer("i32", source)) if isinstance(source, int) else ("idx", source)
-    arguments = [integer("i32", _ALL_LANES), word, lane, integer("i32", 31)]
-    return b.call(f"llvm.nvvm.shfl.sync.{mode}.i32", "i32", arguments)
+    mode, lane = ("bfly", integer(I32, source)) if isinstance(source, int) else ("idx", source)
+    arguments = [integer(I32, _ALL_LANES), word, lane, integer(I32, 31)]
+    return b.call(f"llvm.nvvm.shfl.sync.{mode}.i32", I32, arguments)
 
 
 def parity(b: KernelBuilder, lane_mask: int, warp_mask: int = 0) -> Value:
     """Whether an odd number of the masked bits of the lane and warp numbers is set."""
 
     def make() -> Value:
-        masked = b.and_(b.lane(), integer("i32", lane_mask)) if lane_mask else integer("i32", 0)
+        masked = b.and_(b.lane(), integer(I32, lane_mask)) if lane_mask else integer(I32, 0)
         if warp_mask:
             # The warp's bits go above the lane's, so that one population count serves both.
-            own = b.and_(b.warp(), integer("i32", warp_mask))
-            masked = b.or_(b.binary("shl", own, integer("i32", 16)) if lane_mask else own, masked)
+            own = b.and_(b.warp(), integer(I32, warp_mask))
+            masked = b.or_(b.binary("shl", own, integer(I32, 16)) if lane_mask else own, masked)
         if (lane_mask | warp_mask << 16).bit_count() > 1:
-            masked = b.and_(b.call("llvm.ctpop.i32", "i32", [masked]), integer("i32", 1))
-        return b.compare("ne", masked, integer("i32", 0))
+            masked = b.and_(b.call("llvm.ctpop.i32", I32, [masked]), integer(I32, 1))
+        return b.compare("ne", masked, integer(I32, 0))
 
     return b.special(f"parity {lane_mask} {warp_mask}", make)
 
@@ -129,7 +130,7 @@ def shuffle_registers(b: KernelBuilder, values: Sequence[Value], relation: Linea
     `relation` maps target places to source places (inputs and outputs register and lane; the warp stays), and
     `libtile.layouts.convert.shuffle_rounds` has rounds for it. No two register bits of the target repeat each other.
     """
-    bits = int(values[0].type[1:])
+    bits = values[0].type.bits
     most = (_WORD_BITS // bits).bit_length() - 1 if bits < _WORD_BITS else 0
     for packing in _packings(relation, most):
         rounds = shuffle_rounds(packing.reduced())
@@ -149,7 +150,7 @@ def shuffle_registers(b: KernelBuilder, values: Sequence[Value], relation: Linea
         value = moved[word]
         if position:
             value = b.binary("lshr", value, integer(value.type, bits * position))
-        result.append(b.cast("trunc", value, f"i{bits}"))
+        result.append(b.cast("trunc", value, IntType(bits)))
     return result
 
 
@@ -165,7 +166,7 @@ def _run_rounds(b: KernelBuilder, words: Sequence[Value], rounds: Sequence[Shuff
     for step in rounds:
         value = outgoing[step.base_source ^ f2.apply(sender, step.base_lane)]
         if own_source is not None:
-            value = shuffle(b, value, b.xor(own_source, integer("i32", step.base_lane)))
+            value = shuffle(b, value, b.xor(own_source, integer(I32, step.base_lane)))
         elif step.base_lane:
             value = shuffle(b, value, step.base_lane)
         received.append(value)

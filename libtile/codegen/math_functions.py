@@ -15,6 +15,7 @@ from libtile.codegen.builder import KernelBuilder, Value, float_constant, intege
 from libtile.codegen.conversions import itof
 from libtile.codegen.floats import abs_, wide
 from libtile.codegen.integers import width
+from libtile.codegen.llvm_types import BFLOAT, DOUBLE, FLOAT, HALF, I1, I32
 from libtile.support.diagnostics import UnsupportedError
 
 LIBDEVICE = {
@@ -39,16 +40,16 @@ _LOG2_E = 1.4426950408889634
 
 def _call(b: KernelBuilder, name: str, *operands: Value) -> Value:
     """A libdevice function of operands of one type, through f32 for the narrow types."""
-    if operands[0].type not in ("half", "bfloat", "float", "double"):
+    if operands[0].type not in (HALF, BFLOAT, FLOAT, DOUBLE):
         raise ValueError(f"{operands[0].type} is not a type of float functions")
     values = [wide(b, v) for v in operands]
     single, double = LIBDEVICE[name]
-    result = b.call(double if values[0].type == "double" else single, values[0].type, values)
+    result = b.call(double if values[0].type is DOUBLE else single, values[0].type, values)
     return b.cast("fptrunc", result, operands[0].type)
 
 
 def _only_f32(value: Value, what: str) -> None:
-    if value.type != "float":
+    if value.type is not FLOAT:
         raise UnsupportedError(f"{what} is for f32, not {value.type}")
 
 
@@ -59,8 +60,8 @@ def exp(b: KernelBuilder, source: Value, mode: str = "full") -> Value:
     if mode != "approx":
         raise UnsupportedError(f"exp has no mode '{mode}'")
     _only_f32(source, "exp approx")
-    scaled = b.binary("fmul", source, float_constant("float", _LOG2_E))
-    return b.call("llvm.nvvm.ex2.approx.f", "float", [scaled])
+    scaled = b.binary("fmul", source, float_constant(FLOAT, _LOG2_E))
+    return b.call("llvm.nvvm.ex2.approx.f", FLOAT, [scaled])
 
 
 def exp2(b: KernelBuilder, source: Value, ftz: bool = False) -> Value:
@@ -68,7 +69,7 @@ def exp2(b: KernelBuilder, source: Value, ftz: bool = False) -> Value:
     if not ftz:
         return _call(b, "exp2", source)
     _only_f32(source, "flush_to_zero")
-    return b.call("llvm.nvvm.ex2.approx.ftz.f", "float", [source])
+    return b.call("llvm.nvvm.ex2.approx.ftz.f", FLOAT, [source])
 
 
 def rsqrt(b: KernelBuilder, source: Value, ftz: bool = False) -> Value:
@@ -76,7 +77,7 @@ def rsqrt(b: KernelBuilder, source: Value, ftz: bool = False) -> Value:
     if not ftz:
         return _call(b, "rsqrt", source)
     _only_f32(source, "flush_to_zero")
-    return b.call("llvm.nvvm.rsqrt.approx.ftz.f", "float", [source])
+    return b.call("llvm.nvvm.rsqrt.approx.ftz.f", FLOAT, [source])
 
 
 def tanh(b: KernelBuilder, source: Value, mode: str = "full") -> Value:
@@ -86,7 +87,7 @@ def tanh(b: KernelBuilder, source: Value, mode: str = "full") -> Value:
     if mode != "approx":
         raise UnsupportedError(f"tanh has no mode '{mode}'")
     _only_f32(source, "tanh approx")
-    return b.call("llvm.nvvm.tanh.approx.f32", "float", [source])
+    return b.call("llvm.nvvm.tanh.approx.f32", FLOAT, [source])
 
 
 def _unary(name: str, doc: str) -> Callable[[KernelBuilder, Value], Value]:
@@ -120,10 +121,10 @@ def atan2(b: KernelBuilder, y: Value, x: Value) -> Value:
 def fpowi(b: KernelBuilder, source: Value, exponent: Value) -> Value:
     """source to the power of a signed integer of at most 32 bits, as accurate as `pow_`."""
     base = wide(b, source)
-    if exponent.constant is not None and exponent.type != "i1" and exponent.constant in _PRODUCTS:
+    if exponent.constant is not None and exponent.type is not I1 and exponent.constant in _PRODUCTS:
         return b.cast("fptrunc", _product(b, base, exponent.constant), source.type)
-    if base.type == "double" or width(exponent) <= 16:
-        number = itof(b, exponent, "f64" if base.type == "double" else "f32", "signed")
+    if base.type is DOUBLE or width(exponent) <= 16:
+        number = itof(b, exponent, "f64" if base.type is DOUBLE else "f32", "signed")
         return b.cast("fptrunc", _call(b, "pow", base, number), source.type)
     return b.cast("fptrunc", _power_of_i32(b, base, exponent), source.type)
 
@@ -150,17 +151,17 @@ def _power_of_i32(b: KernelBuilder, base: Value, exponent: Value) -> Value:
     """
     number = itof(b, exponent, "f32", "signed")
     # The conversion back saturates at 2**31 - 1, one less than the float: |d| is then wrong by one, 1 part in 2**23.
-    rest = b.binary("sub", exponent, b.call("llvm.nvvm.f2i.rz", "i32", [number]))
+    rest = b.binary("sub", exponent, b.call("llvm.nvvm.f2i.rz", I32, [number]))
     size = abs_(b, base)
     power = _call(b, "pow", size, number)
-    half, one = float_constant("float", 0.5), float_constant("float", 1.0)
+    half, one = float_constant(FLOAT, 0.5), float_constant(FLOAT, 1.0)
     near = b.binary("fsub", size, one)
     logarithm = b.binary("fsub", near, b.binary("fmul", half, b.binary("fmul", near, near)))
     step = b.binary("fmul", itof(b, rest, "f32", "signed"), logarithm)
     series = b.binary("fadd", one, b.binary("fadd", step, b.binary("fmul", half, b.binary("fmul", step, step))))
-    is_near = b.emit("i1", f"fcmp olt {abs_(b, near).typed}, {half.text}")
-    split = b.and_(is_near, b.compare("ne", rest, integer("i32", 0)))
+    is_near = b.emit(I1, f"fcmp olt {abs_(b, near).typed}, {half.text}")
+    split = b.and_(is_near, b.compare("ne", rest, integer(I32, 0)))
     power = b.select(split, b.binary("fmul", power, series), power)
-    odd = b.cast("trunc", exponent, "i1")
-    signed = b.call("llvm.copysign.f32", "float", [power, base])
+    odd = b.cast("trunc", exponent, I1)
+    signed = b.call("llvm.copysign.f32", FLOAT, [power, base])
     return b.select(odd, signed, power)

@@ -18,11 +18,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import (
+    ELEMENT_TYPES,
+    I8,
+    I32,
+    I64,
+    VOID,
+    IntType,
+    LlvmType,
+    PointerType,
+    VectorType,
+    registers_type,
+)
 from libtile.codegen.sharing import share_from_owner
 from libtile.codegen.tile import Tile, owner_predicate, representatives, unique_registers
 from libtile.ir.facts import Fact
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.numerics.elements import LLVM_TYPES, PACKED, STORAGE_BYTES
+from libtile.numerics.elements import PACKED, STORAGE_BYTES
 
 MAX_ACCESS_BYTES = 16
 
@@ -159,13 +171,13 @@ class Words:
         return Words(bits, total // bits)
 
     @property
-    def type(self) -> str:
+    def type(self) -> IntType:
         """The LLVM type of an operand: an 8-bit word travels in a 16-bit register."""
-        return f"i{max(self.bits, 16)}"
+        return IntType(max(self.bits, 16))
 
     @property
     def constraint(self) -> str:
-        return {8: "h", 16: "h", 32: "r", 64: "l"}[self.bits]
+        return self.type.constraint
 
     @property
     def suffix(self) -> str:
@@ -179,40 +191,40 @@ class Words:
 
 def as_integer(b: KernelBuilder, value: Value) -> Value:
     """The bits of a register as an integer of its size."""
-    if value.type.startswith("i"):
+    if isinstance(value.type, IntType):
         return value
-    if value.type.startswith("ptr"):
-        return b.cast("ptrtoint", value, "i64")
-    return b.cast("bitcast", value, {"half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}[value.type])
+    if isinstance(value.type, PointerType):
+        return b.cast("ptrtoint", value, I64)
+    return b.cast("bitcast", value, IntType(value.type.bits))
 
 
-def from_integer(b: KernelBuilder, value: Value, type_: str) -> Value:
+def from_integer(b: KernelBuilder, value: Value, type_: LlvmType) -> Value:
     """The inverse of `as_integer`."""
-    return b.cast("inttoptr" if type_.startswith("ptr") else "bitcast", value, type_)
+    return b.cast("inttoptr" if isinstance(type_, PointerType) else "bitcast", value, type_)
 
 
 def to_storage(b: KernelBuilder, value: Value, element: str) -> Value:
     """An element's register as it is stored: an integer of the storage size."""
     if element == "i1":
-        return b.cast("zext", value, "i8")
+        return b.cast("zext", value, I8)
     bits = as_integer(b, value)
     if element in PACKED:
-        return b.and_(bits, integer("i8", 15))
+        return b.and_(bits, integer(I8, 15))
     if element == "tf32":
-        return b.and_(bits, integer("i32", 0xFFFFE000))
+        return b.and_(bits, integer(I32, 0xFFFFE000))
     return bits
 
 
 def from_storage(b: KernelBuilder, bits: Value, element: str) -> Value:
     """A register from what is stored."""
     if element == "i1":
-        return b.compare("ne", bits, integer("i8", 0))
-    return from_integer(b, bits, LLVM_TYPES[element])
+        return b.compare("ne", bits, integer(I8, 0))
+    return from_integer(b, bits, ELEMENT_TYPES[element])
 
 
 def pack_words(b: KernelBuilder, values: Sequence[Value], words: Words) -> list[Value]:
     """Integers of one storage size as the words of an access."""
-    bits = int(values[0].type[1:])
+    bits = values[0].type.bits
     if bits >= words.bits:
         return [b.cast("zext", v, words.type) for v in values]
     per = words.bits // bits
@@ -223,12 +235,12 @@ def pack_words(b: KernelBuilder, values: Sequence[Value], words: Words) -> list[
 def unpack_words(b: KernelBuilder, words: Sequence[Value], shape: Words, bits: int) -> list[Value]:
     """The inverse of `pack_words`: integers of `bits` bits."""
     if bits >= shape.bits:
-        return [b.cast("trunc", w, f"i{bits}") for w in words]
+        return [b.cast("trunc", w, IntType(bits)) for w in words]
     per = shape.bits // bits
     result = []
     for word in words:
-        vector = b.cast("bitcast", word, f"<{per} x i{bits}>")
-        result += [b.extract(vector, i, f"i{bits}") for i in range(per)]
+        vector = b.cast("bitcast", word, VectorType(per, IntType(bits)))
+        result += [b.extract(vector, i, IntType(bits)) for i in range(per)]
     return result
 
 
@@ -247,18 +259,18 @@ def load_bits(
     bits = 8 * element_bytes
     if predicate is not None and predicate.constant is not None:
         if not predicate.constant:
-            return list(defaults) if defaults is not None else [integer(f"i{bits}", 0)] * count
+            return list(defaults) if defaults is not None else [integer(IntType(bits), 0)] * count
         predicate = None
     if predicate is None and ordering.weak and not cache.ptx():
         return _plain_load(b, address, element_bytes, count)
     words = Words.of(element_bytes, count)
     text = f"ld{ordering.ptx}.global{cache.ptx()}{words.suffix} {words.operand(0)}, [${words.count}];"
     outputs = ["=" + words.constraint] * words.count
-    result = words.type if words.count == 1 else "{ " + ", ".join([words.type] * words.count) + " }"
+    result = registers_type(words.type, words.count)
     if predicate is None:
         loaded = b.asm(text, ",".join([*outputs, "l"]), result, [address], memory=True)
     else:
-        zeros = [integer(f"i{bits}", 0)] * count
+        zeros = [integer(IntType(bits), 0)] * count
         tied = pack_words(b, defaults if defaults is not None else zeros, words)
         constraints = [*outputs, "l", "b", *map(str, range(words.count))]
         text = f"@${words.count + 1} {text}"
@@ -268,11 +280,11 @@ def load_bits(
 
 
 def _plain_load(b: KernelBuilder, address: Value, element_bytes: int, count: int) -> list[Value]:
-    type_ = f"i{8 * element_bytes}"
+    type_ = IntType(8 * element_bytes)
     align = element_bytes * count
     if count == 1:
         return [b.emit(type_, f"load {type_}, {address.typed}, align {align}")]
-    vector = b.emit(f"<{count} x {type_}>", f"load <{count} x {type_}>, {address.typed}, align {align}")
+    vector = b.emit(VectorType(count, type_), f"load <{count} x {type_}>, {address.typed}, align {align}")
     return [b.extract(vector, i, type_) for i in range(count)]
 
 
@@ -290,7 +302,7 @@ def store_bits(
         if not predicate.constant:
             return
         predicate = None
-    size, count = int(values[0].type[1:]) // 8, len(values)
+    size, count = values[0].type.bits // 8, len(values)
     if predicate is None and ordering.weak and not cache.ptx():
         value = values[0] if count == 1 else b.vector(values)
         b.line(f"store {value.typed}, {address.typed}, align {size * count}")
@@ -304,7 +316,7 @@ def store_bits(
         text = f"@${words.count + 1} {text}"
         constraints.append("b")
         arguments.append(predicate)
-    b.asm(text, ",".join(constraints), "void", arguments, memory=True)
+    b.asm(text, ",".join(constraints), VOID, arguments, memory=True)
 
 
 # -- tiles ----------------------------------------------------------------------------------------------------------
@@ -359,7 +371,7 @@ def fence(b: KernelBuilder, ordering: Ordering) -> None:
 
 
 def _fence(b: KernelBuilder, ordering: Ordering) -> None:
-    b.asm(f"fence.acq_rel.{ordering.ptx_scope};", "", "void", memory=True)
+    b.asm(f"fence.acq_rel.{ordering.ptx_scope};", "", VOID, memory=True)
 
 
 @dataclass
@@ -443,7 +455,7 @@ def store(
 def offset_pointers(b: KernelBuilder, pointers: Tile, offsets: Tile, pointee: str) -> Tile:
     """Pointers moved by signed numbers of elements (Tile IR, "offset"); a 4-bit pointee counts bytes."""
     check_layouts(pointers, offsets)
-    type_ = f"i{8 * STORAGE_BYTES[pointee]}"
+    type_ = IntType(8 * STORAGE_BYTES[pointee])
 
     def move(pointer: Value, by: Value) -> Value:
         return b.emit(pointer.type, f"getelementptr {type_}, {pointer.typed}, {by.typed}")

@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from math import prod
 
 from libtile.codegen import llvm_text, scratch, symbols
-from libtile.codegen.builder import GLOBAL, KernelBuilder, Value, integer
+from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import Carried, for_loop
 from libtile.codegen.conversions import ftoi, itof, widen
 from libtile.codegen.globals import trap
 from libtile.codegen.limits import MAX_PRINT_WIDTH, is_too_wide
+from libtile.codegen.llvm_types import DOUBLE, GENERIC_POINTER, I1, I8, I32, I64, VOID, IntType
 from libtile.codegen.memory import from_storage, to_storage
 from libtile.codegen.sharing import flat_index
 from libtile.codegen.tile import Tile, index, owner_predicate, unique_registers
-from libtile.numerics.elements import STORAGE_BYTES
+from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 
 _CHUNK = 512
@@ -50,7 +51,7 @@ class _Conversion:
     kind: str
 
     def text(self, value: Value) -> str:
-        length = "ll" if value.type == "i64" and self.kind != "p" else ""
+        length = "ll" if value.type is I64 and self.kind != "p" else ""
         return f"%{self.before}{length}{self.kind}"
 
 
@@ -85,33 +86,33 @@ def _integer_argument(b: KernelBuilder, value: Value, element: str, signed: bool
     if element == "i64":
         return value
     if element == "i4":
-        value = b.binary("shl", value, integer("i8", 4))
-        value = b.binary("ashr" if signed else "lshr", value, integer("i8", 4))
-    return b.cast("sext" if signed else "zext", value, "i32")
+        value = b.binary("shl", value, integer(I8, 4))
+        value = b.binary("ashr" if signed else "lshr", value, integer(I8, 4))
+    return b.cast("sext" if signed else "zext", value, I32)
 
 
 def _as_double(b: KernelBuilder, value: Value, element: str) -> Value:
     if element == "f64":
         return value
-    if element.startswith("i"):
+    if ELEMENTS[element].is_integer:
         return itof(b, value, "f64", "unsigned" if element == "i1" else "signed")
-    return b.cast("fpext", widen(b, value, element), "double")
+    return b.cast("fpext", widen(b, value, element), DOUBLE)
 
 
 def _argument(b: KernelBuilder, value: Value, element: str, conversion: _Conversion) -> Value:
     """A register as the argument that a conversion takes: i32, i64 or double."""
     kind = conversion.kind
     if element == "ptr":
-        return b.cast("ptrtoint", value, "i64")
+        return b.cast("ptrtoint", value, I64)
     if kind in _FLOATS:
         return _as_double(b, value, element)
-    if not element.startswith("i"):
+    if not ELEMENTS[element].is_integer:
         value, element = ftoi(b, _as_double(b, value, element), "f64", "i64", "signed"), "i64"
     number = _integer_argument(b, value, element, kind in _SIGNED + "c")
     if kind == "c":
-        return b.and_(b.cast("trunc", number, "i32"), integer("i32", 0xFF))
+        return b.and_(b.cast("trunc", number, I32), integer(I32, 0xFF))
     if kind == "p":
-        return b.cast("zext", number, "i64")
+        return b.cast("zext", number, I64)
     return number
 
 
@@ -121,8 +122,8 @@ def _argument(b: KernelBuilder, value: Value, element: str, conversion: _Convers
 def _text(b: KernelBuilder, data: bytes) -> Value:
     """A generic pointer to constant bytes."""
     name = symbols.own_name("text", b.name, len(data), _digest(data))
-    place = b.add_global(name, f"internal addrspace({GLOBAL}) constant {llvm_text.byte_array(data)}, align 1")
-    return b.emit("ptr", f"addrspacecast {place.typed} to ptr")
+    place = b.add_global(name, llvm_text.byte_array(data), 1, constant=True)
+    return b.emit(GENERIC_POINTER, f"addrspacecast {place.typed} to ptr")
 
 
 def _digest(data: bytes) -> str:
@@ -133,25 +134,24 @@ def _digest(data: bytes) -> str:
 
 def _vprintf(b: KernelBuilder, format_: Value, arguments: Sequence[Value]) -> None:
     """One call; arguments lie in a buffer with their natural alignment."""
-    sizes = {"i32": 4, "i64": 8, "double": 8}
     offsets, end = [], 0
     for argument in arguments:
-        size = sizes[argument.type]
+        size = argument.type.storage_bytes
         end = -(-end // size) * size
         offsets.append(end)
         end += size
-    buffer = Value("ptr", "null")
+    buffer = Value(GENERIC_POINTER, "null")
     if arguments:
         total = max(end, 8)
-        buffer = b.special(f"print buffer {total}", lambda: b.emit("ptr", f"alloca [{total} x i8], align 8"))
+        buffer = b.special(f"print buffer {total}", lambda: b.emit(GENERIC_POINTER, f"alloca [{total} x i8], align 8"))
     for argument, offset in zip(arguments, offsets):
-        place = b.emit("ptr", f"getelementptr i8, {buffer.typed}, i32 {offset}")
-        b.line(f"store {argument.typed}, {place.typed}, align {sizes[argument.type]}")
-    b.call("vprintf", "i32", [format_, buffer])
+        place = b.emit(GENERIC_POINTER, f"getelementptr i8, {buffer.typed}, i32 {offset}")
+        b.line(f"store {argument.typed}, {place.typed}, align {argument.type.storage_bytes}")
+    b.call("vprintf", I32, [format_, buffer])
 
 
 def _is_printer(b: KernelBuilder) -> Value:
-    return b.special("printer", lambda: b.compare("eq", b.thread_id(), integer("i32", 0)))
+    return b.special("printer", lambda: b.compare("eq", b.thread_id(), integer(I32, 0)))
 
 
 def print_tile(b: KernelBuilder, format_: str, args: Sequence[Tile]) -> None:
@@ -196,7 +196,7 @@ def _print_line(b: KernelBuilder, text: str, scalars: Sequence[Value]) -> None:
 
 
 def _lock(b: KernelBuilder) -> Value:
-    return b.add_global(symbols.own_name("print_lock"), f"internal addrspace({GLOBAL}) global i32 0, align 4")
+    return b.add_global(symbols.own_name("print_lock"), "i32 0", 4)
 
 
 def _take(b: KernelBuilder, lock: Value) -> None:
@@ -205,14 +205,14 @@ def _take(b: KernelBuilder, lock: Value) -> None:
         retry, done = b.new_block("retry"), b.new_block("locked")
         b.branch(retry)
         b.start(retry)
-        held = b.asm("atom.acquire.gpu.global.exch.b32 $0, [$1], 1;", "=r,l", "i32", [lock], memory=True)
-        b.conditional_branch(b.compare("eq", held, integer("i32", 0)), done, retry)
+        held = b.asm("atom.acquire.gpu.global.exch.b32 $0, [$1], 1;", "=r,l", I32, [lock], memory=True)
+        b.conditional_branch(b.compare("eq", held, integer(I32, 0)), done, retry)
         b.start(done)
 
 
 def _give(b: KernelBuilder, lock: Value) -> None:
     with b.when(_is_printer(b)):
-        b.asm("st.release.gpu.global.b32 [$0], 0;", "l", "void", [lock], memory=True)
+        b.asm("st.release.gpu.global.b32 [$0], 0;", "l", VOID, [lock], memory=True)
 
 
 # -- elements of a tile ---------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _print_elements(b: KernelBuilder, conversion: _Conversion, tile: Tile) -> No
     chunk = min(total, _CHUNK)
     region = scratch.begin(b, chunk * size)
     base = scratch.pointer(b, region)
-    zero, one = integer("i32", 0), integer("i32", 1)
+    zero, one = integer(I32, 0), integer(I32, 1)
 
     def one_chunk(start: Value, carried: list[Carried]) -> list[Carried]:
         _gather(b, tile, start, chunk, size, base)
@@ -232,20 +232,20 @@ def _print_elements(b: KernelBuilder, conversion: _Conversion, tile: Tile) -> No
 
             def one_element(i: Value, nothing: list[Carried]) -> list[Carried]:
                 place = _element(b, base, i, size)
-                bits = b.emit(f"i{8 * size}", f"load i{8 * size}, {place.typed}, align {size}")
+                bits = b.emit(IntType(8 * size), f"load i{8 * size}, {place.typed}, align {size}")
                 value = _argument(b, from_storage(b, bits, tile.element), tile.element, conversion)
                 _vprintf(b, _bracketed(b, conversion.text(value), tile.shape, b.add(start, i)), [value])
                 return []
 
-            for_loop(b, zero, integer("i32", chunk), one, [], one_element)
+            for_loop(b, zero, integer(I32, chunk), one, [], one_element)
         return []
 
-    for_loop(b, zero, integer("i32", total), integer("i32", chunk), [], one_chunk)
+    for_loop(b, zero, integer(I32, total), integer(I32, chunk), [], one_chunk)
     scratch.end(b, region)
 
 
 def _element(b: KernelBuilder, base: Value, position: Value, size: int) -> Value:
-    return b.emit(base.type, f"getelementptr i8, {base.typed}, {b.mul(position, integer('i32', size)).typed}")
+    return b.emit(base.type, f"getelementptr i8, {base.typed}, {b.mul(position, integer(I32, size)).typed}")
 
 
 def _gather(b: KernelBuilder, tile: Tile, start: Value, chunk: int, size: int, base: Value) -> None:
@@ -254,7 +254,7 @@ def _gather(b: KernelBuilder, tile: Tile, start: Value, chunk: int, size: int, b
     b.barrier()  # the chunk before has been printed
     for r in unique_registers(tile.layout):
         place = b.binary("sub", flat_index(b, tile.layout, r), start)
-        inside = b.compare("ult", place, integer("i32", chunk))
+        inside = b.compare("ult", place, integer(I32, chunk))
         with b.when(inside if owner is None else b.and_(inside, owner)):
             bits = to_storage(b, tile.registers[r], tile.element)
             where = _element(b, base, place, size)
@@ -273,14 +273,14 @@ def _bracketed(b: KernelBuilder, conversion: str, shape: Sequence[int], position
     length = max(map(len, formats)) + 1
     table = _text(b, b"".join(f.encode().ljust(length, b"\0") for f in formats))
     extents = [prod(shape[d:]) for d in range(rank)]
-    number = integer("i32", 0)
+    number = integer(I32, 0)
     for shift, weight in ((0, rank + 1), (1, 1)):
-        moved = b.add(position, integer("i32", shift))
+        moved = b.add(position, integer(I32, shift))
         for extent in extents:
-            rest = b.and_(moved, integer("i32", extent - 1))  # extents are powers of two
-            boundary = b.cast("zext", b.compare("eq", rest, integer("i32", 0)), "i32")
-            number = b.add(number, b.mul(boundary, integer("i32", weight)))
-    return b.emit("ptr", f"getelementptr i8, {table.typed}, {b.mul(number, integer('i32', length)).typed}")
+            rest = b.and_(moved, integer(I32, extent - 1))  # extents are powers of two
+            boundary = b.cast("zext", b.compare("eq", rest, integer(I32, 0)), I32)
+            number = b.add(number, b.mul(boundary, integer(I32, weight)))
+    return b.emit(GENERIC_POINTER, f"getelementptr i8, {table.typed}, {b.mul(number, integer(I32, length)).typed}")
 
 
 # -- assertions -----------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def report_failures(
     for r in unique_registers(condition.layout):
         wrong = b.not_(condition.registers[r])
         failing[r] = wrong if owner is None else b.and_(wrong, owner)
-    anything = integer("i1", 0)
+    anything = integer(I1, 0)
     for wrong in failing.values():
         anything = b.or_(anything, wrong)
     positions = ", ".join(["%d"] * len(condition.shape))

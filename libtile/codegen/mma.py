@@ -13,6 +13,7 @@ from libtile.codegen.control import for_loop
 from libtile.codegen.conversions import ftof_all
 from libtile.codegen.convert_layout import convert_all
 from libtile.codegen.lanes import parity
+from libtile.codegen.llvm_types import DOUBLE, HALF, I8, I32, I64, IntType, StructType, VectorType
 from libtile.codegen.memory import as_integer, from_integer
 from libtile.codegen.narrow_floats import halves_of_bytes
 from libtile.codegen.packing import join
@@ -102,14 +103,14 @@ class BytesInWords(Mapping[Place, Value]):
         places = list(values)
         for start in range(0, len(places), WORD_BYTES):
             group = places[start : start + WORD_BYTES]
-            word = b.cast("zext", join(b, [values[p] for p in group], 8), "i32")
+            word = b.cast("zext", join(b, [values[p] for p in group], 8), I32)
             # LLVM would see through the word and hold its bytes.
-            word = b.asm("// bytes in $0", "=r,0", "i32", [word])
+            word = b.asm("// bytes in $0", "=r,0", I32, [word])
             self._words |= {p: (word, 8 * i) for i, p in enumerate(group)}
 
     def __getitem__(self, place: Place) -> Value:
         word, shift = self._words[place]
-        return self._b.cast("trunc", self._b.binary("lshr", word, integer("i32", shift)) if shift else word, "i8")
+        return self._b.cast("trunc", self._b.binary("lshr", word, integer(I32, shift)) if shift else word, I8)
 
     def halves(self, places: Sequence[Place], element: str) -> Value | None:
         """Two neighbours, which are floats, as two f16 in a word; None where they have to be taken apart for that."""
@@ -196,13 +197,13 @@ class Product:
         values = [held[place] for place in places]
         if element != self.sides[side].element:
             values = ftof_all(b, values, self.sides[side].element, element)
-        zero = integer(f"i{8 * STORAGE_BYTES[element]}", 0)
+        zero = integer(IntType(8 * STORAGE_BYTES[element]), 0)
         parts = [as_integer(b, v) for v in values]
         parts += [zero] * (self.packed - len(parts))
-        word = parts[0] if len(parts) == 1 else b.cast("bitcast", b.vector(parts), "i32")
+        word = parts[0] if len(parts) == 1 else b.cast("bitcast", b.vector(parts), I32)
         if self.outside is not None:
             word = b.select(self.outside, integer(word.type, 0), word)
-        return from_integer(b, word, "double") if word.type == "i64" else word
+        return from_integer(b, word, DOUBLE) if word.type is I64 else word
 
     def _depths(self, k: int) -> list[int]:
         """Where the registers of one atom start along k."""
@@ -228,13 +229,13 @@ class Product:
         a = [self._word(0, g, row, depth) for depth in self._depths(k) for row in rows]
         right = [self._word(1, g, n, depth) for depth in self._depths(k)]
         c = [self.results[g, row, column] for row, column in corners]
-        half = c[0].type == "half"
+        half = c[0].type is HALF
         if half:
-            c = [b.cast("bitcast", b.vector(c[i : i + 2]), "i32") for i in range(0, len(c), 2)]
+            c = [b.cast("bitcast", b.vector(c[i : i + 2]), I32) for i in range(0, len(c), 2)]
         made = _mma(b, atom, self.types, a, right, c)
         if half:
-            pairs = [b.cast("bitcast", word, "<2 x half>") for word in made]
-            made = [b.extract(pair, i, "half") for pair in pairs for i in range(2)]
+            pairs = [b.cast("bitcast", word, VectorType(2, HALF)) for word in made]
+            made = [b.extract(pair, i, HALF) for pair in pairs for i in range(2)]
         # A row or column that is folded into the tile is a copy; the first of equals is kept.
         for (row, column), value in reversed(list(zip(corners, made))):
             self.results[g, row, column] = value
@@ -249,7 +250,6 @@ def _mma(
     c: Sequence[Value],
 ) -> list[Value]:
     """One mma.sync (PTX ISA, "Warp-level matrix multiply-accumulate instruction: mma")."""
-    letters = {"i32": "r", "float": "f", "double": "d"}
     operands = [*a, *right, *c]
     first = len(c)
 
@@ -261,12 +261,14 @@ def _mma(
         f"mma.sync.aligned.{shape}.row.col.{atom.d}.{types[0]}.{types[1]}.{atom.d} {group(0, first)}, "
         f"{group(first, len(a))}, {group(first + len(a), len(right))}, {group(0, first)};"
     )
-    letter = letters[c[0].type]
-    constraints = [f"={letter}"] * first + [letters[v.type] for v in (*a, *right)] + [str(i) for i in range(first)]
-    result = "{ " + ", ".join([c[0].type] * first) + " }"
+    type_ = c[0].type
+    constraints = (
+        [f"={type_.constraint}"] * first + [v.type.constraint for v in (*a, *right)] + [str(i) for i in range(first)]
+    )
+    result = StructType((type_,) * first)
     arguments = ", ".join(v.typed for v in operands)
     made = b.emit(result, f'call {result} asm "{text}", "{",".join(constraints)}"({arguments}) convergent nounwind')
-    return [b.extract(made, i, c[0].type) for i in range(first)]
+    return [b.extract(made, i, type_) for i in range(first)]
 
 
 # -- fused multiply-adds --------------------------------------------------------------------------------------------
@@ -306,7 +308,7 @@ def _sliceable(b: KernelBuilder, tile: Tile, dim: int, count: int) -> Tile:
 
 def _slice(b: KernelBuilder, tile: Tile, dim: int, count: int, number: int) -> Tile:
     shape = [s // count if d == dim else s for d, s in enumerate(tile.shape)]
-    return shapes.extract(b, tile, [integer("i32", number if d == dim else 0) for d in range(len(shape))], shape)
+    return shapes.extract(b, tile, [integer(I32, number if d == dim else 0) for d in range(len(shape))], shape)
 
 
 def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Tile:
@@ -332,9 +334,9 @@ def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Ti
         return result.with_registers(values)
 
     if steps == depth:
-        result = step(integer("i32", 0), acc)
+        result = step(integer(I32, 0), acc)
     else:
-        bounds = [integer("i32", n) for n in (0, depth // steps, 1)]
+        bounds = [integer(I32, n) for n in (0, depth // steps, 1)]
 
         def body(number: Value, carried: list[Tile | Value]) -> list[Tile | Value]:
             (held,) = carried

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from libtile.codegen import floats
 from libtile.codegen.builder import KernelBuilder, Value, float_constant, integer
 from libtile.codegen.convert_layout import convert_all
+from libtile.codegen.llvm_types import FLOAT, I32
 from libtile.codegen.mma import DotLayouts, Place, Product, by_place, dot_layouts, in_element
 from libtile.codegen.narrow_floats import float_of
 from libtile.codegen.tile import Tile
@@ -83,7 +84,7 @@ def dot_scaled(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, lhs_scale: Til
     for block in range(count):
         for atom in product.atoms():
             totals = {place: product.results[place] for place in product.places(atom)}
-            product.results |= dict.fromkeys(totals, float_constant("float", 0.0))
+            product.results |= dict.fromkeys(totals, float_constant(FLOAT, 0.0))
             for k in range(block * depth // count, (block + 1) * depth // count, layouts.dot.atom.k):
                 product.multiply(atom, k)
             for place, total in totals.items():
@@ -107,13 +108,13 @@ def _factors(b: KernelBuilder, scale: Tile) -> dict[Place, Factor]:
 
 def _halves(b: KernelBuilder, code: Value) -> Factor:
     """Two powers of two that give one of f8E8M0FNU: the exponents are its half, rounded down, and the rest."""
-    exponent = b.cast("zext", code, "i32")
-    total = b.add(exponent, integer("i32", _BIAS))
-    first = b.binary("lshr", total, integer("i32", 1))
+    exponent = b.cast("zext", code, I32)
+    total = b.add(exponent, integer(I32, _BIAS))
+    first = b.binary("lshr", total, integer(I32, 1))
     second = b.binary("sub", total, first)
-    low, high = (float_of(b, b.binary("shl", e, integer("i32", _FRACTION_BITS))) for e in (first, second))
-    is_nan = b.compare("eq", exponent, integer("i32", _NAN_CODE))
-    return b.select(is_nan, float_constant("float", float("nan")), low), high
+    low, high = (float_of(b, b.binary("shl", e, integer(I32, _FRACTION_BITS))) for e in (first, second))
+    is_nan = b.compare("eq", exponent, integer(I32, _NAN_CODE))
+    return b.select(is_nan, float_constant(FLOAT, float("nan")), low), high
 
 
 def _scaled_sum(b: KernelBuilder, part: Value, row: Factor, column: Factor, total: Value) -> Value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value
+from libtile.codegen.llvm_types import ELEMENT_TYPES, VOID, LlvmType, registers_type
 from libtile.codegen.memory import (
     WEAK,
     Ordering,
@@ -46,7 +47,7 @@ def _forms(reduction: str, element: str) -> dict[int, str]:
     if element in _INTEGER_TYPES:
         signed, unsigned = _INTEGER_TYPES[element]
         if reduction in ("and", "or", "xor"):
-            return {1: f"{reduction}.b{element[1:]}"}
+            return {1: f"{reduction}.b{ELEMENT_TYPES[element].bits}"}
         if reduction in ("min", "max"):
             return {1: f"{reduction}.{signed}"}
         return {1: f"{reduction.removeprefix('u')}.{unsigned}"}
@@ -71,13 +72,10 @@ def _groups(tiled: TiledView, facts: ViewFacts, places: Places, counts: Sequence
     return groups
 
 
-def _words(element: str, count: int) -> tuple[Words, str]:
-    """The words of an access and their constraint: single floats are PTX floats, pairs are 32-bit words."""
+def _words(element: str, count: int) -> tuple[Words, LlvmType]:
+    """The words of an access and their registers' type: single floats are PTX floats, pairs are 32-bit words."""
     words = Words.of(STORAGE_BYTES[element], count)
-    return words, {"f32": "f", "f64": "d"}.get(element, words.constraint)
-
-
-_FLOAT_REGISTERS = {"f": "float", "d": "double"}
+    return words, ELEMENT_TYPES[element] if element in ("f32", "f64") else words.type
 
 
 def multimem_load_reduce(
@@ -126,17 +124,16 @@ def _load_reduce(
     padding: Value,
     count: int,
 ) -> list[Value]:
-    words, constraint = _words(element, count)
-    type_ = _FLOAT_REGISTERS.get(constraint, words.type)
+    words, type_ = _words(element, count)
     semantics = ordering.ptx or ".weak"
     text = f"multimem.ld_reduce{semantics}.global.{form} {words.operand(0)}, [${words.count}];"
-    constraints, arguments = [f"={constraint}"] * words.count + ["l"], [address]
+    constraints, arguments = [f"={type_.constraint}"] * words.count + ["l"], [address]
     if predicate is not None:
         text = f"@${words.count + 1} {text}"
         constraints += ["b", *map(str, range(words.count))]
         filling = [b.cast("bitcast", w, type_) for w in pack_words(b, [padding] * count, words)]
         arguments += [predicate, *filling]
-    result = type_ if words.count == 1 else "{ " + ", ".join([type_] * words.count) + " }"
+    result = registers_type(type_, words.count)
     loaded = b.asm(text, ",".join(constraints), result, arguments, memory=True)
     parts = [loaded] if words.count == 1 else [b.extract(loaded, i, type_) for i in range(words.count)]
     return unpack_words(b, [b.cast("bitcast", p, words.type) for p in parts], words, 8 * STORAGE_BYTES[element])
@@ -147,16 +144,15 @@ def _send(
     ordering: Ordering, predicate: Value | None,
 ) -> None:  # fmt: skip
     """`multimem.red` or `multimem.st` of neighbours, given as integers of their storage size."""
-    words, constraint = _words(element, len(bits))
-    type_ = _FLOAT_REGISTERS.get(constraint, words.type)
+    words, type_ = _words(element, len(bits))
     parts = [b.cast("bitcast", p, type_) for p in pack_words(b, bits, words)]
     text = f"multimem.{instruction}{ordering.ptx or '.weak'}.global.{form} [$0], {words.operand(1)};"
-    constraints, arguments = ["l", *[constraint] * words.count], [address, *parts]
+    constraints, arguments = ["l", *[type_.constraint] * words.count], [address, *parts]
     if predicate is not None:
         text = f"@${words.count + 1} {text}"
         constraints.append("b")
         arguments.append(predicate)
-    b.asm(text, ",".join(constraints), "void", arguments, memory=True)
+    b.asm(text, ",".join(constraints), VOID, arguments, memory=True)
 
 
 def _send_tile(

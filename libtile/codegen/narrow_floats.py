@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from libtile.codegen.builder import KernelBuilder, Value, float_constant, integer
+from libtile.codegen.llvm_types import BFLOAT, FLOAT, HALF, I8, I16, I32, LlvmType, VectorType
 from libtile.numerics.elements import ELEMENTS, FORMATS, FloatFormat
 from libtile.support.diagnostics import UnsupportedError
 
@@ -66,15 +67,15 @@ def pair_encoder(b: KernelBuilder, element: str, mode: str) -> Pairwise | None:
 
 
 def _encode_bytes(b: KernelBuilder, name: str, low: Value, high: Value) -> tuple[Value, Value]:
-    both = b.asm(f"{name} $0, $1, $2;", "=h,f,f", "i16", [high, low])
-    upper = b.binary("lshr", both, integer("i16", 8))
-    return b.cast("trunc", both, "i8"), b.cast("trunc", upper, "i8")
+    both = b.asm(f"{name} $0, $1, $2;", "=h,f,f", I16, [high, low])
+    upper = b.binary("lshr", both, integer(I16, 8))
+    return b.cast("trunc", both, I8), b.cast("trunc", upper, I8)
 
 
 def _encode_nibbles(b: KernelBuilder, name: str, low: Value, high: Value) -> tuple[Value, Value]:
     template = f"{{ .reg .b8 byte; {name} byte, $1, $2; cvt.u16.u8 $0, byte; }}"
-    both = b.cast("trunc", b.asm(template, "=h,f,f", "i16", [high, low]), "i8")
-    return both, b.binary("lshr", both, integer("i8", 4))
+    both = b.cast("trunc", b.asm(template, "=h,f,f", I16, [high, low]), I8)
+    return both, b.binary("lshr", both, integer(I8, 4))
 
 
 def pair_decoder(b: KernelBuilder, element: str) -> Pairwise | None:
@@ -82,28 +83,28 @@ def pair_decoder(b: KernelBuilder, element: str) -> Pairwise | None:
     if element == "f8E8M0FNU":
         if not b.target.has("cvt_fp4"):
             return None
-        return lambda low, high: _decode_bytes(b, "cvt.rn.bf16x2.ue8m0x2", "bfloat", low, high)
+        return lambda low, high: _decode_bytes(b, "cvt.rn.bf16x2.ue8m0x2", BFLOAT, low, high)
     if not _has_cvt(b, element):
         return None
     name = f"cvt.rn.f16x2.{ELEMENTS[element].ptx}x2"
     if element == "f4E2M1FN":
         return lambda low, high: _decode_nibbles(b, name, low, high)
-    return lambda low, high: _decode_bytes(b, name, "half", low, high)
+    return lambda low, high: _decode_bytes(b, name, HALF, low, high)
 
 
-def _decode_bytes(b: KernelBuilder, name: str, type_: str, low: Value, high: Value) -> tuple[Value, Value]:
-    both = b.or_(b.cast("zext", low, "i16"), b.binary("shl", b.cast("zext", high, "i16"), integer("i16", 8)))
-    return _halves(b, b.asm(f"{name} $0, $1;", "=r,h", "i32", [both]), type_)
+def _decode_bytes(b: KernelBuilder, name: str, type_: LlvmType, low: Value, high: Value) -> tuple[Value, Value]:
+    both = b.or_(b.cast("zext", low, I16), b.binary("shl", b.cast("zext", high, I16), integer(I16, 8)))
+    return _halves(b, b.asm(f"{name} $0, $1;", "=r,h", I32, [both]), type_)
 
 
 def _decode_nibbles(b: KernelBuilder, name: str, low: Value, high: Value) -> tuple[Value, Value]:
-    both = b.or_(b.and_(low, integer("i8", 15)), b.binary("shl", high, integer("i8", 4)))
+    both = b.or_(b.and_(low, integer(I8, 15)), b.binary("shl", high, integer(I8, 4)))
     template = f"{{ .reg .b8 byte; cvt.u8.u16 byte, $1; {name} $0, byte; }}"
-    return _halves(b, b.asm(template, "=r,h", "i32", [b.cast("zext", both, "i16")]), "half")
+    return _halves(b, b.asm(template, "=r,h", I32, [b.cast("zext", both, I16)]), HALF)
 
 
-def _halves(b: KernelBuilder, both: Value, type_: str) -> tuple[Value, Value]:
-    pair = b.cast("bitcast", both, f"<2 x {type_}>")
+def _halves(b: KernelBuilder, both: Value, type_: LlvmType) -> tuple[Value, Value]:
+    pair = b.cast("bitcast", both, VectorType(2, type_))
     return b.extract(pair, 0, type_), b.extract(pair, 1, type_)
 
 
@@ -112,18 +113,18 @@ def _halves(b: KernelBuilder, both: Value, type_: str) -> tuple[Value, Value]:
 
 def bits_of(b: KernelBuilder, value: Value) -> Value:
     """The pattern of an f32 (an i32)."""
-    return b.cast("bitcast", value, "i32")
+    return b.cast("bitcast", value, I32)
 
 
 def float_of(b: KernelBuilder, bits: Value) -> Value:
     """The f32 of a pattern."""
-    return b.cast("bitcast", bits, "float")
+    return b.cast("bitcast", bits, FLOAT)
 
 
 def rounded_pattern(b: KernelBuilder, bits: Value, drop: int) -> Value:
     """A pattern with half of the last of its kept bits added, ties to even; the low `drop` bits are not cleared."""
-    last = b.and_(b.binary("lshr", bits, integer("i32", drop)), integer("i32", 1))
-    return b.binary("add", b.binary("add", bits, integer("i32", (1 << (drop - 1)) - 1)), last)
+    last = b.and_(b.binary("lshr", bits, integer(I32, drop)), integer(I32, 1))
+    return b.binary("add", b.binary("add", bits, integer(I32, (1 << (drop - 1)) - 1)), last)
 
 
 def encode(b: KernelBuilder, value: Value, element: str, mode: str, saturate: bool = True) -> Value:
@@ -139,63 +140,63 @@ def encode(b: KernelBuilder, value: Value, element: str, mode: str, saturate: bo
         raise UnsupportedError(f"{element} is rounded to nearest_even only, not to {mode}")
     form = FORMATS[element]
     bits = bits_of(b, value)
-    magnitude = b.and_(bits, integer("i32", MAGNITUDE))
+    magnitude = b.and_(bits, integer(I32, MAGNITUDE))
     drop = 23 - form.mantissa
     rebias = (127 - form.bias) << form.mantissa
-    normal = b.binary("lshr", rounded_pattern(b, magnitude, drop), integer("i32", drop))
-    normal = b.binary("sub", normal, integer("i32", rebias))
+    normal = b.binary("lshr", rounded_pattern(b, magnitude, drop), integer(I32, drop))
+    normal = b.binary("sub", normal, integer(I32, rebias))
     emin = 1 - form.bias
     anchor = (23 + emin - form.mantissa + 127) << 23
-    summed = b.binary("fadd", float_of(b, magnitude), float_constant("float", 2.0 ** (23 + emin - form.mantissa)))
-    small = b.binary("sub", bits_of(b, summed), integer("i32", anchor))
-    is_small = b.compare("ult", magnitude, integer("i32", (emin + 127) << 23))
+    summed = b.binary("fadd", float_of(b, magnitude), float_constant(FLOAT, 2.0 ** (23 + emin - form.mantissa)))
+    small = b.binary("sub", bits_of(b, summed), integer(I32, anchor))
+    is_small = b.compare("ult", magnitude, integer(I32, (emin + 127) << 23))
     code = b.select(is_small, small, normal)
     limit = form.largest_code if saturate else form.overflow_code
-    code = b.call("llvm.umin.i32", "i32", [code, integer("i32", limit)])
+    code = b.call("llvm.umin.i32", I32, [code, integer(I32, limit)])
     if form.signed:
-        sign = b.binary("lshr", bits, integer("i32", 31 - form.sign_bit))
-        code = b.or_(code, b.and_(sign, integer("i32", 1 << form.sign_bit)))
-    nan = b.compare("ugt", magnitude, integer("i32", INFINITY))
-    return b.cast("trunc", b.select(nan, integer("i32", form.magnitude_mask), code), "i8")
+        sign = b.binary("lshr", bits, integer(I32, 31 - form.sign_bit))
+        code = b.or_(code, b.and_(sign, integer(I32, 1 << form.sign_bit)))
+    nan = b.compare("ugt", magnitude, integer(I32, INFINITY))
+    return b.cast("trunc", b.select(nan, integer(I32, form.magnitude_mask), code), I8)
 
 
 def _encode_e8m0(b: KernelBuilder, value: Value, mode: str) -> Value:
     """The biased exponent of a magnitude, of at least 2**-127 and at most 2**127."""
     if mode not in E8M0_MODES:
         raise UnsupportedError(f"f8E8M0FNU is rounded to zero or positive_inf, not to {mode}")
-    magnitude = b.and_(bits_of(b, value), integer("i32", MAGNITUDE))
+    magnitude = b.and_(bits_of(b, value), integer(I32, MAGNITUDE))
     raised = magnitude
     if mode == "positive_inf":
         # A subnormal up to 2**-127, which is half of the smallest normal, stays in binade 0.
-        small = b.compare("ult", magnitude, integer("i32", SMALLEST_NORMAL))
-        step = b.select(small, integer("i32", 0x3FFFFF), integer("i32", 0x7FFFFF))
+        small = b.compare("ult", magnitude, integer(I32, SMALLEST_NORMAL))
+        step = b.select(small, integer(I32, 0x3FFFFF), integer(I32, 0x7FFFFF))
         raised = b.binary("add", magnitude, step)
-    code = b.binary("lshr", raised, integer("i32", 23))
-    code = b.call("llvm.umin.i32", "i32", [code, integer("i32", 254)])
-    nan = b.compare("ugt", magnitude, integer("i32", INFINITY))
-    return b.cast("trunc", b.select(nan, integer("i32", E8M0_NAN), code), "i8")
+    code = b.binary("lshr", raised, integer(I32, 23))
+    code = b.call("llvm.umin.i32", I32, [code, integer(I32, 254)])
+    nan = b.compare("ugt", magnitude, integer(I32, INFINITY))
+    return b.cast("trunc", b.select(nan, integer(I32, E8M0_NAN), code), I8)
 
 
 def decode(b: KernelBuilder, value: Value, element: str) -> Value:
     """A narrow float (an i8) as an f32, exactly. The high half of an f4E2M1FN's byte does not matter."""
-    code = b.cast("zext", value, "i32")
+    code = b.cast("zext", value, I32)
     if element == "f8E8M0FNU":
         return _decode_e8m0(b, code)
     form = FORMATS[element]
-    magnitude = b.and_(code, integer("i32", form.magnitude_mask))
+    magnitude = b.and_(code, integer(I32, form.magnitude_mask))
     if element == "f8E5M2":
         # Its bits are the upper half of an f16's.
-        half = b.binary("shl", b.cast("zext", value, "i16"), integer("i16", 8))
-        return b.emit("float", f"fpext half {b.cast('bitcast', half, 'half').text} to float")
-    placed = b.binary("shl", magnitude, integer("i32", 23 - form.mantissa))
-    scale = float_constant("float", 2.0 ** (127 - form.bias))
+        half = b.binary("shl", b.cast("zext", value, I16), integer(I16, 8))
+        return b.emit(FLOAT, f"fpext half {b.cast('bitcast', half, HALF).text} to float")
+    placed = b.binary("shl", magnitude, integer(I32, 23 - form.mantissa))
+    scale = float_constant(FLOAT, 2.0 ** (127 - form.bias))
     result = bits_of(b, b.binary("fmul", float_of(b, placed), scale))
     if form.specials == "nan":
-        nan = b.compare("eq", magnitude, integer("i32", form.nan_code))
-        result = b.select(nan, integer("i32", MAGNITUDE), result)
+        nan = b.compare("eq", magnitude, integer(I32, form.nan_code))
+        result = b.select(nan, integer(I32, MAGNITUDE), result)
     if form.signed:
-        sign = b.binary("shl", code, integer("i32", 31 - form.sign_bit))
-        result = b.or_(result, b.and_(sign, integer("i32", 1 << 31)))
+        sign = b.binary("shl", code, integer(I32, 31 - form.sign_bit))
+        result = b.or_(result, b.and_(sign, integer(I32, 1 << 31)))
     return float_of(b, result)
 
 
@@ -209,10 +210,10 @@ def half_decoder(b: KernelBuilder, element: str) -> Pairwise:
     def decode_both(low: Value, high: Value) -> tuple[Value, Value]:
         codes = []
         for value, at in ((low, 0), (high, 16)):
-            wide = b.cast("zext", value, "i32")
-            code = b.and_(wide, integer("i32", (2 << sign_bit) - 1)) if sign_bit < 7 else wide
-            codes.append(b.binary("shl", code, integer("i32", _HALF_SIGN - sign_bit + at)))
-        return _halves(b, _decode_placed(b, form, b.or_(*codes)), "half")
+            wide = b.cast("zext", value, I32)
+            code = b.and_(wide, integer(I32, (2 << sign_bit) - 1)) if sign_bit < 7 else wide
+            codes.append(b.binary("shl", code, integer(I32, _HALF_SIGN - sign_bit + at)))
+        return _halves(b, _decode_placed(b, form, b.or_(*codes)), HALF)
 
     return decode_both
 
@@ -224,37 +225,35 @@ def halves_of_bytes(b: KernelBuilder, element: str, word: Value, position: int) 
     if _has_cvt(b, element):
         if element == "f4E2M1FN":
             return None
-        shifted = b.binary("lshr", word, integer("i32", 8 * position)) if position else word
-        return b.asm(
-            f"cvt.rn.f16x2.{ELEMENTS[element].ptx}x2 $0, $1;", "=r,h", "i32", [b.cast("trunc", shifted, "i16")]
-        )
+        shifted = b.binary("lshr", word, integer(I32, 8 * position)) if position else word
+        return b.asm(f"cvt.rn.f16x2.{ELEMENTS[element].ptx}x2 $0, $1;", "=r,h", I32, [b.cast("trunc", shifted, I16)])
     zero = 4  # the first byte of the second operand
     selector = (position + 1) << 12 | zero << 8 | position << 4 | zero
-    placed = b.call("llvm.nvvm.prmt", "i32", [word, integer("i32", 0), integer("i32", selector)])
+    placed = b.call("llvm.nvvm.prmt", I32, [word, integer(I32, 0), integer(I32, selector)])
     assert form.signed
     if form.sign_bit != 7:
         up = 7 - form.sign_bit
-        placed = b.binary("shl", placed, integer("i32", up))
-        placed = b.and_(placed, integer("i32", _both((0xFF << up & 0xFF) << 8)))
+        placed = b.binary("shl", placed, integer(I32, up))
+        placed = b.and_(placed, integer(I32, _both((0xFF << up & 0xFF) << 8)))
     return _decode_placed(b, form, placed)
 
 
 def _decode_placed(b: KernelBuilder, form: FloatFormat, both: Value) -> Value:
     """Two f16, from codes in the halves of an i32 whose signs are where f16's are, and whose other bits are 0."""
     assert form.signed
-    signs, magnitudes = integer("i32", _both(1 << _HALF_SIGN)), integer("i32", _both(0x7FFF))
+    signs, magnitudes = integer(I32, _both(1 << _HALF_SIGN)), integer(I32, _both(0x7FFF))
     narrower = _HALF_EXPONENT_BITS - (form.sign_bit - form.mantissa)
     if not narrower:
         return both
     magnitude = b.and_(both, magnitudes)
-    placed = b.cast("bitcast", b.binary("lshr", magnitude, integer("i32", narrower)), "<2 x half>")
-    scale = b.cast("bitcast", integer("i32", _both((2 * _HALF_BIAS - form.bias) << _HALF_FRACTION)), "<2 x half>")
-    result = b.cast("bitcast", b.binary("fmul", placed, scale), "i32")
+    placed = b.cast("bitcast", b.binary("lshr", magnitude, integer(I32, narrower)), VectorType(2, HALF))
+    scale = b.cast("bitcast", integer(I32, _both((2 * _HALF_BIAS - form.bias) << _HALF_FRACTION)), VectorType(2, HALF))
+    result = b.cast("bitcast", b.binary("fmul", placed, scale), I32)
     result = b.or_(result, b.and_(both, signs))
     if form.specials == "nan":  # all of its bits are set, so that one more in the last place carries
-        last = integer("i32", _both(1 << (_HALF_SIGN - form.sign_bit)))
+        last = integer(I32, _both(1 << (_HALF_SIGN - form.sign_bit)))
         carried = b.and_(b.binary("add", magnitude, last), signs)
-        ones = b.binary("sub", carried, b.binary("lshr", carried, integer("i32", _HALF_SIGN)))
+        ones = b.binary("sub", carried, b.binary("lshr", carried, integer(I32, _HALF_SIGN)))
         result = b.or_(result, ones)
     return result
 
@@ -268,10 +267,10 @@ def _both(bits: int) -> int:
 
 
 def _decode_e8m0(b: KernelBuilder, code: Value) -> Value:
-    placed = b.binary("shl", code, integer("i32", 23))
-    placed = b.select(b.compare("eq", code, integer("i32", 0)), integer("i32", SMALLEST_NORMAL >> 1), placed)
-    nan = b.compare("eq", code, integer("i32", E8M0_NAN))
-    return float_of(b, b.select(nan, integer("i32", MAGNITUDE), placed))
+    placed = b.binary("shl", code, integer(I32, 23))
+    placed = b.select(b.compare("eq", code, integer(I32, 0)), integer(I32, SMALLEST_NORMAL >> 1), placed)
+    nan = b.compare("eq", code, integer(I32, E8M0_NAN))
+    return float_of(b, b.select(nan, integer(I32, MAGNITUDE), placed))
 
 
 # -- tf32 -----------------------------------------------------------------------------------------------------------
@@ -293,25 +292,25 @@ def to_tf32(b: KernelBuilder, value: Value, mode: str) -> Value:
     """An f32 rounded to tf32's 11 bits, as an f32 whose low 13 bits mean nothing. ValueError for an unknown mode."""
     form = _TF32_CVT.get(mode)
     if form is not None and b.target.has(form[1]):
-        return float_of(b, b.asm(f"cvt.{form[0]}.tf32.f32 $0, $1;", "=r,f", "i32", [value]))
+        return float_of(b, b.asm(f"cvt.{form[0]}.tf32.f32 $0, $1;", "=r,f", I32, [value]))
     bits = bits_of(b, value)
     if mode == "nearest_even":
         rounded = rounded_pattern(b, bits, TF32_DROPPED)
     elif mode == "nearest_away":
-        rounded = b.binary("add", bits, integer("i32", 1 << (TF32_DROPPED - 1)))
+        rounded = b.binary("add", bits, integer(I32, 1 << (TF32_DROPPED - 1)))
     elif mode == "zero":
         rounded = bits
     elif mode in ("positive_inf", "negative_inf"):
-        most = integer("i32", (1 << TF32_DROPPED) - 1)
-        away = b.compare("sge" if mode == "positive_inf" else "slt", bits, integer("i32", 0))
+        most = integer(I32, (1 << TF32_DROPPED) - 1)
+        away = b.compare("sge" if mode == "positive_inf" else "slt", bits, integer(I32, 0))
         rounded = b.select(away, b.binary("add", bits, most), bits)
     else:
         raise ValueError(f"unknown rounding mode '{mode}'")
-    kept = b.and_(rounded, integer("i32", TF32_MASK))
-    nan = b.compare("ugt", b.and_(bits, integer("i32", MAGNITUDE)), integer("i32", INFINITY))
-    return float_of(b, b.select(nan, integer("i32", MAGNITUDE & TF32_MASK), kept))
+    kept = b.and_(rounded, integer(I32, TF32_MASK))
+    nan = b.compare("ugt", b.and_(bits, integer(I32, MAGNITUDE)), integer(I32, INFINITY))
+    return float_of(b, b.select(nan, integer(I32, MAGNITUDE & TF32_MASK), kept))
 
 
 def from_tf32(b: KernelBuilder, value: Value) -> Value:
     """A tf32 as an f32: its low bits, which mean nothing, cleared."""
-    return float_of(b, b.and_(bits_of(b, value), integer("i32", TF32_MASK)))
+    return float_of(b, b.and_(bits_of(b, value), integer(I32, TF32_MASK)))

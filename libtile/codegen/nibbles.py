@@ -14,19 +14,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import I8, I32, I64, VOID
 from libtile.codegen.memory import CacheHint, Ordering, Registers, both, from_storage, load_bits, store_bits, to_storage
 from libtile.codegen.tile import Tile
 
 if TYPE_CHECKING:
     from libtile.codegen.views import Places
 
-_FOUR = integer("i8", 4)
+_FOUR = integer(I8, 4)
 
 
 def _byte_address(b: KernelBuilder, places: Places, offset: Value) -> Value:
     """Address of the byte that holds the element at an offset."""
     base = places.tiled.view.base
-    byte = b.cast("zext", b.binary("lshr", offset, integer(offset.type, 1)), "i64")
+    byte = b.cast("zext", b.binary("lshr", offset, integer(offset.type, 1)), I64)
     return b.emit(base.type, f"getelementptr i8, {base.typed}, {byte.typed}")
 
 
@@ -54,16 +55,16 @@ def load_packed(
         offset = places.offset(group[0])
         address = _byte_address(b, places, offset)
         count = max(len(group) // 2, 1)
-        pair = [integer("i8", filling * 17)] * count
+        pair = [integer(I8, filling * 17)] * count
         loaded = load_bits(b, address, 1, count, predicate=predicate, defaults=pair, ordering=ordering, cache=cache)
         if len(group) == 1:
-            shift = b.cast("trunc", _half_shift(b, offset), "i8")
+            shift = b.cast("trunc", _half_shift(b, offset), I8)
             halves = [b.binary("lshr", loaded[0], shift)]
         else:
             halves = [half for byte in loaded for half in (byte, b.binary("lshr", byte, _FOUR))]
         if len(group) == 2 and (second := places.mask(group[1])) is not None:
             # The tensor may end between the two: the byte is in memory, but its high half is padding.
-            halves[1] = b.select(second, halves[1], integer("i8", filling))
+            halves[1] = b.select(second, halves[1], integer(I8, filling))
         result.put(group, [from_storage(b, half, element) for half in halves])
 
 
@@ -103,7 +104,7 @@ def _store_low_half(
     """Where only the first element of a byte lies within the tensor, keep the high half."""
     alone = both(b, first, b.not_(second) if second is not None else None)
     (old,) = load_bits(b, address, 1, 1, predicate=alone)
-    merged = b.or_(b.and_(old, integer("i8", 0xF0)), half)
+    merged = b.or_(b.and_(old, integer(I8, 0xF0)), half)
     store_bits(b, address, [merged], predicate=alone, ordering=ordering, cache=cache)
 
 
@@ -112,13 +113,13 @@ def _store_half(
 ) -> None:
     """Clear and set four bits of the word around them. Nobody else touches these bits, so two steps do."""
     offset = places.offset(register)
-    address = b.cast("ptrtoint", _byte_address(b, places, offset), "i64")
-    word = b.and_(address, integer("i64", -4))
-    byte_shift = b.binary("shl", b.cast("trunc", b.and_(address, integer("i64", 3)), "i32"), integer("i32", 3))
-    half_shift = b.cast("trunc", _half_shift(b, b.cast("zext", offset, "i64")), "i32")
+    address = b.cast("ptrtoint", _byte_address(b, places, offset), I64)
+    word = b.and_(address, integer(I64, -4))
+    byte_shift = b.binary("shl", b.cast("trunc", b.and_(address, integer(I64, 3)), I32), integer(I32, 3))
+    half_shift = b.cast("trunc", _half_shift(b, b.cast("zext", offset, I64)), I32)
     shift = b.add(byte_shift, half_shift)
-    keep = b.xor(b.binary("shl", integer("i32", 15), shift), integer("i32", -1))
-    bits = b.binary("shl", b.cast("zext", half, "i32"), shift)
+    keep = b.xor(b.binary("shl", integer(I32, 15), shift), integer(I32, -1))
+    bits = b.binary("shl", b.cast("zext", half, I32), shift)
     for operation, operand in (("and", keep), ("or", bits)):
         _reduce_word(b, operation, word, operand, predicate, ordering)
 
@@ -130,6 +131,6 @@ def _reduce_word(
     text = f"red{strength}.global.{operation}.b32 [$0], $1;"
     arguments: Sequence[Value] = [address, operand]
     if predicate is None:
-        b.asm(text, "l,r", "void", arguments, memory=True)
+        b.asm(text, "l,r", VOID, arguments, memory=True)
     else:
-        b.asm(f"@$2 {text}", "l,r,b", "void", [*arguments, predicate], memory=True)
+        b.asm(f"@$2 {text}", "l,r,b", VOID, [*arguments, predicate], memory=True)

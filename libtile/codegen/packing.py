@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I8, I32, IntType
 from libtile.codegen.narrow_floats import TF32_MASK
-from libtile.codegen.tile import REGISTER_BYTES, Tile
+from libtile.codegen.tile import Tile
 from libtile.layouts import REGISTER, LinearLayout
-from libtile.numerics.elements import LLVM_TYPES
 from libtile.support.diagnostics import UnsupportedError
 
 
@@ -24,7 +24,7 @@ def element_bits(element: str) -> int:
         return 1
     if element in ("i4", "f4E2M1FN"):
         return 4
-    return 8 * REGISTER_BYTES[LLVM_TYPES[element]]
+    return 8 * ELEMENT_TYPES[element].storage_bytes
 
 
 # -- values ---------------------------------------------------------------------------------------------------------
@@ -32,10 +32,10 @@ def element_bits(element: str) -> int:
 
 def join(b: KernelBuilder, values: Sequence[Value], bits: int) -> Value:
     """Integers of which the low `bits` count, side by side in one integer, the first lowest."""
-    type_ = f"i{bits * len(values)}"
+    type_ = IntType(bits * len(values))
     result = integer(type_, 0)
     for position, value in enumerate(values):
-        has = int(value.type[1:])
+        has = value.type.bits
         part = b.cast("zext" if has < bits * len(values) else "trunc", value, type_)
         if has > bits and position < len(values) - 1:
             part = b.and_(part, integer(type_, (1 << bits) - 1))
@@ -47,7 +47,7 @@ def join(b: KernelBuilder, values: Sequence[Value], bits: int) -> Value:
 
 def split(b: KernelBuilder, value: Value, bits: int, count: int) -> list[Value]:
     """The inverse of `join`: integers of `bits` bits (an i8 whose low half counts for 4)."""
-    type_ = "i8" if bits == 4 else f"i{bits}"
+    type_ = I8 if bits == 4 else IntType(bits)
     parts = []
     for position in range(count):
         part = b.binary("lshr", value, integer(value.type, bits * position)) if position else value
@@ -56,7 +56,7 @@ def split(b: KernelBuilder, value: Value, bits: int, count: int) -> list[Value]:
 
 
 def _as_integer(b: KernelBuilder, value: Value) -> Value:
-    return b.cast("bitcast", value, f"i{8 * REGISTER_BYTES[value.type]}") if value.type != "i1" else value
+    return b.cast("bitcast", value, IntType(value.type.bits)) if value.type is not I1 else value
 
 
 # -- layouts --------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def pack(b: KernelBuilder, tile: Tile) -> Tile:
     bits = element_bits(tile.element)
     values = [_as_integer(b, r) for r in tile.registers]
     if tile.element == "tf32":
-        values = [b.and_(v, integer("i32", TF32_MASK)) for v in values]
+        values = [b.and_(v, integer(I32, TF32_MASK)) for v in values]
     return _convert(b, tile, layout, "i8", values, bits, 8)
 
 
@@ -128,8 +128,8 @@ def unpack(b: KernelBuilder, tile: Tile, element: str) -> Tile:
     layout = unpacked_layout(tile.layout, element)
     bits = element_bits(element)
     out = _convert(b, tile, layout, element, list(tile.registers), 8, bits)
-    type_ = LLVM_TYPES[element]
-    return out if type_.startswith("i") else out.map(lambda r: b.cast("bitcast", r, type_))
+    type_ = ELEMENT_TYPES[element]
+    return out if isinstance(type_, IntType) else out.map(lambda r: b.cast("bitcast", r, type_))
 
 
 def _convert(

@@ -18,6 +18,7 @@ from itertools import groupby
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.convert_layout import convert_all
+from libtile.codegen.llvm_types import I32
 from libtile.codegen.reduce import Body, index_bits, is_unit, prepared, shuffle_value
 from libtile.codegen.tile import Tile, linear_of_bits, representatives, unique_registers
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
@@ -121,27 +122,27 @@ class _Scan:
 
     def _lanes(self, run: _Run) -> None:
         b = self.b
-        flip = integer("i32", run.mask if self.reverse else 0)
+        flip = integer(I32, run.mask if self.reverse else 0)
         lane = b.xor(b.lane(), flip)
         number = linear_of_bits(b, lane, _columns({p: 1 << k for k, p in enumerate(run.positions)}))
-        not_first = b.compare("ne", number, integer("i32", 0))
+        not_first = b.compare("ne", number, integer(I32, 0))
         for base, total in self.totals.items():
             inclusive = total
             for k, position in enumerate(run.positions):
                 lower = sum(1 << p for p in run.positions[:k])
-                source = b.and_(b.or_(lane, integer("i32", lower)), integer("i32", ~(1 << position) & 31))
+                source = b.and_(b.or_(lane, integer(I32, lower)), integer(I32, ~(1 << position) & 31))
                 before = self._from_lane(inclusive, b.xor(source, flip))
-                upper = b.compare("ne", b.and_(lane, integer("i32", 1 << position)), integer("i32", 0))
+                upper = b.compare("ne", b.and_(lane, integer(I32, 1 << position)), integer(I32, 0))
                 inclusive = self._choose(upper, self.body(before, inclusive), inclusive)
             if self._single:
                 self.values[base] = inclusive
             else:
-                previous = b.binary("sub", number, integer("i32", 1))
+                previous = b.binary("sub", number, integer(I32, 1))
                 place = linear_of_bits(b, previous, [1 << p for p in run.positions])
-                others = b.and_(lane, integer("i32", ~run.mask & 31))
+                others = b.and_(lane, integer(I32, ~run.mask & 31))
                 prefix = self._from_lane(inclusive, b.xor(b.or_(others, place), flip))
                 self._apply(base, prefix, not_first)
-            last = b.xor(b.or_(lane, integer("i32", run.mask)), flip)
+            last = b.xor(b.or_(lane, integer(I32, run.mask)), flip)
             self.totals[base] = self._from_lane(inclusive, last)
 
     def _from_lane(self, values: Values, source: Value) -> Values:
@@ -150,7 +151,7 @@ class _Scan:
     def _warps(self, run: _Run) -> None:
         b = self.b
         flip = run.mask if self.reverse else 0
-        warp = b.xor(b.warp(), integer("i32", flip))
+        warp = b.xor(b.warp(), integer(I32, flip))
         number = linear_of_bits(b, warp, _columns({p: 1 << k for k, p in enumerate(run.positions)}))
         bases = sorted(self.totals)
         table = self._everyones_totals(run, bases)
@@ -160,10 +161,10 @@ class _Scan:
             prefix = running = blocks[0]
             for n in range(1, run.count):
                 if n > 1:
-                    here = b.compare("eq", number, integer("i32", n))
+                    here = b.compare("eq", number, integer(I32, n))
                     prefix = self._choose(here, running, prefix)
                 running = self.body(running, blocks[n])
-            self._apply(base, prefix, b.compare("ne", number, integer("i32", 0)))
+            self._apply(base, prefix, b.compare("ne", number, integer(I32, 0)))
             self.totals[base] = running
 
     def _everyones_totals(self, run: _Run, bases: Sequence[int]) -> list[Values]:

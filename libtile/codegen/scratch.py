@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from libtile.codegen.builder import SHARED, Block, KernelBuilder, Value
+from libtile.codegen.builder import Block, KernelBuilder, Value
 from libtile.codegen.llvm_text import symbol
+from libtile.codegen.llvm_types import SHARED, SHARED_POINTER
 from libtile.codegen.symbols import own_name
 from libtile.support.diagnostics import LoweringError
 
@@ -105,7 +106,7 @@ def begin(b: KernelBuilder, size: int) -> Region:
             f"{room(b)} bytes left beside the {b.shared_size} of the kernel's pipelines"
         )
     arena.size = max(arena.size, region.end)
-    b.add_global(_name(b), f"internal addrspace({SHARED}) global [{arena.size} x i8] undef, align {_ARENA_ALIGN}")
+    b.add_global(_name(b), f"[{arena.size} x i8] undef", _ARENA_ALIGN, space=SHARED)
     return region
 
 
@@ -122,7 +123,7 @@ def _name(b: KernelBuilder) -> str:
 
 def pointer(b: KernelBuilder, region: Region, byte_offset: int = 0) -> Value:
     """The address of a byte of a region."""
-    base = Value(f"ptr addrspace({SHARED})", symbol(_name(b)))
+    base = Value(SHARED_POINTER, symbol(_name(b)))
     start = region.start + byte_offset
     if start == 0:
         return base

@@ -13,6 +13,7 @@ from math import prod
 from libtile.codegen import scratch
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.convert_layout import convert_layout
+from libtile.codegen.llvm_types import I1, I32
 from libtile.codegen.reduce import unit_layout
 from libtile.codegen.shared_tiles import load_shared, normalized, store_shared, warp_bits_of, without_register_copies
 from libtile.codegen.tile import Tile, index, linear_of_bits
@@ -118,14 +119,14 @@ def extract(
 
 def _part_number(b: KernelBuilder, whole: Sequence[int], indices: Sequence[Value], shape: Sequence[int]) -> Value:
     """The row-major number of a part (an i32)."""
-    number = integer("i32", 0)
+    number = integer(I32, 0)
     for size, part, position in zip(whole, shape, indices):
         count = size // part
-        own = b.and_(position, integer("i32", count - 1)) if position.constant is None else position
+        own = b.and_(position, integer(I32, count - 1)) if position.constant is None else position
         if number.constant is not None and own.constant is not None:
-            number = integer("i32", number.constant * count + own.constant % count)
+            number = integer(I32, number.constant * count + own.constant % count)
         else:
-            number = b.add(b.mul(number, integer("i32", count)), own)
+            number = b.add(b.mul(number, integer(I32, count)), own)
     return number
 
 
@@ -151,9 +152,9 @@ def _from_registers(
         position = layout.basis(REGISTER).index(vector)
         used |= 1 << position
         if number.constant is not None:
-            odd = integer("i1", number.constant >> i & 1)
+            odd = integer(I1, number.constant >> i & 1)
         else:
-            odd = b.compare("ne", b.and_(number, integer("i32", 1 << i)), integer("i32", 0))
+            odd = b.compare("ne", b.and_(number, integer(I32, 1 << i)), integer(I32, 0))
         values = {r: b.select(odd, values[r | 1 << position], v) for r, v in values.items() if not r & 1 << position}
     bases = {n: [v for i, v in enumerate(vs) if n != REGISTER or not used >> i & 1] for n, vs in layout.bases}
     smaller = LinearLayout.of(bases, dict(zip(layout.out_dims, shape)))
@@ -191,10 +192,10 @@ def insert(b: KernelBuilder, tile: Tile, part: Tile, indices: Sequence[Value]) -
     spread = select_registers(moved, tile.layout)
     registers = []
     for r, (old, new) in enumerate(zip(tile.registers, spread.registers)):
-        inside = integer("i1", 1)
+        inside = integer(I1, 1)
         for d, position in enumerate(indices):
             if part.shape[d] < tile.shape[d]:
-                own = b.binary("lshr", index(b, tile.layout, r, d), integer("i32", part.shape[d].bit_length() - 1))
+                own = b.binary("lshr", index(b, tile.layout, r, d), integer(I32, part.shape[d].bit_length() - 1))
                 inside = b.and_(inside, b.compare("eq", own, position))
         registers.append(b.select(inside, new, old))
     return tile.with_registers(registers)

@@ -17,16 +17,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from libtile.codegen.builder import SHARED, KernelBuilder, Value, integer
+from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.lanes import permute_by_thread
+from libtile.codegen.llvm_types import (
+    ELEMENT_TYPES,
+    I32,
+    SHARED,
+    SHARED_POINTER,
+    VOID,
+    IntType,
+    LlvmType,
+    VectorType,
+    registers_type,
+)
 from libtile.codegen.memory import as_integer, from_integer, from_storage, to_storage
 from libtile.codegen.tile import Tile, linear_of_bits, owner_predicate, representatives, unique_registers
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
-from libtile.numerics.elements import LLVM_TYPES, STORAGE_BYTES
+from libtile.numerics.elements import STORAGE_BYTES
 
 MAX_BYTES = 16
 WORD_BYTES = 4
-_POINTER = f"ptr addrspace({SHARED})"
+SHARED_POINTER = SHARED_POINTER
 LANE_BITS = 5
 
 
@@ -249,21 +260,21 @@ class Addresses:
 
         self.thread = b.special(f"offset {tuple(lane_bytes)} {tuple(warp_bytes)}", make)
         if moved is not None:
-            self.thread = b.xor(self.thread, b.mul(moved, integer("i32", element_bytes)))
+            self.thread = b.xor(self.thread, b.mul(moved, integer(I32, element_bytes)))
             self.reach = -1
         self.start = self._add(base, self.thread)
 
     def _add(self, pointer: Value, offset: Value) -> Value:
         if offset.constant == 0:
             return pointer
-        return self.b.emit(_POINTER, f"getelementptr i8, {pointer.typed}, {offset.typed}")
+        return self.b.emit(SHARED_POINTER, f"getelementptr i8, {pointer.typed}, {offset.typed}")
 
     def at(self, start: int) -> Value:
         """The address at an offset, in elements."""
         constant = start * self.bytes
         if constant & self.reach:
-            return self._add(self.base, self.b.xor(self.thread, integer("i32", constant)))
-        return self._add(self.start, integer("i32", constant))
+            return self._add(self.base, self.b.xor(self.thread, integer(I32, constant)))
+        return self._add(self.start, integer(I32, constant))
 
 
 def _storage(b: KernelBuilder, tile: Tile) -> list[Value]:
@@ -276,21 +287,21 @@ def _storage(b: KernelBuilder, tile: Tile) -> list[Value]:
 
 def _joined(b: KernelBuilder, parts: Sequence[Value], bits: int) -> list[Value]:
     """Integers side by side in integers of `bits` bits."""
-    per = bits // int(parts[0].type[1:])
+    per = bits // parts[0].type.bits
     if per <= 1:
         return list(parts)
-    return [b.cast("bitcast", b.vector(parts[i : i + per]), f"i{bits}") for i in range(0, len(parts), per)]
+    return [b.cast("bitcast", b.vector(parts[i : i + per]), IntType(bits)) for i in range(0, len(parts), per)]
 
 
 def _parted(b: KernelBuilder, values: Sequence[Value], bits: int) -> list[Value]:
     """The inverse of `_joined`."""
-    per = int(values[0].type[1:]) // bits
+    per = values[0].type.bits // bits
     if per <= 1:
         return list(values)
     parts = []
     for value in values:
-        vector = b.cast("bitcast", value, f"<{per} x i{bits}>")
-        parts += [b.extract(vector, i, f"i{bits}") for i in range(per)]
+        vector = b.cast("bitcast", value, VectorType(per, IntType(bits)))
+        parts += [b.extract(vector, i, IntType(bits)) for i in range(per)]
     return parts
 
 
@@ -314,7 +325,7 @@ def _store(b: KernelBuilder, kind: str, address: Value, values: Sequence[Value],
         b.line(f"store {value.typed}, {address.typed}, align {total}")
         return
     trans = ".trans" if kind == "transposed" else ""
-    b.call(f"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{len(parts)}{trans}.b16.p{SHARED}", "void", [address, *parts])
+    b.call(f"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{len(parts)}{trans}.b16.p{SHARED}", VOID, [address, *parts])
 
 
 def load_shared(
@@ -332,7 +343,7 @@ def load_shared(
     size = STORAGE_BYTES[element]
     access = accesses(layout, shared, size, b.target.has("ldmatrix"), storing=False, moved_bits=moved_bits)
     addresses = Addresses(b, base, access.lanes, access.warps, size, moved)
-    values: list[Value] = [integer("i32", 0)] * layout.in_size(REGISTER)
+    values: list[Value] = [integer(I32, 0)] * layout.in_size(REGISTER)
     for start, group in zip(access.starts, access.groups):
         for r, value in zip(group, _load(b, access.kind, addresses.at(start), len(group), size)):
             values[r] = value
@@ -340,7 +351,7 @@ def load_shared(
     if element == "i1":
         made = [from_storage(b, v, "i1") for v in values]
     else:
-        made = [from_integer(b, v, LLVM_TYPES[element]) for v in values]
+        made = [from_integer(b, v, ELEMENT_TYPES[element]) for v in values]
     by_register = dict(zip(unique_registers(target), made))
     return Tile(target, element, tuple(by_register[r] for r in representatives(target)))
 
@@ -349,15 +360,16 @@ def _load(b: KernelBuilder, kind: str, address: Value, count: int, size: int) ->
     total = size * count
     bits = 8 * min(total, max(WORD_BYTES, size))
     words = total * 8 // bits
+    type_: LlvmType
     if kind == "vector":
-        type_ = f"i{bits}" if words == 1 else f"<{words} x i{bits}>"
+        type_ = IntType(bits) if words == 1 else VectorType(words, IntType(bits))
         value = b.emit(type_, f"load {type_}, {address.typed}, align {total}")
     else:
-        type_ = "i32" if words == 1 else "{ " + ", ".join(["i32"] * words) + " }"
+        type_ = registers_type(I32, words)
         trans = ".trans" if kind == "transposed" else ""
         name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{words}{trans}.b16.p{SHARED}"
         value = b.call(name, type_, [address])
-    parts = [value] if words == 1 else [b.extract(value, i, f"i{bits}") for i in range(words)]
+    parts = [value] if words == 1 else [b.extract(value, i, IntType(bits)) for i in range(words)]
     return _parted(b, parts, 8 * size)
 
 

@@ -13,7 +13,8 @@ from math import prod
 from libtile.codegen import scratch
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.lanes import shuffle
-from libtile.codegen.tile import REGISTER_BYTES, Tile, index, representatives, unique_registers
+from libtile.codegen.llvm_types import I32, I64, IntType, PointerType
+from libtile.codegen.tile import Tile, index, representatives, unique_registers
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.layouts.builders import row_major
 
@@ -34,7 +35,7 @@ def share_from_owner(b: KernelBuilder, tile: Tile) -> Tile:
     copied = [v for i, v in enumerate(tile.layout.basis(LANE)) if lanes >> i & 1]
     if warps or any(map(any, copied)):  # a free bit that moves the index: the owner has the element elsewhere
         return _through_shared(b, tile)
-    source = b.and_(b.lane(), integer("i32", (b.target.warp_size - 1) & ~lanes))
+    source = b.and_(b.lane(), integer(I32, (b.target.warp_size - 1) & ~lanes))
     return _per_unique(tile, lambda r: _from_lane(b, tile.registers[r], source))
 
 
@@ -47,9 +48,9 @@ def _per_unique(tile: Tile, make: Callable[[int], Value]) -> Tile:
 def _from_lane(b: KernelBuilder, value: Value, source: Value) -> Value:
     """The value in lane `source`, for a register of any type."""
     type_ = value.type
-    if type_.startswith("ptr"):
-        return b.cast("inttoptr", shuffle(b, b.cast("ptrtoint", value, "i64"), source), type_)
-    bits = value if type_.startswith("i") else b.cast("bitcast", value, f"i{8 * REGISTER_BYTES[type_]}")
+    if isinstance(type_, PointerType):
+        return b.cast("inttoptr", shuffle(b, b.cast("ptrtoint", value, I64), source), type_)
+    bits = value if isinstance(type_, IntType) else b.cast("bitcast", value, IntType(type_.bits))
     return b.cast("bitcast", shuffle(b, bits, source), type_)
 
 
@@ -68,7 +69,7 @@ def _through_shared(b: KernelBuilder, tile: Tile) -> Tile:
 
 def flat_index(b: KernelBuilder, layout: LinearLayout, register: int) -> Value:
     """The row-major position of a register's element in its tile, an i32."""
-    position = integer("i32", 0)
+    position = integer(I32, 0)
     for dim, extent in enumerate(layout.shape):
-        position = b.add(b.mul(position, integer("i32", extent)), index(b, layout, register, dim))
+        position = b.add(b.mul(position, integer(I32, extent)), index(b, layout, register, dim))
     return position

@@ -11,12 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I32, LlvmType
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.numerics.elements import LLVM_TYPES
-
-REGISTER_BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2, "float": 4, "double": 8}
-REGISTER_BYTES["ptr addrspace(1)"] = 8
-"""Bytes that a register of an LLVM type takes in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,8 @@ class Tile:
         return self.layout.shape
 
     @property
-    def llvm_type(self) -> str:
-        return LLVM_TYPES[self.element]
+    def llvm_type(self) -> LlvmType:
+        return ELEMENT_TYPES[self.element]
 
     def with_registers(self, registers: Sequence[Value], element: str | None = None) -> Tile:
         """The same layout with other registers (and element type)."""
@@ -77,19 +73,19 @@ def linear_of_bits(b: KernelBuilder, value: Value, bases: Sequence[int]) -> Valu
             runs[shift] = runs.get(shift, 0) | 1 << i
         else:
             single.append((i, base))
-    result = integer("i32", 0)
+    result = integer(I32, 0)
     powers = [base for base in bases if base and base & (base - 1) == 0]
     disjoint = not single and len(set(powers)) == len(powers)
     for shift, mask in runs.items():
-        part = b.and_(value, integer("i32", mask))
+        part = b.and_(value, integer(I32, mask))
         if shift > 0:
-            part = b.binary("shl", part, integer("i32", shift))
+            part = b.binary("shl", part, integer(I32, shift))
         elif shift < 0:
-            part = b.binary("lshr", part, integer("i32", -shift))
+            part = b.binary("lshr", part, integer(I32, -shift))
         result = b.or_(result, part) if disjoint else b.xor(result, part)
     for i, base in single:
-        bit = b.and_(b.binary("lshr", value, integer("i32", i)), integer("i32", 1))
-        result = b.xor(result, b.mul(bit, integer("i32", base)))
+        bit = b.and_(b.binary("lshr", value, integer(I32, i)), integer(I32, 1))
+        result = b.xor(result, b.mul(bit, integer(I32, base)))
     return result
 
 
@@ -116,11 +112,11 @@ def index(b: KernelBuilder, layout: LinearLayout, register: int, out_dim: int) -
         for vector in layout.basis(in_dim):
             reach |= vector[out_dim]
     if reach & offset:
-        return b.xor(part, integer("i32", offset))
+        return b.xor(part, integer(I32, offset))
     return (
-        b.binary("or disjoint", part, integer("i32", offset))
+        b.binary("or disjoint", part, integer(I32, offset))
         if part.constant is None
-        else b.add(part, integer("i32", offset))
+        else b.add(part, integer(I32, offset))
     )
 
 
@@ -139,10 +135,10 @@ def owner_predicate(b: KernelBuilder, layout: LinearLayout) -> Value | None:
         return None
 
     def make() -> Value:
-        condition = integer("i1", 1)
+        condition = integer(I1, 1)
         for value, mask in ((b.lane(), lane), (b.warp(), warp_mask)):
             if mask:
-                zero = b.compare("eq", b.and_(value, integer("i32", mask)), integer("i32", 0))
+                zero = b.compare("eq", b.and_(value, integer(I32, mask)), integer(I32, 0))
                 condition = b.and_(condition, zero)
         return condition
 

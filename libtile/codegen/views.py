@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import I32, I64, IntType
 from libtile.codegen.memory import (
     MAX_ACCESS_BYTES,
     NO_HINT,
@@ -187,7 +188,7 @@ def access_width(tiled: TiledView, facts: ViewFacts, layout: LinearLayout | None
 def padding_constant(element: str, keyword: str | None) -> Value:
     """The stored bits that a padding keyword stands for, as an integer; zero for None and for integer elements."""
     held = ELEMENTS[element]
-    return integer(f"i{8 * held.storage_bytes}", 0 if keyword is None else held.padding.get(keyword, 0))
+    return integer(IntType(8 * held.storage_bytes), 0 if keyword is None else held.padding.get(keyword, 0))
 
 
 def index_space(b: KernelBuilder, tiled: TiledView) -> list[Value]:
@@ -196,12 +197,12 @@ def index_space(b: KernelBuilder, tiled: TiledView) -> list[Value]:
     for t, step in enumerate(tiled.steps):
         size = tiled.size(t)
         if size.constant is not None:
-            result.append(integer("i64", -(-size.constant // step)))
+            result.append(integer(I64, -(-size.constant // step)))
             continue
         # Not (size + step - 1) / step, which could wrap around.
-        whole = b.binary("udiv", size, integer("i64", step))
-        rest = b.binary("urem", size, integer("i64", step))
-        more = b.cast("zext", b.compare("ne", rest, integer("i64", 0)), "i64")
+        whole = b.binary("udiv", size, integer(I64, step))
+        rest = b.binary("urem", size, integer(I64, step))
+        more = b.cast("zext", b.compare("ne", rest, integer(I64, 0)), I64)
         result.append(b.add(whole, more))
     return result
 
@@ -229,7 +230,7 @@ class Places:
         if layout.shape != tiled.tile:
             raise ValueError(f"a layout of {layout.shape} for tiles of {tiled.tile}")
         self.b, self.tiled, self.layout, self.facts = b, tiled, layout, facts
-        self.type = "i32" if facts.narrow else "i64"
+        self.type = I32 if facts.narrow else I64
         self.starts: list[Value | None] = []
         self.rows: Callable[[int], Value] | None = None
         for t, number in enumerate(index):
@@ -258,7 +259,7 @@ class Places:
         """A value in the type that offsets are computed in."""
         if value.type == self.type:
             return value
-        return self.b.cast("zext" if int(value.type[1:]) < int(self.type[1:]) else "trunc", value, self.type)
+        return self.b.cast("zext" if value.type.bits < self.type.bits else "trunc", value, self.type)
 
     def _add(self, x: Value, y: Value) -> Value:
         return self.b.add(x, y)
@@ -295,7 +296,7 @@ class Places:
             return self.b.mul(self._wide(self.rows(register)), self._wide(self.tiled.stride(t)))
         key = self._key(register, t)
         if key not in self._terms:
-            position = integer("i32", key[1]) if self._splits(t) else index_of(self.b, self.layout, register, t)
+            position = integer(I32, key[1]) if self._splits(t) else index_of(self.b, self.layout, register, t)
             self._terms[key] = self._constant_product(self._wide(position), self._wide(self.tiled.stride(t)))
         return self._terms[key]
 
@@ -322,13 +323,13 @@ class Places:
     def address(self, register: int) -> Value:
         """Address of a register's element; not for packed elements."""
         b, base = self.b, self.tiled.view.base
-        type_ = f"i{8 * STORAGE_BYTES[self.tiled.view.element]}"
-        common = b.cast("zext", self._common, "i64") if self.type == "i32" else self._common
+        type_ = IntType(8 * STORAGE_BYTES[self.tiled.view.element])
+        common = b.cast("zext", self._common, I64) if self.type is I32 else self._common
         start = b.emit(base.type, f"getelementptr {type_}, {base.typed}, {common.typed}")
         own = self.register_offset(register)
         if own.constant == 0:
             return start
-        own = b.cast("zext", own, "i64")
+        own = b.cast("zext", own, I64)
         return b.emit(base.type, f"getelementptr {type_}, {start.typed}, {own.typed}")
 
     def _limit(self, t: int) -> Value:
@@ -340,13 +341,13 @@ class Places:
             left = b.binary("sub", self._wide(self.tiled.size(t)), start)
             left = b.call(f"llvm.smax.{self.type}", self.type, [left, integer(self.type, 0)])
             left = b.call(f"llvm.smin.{self.type}", self.type, [left, integer(self.type, tile)])
-            self._limits[t] = b.cast("trunc", left, "i32") if self.type == "i64" else left
+            self._limits[t] = b.cast("trunc", left, I32) if self.type is I64 else left
         return self._limits[t]
 
     def _within(self, register: int, t: int) -> Value:
         b = self.b
         if t == self.tiled.sparse and self.rows is not None:
-            return b.compare("ult", b.cast("zext", self.rows(register), "i64"), self.tiled.size(t))
+            return b.compare("ult", b.cast("zext", self.rows(register), I64), self.tiled.size(t))
         key = self._key(register, t)
         if key not in self._bounds:
             self._bounds[key] = b.compare("ult", index_of(b, self.layout, register, t), self._limit(t))

@@ -169,6 +169,11 @@ class ElementType:
         return self.storage_bits < 8
 
     @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer, i1 included: neither a float nor a pointer."""
+        return self.float is None and self.name != POINTER
+
+    @property
     def is_narrow_float(self) -> bool:
         """Whether it is a float that is held as its bits."""
         return self.float is not None and self.llvm == "i8"
@@ -215,9 +220,6 @@ FORMATS: dict[str, FloatFormat] = {name: e.float for name, e in ELEMENTS.items()
 
 STORAGE_BYTES: dict[str, int] = {name: e.storage_bytes for name, e in ELEMENTS.items()}
 """Bytes that one element takes in memory where it is not packed with others."""
-
-LLVM_TYPES: dict[str, str] = {name: e.llvm for name, e in ELEMENTS.items()}
-"""How an element is held in a register; see `ElementType`."""
 
 PACKED: tuple[str, ...] = tuple(name for name, e in ELEMENTS.items() if e.is_packed)
 """Elements of which two share a byte in a tensor."""

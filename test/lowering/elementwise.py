@@ -12,16 +12,15 @@ import numpy as np
 from libtile.backend import nvptx, ptx
 from libtile.codegen import constants
 from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.tile import REGISTER_BYTES
+from libtile.codegen.llvm_types import ELEMENT_TYPES, GLOBAL_POINTER, I1, I8, I32, LlvmType
 from libtile.interpreter.formats import ELEMENTS, from_bits, to_bits
 from libtile.interpreter.rules import load_rules
-from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 THREADS = 128
-POINTER = "ptr addrspace(1)"
+POINTER = GLOBAL_POINTER
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ class Case:
     result: str
 
 
-def stored_type(element: str) -> str:
-    return "i8" if element == "i1" else LLVM_TYPES[element]
+def stored_type(element: str) -> LlvmType:
+    return I8 if element == "i1" else ELEMENT_TYPES[element]
 
 
 def _address(b: KernelBuilder, base: Value, element: str, place: Value) -> Value:
@@ -45,12 +44,12 @@ def _address(b: KernelBuilder, base: Value, element: str, place: Value) -> Value
 def load(b: KernelBuilder, base: Value, element: str, place: Value) -> Value:
     type_ = stored_type(element)
     value = b.emit(type_, f"load {type_}, {_address(b, base, element, place).typed}")
-    return b.cast("trunc", value, "i1") if element == "i1" else value
+    return b.cast("trunc", value, I1) if element == "i1" else value
 
 
 def store(b: KernelBuilder, base: Value, element: str, place: Value, value: Value) -> None:
     if element == "i1":
-        value = b.cast("zext", value, "i8")
+        value = b.cast("zext", value, I8)
     b.line(f"store {value.typed}, {_address(b, base, element, place).typed}")
 
 
@@ -74,12 +73,12 @@ def evaluate(target_name: str, cases: Sequence[Case]) -> list[np.ndarray]:
         return known[id(array)]
 
     size = cases[0].inputs[0][1].size
-    block = b.call("llvm.nvvm.read.ptx.sreg.ctaid.x", "i32", [])
-    place = b.add(b.mul(block, integer("i32", THREADS)), b.thread_id())
+    block = b.call("llvm.nvvm.read.ptx.sreg.ctaid.x", I32, [])
+    place = b.add(b.mul(block, integer(I32, THREADS)), b.thread_id())
     results = []
     for case in cases:
         values = [load(b, parameter(bits), element, place) for element, bits in case.inputs]
-        out = np.zeros(size, f"u{REGISTER_BYTES[LLVM_TYPES[case.result]]}")
+        out = np.zeros(size, f"u{ELEMENT_TYPES[case.result].storage_bytes}")
         results.append(out)
         store(b, parameter(out), case.result, place, case.emit(b, *values))
     text = finished_ptx(b, target_name)
@@ -92,12 +91,12 @@ def evaluate_constants(target_name: str, cases: Sequence[Case]) -> list[np.ndarr
     b = KernelBuilder("k", target(target_name), THREADS)
     results = []
     for case in cases:
-        out = np.zeros(case.inputs[0][1].size, f"u{REGISTER_BYTES[LLVM_TYPES[case.result]]}")
+        out = np.zeros(case.inputs[0][1].size, f"u{ELEMENT_TYPES[case.result].storage_bytes}")
         results.append(out)
         base = b.add_parameter(POINTER, "noalias")
         for i in range(out.size):
             operands = [constants.from_bits(element, int(bits[i])) for element, bits in case.inputs]
-            store(b, base, case.result, integer("i32", i), case.emit(b, *operands))
+            store(b, base, case.result, integer(I32, i), case.emit(b, *operands))
     run_ptx(finished_ptx(b, target_name), "k", block=(THREADS, 1, 1), args=results, checks="off")
     return results
 
@@ -129,7 +128,7 @@ def patterns(name: str, count: int, seed: int) -> np.ndarray:
     """
     elem = ELEMENTS[name]
     rng = np.random.default_rng(seed)
-    dtype = np.dtype(f"u{REGISTER_BYTES[LLVM_TYPES[name]]}")
+    dtype = np.dtype(f"u{ELEMENT_TYPES[name].storage_bytes}")
     bits = (
         rng.integers(0, 2**64, count, np.uint64, endpoint=False)
         if dtype.itemsize == 8

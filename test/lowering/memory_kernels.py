@@ -10,6 +10,7 @@ import numpy as np
 
 from libtile.backend import nvptx, ptx
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import GLOBAL_POINTER, I32
 from libtile.codegen.memory import offset_pointers, store
 from libtile.codegen.tile import Tile, index, scalar
 from libtile.layouts import builders
@@ -49,7 +50,7 @@ SCALAR = LinearLayout.of({"register": [], "lane": [()] * 5, "warp": [()] * 2}, {
 
 def kernel(gpu: str = "sm_90", threads: int = 128, parameters: int = 2) -> tuple[KernelBuilder, list[Value]]:
     b = KernelBuilder("k", target(gpu), threads)
-    return b, [b.add_parameter("ptr addrspace(1)") for _ in range(parameters)]
+    return b, [b.add_parameter(GLOBAL_POINTER) for _ in range(parameters)]
 
 
 def positions(b: KernelBuilder, layout: LinearLayout, strides: tuple[int, ...] | None = None) -> Tile:
@@ -58,9 +59,9 @@ def positions(b: KernelBuilder, layout: LinearLayout, strides: tuple[int, ...] |
         strides = tuple(int(np.prod(layout.shape[d + 1 :])) for d in range(len(layout.shape)))
     registers = []
     for r in range(layout.in_size("register")):
-        value = integer("i32", 0)
+        value = integer(I32, 0)
         for d, stride in enumerate(strides):
-            value = b.add(value, b.mul(index(b, layout, r, d), integer("i32", stride)))
+            value = b.add(value, b.mul(index(b, layout, r, d), integer(I32, stride)))
         registers.append(value)
     return Tile(layout, "i32", tuple(registers))
 

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from memory_kernels import DTYPES, kernel, pointers, put, run
 
+from libtile.codegen.llvm_types import GLOBAL_POINTER
 from libtile.codegen.memory import load
 from libtile.codegen.tile import Tile
 from libtile.layouts.linear import LinearLayout
@@ -31,7 +32,7 @@ def move(
     for tile in [made] if isinstance(made, Tile) else made:
         out = np.zeros(tile.shape, DTYPES[tile.element])
         results.append(out)
-        put(b, b.add_parameter("ptr addrspace(1)"), tile)
+        put(b, b.add_parameter(GLOBAL_POINTER), tile)
     done = run(b, *[a for _, a, _ in arrays], *results)
     return results, done
 

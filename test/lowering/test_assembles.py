@@ -6,8 +6,7 @@ import pytest
 from libtile.backend import ptxas
 from libtile.codegen import floats, math_functions
 from libtile.codegen.builder import KernelBuilder, integer
-from libtile.codegen.tile import REGISTER_BYTES
-from libtile.numerics.elements import LLVM_TYPES
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, I64, IntType
 from libtile.targets import target, targets
 from lowering.elementwise import POINTER, THREADS, finished_ptx, load, store
 from lowering.test_conversions import FLOATS, float_cases
@@ -31,8 +30,8 @@ FAMILIES = {
 
 def widest(b, value, element):
     """A result of any type in 64 bits."""
-    bits = 1 if element == "i1" else 8 * REGISTER_BYTES[LLVM_TYPES[element]]
-    return b.cast("zext", b.cast("bitcast", value, f"i{bits}"), "i64")
+    bits = 1 if element == "i1" else 8 * ELEMENT_TYPES[element].storage_bytes
+    return b.cast("zext", b.cast("bitcast", value, IntType(bits)), I64)
 
 
 def assemble(b, gpu):
@@ -48,9 +47,9 @@ def test_ptxas_accepts_every_function(gpu, family):
     cases = FAMILIES[family]()
     for number, case in enumerate(cases):
         # A place of its own for each operand and result: nothing is computed in vain.
-        places = [b.add(b.thread_id(), integer("i32", n * THREADS)) for n in range(len(case.inputs))]
+        places = [b.add(b.thread_id(), integer(I32, n * THREADS)) for n in range(len(case.inputs))]
         values = [load(b, data, element, p) for p, (element, _) in zip(places, case.inputs)]
-        where = b.add(b.mul(b.thread_id(), integer("i32", len(cases))), integer("i32", number))
+        where = b.add(b.mul(b.thread_id(), integer(I32, len(cases))), integer(I32, number))
         store(b, out, "i64", where, widest(b, case.emit(b, *values), case.result))
     assert assemble(b, gpu).kernels["k"].registers > 0
 
@@ -65,6 +64,6 @@ def test_ptxas_accepts_the_library_functions(gpu):
             value = function(b, value)
         for function in (floats.rem, math_functions.pow_, math_functions.atan2):
             value = function(b, value, value)
-        where = b.add(b.thread_id(), integer("i32", number * THREADS))
+        where = b.add(b.thread_id(), integer(I32, number * THREADS))
         store(b, data, "i64", where, widest(b, value, name))
     assert assemble(b, gpu).kernels["k"].registers > 0

@@ -14,6 +14,7 @@ from libtile.codegen.async_copies import (
 )
 from libtile.codegen.builder import float_constant, integer
 from libtile.codegen.control import for_loop
+from libtile.codegen.llvm_types import FLOAT, I32
 from libtile.codegen.mma import dot, dot_layouts
 from libtile.codegen.shared_tiles import load_operand_from_shared
 from libtile.codegen.tile import Tile, index, scalar
@@ -25,7 +26,7 @@ from libtile.targets import target
 
 def stage_pointer(b, base, stage, stage_bytes):
     """The buffer of a stage (an i32) in a ring of equal ones."""
-    return b.emit(base.type, f"getelementptr i8, {base.typed}, {b.mul(stage, integer('i32', stage_bytes)).typed}")
+    return b.emit(base.type, f"getelementptr i8, {base.typed}, {b.mul(stage, integer(I32, stage_bytes)).typed}")
 
 
 def rows(shape, vector):
@@ -44,7 +45,7 @@ def trip(element, shape, width, gpu="sm_80", valid_rows=None, target_layout=None
     def mask(register):
         if valid_rows is None:
             return None
-        return b.compare("ult", index(b, layout, register, 0), integer("i32", valid_rows))
+        return b.compare("ult", index(b, layout, register, 0), integer(I32, valid_rows))
 
     copy_to_shared_async(b, base, shared, layout, element, lambda r: pointers.registers[r], mask, dim=1, width=width)
     commit_copies(b)
@@ -123,9 +124,9 @@ def pipelined_product(gpu, stages=3, depth=128, k=32):
     steps = depth // k
 
     def fetch(number, slot):
-        inside = b.compare("slt", number, integer("i32", steps))
+        inside = b.compare("slt", number, integer(I32, steps))
         for i, (base, strides) in enumerate(((lhs, (depth, 1)), (rhs, (n, 1)))):
-            distance = b.mul(number, integer("i32", k if i == 0 else k * n))
+            distance = b.mul(number, integer(I32, k if i == 0 else k * n))
             start = b.emit(base.type, f"getelementptr half, {base.typed}, {distance.typed}")
             tile = mk.pointers(b, start, copied[i], "f16", strides)
             place = stage_pointer(b, rings[i], slot, sizes[i])
@@ -136,10 +137,10 @@ def pipelined_product(gpu, stages=3, depth=128, k=32):
         commit_copies(b)
 
     def slot_of(number):
-        return b.binary("urem", number, integer("i32", stages))
+        return b.binary("urem", number, integer(I32, stages))
 
     for stage in range(stages - 1):
-        fetch(integer("i32", stage), integer("i32", stage))
+        fetch(integer(I32, stage), integer(I32, stage))
 
     def body(number, carried):
         wait_copies(b, stages - 2)
@@ -148,12 +149,12 @@ def pipelined_product(gpu, stages=3, depth=128, k=32):
         places = [stage_pointer(b, ring, slot, size) for ring, size in zip(rings, sizes)]
         a = load_operand_from_shared(b, places[0], shared[0], layouts.a, "f16")
         c = load_operand_from_shared(b, places[1], shared[1], layouts.b, "f16")
-        ahead = b.add(number, integer("i32", stages - 1))
+        ahead = b.add(number, integer(I32, stages - 1))
         fetch(ahead, slot_of(ahead))
         return [dot(b, a, c, carried[0], layouts=layouts)]
 
-    zero = scalar(float_constant("float", 0.0), "f32", layouts.c)
-    (made,) = for_loop(b, integer("i32", 0), integer("i32", steps), integer("i32", 1), [zero], body)
+    zero = scalar(float_constant(FLOAT, 0.0), "f32", layouts.c)
+    (made,) = for_loop(b, integer(I32, 0), integer(I32, steps), integer(I32, 1), [zero], body)
     assert isinstance(made, Tile)
     mk.put(b, result, made)
     a, c = mk.random_array("f16", (m, depth)), mk.random_array("f16", (depth, n), 1)

@@ -12,6 +12,7 @@ from libtile.backend import ptxas
 from libtile.codegen.atomics import RELAXED, atomic_cas, atomic_rmw, reduce_tile
 from libtile.codegen.builder import integer
 from libtile.codegen.control import breaking_loop, if_else
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, I64
 from libtile.codegen.memory import Ordering, load, offset_pointers, store
 from libtile.codegen.multimem import multimem_load_reduce, multimem_reduce, multimem_store
 from libtile.codegen.tile import Tile, scalar
@@ -88,7 +89,7 @@ def test_elements_that_share_a_location_are_all_counted(gpu, element):
     where = load(b, mk.pointers(b, places, LAYOUT, "i32"), "i32")
     target = offset_pointers(b, scalar(memory, "ptr", LAYOUT), where, element)
     one = {"i32": "1", "bf16": "0xR3F80", "f16": "0xH3C00"}[element]
-    ones = Tile(LAYOUT, element, (mk.Value({"i32": "i32", "bf16": "bfloat", "f16": "half"}[element], one),) * 8)
+    ones = Tile(LAYOUT, element, (mk.Value(ELEMENT_TYPES[element], one),) * 8)
     assert atomic_rmw(b, "add" if element == "i32" else "addf", target, ones, result_used=False) is None
     places_data = np.random.default_rng(0).integers(0, 16, LAYOUT.shape).astype(np.int32)
     result = np.zeros(16, mk.DTYPES[element])
@@ -101,7 +102,7 @@ def test_elements_that_share_a_location_are_all_counted(gpu, element):
 def test_a_scalar_atomic_happens_once_and_all_threads_see_its_value(gpu, order):
     b, (memory, out) = mk.kernel(gpu)
     old = atomic_rmw(
-        b, "add", Tile(mk.SCALAR, "ptr", (memory,)), scalar(integer("i32", 5), "i32", mk.SCALAR),
+        b, "add", Tile(mk.SCALAR, "ptr", (memory,)), scalar(integer(I32, 5), "i32", mk.SCALAR),
         ordering=Ordering("acq_rel", "device"),
     )  # fmt: skip
     assert old is not None
@@ -120,12 +121,12 @@ def test_a_scalar_atomic_happens_once_and_all_threads_see_its_value(gpu, order):
 def test_copies_in_a_thread_lanes_and_warps_get_the_owners_old_value(gpu):
     layout = mk.LAYOUTS["copies"]
     b, (memory, out) = mk.kernel(gpu)
-    one = scalar(integer("i64", 1), "i64", layout)
+    one = scalar(integer(I64, 1), "i64", layout)
     old = atomic_rmw(b, "add", mk.pointers(b, memory, layout, "i64"), one)
     assert old is not None
-    slots = b.add(b.mul(b.thread_id(), integer("i32", 8)), integer("i32", 0))
+    slots = b.add(b.mul(b.thread_id(), integer(I32, 8)), integer(I32, 0))
     for r, value in enumerate(old.registers):
-        place = b.emit(out.type, f"getelementptr i64, {out.typed}, {b.add(slots, integer('i32', r)).typed}")
+        place = b.emit(out.type, f"getelementptr i64, {out.typed}, {b.add(slots, integer(I32, r)).typed}")
         b.line(f"store {value.typed}, {place.typed}, align 8")
     data = mk.random_array("i64", (8, 8))
     result, seen = data.copy(), np.zeros((128, 8), np.int64)
@@ -187,9 +188,9 @@ def test_a_view_reduction_leaves_out_what_lies_beyond_the_tensor(gpu, mode, elem
     layout = mk.LAYOUTS["rows of 8"]
     b, (memory, args) = mk.kernel(gpu)
     arg = load(b, mk.pointers(b, args, layout, element), element)
-    size, pitch = (integer("i64", 14), integer("i64", columns)), 64
-    tiled = TiledView.partition(TensorView(memory, element, size, (integer("i64", pitch), integer("i64", 1))), (16, 64))
-    reduce_tile(b, mode, tiled, [integer("i32", 0)] * 2, arg, facts=ViewFacts(alignment=16))
+    size, pitch = (integer(I64, 14), integer(I64, columns)), 64
+    tiled = TiledView.partition(TensorView(memory, element, size, (integer(I64, pitch), integer(I64, 1))), (16, 64))
+    reduce_tile(b, mode, tiled, [integer(I32, 0)] * 2, arg, facts=ViewFacts(alignment=16))
     text = mk.ptx_of(b)
     assert ((wide or "none") in text) == (wide is not None and gpu == "sm_90" and columns == 64)
     data, operand = mk.random_array(element, (14, pitch)), mk.random_array(element, (16, 64), 1)
@@ -202,9 +203,9 @@ def test_a_view_reduction_leaves_out_what_lies_beyond_the_tensor(gpu, mode, elem
 def multimem_kernel(gpu, element, reduction, facts, columns=64):
     layout = mk.LAYOUTS["rows of 8"]
     b, (memory, out) = mk.kernel(gpu)
-    size = (integer("i64", 16), integer("i64", columns))
-    tiled = TiledView.partition(TensorView(memory, element, size, (integer("i64", 64), integer("i64", 1))), (16, 64))
-    index = [integer("i32", 0)] * 2
+    size = (integer(I64, 16), integer(I64, columns))
+    tiled = TiledView.partition(TensorView(memory, element, size, (integer(I64, 64), integer(I64, 1))), (16, 64))
+    index = [integer(I32, 0)] * 2
     tile = multimem_load_reduce(
         b, reduction, tiled, index, layout, facts=facts, ordering=Ordering("relaxed", "sys")
     )  # fmt: skip
@@ -247,13 +248,13 @@ def test_multimem_needs_a_target_that_has_it_and_pairs_of_narrow_floats():
 @pytest.mark.parametrize("order", [None, 1, 2])
 def test_a_lock_of_scalar_atomics_guards_plain_accesses_of_tile_blocks(gpu, order):
     b, (lock, counter) = mk.kernel(gpu)
-    zero, one = (scalar(integer("i32", n), "i32", mk.SCALAR) for n in (0, 1))
+    zero, one = (scalar(integer(I32, n), "i32", mk.SCALAR) for n in (0, 1))
     place = Tile(mk.SCALAR, "ptr", (lock,))
 
     def spin(carried, way_out):
         old = atomic_cas(b, place, zero, one, ordering=Ordering("acquire", "device"))
         assert old is not None
-        taken = b.compare("eq", old.registers[0], integer("i32", 0))
+        taken = b.compare("eq", old.registers[0], integer(I32, 0))
 
         def leave():
             way_out.break_([])
@@ -267,7 +268,7 @@ def test_a_lock_of_scalar_atomics_guards_plain_accesses_of_tile_blocks(gpu, orde
 
     breaking_loop(b, [], [], spin)
     pointers = mk.pointers(b, counter, LAYOUT, "i32")
-    store(b, pointers, load(b, pointers, "i32").map(lambda x: b.add(x, integer("i32", 1))))
+    store(b, pointers, load(b, pointers, "i32").map(lambda x: b.add(x, integer(I32, 1))))
     atomic_rmw(b, "xchg", place, zero, ordering=Ordering("release", "device"), result_used=False)
     counts = np.zeros(LAYOUT.shape, np.int32)
     mk.run_text(mk.ptx_of(b), b, np.zeros(1, np.int32), counts, grid=4, order=order)

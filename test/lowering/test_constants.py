@@ -8,8 +8,8 @@ import pytest
 
 from libtile.codegen import constants, dense_constants
 from libtile.codegen.builder import KernelBuilder, integer
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I32
 from libtile.layouts import LinearLayout, builders
-from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target
 from lowering.elementwise import POINTER, finished_ptx, patterns, store
@@ -23,7 +23,7 @@ LAYOUTS = {
         {"dim0": 16, "dim1": 32},
     ),
 }
-ELEMENTS = [name for name in LLVM_TYPES if name != "ptr"]
+ELEMENTS = [name for name in ELEMENT_TYPES if name != "ptr"]
 
 
 def held(layout, element, make, gpu="sm_80"):
@@ -35,7 +35,7 @@ def held(layout, element, make, gpu="sm_80"):
     assert tile.element == element
     count = len(tile.registers)
     for i, register in enumerate(tile.registers):
-        place = b.add(b.mul(b.thread_id(), integer("i32", count)), integer("i32", i))
+        place = b.add(b.mul(b.thread_id(), integer(I32, count)), integer(I32, i))
         store(b, out, element, place, register)
     result = np.full((128, count), 0xEE, dense_constants.pattern_dtype(element))
     text = finished_ptx(b, gpu)

@@ -9,6 +9,7 @@ import pytest
 
 from libtile.codegen.builder import integer
 from libtile.codegen.control import breaking_loop, for_loop, if_else, while_loop
+from libtile.codegen.llvm_types import I32
 from libtile.codegen.memory import load
 from libtile.codegen.tile import Tile, map_tiles
 
@@ -16,16 +17,16 @@ LAYOUT = mk.LAYOUTS["mma"]
 GPUS = ["sm_80", "sm_90"]
 
 
-def read_scalar(b, base, position=0, type_="i32"):
+def read_scalar(b, base, position=0, type_=I32):
     place = b.emit(base.type, f"getelementptr {type_}, {base.typed}, i32 {position}")
-    return b.emit(type_, f"load {type_}, {place.typed}, align {int(type_[1:]) // 8}")
+    return b.emit(type_, f"load {type_}, {place.typed}, align {type_.bits // 8}")
 
 
 def write_scalar(b, base, value, position=0):
     """By thread 0."""
-    with b.when(b.compare("eq", b.thread_id(), integer("i32", 0))):
+    with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
         place = b.emit(base.type, f"getelementptr {value.type}, {base.typed}, i32 {position}")
-        b.line(f"store {value.typed}, {place.typed}, align {int(value.type[1:]) // 8}")
+        b.line(f"store {value.typed}, {place.typed}, align {value.type.bits // 8}")
 
 
 @pytest.mark.parametrize("gpu", GPUS)
@@ -37,9 +38,9 @@ def test_a_for_loop_carries_a_tile_and_a_scalar(gpu, bounds):
 
     def body(i, carried):
         tile, turns = carried
-        return [tile.map(lambda x: b.add(b.mul(x, integer("i32", 3)), i)), b.add(turns, integer("i32", 1))]
+        return [tile.map(lambda x: b.add(b.mul(x, integer(I32, 3)), i)), b.add(turns, integer(I32, 1))]
 
-    tile, turns = for_loop(b, lower, upper, step, [start, integer("i32", 0)], body)
+    tile, turns = for_loop(b, lower, upper, step, [start, integer(I32, 0)], body)
     mk.put(b, out, tile)
     write_scalar(b, count, turns)
     data, result, total = mk.random_array("i32", LAYOUT.shape), np.zeros(LAYOUT.shape, np.int32), np.zeros(1, np.int32)
@@ -56,8 +57,8 @@ def test_bounds_compare_as_signed_or_unsigned(unsigned):
     b, (numbers, out) = mk.kernel()
     lower, upper = read_scalar(b, numbers, 0), read_scalar(b, numbers, 1)
     (turns,) = for_loop(
-        b, lower, upper, integer("i32", 1 << 29), [integer("i32", 0)],
-        lambda i, c: [b.add(c[0], integer("i32", 1))], unsigned=unsigned,
+        b, lower, upper, integer(I32, 1 << 29), [integer(I32, 0)],
+        lambda i, c: [b.add(c[0], integer(I32, 1))], unsigned=unsigned,
     )  # fmt: skip
     write_scalar(b, out, turns)
     result = np.full(1, -1, np.int32)
@@ -84,10 +85,10 @@ def test_a_loop_whose_counter_would_wrap_around_ends(unsigned, lower, upper, ste
     b, (numbers, out) = mk.kernel()
     bounds = [read_scalar(b, numbers, i) for i in range(3)]
     if step_is_constant:
-        bounds[2] = integer("i32", step if step < 2**31 else step - 2**32)
+        bounds[2] = integer(I32, step if step < 2**31 else step - 2**32)
     counted, last = for_loop(
-        b, *bounds, [integer("i32", 0), integer("i32", -1)],
-        lambda i, c: [b.add(c[0], integer("i32", 1)), i], unsigned=unsigned,
+        b, *bounds, [integer(I32, 0), integer(I32, -1)],
+        lambda i, c: [b.add(c[0], integer(I32, 1)), i], unsigned=unsigned,
     )  # fmt: skip
     write_scalar(b, out, counted)
     write_scalar(b, out, last, 1)
@@ -101,7 +102,7 @@ def test_a_loop_whose_counter_would_wrap_around_ends(unsigned, lower, upper, ste
 def test_a_loop_in_steps_of_one_only_compares_with_its_bound():
     b, (numbers, _) = mk.kernel()
     lower, upper = read_scalar(b, numbers, 0), read_scalar(b, numbers, 1)
-    for_loop(b, lower, upper, integer("i32", 1), [], lambda i, c: [])
+    for_loop(b, lower, upper, integer(I32, 1), [], lambda i, c: [])
     assert "sub.sat" not in b.module_text()
 
 
@@ -112,15 +113,15 @@ def test_a_while_loop_forwards_from_its_condition(gpu):
 
     def before(carried):
         value, steps = carried
-        return b.compare("ne", value, integer("i32", 1)), [steps, value]
+        return b.compare("ne", value, integer(I32, 1)), [steps, value]
 
     def after(carried):
         steps, value = carried
-        odd = b.compare("ne", b.and_(value, integer("i32", 1)), integer("i32", 0))
-        up = b.add(b.mul(value, integer("i32", 3)), integer("i32", 1))
-        return [b.select(odd, up, b.binary("lshr", value, integer("i32", 1))), b.add(steps, integer("i32", 1))]
+        odd = b.compare("ne", b.and_(value, integer(I32, 1)), integer(I32, 0))
+        up = b.add(b.mul(value, integer(I32, 3)), integer(I32, 1))
+        return [b.select(odd, up, b.binary("lshr", value, integer(I32, 1))), b.add(steps, integer(I32, 1))]
 
-    steps, last = while_loop(b, [start, integer("i32", 0)], before, after)
+    steps, last = while_loop(b, [start, integer(I32, 0)], before, after)
     write_scalar(b, out, steps)
     write_scalar(b, out, last, 1)
     result = np.zeros(2, np.int32)
@@ -132,7 +133,7 @@ def test_a_while_loop_forwards_from_its_condition(gpu):
 def test_a_conditional_yields_the_tile_of_the_arm_that_ran(flag):
     b, (numbers, source, out) = mk.kernel(parameters=3)
     start = load(b, mk.pointers(b, source, LAYOUT, "f32"), "f32")
-    condition = b.compare("ne", read_scalar(b, numbers), integer("i32", 0))
+    condition = b.compare("ne", read_scalar(b, numbers), integer(I32, 0))
     (tile,) = if_else(
         b, condition,
         lambda: [map_tiles(lambda x: b.binary("fadd", x, x), start)],
@@ -146,10 +147,10 @@ def test_a_conditional_yields_the_tile_of_the_arm_that_ran(flag):
 
 def test_a_conditional_without_results_needs_no_second_arm():
     b, (numbers, out) = mk.kernel()
-    condition = b.compare("eq", read_scalar(b, numbers), integer("i32", 5))
+    condition = b.compare("eq", read_scalar(b, numbers), integer(I32, 5))
 
     def then():
-        write_scalar(b, out, integer("i32", 9))
+        write_scalar(b, out, integer(I32, 9))
         return []
 
     assert if_else(b, condition, then) == []
@@ -166,15 +167,15 @@ def breaking_kernel(gpu):
 
     def body(carried, way_out):
         count, total = carried
-        following = b.add(count, integer("i32", 1))
+        following = b.add(count, integer(I32, 1))
         b.barrier()
-        rest = b.binary("urem", following, integer("i32", 3))
+        rest = b.binary("urem", following, integer(I32, 3))
 
         def skip():
             way_out.continue_([following, total])
             return []
 
-        if_else(b, b.compare("eq", rest, integer("i32", 0)), skip, list)
+        if_else(b, b.compare("eq", rest, integer(I32, 0)), skip, list)
         total = b.add(total, following)
 
         def leave():
@@ -187,7 +188,7 @@ def breaking_kernel(gpu):
 
         if_else(b, b.compare("sgt", total, limit), leave, go_on)
 
-    zero = integer("i32", 0)
+    zero = integer(I32, 0)
     total, count = breaking_loop(b, [zero, zero], [zero, zero], body)
     write_scalar(b, out, total)
     write_scalar(b, out, count, 1)
@@ -208,12 +209,12 @@ def test_a_loop_breaks_and_continues_from_within_conditionals(gpu):
 def test_nested_loops_carry_tiles_through_each_other():
     b, (source, out) = mk.kernel()
     start = load(b, mk.pointers(b, source, LAYOUT, "i32"), "i32")
-    one = integer("i32", 1)
+    one = integer(I32, 1)
 
     def inner(i, carried):
-        return for_loop(b, integer("i32", 0), i, one, carried, lambda j, c: [c[0].map(lambda x: b.add(x, j))])
+        return for_loop(b, integer(I32, 0), i, one, carried, lambda j, c: [c[0].map(lambda x: b.add(x, j))])
 
-    (tile,) = for_loop(b, integer("i32", 0), integer("i32", 6), one, [start], inner)
+    (tile,) = for_loop(b, integer(I32, 0), integer(I32, 6), one, [start], inner)
     mk.put(b, out, tile)
     data, result = mk.random_array("i32", LAYOUT.shape), np.zeros(LAYOUT.shape, np.int32)
     mk.run(b, data, result)

@@ -6,6 +6,7 @@ import pytest
 
 from libtile.codegen import conversions, narrow_floats
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import FLOAT, HALF, I1, I32, VectorType
 from libtile.codegen.packing import join
 from libtile.interpreter.formats import ELEMENTS
 from libtile.targets import target
@@ -122,7 +123,7 @@ def test_every_code_becomes_the_same_f16_beside_any_other(element):
             halves = narrow_floats.halves_of_bytes(b, element, word, 0 if place else 2)
             if halves is None:
                 return conversions.ftof(b, x, element, "f16")
-            return b.extract(b.cast("bitcast", halves, "<2 x half>"), place, "half")
+            return b.extract(b.cast("bitcast", halves, VectorType(2, HALF)), place, HALF)
 
         return emit
 
@@ -256,14 +257,14 @@ def test_pointers_and_addresses_are_the_same_bits():
         lambda b, x: conversions.ftof(b, x, "f32", "f16", "nearest_away"),
         lambda b, x: conversions.ftof(b, x, "f32", "tf32", "sideways"),
         lambda b, x: conversions.ftof(b, x, "f32", "i32"),
-        lambda b, x: conversions.itof(b, Value("i32", "%i"), "f8E8M0FNU", "signed"),
-        lambda b, x: conversions.itof(b, Value("i32", "%i"), "f32", "signed", "zero"),
+        lambda b, x: conversions.itof(b, Value(I32, "%i"), "f8E8M0FNU", "signed"),
+        lambda b, x: conversions.itof(b, Value(I32, "%i"), "f32", "signed", "zero"),
         lambda b, x: conversions.ftoi(b, x, "i8", "i32", "signed"),
     ],
 )
 def test_conversions_that_do_not_exist_are_refused(call):
     with pytest.raises(ValueError):
-        call(KernelBuilder("k", target("sm_80"), 32), Value("float", "%f"))
+        call(KernelBuilder("k", target("sm_80"), 32), Value(FLOAT, "%f"))
 
 
 @pytest.mark.parametrize("signedness, true", [("signed", -1), ("unsigned", 1)])
@@ -272,5 +273,5 @@ def test_constant_conditions_are_extended_like_others(signedness, true):
     b = KernelBuilder("k", target("sm_80"), 32)
     for width in (4, 8, 16, 32, 64):
         for bit in (0, 1):
-            made = conversions.exti(b, integer("i1", bit), "i1", f"i{width}", signedness)
+            made = conversions.exti(b, integer(I1, bit), "i1", f"i{width}", signedness)
             assert made.constant == bit * true

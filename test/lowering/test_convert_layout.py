@@ -12,6 +12,7 @@ from movement import layouts, move
 from libtile.codegen.builder import integer
 from libtile.codegen.control import for_loop, if_else
 from libtile.codegen.convert_layout import convert_all, convert_layout
+from libtile.codegen.llvm_types import I32
 from libtile.codegen.memory import load
 from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
@@ -220,15 +221,15 @@ def test_conversions_in_loops_and_branches_race_nowhere(seed):
     tile = load(b, mk.pointers(b, source, ROWS, "i32"), "i32")
 
     def body(number, carried):
-        odd = b.compare("ne", b.and_(number, integer("i32", 1)), integer("i32", 0))
+        odd = b.compare("ne", b.and_(number, integer(I32, 1)), integer(I32, 0))
 
         def there_and_back(layout):
             return [convert_layout(b, convert_layout(b, carried[0], layout), ROWS)]
 
         (made,) = if_else(b, odd, lambda: there_and_back(COLUMNS), lambda: there_and_back(ACCUMULATOR))
-        return [made.map(lambda v: b.binary("add", v, integer("i32", 1)))]
+        return [made.map(lambda v: b.binary("add", v, integer(I32, 1)))]
 
-    (made,) = for_loop(b, integer("i32", 0), integer("i32", 3), integer("i32", 1), [tile], body)
+    (made,) = for_loop(b, integer(I32, 0), integer(I32, 3), integer(I32, 1), [tile], body)
     mk.put(b, result, made)
     out = np.zeros_like(data)
     run_ptx(mk.ptx_of(b), "k", grid=(1, 1, 1), block=(128, 1, 1), args=[data, out], order=seed)

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import StringAttr as Str
 import libtile
 from libtile.backend import nvptx
 from libtile.codegen.builder import KernelBuilder
+from libtile.codegen.llvm_types import GLOBAL_POINTER, I32
 from libtile.dialects.cuda_tile.attributes import (
     DICompileUnitAttr,
     DIFileAttr,
@@ -65,12 +66,12 @@ def _module(location, *, full=False, kernels=("kernel",), place=AT_KERNEL):
     texts = []
     for name in kernels:
         b = KernelBuilder(name, SM_90, 32)
-        pointer = b.add_parameter("ptr addrspace(1)")
+        pointer = b.add_parameter(GLOBAL_POINTER)
         lines = debug.function(name, place)
         assert lines is not None
         b.subprogram = lines.subprogram
         b.set_location(lines.of(location) or lines.of(place))
-        value = b.asm("mov.b32 $0, 7;", "=r", "i32", side_effects=True)
+        value = b.asm("mov.b32 $0, 7;", "=r", I32, side_effects=True)
         b.line(f"store {value.typed}, {pointer.typed}")
         b.return_()
         texts.append(b.function_text())

@@ -8,6 +8,7 @@ import pytest
 
 from libtile.codegen import compare, constants, floats
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import HALF, I32, VectorType
 from libtile.codegen.tile import Tile
 from libtile.layouts import LinearLayout
 from libtile.targets import target
@@ -192,7 +193,7 @@ def test_functions_that_take_no_pairs_are_applied_to_each_register():
     assert_same(case, got, expected("cmpf", case.inputs, "i1", **attributes))
     b = KernelBuilder("k", target("sm_90"), 128)
     other = LinearLayout.of({"register": [1], "lane": [2, 4, 8, 16, 32], "warp": [64, 128]}, {"dim0": 256})
-    pair = (Value("half", "%x"), Value("half", "%y"))
+    pair = (Value(HALF, "%x"), Value(HALF, "%y"))
     with pytest.raises(ValueError, match="layouts differ"):
         floats.on_tiles(b, floats.add, [Tile(layout, "f16", pair), Tile(other, "f16", pair)])
 
@@ -205,7 +206,7 @@ def test_chains_of_pairs_stay_packed(gpu, name, instruction):
     layout = LinearLayout.of({"register": [1], "lane": [2, 4, 8, 16, 32], "warp": [64, 128]}, {"dim0": 256})
     b = KernelBuilder("k", target(gpu), 128)
     data = b.add_parameter(POINTER, "align 16")
-    place = [b.add(b.mul(b.thread_id(), integer("i32", 2)), integer("i32", i)) for i in (0, 1)]
+    place = [b.add(b.mul(b.thread_id(), integer(I32, 2)), integer(I32, i)) for i in (0, 1)]
     tile = Tile(layout, name, tuple(load(b, data, name, p) for p in place))
     for _ in range(3):
         tile = floats.on_tiles(b, floats.fma, [tile, tile, tile], "nearest_even", False)
@@ -235,7 +236,7 @@ def test_ptxas_may_not_fuse_either(gpu):
     b = KernelBuilder("k", target(gpu), 128)
     data = b.add_parameter(POINTER)
     for name in TYPES:
-        x, y = (load(b, data, name, b.add(b.thread_id(), integer("i32", i))) for i in (0, 1))
+        x, y = (load(b, data, name, b.add(b.thread_id(), integer(I32, i))) for i in (0, 1))
         store(b, data, name, b.thread_id(), floats.sub(b, floats.mul(b, x, y), floats.add(b, x, y)))
     assert not re.search(r"\b(add|sub|mul)\.(ftz\.)?(f|bf)(16|32|64)", finished_ptx(b, gpu))
 
@@ -253,7 +254,7 @@ def test_divisions_and_roots_are_as_exact_as_asked_for(gpu, mode, division, root
     """The simulator computes approximations exactly, so that results do not tell them apart."""
     b = KernelBuilder("k", target(gpu), 128)
     data = b.add_parameter(POINTER)
-    x, y = (load(b, data, "f32", b.add(b.thread_id(), integer("i32", i))) for i in (0, 1))
+    x, y = (load(b, data, "f32", b.add(b.thread_id(), integer(I32, i))) for i in (0, 1))
     store(b, data, "f32", b.thread_id(), floats.div(b, x, floats.sqrt(b, y, mode), mode))
     text = finished_ptx(b, gpu)
     assert re.findall(r"\b(?:div|sqrt|rcp)\.[\w.]+", text) == [root, division]
@@ -267,10 +268,10 @@ def test_divisions_and_roots_are_as_exact_as_asked_for(gpu, mode, division, root
         lambda b, h: floats.div(b, h, h, "full"),
         lambda b, h: floats.sqrt(b, h, "nearest_away"),
         lambda b, h: floats.max_(b, h, h, False, True),
-        lambda b, h: floats.add(b, Value("i32", "%i"), Value("i32", "%i")),
-        lambda b, h: floats.sqrt(b, Value("<2 x half>", "%p")),
+        lambda b, h: floats.add(b, Value(I32, "%i"), Value(I32, "%i")),
+        lambda b, h: floats.sqrt(b, Value(VectorType(2, HALF), "%p")),
     ],
 )
 def test_modes_that_a_type_has_not_are_refused(call):
     with pytest.raises(ValueError):
-        call(KernelBuilder("k", target("sm_80"), 32), Value("half", "%h"))
+        call(KernelBuilder("k", target("sm_80"), 32), Value(HALF, "%h"))

@@ -20,6 +20,7 @@ from libtile.codegen.globals import (
     gdc_wait,
     get_global,
 )
+from libtile.codegen.llvm_types import I32, I64
 from libtile.codegen.memory import load, store
 from libtile.codegen.tile import Tile
 from libtile.simulator import SimulationFault
@@ -76,14 +77,14 @@ def test_threads_of_a_block_share_an_allocation_of_their_own(gpu, alignment):
     layout = mk.builders.blocked((128,), (1,), (32,), (4,), (0,))
     b, (out,) = mk.kernel(gpu, parameters=1)
     allocation = alloca(b, "i32", 128, alignment)
-    place = b.cast("ptrtoint", allocation.pointer, "i64")
-    rest = b.cast("trunc", b.and_(place, integer("i64", alignment - 1)), "i32")
-    number = b.mul(b.block_id("x"), integer("i32", 1000))
+    place = b.cast("ptrtoint", allocation.pointer, I64)
+    rest = b.cast("trunc", b.and_(place, integer(I64, alignment - 1)), I32)
+    number = b.mul(b.block_id("x"), integer(I32, 1000))
     values = mk.positions(b, layout).map(lambda x: b.add(x, number))
     store(b, mk.pointers(b, allocation.pointer, layout, "i32"), values)
     b.barrier()
     # Read what another warp wrote.
-    turned = mk.positions(b, layout).map(lambda x: b.xor(x, integer("i32", 96)))
+    turned = mk.positions(b, layout).map(lambda x: b.xor(x, integer(I32, 96)))
     read = load(b, mk.offset_pointers(b, mk.scalar(allocation.pointer, "ptr", layout), turned, "i32"), "i32")
     slice_ = b.emit(out.type, f"getelementptr [128 x i32], {out.typed}, {b.block_id('x').typed}")
     mk.put(b, slice_, read.map(lambda x: b.add(x, rest)))
@@ -102,7 +103,7 @@ def test_an_allocation_in_a_loop_is_given_back_in_each_turn():
         free(b, allocation)
         return []
 
-    for_loop(b, integer("i32", 0), integer("i32", 3), integer("i32", 1), [], body)
+    for_loop(b, integer(I32, 0), integer(I32, 3), integer(I32, 1), [], body)
     text = mk.ptx_of(b)
     mk.run_text(text, b, np.zeros(1, np.int32))
     assert ptxas.assemble(text, "sm_90a").cubin
@@ -110,7 +111,7 @@ def test_an_allocation_in_a_loop_is_given_back_in_each_turn():
 
 def test_an_allocation_that_cannot_be_had_traps():
     b, _ = mk.kernel(parameters=0)
-    store(b, Tile(mk.SCALAR, "ptr", (alloca(b, "i64", 1 << 50).pointer,)), Tile(mk.SCALAR, "i64", (integer("i64", 1),)))
+    store(b, Tile(mk.SCALAR, "ptr", (alloca(b, "i64", 1 << 50).pointer,)), Tile(mk.SCALAR, "i64", (integer(I64, 1),)))
     with pytest.raises(SimulationFault, match="trap"):
         mk.run(b)
 

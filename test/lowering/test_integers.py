@@ -6,6 +6,7 @@ import pytest
 
 from libtile.codegen import compare, integers
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import FLOAT, I32
 from libtile.interpreter.formats import ELEMENTS
 from libtile.targets import target
 from lowering.elementwise import TARGETS, Case, assert_same, evaluate, expected, patterns, values
@@ -103,7 +104,7 @@ def test_division_by_zero_and_its_overflow_leave_other_results_alone(name):
 def test_shifts_by_constants_agree_with_the_interpreter(amount):
     x, _ = inputs("i32")
     amounts = np.full_like(x, np.uint32(amount & 0xFFFFFFFF))
-    constant = integer("i32", amount)
+    constant = integer(I32, amount)
     two = [("i32", x), ("i32", amounts)]
     rows = [
         (Case("shl", lambda b, u, _: integers.shl(b, u, constant), two, "i32"), "shli", {"overflow": "none"}),
@@ -118,7 +119,7 @@ def test_shifts_by_constants_agree_with_the_interpreter(amount):
 
 def test_overflow_promises_become_wrap_flags():
     b = KernelBuilder("k", target("sm_80"), 32)
-    x, y = Value("i32", "%x"), Value("i32", "%y")
+    x, y = Value(I32, "%x"), Value(I32, "%y")
     integers.add(b, x, y, "no_signed_wrap")
     integers.mul(b, x, y, "no_unsigned_wrap")
     integers.shl(b, x, y, "no_wrap")
@@ -133,11 +134,11 @@ def test_overflow_promises_become_wrap_flags():
         lambda b, x: integers.add(b, x, x, "sometimes"),
         lambda b, x: integers.div(b, x, x, "signed", "nearest_even"),
         lambda b, x: integers.rem(b, x, x, "either"),
-        lambda b, x: integers.mulhi(b, Value("float", "%f"), x),
+        lambda b, x: integers.mulhi(b, Value(FLOAT, "%f"), x),
         lambda b, x: compare.compare_integers(b, x, x, "similar", "signed"),
         lambda b, x: compare.compare_floats(b, x, x, "equal", "sorted"),
     ],
 )
 def test_unknown_attributes_are_refused(call):
     with pytest.raises(ValueError):
-        call(KernelBuilder("k", target("sm_80"), 32), Value("i32", "%x"))
+        call(KernelBuilder("k", target("sm_80"), 32), Value(I32, "%x"))

@@ -6,6 +6,7 @@ import pytest
 
 from libtile.codegen import math_functions as functions
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import FLOAT, HALF, I32
 from libtile.interpreter.formats import ELEMENTS
 from libtile.targets import target
 from lowering.elementwise import TARGETS, Case, evaluate, expected, patterns, ulps, values
@@ -112,13 +113,13 @@ def test_small_constant_exponents_are_multiplied_out(name):
     rows = []
     for n in (-1, 0, 1, 2, 3, 4, 5):
         exponent = ("i32", np.full(SIZE, n, np.int32).view(np.uint32))
-        emit = lambda b, v, _, n=n: functions.fpowi(b, v, integer("i32", n))  # noqa: E731
+        emit = lambda b, v, _, n=n: functions.fpowi(b, v, integer(I32, n))  # noqa: E731
         rows.append(Case(f"fpowi {n}", emit, [x, exponent], name))
     for case, got in zip(rows, evaluate("sm_90", rows)):
         far, message = worst(case, got, expected("fpowi", case.inputs, name, {"exponent": "i32"}))
         assert far <= bound(name, 3, 3), message
     b = KernelBuilder("k", target("sm_80"), 32)
-    functions.fpowi(b, Value("float", "%x"), integer("i32", 3))
+    functions.fpowi(b, Value(FLOAT, "%x"), integer(I32, 3))
     assert "call" not in b.function_text()
 
 
@@ -131,9 +132,9 @@ def test_small_constant_exponents_are_multiplied_out(name):
         lambda b, h: functions.tanh(b, h, "zero"),
         lambda b, h: functions.exp2(b, h, True),
         lambda b, h: functions.rsqrt(b, h, True),
-        lambda b, h: functions.sin(b, Value("i32", "%i")),
+        lambda b, h: functions.sin(b, Value(I32, "%i")),
     ],
 )
 def test_modes_that_a_function_has_not_are_refused(call):
     with pytest.raises(ValueError):
-        call(KernelBuilder("k", target("sm_80"), 32), Value("half", "%h"))
+        call(KernelBuilder("k", target("sm_80"), 32), Value(HALF, "%h"))

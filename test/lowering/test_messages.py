@@ -9,6 +9,7 @@ import pytest
 
 from libtile.backend import ptxas
 from libtile.codegen.builder import integer
+from libtile.codegen.llvm_types import I8, I32, I64
 from libtile.codegen.memory import load
 from libtile.codegen.messages import assert_, print_tile, report_failures
 from libtile.codegen.tile import Tile, scalar
@@ -64,7 +65,7 @@ def test_a_message_without_values_prints_once_for_each_tile_block():
 
 def test_many_scalars_print_in_order():
     b, _ = mk.kernel(parameters=0)
-    tiles = [scalar(integer("i32" if i % 2 else "i64", i), "i32" if i % 2 else "i64", mk.SCALAR) for i in range(40)]
+    tiles = [scalar(integer(I32 if i % 2 else I64, i), "i32" if i % 2 else "i64", mk.SCALAR) for i in range(40)]
     print_tile(b, " ".join(["%d"] * 40), tiles)
     assert mk.run(b).output == " ".join(map(str, range(40)))
 
@@ -75,7 +76,7 @@ def test_many_scalars_print_in_order():
 def test_a_tile_prints_as_nested_lists(gpu, layout, element, conversion):
     b, (memory,) = mk.kernel(gpu, parameters=1)
     tile = load(b, mk.pointers(b, memory, mk.LAYOUTS[layout], element), element)
-    print_tile(b, f"t={conversion} n=%d\n", [tile, scalar(integer("i32", 9), "i32", mk.SCALAR)])
+    print_tile(b, f"t={conversion} n=%d\n", [tile, scalar(integer(I32, 9), "i32", mk.SCALAR)])
     data = mk.random_array(element, tile.shape)
     rows = ["[" + ", ".join(conversion % v for v in row) + "]" for row in data.tolist()]
     assert mk.run(b, data).output == f"t=[{', '.join(rows)}] n=9\n"
@@ -106,7 +107,7 @@ def test_the_assembler_takes_what_prints_and_traps():
 def test_a_format_that_does_not_fit_is_refused(format_, count, message):
     b, _ = mk.kernel()
     with pytest.raises(LoweringError, match=message):
-        print_tile(b, format_, [scalar(integer("i32", 1), "i32", mk.SCALAR)] * count)
+        print_tile(b, format_, [scalar(integer(I32, 1), "i32", mk.SCALAR)] * count)
 
 
 @pytest.mark.parametrize("gpu", GPUS)
@@ -139,7 +140,7 @@ def test_a_failed_assertion_ends_the_kernel(layout):
 @pytest.mark.parametrize(("conversion", "text"), [("%d", "-4"), ("%u", "12")])
 def test_a_four_bit_integer_prints_its_four_bits(conversion, text):
     b, _ = mk.kernel(parameters=0)
-    print_tile(b, conversion, [scalar(integer("i8", 0x5C), "i4", mk.SCALAR)])
+    print_tile(b, conversion, [scalar(integer(I8, 0x5C), "i4", mk.SCALAR)])
     assert mk.run(b).output == text
 
 

@@ -9,6 +9,7 @@ from movement import move
 
 from libtile.backend import ptxas
 from libtile.codegen.convert_layout import convert_layout
+from libtile.codegen.llvm_types import GLOBAL_POINTER
 from libtile.codegen.memory import load
 from libtile.codegen.mma import dot, dot_layouts
 from libtile.codegen.mma_scaled import dot_scaled
@@ -228,7 +229,7 @@ def test_bytes_wait_four_to_a_register_and_are_converted_in_pairs(element):
     shapes = {0: (64, 64), 1: (64, 64), 2: (64, 64), 3: (64, 2), 4: (2, 64)}
     elements = [element, element, "f32", "f8E8M0FNU", "f8E8M0FNU"]
     tiles = [load(b, pointers(b, p, rows(shapes[i]), e), e) for i, (p, e) in enumerate(zip(bases, elements))]
-    put(b, b.add_parameter("ptr addrspace(1)"), dot_scaled(b, *tiles))
+    put(b, b.add_parameter(GLOBAL_POINTER), dot_scaled(b, *tiles))
     ptx = ptx_of(b)
     words = 2 * 64 * 64 // 128 // 4 * 2  # each operand is held by two rows or columns of warps
     assert ptx.count("bytes in") == words
@@ -242,6 +243,6 @@ def test_every_atom_assembles_for_its_target(gpu):
     b, bases = kernel(gpu, 128, 3)
     for elements in TYPES:
         tiles = [load(b, pointers(b, p, rows(s), e), e) for p, s, e in zip(bases, shapes, elements)]
-        put(b, b.add_parameter("ptr addrspace(1)"), dot(b, *tiles))
+        put(b, b.add_parameter(GLOBAL_POINTER), dot(b, *tiles))
     report = ptxas.assemble(ptx_of(b), target(gpu).ptx_target).kernels["k"]
     assert 0 < report.shared <= 49152

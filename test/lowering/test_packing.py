@@ -8,14 +8,14 @@ import pytest
 
 from libtile.codegen import packing
 from libtile.codegen.builder import KernelBuilder, integer
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I8, I32
 from libtile.codegen.tile import Tile, index
 from libtile.layouts import LinearLayout, builders
-from libtile.numerics.elements import LLVM_TYPES
 from libtile.simulator import run_ptx
 from libtile.targets import target
 from lowering.elementwise import POINTER, expected, finished_ptx, load, patterns, store
 
-ELEMENTS = [name for name in LLVM_TYPES if name != "ptr"]
+ELEMENTS = [name for name in ELEMENT_TYPES if name != "ptr"]
 SIZE = 1024
 CONTIGUOUS = builders.blocked((SIZE,), (8,), (32,), (4,), (0,))
 SWAPPED = LinearLayout.of(
@@ -32,7 +32,7 @@ def converted(source, result, layout, bits, convert, gpu="sm_80"):
     tile = convert(b, Tile(layout, source, tuple(registers)))
     assert tile.element == result
     for r, value in enumerate(tile.registers):
-        place = b.add(b.mul(b.thread_id(), integer("i32", len(tile.registers))), integer("i32", r))
+        place = b.add(b.mul(b.thread_id(), integer(I32, len(tile.registers))), integer(I32, r))
         store(b, out, result, place, value)
     raw = np.zeros((128, len(tile.registers)), f"u{max(packing.element_bits(result) // 8, 1)}")
     run_ptx(finished_ptx(b, gpu), "k", grid=(1, 1, 1), block=(128, 1, 1), args=[bits, raw])
@@ -66,7 +66,7 @@ def test_a_layout_whose_threads_hold_parts_of_bytes_is_told_apart():
     assert packing.unpacked_layout(SCATTERED, "f16") is None
     assert packing.unpacked_layout(SCATTERED, "f4E2M1FN") is not None
     b = KernelBuilder("k", target("sm_80"), 128)
-    tile = Tile(SCATTERED, "i4", tuple(integer("i8", 1) for _ in range(SCATTERED.in_size("register"))))
+    tile = Tile(SCATTERED, "i4", tuple(integer(I8, 1) for _ in range(SCATTERED.in_size("register"))))
     with pytest.raises(ValueError, match="whole groups of 2 elements"):
         packing.pack(b, tile)
 

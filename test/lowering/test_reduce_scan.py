@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from memory_kernels import random_array
 from movement import layouts, move
 
+from libtile.codegen.llvm_types import IntType
 from libtile.codegen.reduce import is_unit, reduce, reduced_layout, unit_layout
 from libtile.codegen.scan import scan
 from libtile.codegen.tile import Tile
@@ -73,7 +74,7 @@ def test_scans_combine_in_order(case, reverse):
 
 
 def add(b):
-    return lambda x, y: [b.binary("add" if x[0].type.startswith("i") else "fadd", x[0], y[0])]
+    return lambda x, y: [b.binary("add" if isinstance(x[0].type, IntType) else "fadd", x[0], y[0])]
 
 
 ROWS = builders.blocked((16, 128), (1, 4), (1, 32), (4, 1), (1, 0))

@@ -11,6 +11,7 @@ from movement import layouts, move
 
 from libtile.codegen import shapes
 from libtile.codegen.builder import integer
+from libtile.codegen.llvm_types import GLOBAL_POINTER, I32
 from libtile.codegen.memory import load
 from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
@@ -54,9 +55,9 @@ def dynamic(data, layout, build, indices):
     b, (base, places) = mk.kernel("sm_90", 128, 2)
     tile = load(b, mk.pointers(b, base, layout, "i32"), "i32")
     addresses = [b.emit(places.type, f"getelementptr i32, {places.typed}, i32 {i}") for i in range(len(indices))]
-    result = build(b, tile, [b.emit("i32", f"load i32, {a.typed}") for a in addresses])
+    result = build(b, tile, [b.emit(I32, f"load i32, {a.typed}") for a in addresses])
     out = np.zeros(result.shape, np.int32)
-    mk.put(b, b.add_parameter("ptr addrspace(1)"), result)
+    mk.put(b, b.add_parameter(GLOBAL_POINTER), result)
     mk.run(b, data, np.array(indices, np.int32), out)
     return out
 
@@ -69,7 +70,7 @@ def test_extract_takes_the_part_with_that_number(layout, shape, known, data):
     indices = [data.draw(st.integers(0, s // p - 1)) for s, p in zip(source.shape, shape)]
     place = tuple(slice(i * p, (i + 1) * p) for i, p in zip(indices, shape))
     if known:
-        constants = [integer("i32", i) for i in indices]
+        constants = [integer(I32, i) for i in indices]
         out, _ = one(source, layout, lambda b, t: shapes.extract(b, t, constants, shape, wanted))
     else:
         out = dynamic(source, layout, lambda b, t, v: shapes.extract(b, t, v, shape, wanted), indices)
@@ -79,7 +80,7 @@ def test_extract_takes_the_part_with_that_number(layout, shape, known, data):
 def test_a_part_that_registers_tell_apart_is_selected():
     data = random_array("i32", (16, 64))
     for i in range(2):
-        indices = [integer("i32", i), integer("i32", 0)]
+        indices = [integer(I32, i), integer(I32, 0)]
         out, counters = one(data, ROWS, lambda b, t, indices=indices: shapes.extract(b, t, indices, (8, 64)))
         np.testing.assert_array_equal(out, data[8 * i : 8 * i + 8])
         assert counters.shared_requests == 0
@@ -106,7 +107,7 @@ def test_insert_replaces_one_part(layout, data):
     part_layout = data.draw(layouts((4, 8)))
     whole, part = random_array("i32", (8, 32)), random_array("i32", (4, 8), 1)
     row, column = data.draw(st.integers(0, 1)), data.draw(st.integers(0, 3))
-    indices = [integer("i32", row), integer("i32", column)]
+    indices = [integer(I32, row), integer(I32, column)]
     (out,), _ = move(
         [("i32", whole, layout), ("i32", part, part_layout)], lambda b, t, p: shapes.insert(b, t, p, indices)
     )

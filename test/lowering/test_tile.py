@@ -8,6 +8,7 @@ import pytest
 
 from libtile.backend import nvptx, ptx
 from libtile.codegen.builder import KernelBuilder, integer
+from libtile.codegen.llvm_types import GLOBAL_POINTER, I1, I32
 from libtile.codegen.tile import index, owner_predicate
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
@@ -44,9 +45,9 @@ def test_indices_are_the_layouts(name):
     layout = LAYOUTS[name]
     registers, rank = layout.in_size("register"), len(layout.out_dims)
     b = KernelBuilder("k", T, 128)
-    out = b.add_parameter("ptr addrspace(1)")
+    out = b.add_parameter(GLOBAL_POINTER)
     for register, dim in itertools.product(range(registers), range(rank)):
-        slot = b.add(b.mul(b.thread_id(), integer("i32", registers * rank)), integer("i32", register * rank + dim))
+        slot = b.add(b.mul(b.thread_id(), integer(I32, registers * rank)), integer(I32, register * rank + dim))
         where = b.emit(out.type, f"getelementptr i32, {out.typed}, {slot.typed}")
         b.line(f"store {index(b, layout, register, dim).typed}, {where.typed}, align 4")
     result = np.full((128, registers, rank), -1, np.int32)
@@ -60,10 +61,10 @@ def test_indices_are_the_layouts(name):
 def test_exactly_one_thread_owns_each_element(name):
     layout = LAYOUTS[name]
     b = KernelBuilder("k", T, 128)
-    out = b.add_parameter("ptr addrspace(1)")
-    owner = owner_predicate(b, layout) or integer("i1", 1)
+    out = b.add_parameter(GLOBAL_POINTER)
+    owner = owner_predicate(b, layout) or integer(I1, 1)
     where = b.emit(out.type, f"getelementptr i32, {out.typed}, {b.thread_id().typed}")
-    b.line(f"store {b.cast('zext', owner, 'i32').typed}, {where.typed}, align 4")
+    b.line(f"store {b.cast('zext', owner, I32).typed}, {where.typed}, align 4")
     owns = np.full(128, -1, np.int32)
     run(b, owns)
     places = [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from libtile.codegen.builder import integer
+from libtile.codegen.llvm_types import GLOBAL_POINTER, I8, I32, I64
 from libtile.codegen.memory import Ordering, load
 from libtile.codegen.tile import Tile
 from libtile.codegen.views import (
@@ -28,12 +29,12 @@ GPUS = ["sm_80", "sm_90"]
 ROWS = mk.LAYOUTS["rows of 8"]
 
 
-def parameters(b, count, type_="i64"):
+def parameters(b, count, type_=I64):
     return [b.add_parameter(type_) for _ in range(count)]
 
 
 def constants(*numbers):
-    return tuple(integer("i64", n) for n in numbers)
+    return tuple(integer(I64, n) for n in numbers)
 
 
 def box_of(data, starts, tile, fill):
@@ -50,14 +51,14 @@ def box_of(data, starts, tile, fill):
 def test_a_dynamic_partition_loads_with_padding_and_stores_within_the_edges(layout, gpu, narrow):
     shape = (45, 150)
     b, (source, target) = mk.kernel(gpu)
-    sizes, index = parameters(b, 2), parameters(b, 2, "i32")
+    sizes, index = parameters(b, 2), parameters(b, 2, I32)
     facts = ViewFacts(narrow=narrow)
     for_load = TiledView.partition(
-        TensorView(source, "f32", tuple(sizes), (sizes[1], integer("i64", 1))), (16, 64), padding="neg_inf"
+        TensorView(source, "f32", tuple(sizes), (sizes[1], integer(I64, 1))), (16, 64), padding="neg_inf"
     )
     tile = load_tile(b, for_load, index, mk.LAYOUTS[layout], facts=facts)
     doubled = tile.map(lambda x: b.binary("fadd", x, x))
-    for_store = TiledView.partition(TensorView(target, "f32", tuple(sizes), (sizes[1], integer("i64", 1))), (16, 64))
+    for_store = TiledView.partition(TensorView(target, "f32", tuple(sizes), (sizes[1], integer(I64, 1))), (16, 64))
     store_tile(b, for_store, index, doubled, facts=facts)
     text = mk.parse_ptx(mk.ptx_of(b))
     data = mk.random_array("f32", shape)
@@ -86,10 +87,10 @@ def test_elements_beyond_the_tensor_are_the_padding_value(element, padding):
 
 
 def test_padding_of_narrow_floats_is_what_their_type_can_hold():
-    assert padding_constant("f8E4M3FN", "neg_inf") == integer("i8", 0xFF)
-    assert padding_constant("f8E8M0FNU", "zero") == integer("i8", 0)
-    assert padding_constant("f4E2M1FN", "pos_inf") == integer("i8", 7)
-    assert padding_constant("i32", "nan") == integer("i32", 0)
+    assert padding_constant("f8E4M3FN", "neg_inf") == integer(I8, 0xFF)
+    assert padding_constant("f8E8M0FNU", "zero") == integer(I8, 0)
+    assert padding_constant("f4E2M1FN", "pos_inf") == integer(I8, 7)
+    assert padding_constant("i32", "nan") == integer(I32, 0)
 
 
 @pytest.mark.parametrize("gpu", GPUS)
@@ -107,7 +108,7 @@ def test_a_dim_map_transposes_while_loading(gpu):
 @pytest.mark.parametrize("gpu", GPUS)
 def test_a_strided_view_steps_by_its_traversal_strides(gpu):
     b, (source, target) = mk.kernel(gpu)
-    index = parameters(b, 2, "i8")
+    index = parameters(b, 2, I8)
     view = TensorView(source, "i16", constants(60, 200), constants(200, 1))
     tiled = TiledView.strided(view, (16, 64), (5, 24))
     mk.put(b, target, load_tile(b, tiled, index, ROWS, facts=ViewFacts(alignment=16)))
@@ -125,13 +126,13 @@ def test_a_gather_scatter_view_moves_chosen_rows(gpu, layout):
     rows_layout = sparse_layout(mk.LAYOUTS[layout], 0)
     b, (source, target, rows_base) = mk.kernel(gpu, parameters=3)
     rows = load(b, mk.pointers(b, rows_base, rows_layout, "i32"), "i32")
-    first = integer("i32", 5)
+    first = integer(I32, 5)
     shape = (40, 80)
     facts = ViewFacts(alignment=256)
     from_view = TiledView.gather(TensorView(source, "f32", constants(*shape), constants(80, 1)), (16, 64), 0, "zero")
     to_view = TiledView.gather(TensorView(target, "f32", constants(*shape), constants(80, 1)), (16, 64), 0)
     tile = load_tile(b, from_view, [rows, first], mk.LAYOUTS[layout], facts=facts)
-    store_tile(b, to_view, [rows, integer("i32", 16)], tile, facts=facts)
+    store_tile(b, to_view, [rows, integer(I32, 16)], tile, facts=facts)
     chosen = np.random.default_rng(1).permutation(40)[:16].astype(np.int32)
     chosen[[3, 9]] = [40, -1]  # no rows of the tensor
     data, out = mk.random_array("f32", shape), np.zeros(shape, np.float32)
@@ -147,7 +148,7 @@ def test_a_gather_along_the_columns_has_its_positions_in_registers():
     b, (source, target, rows_base) = mk.kernel(parameters=3)
     columns = load(b, mk.pointers(b, rows_base, sparse_layout(layout, 1), "i64"), "i64")
     tiled = TiledView.gather(TensorView(source, "i32", constants(16, 90), constants(90, 1)), (16, 64), 1, "zero")
-    mk.put(b, target, load_tile(b, tiled, [integer("i32", 0), columns], layout))
+    mk.put(b, target, load_tile(b, tiled, [integer(I32, 0), columns], layout))
     chosen = np.random.default_rng(1).integers(0, 90, 64)
     data, out = mk.random_array("i32", (16, 90)), np.zeros((16, 64), np.int32)
     mk.run(b, data, out, chosen)
@@ -159,7 +160,7 @@ def test_an_index_tile_of_another_layout_is_refused():
     rows = Tile(builders.blocked((16,), (1,), (32,), (4,), (0,)), "i32", (b.thread_id(),))
     tiled = TiledView.gather(TensorView(source, "f32", constants(40, 80), constants(80, 1)), (16, 64), 0)
     with pytest.raises(ValueError, match="sparse_layout"):
-        load_tile(b, tiled, [rows, integer("i32", 0)], ROWS)
+        load_tile(b, tiled, [rows, integer(I32, 0)], ROWS)
 
 
 @pytest.mark.parametrize(
@@ -177,15 +178,15 @@ def test_an_index_tile_of_another_layout_is_refused():
     ],
 )
 def test_the_width_of_an_access_follows_from_the_facts(facts, strides, sizes, width):
-    unknown = mk.Value("i64", "%n")
-    values = [tuple(unknown if n is None else integer("i64", n) for n in numbers) for numbers in (sizes, strides)]
-    tiled = TiledView.partition(TensorView(mk.Value("ptr addrspace(1)", "%p"), "f16", *values), (16, 64))
+    unknown = mk.Value(I64, "%n")
+    values = [tuple(unknown if n is None else integer(I64, n) for n in numbers) for numbers in (sizes, strides)]
+    tiled = TiledView.partition(TensorView(mk.Value(GLOBAL_POINTER, "%p"), "f16", *values), (16, 64))
     assert access_width(tiled, facts, ROWS) == width
 
 
 def test_whole_tiles_of_a_static_tensor_need_no_mask_and_use_constant_offsets():
     b, (source, target) = mk.kernel()
-    index = parameters(b, 2, "i32")
+    index = parameters(b, 2, I32)
     tiled = TiledView.partition(TensorView(source, "f16", constants(64, 256), constants(256, 1)), (16, 64))
     mk.put(b, target, load_tile(b, tiled, index, ROWS, facts=ViewFacts(alignment=16)))
     text = mk.ptx_of(b)
@@ -215,7 +216,7 @@ def test_packed_elements_move_by_halves_of_bytes(element, gpu, layout, columns, 
     sizes, strides = constants(rows, columns), constants(pitch, 1)
     tiled = TiledView.partition(TensorView(source, element, sizes, strides), (16, 64), padding="zero")
     tile = load_tile(b, tiled, constants(0, 0), mk.LAYOUTS[layout], facts=facts)
-    flipped = tile.map(lambda x: b.xor(x, integer("i8", 9)))
+    flipped = tile.map(lambda x: b.xor(x, integer(I8, 9)))
     out_view = TiledView.partition(TensorView(target, element, sizes, strides), (16, 64))
     store_tile(b, out_view, constants(0, 0), flipped, facts=facts)
     rng = np.random.default_rng(4)
@@ -278,7 +279,7 @@ def test_a_view_of_rank_0_is_one_element():
 def test_the_index_space_counts_tiles_that_begin_within_the_tensor():
     b, (target, _) = mk.kernel()
     sizes = parameters(b, 2)
-    view = TensorView(target, "f32", (*sizes, integer("i64", 33)), constants(1, 1, 1))
+    view = TensorView(target, "f32", (*sizes, integer(I64, 33)), constants(1, 1, 1))
     counts = index_space(b, TiledView.strided(view, (16, 16, 16), (3, 16, 8)))
     assert counts[2].constant == 5
     layout = builders.blocked((128,), (1,), (32,), (4,), (0,))

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 from libtile.codegen import control, globals, messages
 from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
+from libtile.codegen.llvm_types import I64
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.flow import bind_carried, carried_values, emit_arm
@@ -74,7 +75,7 @@ def _grid(e: Emitter, op: Operation) -> None:
         e.bind(op.results[0], e.as_tile(value, type_.element_type))
         return
     assert isinstance(type_, IntegerType | IndexType)
-    e.bind(op.results[0], e.b.cast("zext", value, "i64") if isinstance(type_, IndexType) else value)
+    e.bind(op.results[0], e.b.cast("zext", value, I64) if isinstance(type_, IndexType) else value)
 
 
 @rule("nv_tileaa.print")

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.codegen import globals, limits, scratch
 from libtile.codegen.builder import KernelBuilder
+from libtile.codegen.llvm_types import I1, I8
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
@@ -71,8 +72,8 @@ def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
     assert isinstance(type_, TensorType)  # `convert_function` has seen to it
     element = type_.element_type
     kind = llvm_type(element)
-    given = e.b.add_parameter("i8" if kind == "i1" else kind)
-    held = e.b.cast("trunc", given, "i1") if kind == "i1" else given
+    given = e.b.add_parameter(I8 if kind is I1 else kind)
+    held = e.b.cast("trunc", given, I1) if kind is I1 else given
     e.bind(value, e.as_tile(held, element))
     return Parameter(element_name(element), STORAGE_BYTES[element_name(element)])
 

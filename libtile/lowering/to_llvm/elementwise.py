@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 
 from libtile.codegen import compare, conversions, floats, integers, math_functions
 from libtile.codegen.builder import Value, integer
+from libtile.codegen.llvm_types import IntType
 from libtile.codegen.tile import map_tiles
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
@@ -150,7 +151,7 @@ def _scalar_constant(e: Emitter, op: Operation) -> None:
     if not isinstance(value, IntegerAttr):
         raise unsupported(op, "cannot be compiled", e.b.target.name)
     width = getattr(value.type, "width", None)
-    e.bind(op.results[0], integer(f"i{width.data if width is not None else 64}", value.value.data))
+    e.bind(op.results[0], integer(IntType(width.data if width is not None else 64), value.value.data))
 
 
 @rule("arith.index_cast")
@@ -158,7 +159,7 @@ def _index_cast(e: Emitter, op: Operation) -> None:
     source = e.scalar(op.operands[0])
     width = getattr(op.results[0].type, "width", None)
     bits = width.data if width is not None else 64
-    e.bind(op.results[0], e.b.cast("sext" if bits > integers.width(source) else "trunc", source, f"i{bits}"))
+    e.bind(op.results[0], e.b.cast("sext" if bits > integers.width(source) else "trunc", source, IntType(bits)))
 
 
 @rule("arith.extsi", "arith.extui")

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.codegen.builder import KernelBuilder, SharedBuffer, Value
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I64, LlvmType
 from libtile.codegen.tile import Tile
 from libtile.codegen.views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -23,7 +24,6 @@ from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.to_llvm.legality import left_out
 from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
 from libtile.lowering.to_tileas.types import layout_of
-from libtile.numerics.elements import LLVM_TYPES
 from libtile.support.diagnostics import LoweringError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def element_name(type_: Attribute) -> str:
     return "ptr" if isinstance(type_, PtrType) else NUMBER_NAMES[type_]
 
 
-def llvm_type(type_: Attribute) -> str:
+def llvm_type(type_: Attribute) -> LlvmType:
     """The LLVM type of a scalar."""
-    return "i64" if isinstance(type_, IndexType) else LLVM_TYPES[element_name(type_)]
+    return I64 if isinstance(type_, IndexType) else ELEMENT_TYPES[element_name(type_)]
 
 
 class Emitter:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import I1, I64
 from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.codegen.tile import Tile
 from libtile.codegen.views import TiledView, ViewFacts, access_width, contiguous_dim, element_bits
@@ -28,14 +29,14 @@ def wide_facts(
     if assumed is None:
         return None
     t, most = contiguous_dim(tiled), _most(tiled)
-    condition = integer("i1", 1)
+    condition = integer(I1, 1)
     for dim in range(len(tiled.tile)):
         if facts.needs_mask(tiled, dim):
             condition = b.and_(condition, _inside(b, tiled, index[dim], dim))
         if dim != t and facts.stride(tiled, dim) % most and tiled.size(dim).constant != 1:
             condition = b.and_(condition, _divides(b, tiled.stride(dim), most))
     if facts.alignment % MAX_ACCESS_BYTES:
-        condition = b.and_(condition, _divides(b, b.cast("ptrtoint", tiled.view.base, "i64"), MAX_ACCESS_BYTES))
+        condition = b.and_(condition, _divides(b, b.cast("ptrtoint", tiled.view.base, I64), MAX_ACCESS_BYTES))
     return condition, assumed
 
 
@@ -69,10 +70,10 @@ def _most(tiled: TiledView) -> int:
 def _inside(b: KernelBuilder, tiled: TiledView, number: Value | Tile, dim: int) -> Value:
     """Whether the tile's last element along a dimension is one of the tensor's."""
     value = number.registers[0] if isinstance(number, Tile) else number
-    start = b.mul(b.cast("zext", value, "i64"), integer("i64", tiled.steps[dim]))
-    return b.compare("ule", b.add(start, integer("i64", tiled.tile[dim])), tiled.size(dim))
+    start = b.mul(b.cast("zext", value, I64), integer(I64, tiled.steps[dim]))
+    return b.compare("ule", b.add(start, integer(I64, tiled.tile[dim])), tiled.size(dim))
 
 
 def _divides(b: KernelBuilder, value: Value, power: int) -> Value:
-    low = b.and_(value, integer("i64", power - 1))
-    return b.compare("eq", low, integer("i64", 0))
+    low = b.and_(value, integer(I64, power - 1))
+    return b.compare("eq", low, integer(I64, 0))

@@ -19,6 +19,7 @@ from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.fast_path import wide_facts
 from libtile.lowering.to_llvm.view_facts import access_facts, block_view, memref_view
 from libtile.lowering.to_tileas.accesses import pointer_vector
+from libtile.numerics.elements import ELEMENTS
 
 _SCOPES = {None: None, "tl_blk": "tl_blk", "cluster": "device", "gpu": "device", "sys": "sys"}
 """Scopes by the names that accesses know them by. A cluster is part of a device, whose scope holds for it as well."""
@@ -211,7 +212,7 @@ def _tiled_store(e: Emitter, op: Operation) -> None:
 def _tiled_atomic(e: Emitter, op: Operation) -> None:
     tiled, index, facts = tiled_operands(e, op)
     tile, mode = e.tile(op.operands[1]), e.attribute(op, "rmw_mode")
-    if mode == "add" and not tile.element.startswith("i"):
+    if mode == "add" and not ELEMENTS[tile.element].is_integer:
         mode = "addf"  # nv_tileas has one name for both additions
     atomics.reduce_tile(e.b, mode, tiled, index, tile, facts=facts, ordering=ordering(op))
 

@@ -26,6 +26,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.codegen import async_copies, control, memory, shared_tiles, views
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.control import Carried
+from libtile.codegen.llvm_types import I32
 from libtile.codegen.memory import register_groups
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
@@ -77,7 +78,7 @@ def _create_pipeline(e: Emitter, op: Operation) -> None:
 
 @rule(PIPELINE + "create_iterator")
 def _create_iterator(e: Emitter, op: Operation) -> None:
-    e.bind(op.results[0], integer("i32", 0))
+    e.bind(op.results[0], integer(I32, 0))
 
 
 @rule(PIPELINE + "inc_iter")
@@ -85,10 +86,10 @@ def _inc_iter(e: Emitter, op: Operation) -> None:
     b, stage = e.b, e.scalar(op.operands[0])
     stages = _type_of_iterator(op.operands[0]).stages
     if stage.constant is not None:
-        e.bind(op.results[0], integer("i32", (stage.constant + 1) % stages))
+        e.bind(op.results[0], integer(I32, (stage.constant + 1) % stages))
         return
-    more = b.add(stage, integer("i32", 1))
-    e.bind(op.results[0], b.select(b.compare("eq", more, integer("i32", stages)), integer("i32", 0), more))
+    more = b.add(stage, integer(I32, 1))
+    e.bind(op.results[0], b.select(b.compare("eq", more, integer(I32, stages)), integer(I32, 0), more))
 
 
 def _type_of_iterator(value: SSAValue) -> PipelineType:
@@ -155,9 +156,9 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
     b, type_ = e.b, value.type
     assert isinstance(type_, BufferType) and type_.layout is not None
     part = SharedBuffer(ring.buffer.offset + offset, ring.stage_bytes)
-    start = b.mul(stage, integer("i32", ring.stage_bytes))
+    start = b.mul(stage, integer(I32, ring.stage_bytes))
     if stage.constant is not None:
-        start = integer("i32", stage.constant * ring.stage_bytes)
+        start = integer(I32, stage.constant * ring.stage_bytes)
     return Buffer(b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type))
 
 

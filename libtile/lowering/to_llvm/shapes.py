@@ -12,6 +12,7 @@ from libtile.codegen import constants, conversions, mma, mma_scaled, packing, re
 from libtile.codegen import shapes as movement
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.convert_layout import convert_layout
+from libtile.codegen.llvm_types import I32
 from libtile.codegen.tile import Tile, map_tiles, scalar
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.layouts import REGISTER, LinearLayout
@@ -135,7 +136,7 @@ def _cat(e: Emitter, op: Operation) -> None:
 
 
 def _indices(e: Emitter, op: Operation, first: int) -> list[Value]:
-    return [e.b.cast("trunc", e.scalar(v), "i32") for v in op.operands[first:]]
+    return [e.b.cast("trunc", e.scalar(v), I32) for v in op.operands[first:]]
 
 
 @rule("nv_tileaa.extract")

@@ -11,12 +11,13 @@ from xdsl.ir import Operation
 
 from libtile.codegen import views
 from libtile.codegen.builder import Value, integer
+from libtile.codegen.llvm_types import I64
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, TiledViewType
 from libtile.lowering.index_width import NARROW, index_bits
 from libtile.lowering.to_llvm.emitter import View, element_name
 from libtile.lowering.to_tileas.accesses import numbers
 
-_UNKNOWN = Value("i64", "%unknown")
+_UNKNOWN = Value(I64, "%unknown")
 
 
 def memref_view(op: Operation, base: Value, sizes: Iterable[Value], strides: Iterable[Value]) -> View:
@@ -27,8 +28,8 @@ def memref_view(op: Operation, base: Value, sizes: Iterable[Value], strides: Ite
     tensor = views.TensorView(
         base,
         element_name(type_.element_type),
-        tuple(next(next_size) if s == DYNAMIC else integer("i64", s) for s in type_.shape),
-        tuple(next(next_stride) if s == DYNAMIC else integer("i64", s) for s in type_.strides),
+        tuple(next(next_size) if s == DYNAMIC else integer(I64, s) for s in type_.shape),
+        tuple(next(next_stride) if s == DYNAMIC else integer(I64, s) for s in type_.strides),
     )
     alignment = numbers(op, "divisibility")
     return View(
