@@ -32,22 +32,30 @@ _ACCUMULATORS = {"f16": "f16", "f32": "f32", "f64": "f64", "i32": "s32"}
 class DotLayouts:
     """How a product is computed: the layouts of the operands and of the accumulator, which the result keeps.
 
-    `a_element` and `b_element` are what the operands are converted to first. Without an `atom` the product is made of
-    fused multiply-adds, whose operands go through shared memory in any layout.
+    Operands of other element types than the atom's are converted to these (`multiplied_element`). `grid` is how many
+    warps lie along batches, rows and columns. Without an `atom` the product is made of fused multiply-adds, whose
+    operands go through shared memory in any layout.
     """
 
     a: LinearLayout
     b: LinearLayout
     c: LinearLayout
     atom: MmaAtom | None
-    a_element: str
-    b_element: str
     grid: tuple[int, int, int]
 
-    @property
-    def busy_warps(self) -> int:
-        """Warps that compute what no other one does."""
-        return 1 << sum(any(vector) for vector in self.c.basis(WARP))
+
+@dataclass(frozen=True)
+class ScaledLayouts:
+    """The layouts of the operands, the accumulator (which the result keeps), and the two tiles of factors."""
+
+    dot: DotLayouts
+    lhs_scale: LinearLayout
+    rhs_scale: LinearLayout
+
+
+def busy_warps(c: LinearLayout) -> int:
+    """Warps that compute what no other one does, by the layout of the result."""
+    return 1 << sum(any(vector) for vector in c.basis(WARP))
 
 
 Moves = list[tuple[int, int]]
@@ -58,9 +66,19 @@ _NOWHERE = 1 << 30
 """A distance that leaves every tile: the bit holds copies."""
 
 
-def packed_elements(element: str) -> int:
-    """Elements in one register of a fragment."""
-    return max(4 // STORAGE_BYTES[element], 1)
+def packed_elements(ptx: str) -> int:
+    """Elements of a type, by PTX's name, in one register of a fragment."""
+    return max(4 // STORAGE_BYTES[_element_of(ptx)], 1)
+
+
+def _element_of(ptx: str) -> str:
+    """The element type with PTX's name; ValueError for a name of none."""
+    if ptx in ("s8", "u8"):
+        return "i8"
+    found = next((name for name, element in ELEMENTS.items() if ptx and element.ptx == ptx), None)
+    if found is None:
+        raise ValueError(f"no element type is called {ptx!r} in PTX")
+    return found
 
 
 def _powers(start: int, end: int) -> list[int]:
@@ -94,9 +112,11 @@ def _warps(grid: tuple[int, int, int], rows: int, *, a: bool = False, b: bool = 
     return moves + [(0, d) for d in _powers(1, batches)]
 
 
-def _fragments(
-    atom: MmaAtom, packed: int, grid: tuple[int, int, int], shapes: Sequence[Sequence[int]]
+def fragments(
+    atom: MmaAtom, grid: tuple[int, int, int], shapes: Sequence[Sequence[int]]
 ) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
+    """The layouts of A, B and C for an atom and for so many warps along batches, rows and columns."""
+    packed = packed_elements(atom.a)
     a_shape, b_shape, c_shape = shapes
     batches, down, across = grid
     most = _NOWHERE
@@ -163,9 +183,27 @@ def _choose_atom(target: Target, a: str, b: str, acc: str, rows: int, depth: int
 
 
 def ptx_type(element: str, signed: bool) -> str:
+    """PTX's name of an operand's element type; empty for one that no instruction multiplies."""
     if element == "i8":
         return "s8" if signed else "u8"
     return ELEMENTS[element].ptx
+
+
+def accumulator_type(element: str) -> str:
+    """PTX's name of an accumulator's element type; empty for one that nothing is added to."""
+    return _ACCUMULATORS.get(element, "")
+
+
+def widens_to(element: str) -> str:
+    """PTX's name of the type that all values of an element type are also of, and that every target multiplies; empty
+    where there is none."""
+    return "f16" if element == "f16" or ELEMENTS[element].widens_to_half else ""
+
+
+def multiplied_element(element: str, ptx: str) -> str:
+    """The element type that an operand is converted to for an atom whose operand has a PTX type: its own, or a wider
+    one that has all its values."""
+    return element if ptx in (ptx_type(element, True), ptx_type(element, False)) else _element_of(ptx)
 
 
 def dot_layouts(
@@ -189,49 +227,46 @@ def dot_layouts(
     """
     c_shape = (*a_shape[:-1], b_shape[-1])
     shapes = (tuple(a_shape), tuple(b_shape), c_shape)
-    acc = _ACCUMULATORS.get(acc_element, "")
-    pairs = [(a_element, b_element)]
-    if all(element == "f16" or ELEMENTS[element].widens_to_half for element in (a_element, b_element)):
-        pairs.append(("f16", "f16"))  # their products are f16's where the target has no atom for them
-    for a, b in pairs:
-        types = ptx_type(a, signed_a), ptx_type(b, signed_b)
+    acc = accumulator_type(acc_element)
+    pairs = [(ptx_type(a_element, signed_a), ptx_type(b_element, signed_b))]
+    if wide := widens_to(a_element) and widens_to(b_element):
+        pairs.append((wide, wide))  # their products are f16's where the target has no atom for them
+    for types in pairs:
         atom = _choose_atom(target, *types, acc, c_shape[-2], a_shape[-1]) if all((*types, acc)) else None
         if atom is not None:
             chosen = _grid(c_shape, atom.m, warps, whole_rows)
-            layouts = _fragments(atom, packed_elements(a), chosen, shapes)
-            return DotLayouts(*layouts, atom, a, b, chosen)
+            return DotLayouts(*fragments(atom, chosen, shapes), atom, chosen)
     if acc_element not in ("f16", "bf16", "f32", "f64") or "i8" in (a_element, b_element):
         raise LoweringError(f"a product of {a_element} and {b_element} into {acc_element} on {target.name}")
     return _scalar_layouts(shapes, acc_element, target, warps)
 
 
-def emitted_layouts(
-    a_shape: Sequence[int],
-    b_shape: Sequence[int],
-    a_element: str,
-    b_element: str,
-    acc_element: str,
-    acc_layout: LinearLayout,
+def scaled_layouts(
+    lhs: Sequence[int],
+    rhs: Sequence[int],
+    lhs_scale: Sequence[int],
+    rhs_scale: Sequence[int],
     target: Target,
     warps: int,
-    *,
-    signed_a: bool = True,
-    signed_b: bool = True,
-) -> DotLayouts:
-    """How a product with an accumulator in this layout is computed: in that of the two arrangements of warps that the
-    accumulator has; in the usual one if in neither. What is emitted, and what is said of it, both come from here."""
+) -> ScaledLayouts:
+    """How to compute a scaled product of tiles of these shapes; a thread has the factors that it needs. All values of
+    the formats that can be scaled are f16, and are multiplied as such."""
+    found = dot_layouts(lhs, rhs, "f16", "f16", "f32", target, warps)
+    return ScaledLayouts(found, factors(found.c, lhs_scale, -1), factors(found.c, rhs_scale, -2))
 
-    def of(whole_rows: bool) -> DotLayouts:
-        return dot_layouts(
-            a_shape, b_shape, a_element, b_element, acc_element, target, warps,
-            whole_rows=whole_rows, signed_a=signed_a, signed_b=signed_b,
-        )  # fmt: skip
 
-    usual = of(whole_rows=False)
-    if usual.c == acc_layout:
-        return usual
-    whole = of(whole_rows=True)
-    return whole if whole.c == acc_layout else usual
+def factors(c: LinearLayout, shape: Sequence[int], depth_dim: int) -> LinearLayout:
+    """All factors, in registers, of the rows (depth_dim -1) or columns (-2) of a thread's part of the accumulator."""
+    rank = len(shape)
+    depth = rank + depth_dim
+
+    def along_lines(vector: Sequence[int]) -> tuple[int, ...]:
+        return tuple(0 if d == depth else step for d, step in enumerate(vector))
+
+    blocks = [tuple(1 << i if d == depth else 0 for d in range(rank)) for i in range(shape[depth].bit_length() - 1)]
+    bases = {name: [along_lines(v) for v in c.basis(name)] for name in (REGISTER, LANE, WARP)}
+    bases[REGISTER] = [*blocks, *(v for v in bases[REGISTER] if any(v))]
+    return LinearLayout.of(bases, dict(zip(c.out_dims, shape)))
 
 
 # -- products of single elements ------------------------------------------------------------------------------------
@@ -264,7 +299,7 @@ def _scalar_layouts(shapes: Sequence[tuple[int, ...]], element: str, target: Tar
     rest: Moves = [(d, s) for d in (2, 1, 0) for s in _powers(reached[d], sizes[d])]
     layout = _layout(c, moves + rest, lanes + on_warps[:left_lanes], on_warps[left_lanes:])
     layouts = [_rows_of_16_bytes(s, element, target, warps) for s in (a, b)]
-    return DotLayouts(layouts[0], layouts[1], layout, None, element, element, (1, 1, warps))
+    return DotLayouts(layouts[0], layouts[1], layout, None, (1, 1, warps))
 
 
 def _rows_of_16_bytes(shape: tuple[int, ...], element: str, target: Target, warps: int) -> LinearLayout:

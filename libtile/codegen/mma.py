@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
-from libtile.atoms.mma_layouts import DotLayouts, dot_layouts, emitted_layouts, packed_elements, ptx_type
+from libtile.atoms.mma_layouts import multiplied_element, packed_elements
 from libtile.codegen import floats, scratch, shapes
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import for_loop
@@ -31,45 +31,18 @@ from libtile.layouts.convert import conflict_free_shared
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import MmaAtom
 
-__all__ = ["DotLayouts", "Place", "Product", "by_place", "dot", "dot_layouts", "emitted_layouts", "in_element"]
-
 Place = tuple[int, int, int]
 """Batch, row and column."""
 
 
-def dot(
-    b: KernelBuilder,
-    lhs: Tile,
-    rhs: Tile,
-    acc: Tile,
-    *,
-    signed_a: bool = True,
-    signed_b: bool = True,
-    layouts: DotLayouts | None = None,
-) -> Tile:
-    """lhs (m x k) times rhs (k x n) plus acc, in the accumulator's layout of `layouts` (default: `dot_layouts`, with
-    whole rows if that is how the accumulator lies).
+def dot(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, atom: MmaAtom) -> Tile:
+    """lhs (m x k) times rhs (k x n) plus acc by tensor cores, in the accumulator's layout.
 
-    Operands in other layouts are converted. Signedness is that of 8-bit integers. All threads of the block must come
-    here. LoweringError for element types that cannot be multiplied.
+    The operands are in the atom's fragments (`mma_layouts.fragments`), and of its element types or of narrower floats.
     """
-    if layouts is None:
-        layouts = _layouts_for(b, lhs, rhs, acc, signed_a, signed_b)
-    if layouts.atom is None:
-        return _multiply_add(b, lhs, rhs, acc, layouts)
-    lhs, rhs = in_element(b, lhs, layouts.a_element), in_element(b, rhs, layouts.b_element)
-    lhs, rhs, acc = convert_all(b, [lhs, rhs, acc], [layouts.a, layouts.b, layouts.c])
-    types = ptx_type(lhs.element, signed_a), ptx_type(rhs.element, signed_b)
-    return Product(b, layouts.atom, types, lhs, rhs, acc).run()
-
-
-def _layouts_for(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, signed_a: bool, signed_b: bool) -> DotLayouts:
-    """How a product of these tiles is computed."""
-
-    return emitted_layouts(
-        lhs.shape, rhs.shape, lhs.element, rhs.element, acc.element, acc.layout, b.target,
-        b.threads // b.target.warp_size, signed_a=signed_a, signed_b=signed_b,
-    )  # fmt: skip
+    lhs = in_element(b, lhs, multiplied_element(lhs.element, atom.a))
+    rhs = in_element(b, rhs, multiplied_element(rhs.element, atom.b))
+    return Product(b, atom, lhs, rhs, acc).run()
 
 
 def in_element(b: KernelBuilder, tile: Tile, element: str) -> Tile:
@@ -131,12 +104,11 @@ class Product:
     """
 
     def __init__(
-        self, b: KernelBuilder, atom: MmaAtom, types: tuple[str, str], lhs: Tile, rhs: Tile, acc: Tile,
-        element: str | None = None,
+        self, b: KernelBuilder, atom: MmaAtom, lhs: Tile, rhs: Tile, acc: Tile, element: str | None = None
     ):  # fmt: skip
-        self.b, self.atom, self.types, self.acc = b, atom, types, acc
+        self.b, self.atom, self.acc = b, atom, acc
         self.elements = element or lhs.element, element or rhs.element
-        self.packed = packed_elements(self.elements[0])
+        self.packed = packed_elements(atom.a)
         self.sides = lhs, rhs
         self.depth = lhs.shape[-1]
         self.values = self._held(0, lhs), self._held(1, rhs)
@@ -232,7 +204,7 @@ class Product:
         half = c[0].type is HALF
         if half:
             c = [b.cast("bitcast", b.vector(c[i : i + 2]), I32) for i in range(0, len(c), 2)]
-        made = _mma(b, atom, self.types, a, right, c)
+        made = _mma(b, atom, a, right, c)
         if half:
             pairs = [b.cast("bitcast", word, VectorType(2, HALF)) for word in made]
             made = [b.extract(pair, i, HALF) for pair in pairs for i in range(2)]
@@ -244,7 +216,6 @@ class Product:
 def _mma(
     b: KernelBuilder,
     atom: MmaAtom,
-    types: tuple[str, str],
     a: Sequence[Value],
     right: Sequence[Value],
     c: Sequence[Value],
@@ -258,7 +229,7 @@ def _mma(
 
     shape = f"m{atom.m}n{atom.n}k{atom.k}"
     text = (
-        f"mma.sync.aligned.{shape}.row.col.{atom.d}.{types[0]}.{types[1]}.{atom.d} {group(0, first)}, "
+        f"mma.sync.aligned.{shape}.row.col.{atom.d}.{atom.a}.{atom.b}.{atom.d} {group(0, first)}, "
         f"{group(first, len(a))}, {group(first + len(a), len(right))}, {group(0, first)};"
     )
     type_ = c[0].type
@@ -281,9 +252,9 @@ _OPERAND_BYTES = 49152
 """The most shared memory that the operands take at a time, where there is room for it."""
 
 
-def _multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, layouts: DotLayouts) -> Tile:
-    """The product of slices along k that fit shared memory, one after the other."""
-    (acc,) = convert_all(b, [acc], [layouts.c])
+def multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Tile:
+    """lhs (m x k) times rhs (k x n) plus acc by fused multiply-adds in the accumulator's type and layout; the operands
+    may be in any layout. All threads of the block must come here: slices along k that fit go to shared memory."""
     depth = lhs.shape[-1]
     total = sum(STORAGE_BYTES[t.element] * prod(t.shape) for t in (lhs, rhs))
     most = min(_OPERAND_BYTES, scratch.room(b))

@@ -9,84 +9,37 @@ its exponent; sums are multiplied by the first halves and then by the second one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
+from libtile.atoms.mma_layouts import multiplied_element
 from libtile.codegen import floats
 from libtile.codegen.builder import KernelBuilder, Value, float_constant, integer
-from libtile.codegen.convert_layout import convert_all
 from libtile.codegen.llvm_types import FLOAT, I32
-from libtile.codegen.mma import DotLayouts, Place, Product, by_place, dot_layouts, in_element
+from libtile.codegen.mma import Place, Product, by_place, in_element
 from libtile.codegen.narrow_floats import float_of
 from libtile.codegen.tile import Tile
-from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.targets import Target
-
-MULTIPLIED = "f16"
-"""The element type in which operands are multiplied: all values of the formats that can be scaled are f16."""
+from libtile.targets import MmaAtom
 
 _BIAS = 127
 _NAN_CODE = 0xFF
 _FRACTION_BITS = 23
 
 
-@dataclass(frozen=True)
-class ScaledLayouts:
-    """The layouts of the operands, the accumulator (which the result keeps), and the two tiles of factors."""
-
-    dot: DotLayouts
-    lhs_scale: LinearLayout
-    rhs_scale: LinearLayout
-
-
-def scaled_layouts(
-    lhs: Sequence[int],
-    rhs: Sequence[int],
-    lhs_scale: Sequence[int],
-    rhs_scale: Sequence[int],
-    target: Target,
-    warps: int,
-) -> ScaledLayouts:
-    """How to compute a scaled product of tiles of these shapes; a thread has the factors that it needs."""
-    found = dot_layouts(lhs, rhs, MULTIPLIED, MULTIPLIED, "f32", target, warps)
-    return ScaledLayouts(found, _factors_of(found.c, lhs_scale, -1), _factors_of(found.c, rhs_scale, -2))
-
-
-def _factors_of(c: LinearLayout, shape: Sequence[int], depth_dim: int) -> LinearLayout:
-    """All factors, in registers, of the rows (depth_dim -1) or columns (-2) of a thread's part of the accumulator."""
-    rank = len(shape)
-    depth = rank + depth_dim
-
-    def along_lines(vector: Sequence[int]) -> tuple[int, ...]:
-        return tuple(0 if d == depth else step for d, step in enumerate(vector))
-
-    blocks = [tuple(1 << i if d == depth else 0 for d in range(rank)) for i in range(shape[depth].bit_length() - 1)]
-    bases = {name: [along_lines(v) for v in c.basis(name)] for name in (REGISTER, LANE, WARP)}
-    bases[REGISTER] = [*blocks, *(v for v in bases[REGISTER] if any(v))]
-    return LinearLayout.of(bases, dict(zip(c.out_dims, shape)))
-
-
-def dot_scaled(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, lhs_scale: Tile, rhs_scale: Tile) -> Tile:
+def dot_scaled(
+    b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, lhs_scale: Tile, rhs_scale: Tile, atom: MmaAtom
+) -> Tile:
     """lhs (m x k) times rhs (k x n) plus acc in f32, with factors lhs_scale (m x k/s) and rhs_scale (k/s x n).
 
-    The result is in the accumulator's layout of `scaled_layouts`; operands in other layouts are converted. All threads
-    of the block must come here.
+    The operands are in the layouts that `mma_layouts.scaled_layouts` says; the result is in the accumulator's.
     """
-    warps = b.threads // b.target.warp_size
-    layouts = scaled_layouts(lhs.shape, rhs.shape, lhs_scale.shape, rhs_scale.shape, b.target, warps)
-    assert layouts.dot.atom is not None  # every target multiplies f16
-    wanted = [layouts.dot.a, layouts.dot.b, layouts.dot.c, layouts.lhs_scale, layouts.rhs_scale]
-    lhs, rhs, acc, lhs_scale, rhs_scale = convert_all(b, [lhs, rhs, acc, lhs_scale, rhs_scale], wanted)
-    product = Product(b, layouts.dot.atom, (MULTIPLIED, MULTIPLIED), lhs, rhs, acc, MULTIPLIED)
+    product = Product(b, atom, lhs, rhs, acc, multiplied_element(lhs.element, atom.a))
     rows, columns = _factors(b, lhs_scale), _factors(b, rhs_scale)
     depth, count = lhs.shape[-1], lhs_scale.shape[-1]
     # One atom at a time, so that few sums are alive beside the totals.
     for block in range(count):
-        for atom in product.atoms():
-            totals = {place: product.results[place] for place in product.places(atom)}
+        for part in product.atoms():
+            totals = {place: product.results[place] for place in product.places(part)}
             product.results |= dict.fromkeys(totals, float_constant(FLOAT, 0.0))
-            for k in range(block * depth // count, (block + 1) * depth // count, layouts.dot.atom.k):
-                product.multiply(atom, k)
+            for k in range(block * depth // count, (block + 1) * depth // count, atom.k):
+                product.multiply(part, k)
             for place, total in totals.items():
                 g, m, n = place
                 factors = rows[g, m, block], columns[g, block, n]

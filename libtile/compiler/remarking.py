@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from libtile.atoms.mma_layouts import ptx_type
+from libtile.atoms.mma_layouts import busy_warps, multiplied_element, ptx_type
 from libtile.codegen.shared_tiles import WORD_BYTES
 from libtile.compiler.access_remarks import load_remarks, width_remarks
 from libtile.compiler.tensor_map_remarks import REDUCTION, tensor_map_remarks
 from libtile.dialects.cuda_tile.locations import source_location, without_source_line
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.attributes import FMA
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.layouts import REGISTER
 from libtile.lowering.index_width import NARROW, index_bits
 from libtile.lowering.tileas.schedule import NOT_PIPELINED
-from libtile.lowering.to_tileas.products import SCALED_DOT, Products, element_of
-from libtile.lowering.to_tileas.types import layout_of
+from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support import remarks
 from libtile.support.diagnostics import SourceLocation
@@ -26,7 +27,6 @@ from libtile.targets import MmaAtom, Target
 
 LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
 ASYNCHRONOUS_LOADS = ("nv_tileas.async.tiled_load", "nv_tileas.async.load")
-DOT = "nv_tileas.dot"
 STORES = ("nv_tileas.tiled_store", "nv_tileas.store")
 
 
@@ -35,27 +35,29 @@ def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
     found: dict[remarks.Remark, None] = {}
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.kernel_spec is not None:
-            products = Products(target, op.kernel_spec.num_warps)
+            warps = op.kernel_spec.num_warps
             if _holds_too_much(op, target):
                 found[remarks.register_pressure(op.sym_name.data, source_location(op.location))] = None
             for inner in op.walk():
                 place = source_location(inner.location)
-                found.update(dict.fromkeys(_of(inner, op.sym_name.data, place, products)))
+                found.update(dict.fromkeys(_of(inner, op.sym_name.data, place, target, warps)))
     return list(found)
 
 
 def _holds_too_much(function: FuncOp, target: Target) -> bool:
     """Whether the accumulator of some product alone takes more registers than a thread can have."""
     for op in function.walk():
-        if op.name in (DOT, SCALED_DOT):
+        if isinstance(op, DotOp | ScaledDotOp):
             registers = layout_of(op.operands[2]).in_size(REGISTER)
             if registers * STORAGE_BYTES[element_of(op.operands[2])] // WORD_BYTES > target.registers_per_thread:
                 return True
     return False
 
 
-def _of(op: Operation, function: str, place: SourceLocation | None, products: Products) -> Iterator[remarks.Remark]:
-    if op.name in (*LOADS, *ASYNCHRONOUS_LOADS, *STORES, REDUCTION) and products.gpu.has("tma"):
+def _of(
+    op: Operation, function: str, place: SourceLocation | None, gpu: Target, warps: int
+) -> Iterator[remarks.Remark]:
+    if op.name in (*LOADS, *ASYNCHRONOUS_LOADS, *STORES, REDUCTION) and gpu.has("tma"):
         yield from tensor_map_remarks(op, function, place, store=op.name in (*STORES, REDUCTION))
     if op.name in LOADS:
         yield from load_remarks(op, function, place)
@@ -66,29 +68,33 @@ def _of(op: Operation, function: str, place: SourceLocation | None, products: Pr
     elif op.name in STORES:
         yield remarks.store_selected(function, place)
         yield from width_remarks(op, function, place)
-    elif op.name in (DOT, SCALED_DOT):
-        yield from _of_product(op, function, place, products)
+    elif isinstance(op, DotOp | ScaledDotOp):
+        yield from _of_product(op, function, place, gpu, warps)
     elif op.name == "nv_tileaa.make_memref" and (bits := index_bits(op)) > NARROW:
         yield remarks.index_not_narrowed(function, place, bits)
 
 
 def _of_product(
-    op: Operation, function: str, place: SourceLocation | None, products: Products
+    op: DotOp | ScaledDotOp, function: str, place: SourceLocation | None, gpu: Target, warps: int
 ) -> Iterator[remarks.Remark]:
-    layouts, gpu, scaled = products.emitted(op), products.gpu, op.name == SCALED_DOT
     a, b, c = (_given_element(v, op) for v in op.operands[:3])
-    if layouts.atom is None:
+    if op.atom.kind == FMA:
         yield remarks.mma_fma(function, place)
         yield remarks.mma_not_native(function, place, f"{gpu.name} has none for {a} and {b} into {c}")
         return
-    executed = gpu.executed(layouts.atom)
+    atom = op.atom.instruction
+    executed = gpu.executed(atom)
     shape = (executed.m, executed.n, executed.k)
     yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", shape)
-    element = layouts.a_element if (layouts.a_element, layouts.b_element) != (a, b) else ""
-    if converted := _converted_to(layouts.atom, executed, element):
-        yield remarks.mma_not_native(function, place, f"{_lacking(gpu, a, b, scaled)}: {converted}")
-    if layouts.busy_warps < products.warps:
-        yield remarks.mma_idle_warps(function, place, layouts.busy_warps, products.warps)
+    multiplied = [multiplied_element(element_of(v), ptx) for v, ptx in zip(op.operands, (atom.a, atom.b))]
+    element = multiplied[0] if multiplied != [a, b] else ""
+    if converted := _converted_to(atom, executed, element):
+        yield remarks.mma_not_native(
+            function, place, f"{_lacking(gpu, a, b, isinstance(op, ScaledDotOp))}: {converted}"
+        )
+    busy = busy_warps(layout_of(op.operands[2]))
+    if busy < warps:
+        yield remarks.mma_idle_warps(function, place, busy, warps)
 
 
 def _converted_to(atom: MmaAtom, executed: MmaAtom, element: str) -> str:

@@ -29,7 +29,8 @@ class UnknownTargetError(LibtileError):
 class MmaAtom:
     """One mma.sync instruction: `d (m x n) = a (m x k) * b (k x n) + c`, types in PTX's spelling.
 
-    `kind` is the `.kind::` qualifier that the instruction needs, or empty; `since` the first target that has it.
+    `kind` is the `.kind::` qualifier that the instruction needs, or empty; `since` the first target that has it, by
+    which instructions are not told apart.
     """
 
     m: int
@@ -39,7 +40,7 @@ class MmaAtom:
     b: str
     d: str
     kind: str = ""
-    since: int = 80
+    since: int = field(default=80, compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,12 @@ class Target:
         return tuple(sorted(found, key=lambda atom: (bool(atom.kind), -atom.k, -atom.m)))
 
     def executed(self, atom: MmaAtom) -> MmaAtom:
-        """What the hardware executes for an atom: the atom itself, or the one that ptxas makes it of."""
-        return self.made_of.get(atom, atom)
+        """What the hardware executes for an atom: the target's own one, or the one that ptxas makes it of. KeyError for
+        an atom that the target has not."""
+        own = next((known for known in self.mma_atoms if known == atom), None)
+        if own is None:
+            raise KeyError(f"{self.name} has no {atom}")
+        return self.made_of.get(own, own)
 
     def unused_tensor_core(self, a: str, b: str, *, scaled: bool = False) -> str | None:
         """The instruction beside mma.sync that would take operands of these types; None when there is none."""

@@ -26,6 +26,16 @@ NAMES = {
     "DESC": f"!nv_tileas.tma_desc<{MEMREF}, [8, 4]>",
     "LOAD_ATOM": "#nv_tileas.copy_atom<tma_load, box=[8,4], mode=tiled>",
     "STORE_ATOM": "#nv_tileas.copy_atom<tma_store, box=[8,4], mode=store>",
+    "FA": "tensor<16x16xf8E4M3FN, #nv_tileas.layout<register=[[0,1],[8,0],[0,8]], "
+    "lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[] : 16x16>>",
+    "FB": "tensor<16x8xf8E4M3FN, #nv_tileas.layout<register=[[1,0],[8,0]], "
+    "lane=[[2,0],[4,0],[0,1],[0,2],[0,4]], warp=[] : 16x8>>",
+    "FC": "tensor<16x8xf32, #nv_tileas.layout<register=[[0,1],[8,0]], "
+    "lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[] : 16x8>>",
+    "FS": "tensor<16x1xf8E8M0FNU, #nv_tileas.layout<register=[[8,0]], "
+    "lane=[[0,0],[0,0],[1,0],[2,0],[4,0]], warp=[] : 16x1>>",
+    "FT": "tensor<1x8xf8E8M0FNU, #nv_tileas.layout<register=[[0,1]], "
+    "lane=[[0,2],[0,4],[0,0],[0,0],[0,0]], warp=[] : 1x8>>",
     "RELAXED": "#nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>",
 }
 """What texts say as `$NAME`."""
@@ -38,6 +48,7 @@ ARGUMENTS = {
     "qb": "tile<64x4xf8E4M3FN>",
     "qs": "tile<4x2xf8E8M0FNU>",
     "qt": "tile<2x4xf8E8M0FNU>",
+    **{name: NAMES[name.upper()] for name in ("fa", "fb", "fc", "fs", "ft")},
 }
 """Types of values that only samples need."""
 

@@ -5,6 +5,7 @@ import memory_kernels as mk
 import numpy as np
 import pytest
 
+from libtile.atoms.mma_layouts import dot_layouts
 from libtile.codegen.async_copies import (
     async_groups,
     commit_copies,
@@ -15,7 +16,7 @@ from libtile.codegen.async_copies import (
 from libtile.codegen.builder import float_constant, integer
 from libtile.codegen.control import for_loop
 from libtile.codegen.llvm_types import FLOAT, I32
-from libtile.codegen.mma import dot, dot_layouts
+from libtile.codegen.mma import dot
 from libtile.codegen.shared_tiles import load_operand_from_shared
 from libtile.codegen.tile import Tile, index, scalar
 from libtile.layouts import builders
@@ -151,7 +152,7 @@ def pipelined_product(gpu, stages=3, depth=128, k=32):
         c = load_operand_from_shared(b, places[1], shared[1], layouts.b, "f16")
         ahead = b.add(number, integer(I32, stages - 1))
         fetch(ahead, slot_of(ahead))
-        return [dot(b, a, c, carried[0], layouts=layouts)]
+        return [dot(b, a, c, carried[0], layouts.atom)]
 
     zero = scalar(float_constant(FLOAT, 0.0), "f32", layouts.c)
     (made,) = for_loop(b, integer(I32, 0), integer(I32, steps), integer(I32, 1), [zero], body)

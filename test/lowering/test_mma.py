@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from memory_kernels import DTYPES, kernel, pointers, ptx_of, put, random_array
 from movement import move
+from products import dot, dot_scaled
 
+from libtile.atoms.mma_layouts import dot_layouts
 from libtile.backend import ptxas
 from libtile.codegen.convert_layout import convert_layout
 from libtile.codegen.llvm_types import GLOBAL_POINTER
 from libtile.codegen.memory import load
-from libtile.codegen.mma import dot, dot_layouts
-from libtile.codegen.mma_scaled import dot_scaled
 from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
 from libtile.support.diagnostics import LoweringError
@@ -199,8 +199,8 @@ def test_narrow_floats_have_atoms_from_89_on_and_are_f16_before():
     def of(gpu):
         return dot_layouts((64, 64), (64, 64), "f8E4M3FN", "f8E5M2", "f32", target(gpu), 4)
 
-    assert of("sm_89").a_element == "f8E4M3FN" and of("sm_89").atom.k == 32
-    assert of("sm_80").a_element == of("sm_80").b_element == "f16"
+    assert (of("sm_89").atom.a, of("sm_89").atom.b, of("sm_89").atom.k) == ("e4m3", "e5m2", 32)
+    assert of("sm_80").atom.a == of("sm_80").atom.b == "f16"
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_100"])

@@ -54,12 +54,10 @@ class DotOp(DotLike):
         check_dot(self)
 
 
-@tile_op
-class ScaledDotOp(TileOp):
+class ScaledDotLike(TileOp):
     """A product of block-scaled operands, made of ordinary products: `dot` with `sfa` and `sfb` is the instruction that
     only some targets have."""
 
-    name = "nv_tileaa.scaled_dot"
     a = operand_def()
     b = operand_def()
     c = operand_def()
@@ -67,6 +65,12 @@ class ScaledDotOp(TileOp):
     sfb = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+
+
+@tile_op
+class ScaledDotOp(ScaledDotLike):
+    __doc__ = ScaledDotLike.__doc__
+    name = "nv_tileaa.scaled_dot"
 
     def check(self) -> None:
         check_scaled_dot(self)

@@ -14,6 +14,7 @@ from libtile.dialects.nv_tileaa.attributes import KeywordAttr, parse_integers
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.data_field import DataField
 from libtile.ir.parsed_data import ParsedData
+from libtile.targets import MmaAtom
 
 MEMORY_SPACES = ("generic", "local", "shared", "global", "tmem", "constant")
 """Memory spaces by their number; a value in registers is in `generic`."""
@@ -102,12 +103,18 @@ class CopyAtomAttr(ParsedData):
         return cls(kind, bits, box, mode, multicast)
 
 
+FMA, MMA_SYNC = "fma", "mma_sync"
+
+
 @irdl_attr_definition
 class MmaAtomAttr(ParsedData):
-    """One matrix instruction: `#nv_tileas.mma_atom<mma_sync, 16x8x16, f16, f16, f32>` with types of A, B and D."""
+    """One matrix instruction: `#nv_tileas.mma_atom<mma_sync, 16x8x16, f16, f16, f32>` with types of A, B and D.
+
+    An `fma` of 1x1x1 is a fused multiply-add for each element and step along K, in the accumulator's type.
+    """
 
     name = "nv_tileas.mma_atom"
-    kinds: ClassVar[tuple[str, ...]] = ("fma", "mma_sync", "wgmma", "tcgen05")
+    kinds: ClassVar[tuple[str, ...]] = (FMA, MMA_SYNC, "wgmma", "tcgen05")
 
     kind = DataField[str](0)
     shape = DataField[tuple[int, ...]](1)
@@ -119,7 +126,14 @@ class MmaAtomAttr(ParsedData):
     @property
     def types(self) -> tuple[str, str, str]:
         """Element types of A, B and D, in PTX's spelling."""
-        return self.data[2:]
+        _, _, a, b, d = self.data
+        return a, b, d
+
+    @property
+    def instruction(self) -> MmaAtom:
+        """The instruction as targets list it."""
+        m, n, k = self.shape
+        return MmaAtom(m, n, k, *self.types)
 
     def body(self) -> str:
         return f"{self.kind}, {'x'.join(map(str, self.shape))}, {', '.join(self.types)}"
@@ -131,6 +145,8 @@ class MmaAtomAttr(ParsedData):
             parser.raise_error(f"expected {cls.name} to be one of: {', '.join(cls.kinds)}")
         parser.parse_punctuation(",")
         shape = parser.parse_dimension_list()
+        if len(shape) != 3 or any(size < 1 for size in shape):
+            parser.raise_error(f"expected {cls.name} to have three sizes: M, N and K")
         types = []
         for _ in range(3):
             parser.parse_punctuation(",")

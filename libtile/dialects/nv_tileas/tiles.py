@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ops of nv_tileas on tiles: storage, layouts, shapes, collectives, matrix products.
+"""Ops of nv_tileas on tiles: storage, layouts, shapes, collectives.
 
 Those that nv_tileaa has as well mean the same; here the types of tiles carry layouts. Elementwise ops and the rest of
 nv_tileaa stay as they are, with layouts in their types.
@@ -26,11 +26,10 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable, ReadsOrWrites
-from libtile.dialects.nv_tileaa.collectives import DotLike, ReduceLike, ScanLike
-from libtile.dialects.nv_tileaa.dot_rules import check_dot
+from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, View, check_slice, require_same_element
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
-from libtile.dialects.nv_tileas.attributes import CopyAtomAttr, MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import TileOp, layout_of, shape_of, stored_element, stored_shape, tile_op, type_text
@@ -201,16 +200,6 @@ class PragmaOp(TileOp):
 
     def check(self) -> None:
         check_region_ends(self)
-
-
-@tile_op
-class DotOp(DotLike):
-    __doc__ = DotLike.__doc__
-    name = "nv_tileas.dot"
-    atom = opt_prop_def(MmaAtomAttr)
-
-    def check(self) -> None:
-        check_dot(self)
 
 
 @tile_op

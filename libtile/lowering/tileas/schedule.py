@@ -29,15 +29,15 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.tile_form import SEGMENTS, operand_group
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileas.ahead import computed_ahead, is_inside
 from libtile.lowering.tileas.cleanup import CONVERT, is_pure
-from libtile.lowering.tileas.shared_memory import DOT, Exchanges, block_bytes, tile_bytes
+from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, tile_bytes
 from libtile.lowering.to_tileas.accesses import access, element_bytes, pointer_vector
 from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
-from libtile.lowering.to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
 from libtile.numerics.elements import PACKED
 from libtile.targets import Target, target
@@ -77,7 +77,6 @@ class _Scheduler:
         spec = function.kernel_spec
         assert spec is not None
         self._limit = block_bytes(gpu, spec)
-        self._products = Products(gpu, spec.num_warps)
         self._copied: set[Operation] = set()
 
     def run(self) -> None:
@@ -88,7 +87,7 @@ class _Scheduler:
         if not candidates:
             return
         self.inside: dict[Operation, int] = {}
-        self._exchanges = Exchanges(self.function, self._products)
+        self._exchanges = Exchanges(self.function)
         # Inner loops first: they run more often.
         for loop in sorted(candidates, key=_depth, reverse=True):
             self._schedule(loop, candidates[loop])
@@ -219,7 +218,7 @@ def _feeds_product(value: SSAValue) -> bool:
         seen.add(value)
         for use in value.uses:
             op = use.operation
-            if op.name in (DOT, SCALED_DOT) and use.index != ACCUMULATOR:
+            if isinstance(op, DotOp | ScaledDotOp) and use.index != ACCUMULATOR:
                 return True
             if is_pure(op) and (op.name == CONVERT or op.name in RENAMING or is_elementwise(op)):
                 work += op.results

@@ -17,24 +17,22 @@ from xdsl.ir import Operation
 
 from libtile.codegen.scratch import PIECE_BYTES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileas.attributes import FMA
+from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.layouts import WARP
 from libtile.lowering.tileas.cleanup import CONVERT
 from libtile.lowering.to_tileas.accesses import element_bytes
-from libtile.lowering.to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
-
-DOT = "nv_tileas.dot"
 
 STAGE_ALIGNMENT = 128
 """Bytes: what a swizzle of 128 bytes, and a copy by TMA, need."""
 SMALLEST_EXCHANGE = 8 << 10
 """What exchanges are left at least, so that one after the other does without barriers in between."""
 _EXCHANGES = frozenset(
-    (CONVERT, "nv_tileaa.extract", "nv_tileaa.insert", "nv_tileaa.cat", "nv_tileas.scan",
-     "nv_tileas.reduce", DOT, SCALED_DOT)
-)  # fmt: skip
+    (CONVERT, "nv_tileaa.extract", "nv_tileaa.insert", "nv_tileaa.cat", "nv_tileas.scan", "nv_tileas.reduce")
+)
 
 
 def tile_bytes(type_: TensorType | BufferType) -> int:
@@ -68,7 +66,7 @@ def block_bytes(gpu: Target, spec: KernelSpecAttr | None) -> int:
 class Exchanges:
     """What the exchanges of a function take, looked through once."""
 
-    def __init__(self, function: Operation, products: Products):
+    def __init__(self, function: Operation):
         self._largest = 0
         self._conversions: list[Operation] = []
         self._by_size: dict[int, list[tuple[int, int, Operation]]] = {}
@@ -77,7 +75,7 @@ class Exchanges:
         for op in function.walk():
             if op.name == CONVERT:
                 self._conversions.append(op)
-            elif op.name in _EXCHANGES and not (op.name == DOT and products.of(op).atom is not None):
+            elif op.name in _EXCHANGES or (isinstance(op, DotOp) and op.atom.kind == FMA):
                 self._largest = max(self._largest, min(_largest_tile(op), PIECE_BYTES))
 
     def add(self, conversions: Iterable[Operation]) -> None:

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import TiledViewType
-from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, CopyAtomAttr, MmaAtomAttr
 from libtile.dialects.nv_tileas.types import PipelineType
 from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
 
@@ -67,7 +67,7 @@ HONOURED: dict[str, frozenset[str]] = {
     "nv_tileas.dot": _reads("signedness_a", "signedness_b"),
     _PIPELINE + "consumer_wait": _reads("pending"),
 }
-"""By op, the attributes that its emission rule reads."""
+"""By op, the attributes that its emission rule reads, or that its atom, which the rule reads, has to agree with."""
 
 INFORMATION: dict[str, str] = {
     "hints": "latency has done its work in tileas-generate-schedule; remarks speak of the others",
@@ -79,6 +79,7 @@ INFORMATION: dict[str, str] = {
     "axes": "repeats what the types say",
     "global": "permits other tile blocks to use the address; all scratch memory is global",
     "identities": "leave what a body combines unchanged, and nothing but elements is combined",
+    "warps": "repeats what the layouts of a product's operands say",
     "fast_acc": "permits an accumulation of lower precision",
     "propagate_nan": "products always hand NaNs on",
 }
@@ -145,6 +146,8 @@ def _padding(op: TileOp, attr: Attribute) -> str | None:
 
 
 _ATOMS = {
+    "nv_tileas.dot": (FMA, MMA_SYNC),
+    "nv_tileas.scaled_dot": (MMA_SYNC,),
     "nv_tileas.load": ("ldg",),
     "nv_tileas.tiled_load": ("ldg",),
     "nv_tileas.store": ("stg",),
@@ -153,11 +156,11 @@ _ATOMS = {
     "nv_tileas.async.tiled_load": ("ldgsts",),
     "nv_tileas.copy": ("lds", "sts"),
 }
-"""What the rule of an op spells anyhow."""
+"""The kinds of atoms that the rule of an op spells."""
 
 
 def _atom(op: TileOp, attr: Attribute) -> str | None:
-    if isinstance(attr, CopyAtomAttr) and attr.kind in ("unknown_copy", *_ATOMS.get(op.name, ())):
+    if isinstance(attr, CopyAtomAttr | MmaAtomAttr) and attr.kind in ("unknown_copy", *_ATOMS.get(op.name, ())):
         return None
     return _refuse("atom", attr)
 

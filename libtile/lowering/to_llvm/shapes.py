@@ -15,6 +15,8 @@ from libtile.codegen.convert_layout import convert_layout
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.tile import Tile, map_tiles, scalar
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.nv_tileas.attributes import FMA
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.lowering.to_llvm.commuting import commutes
 from libtile.lowering.to_llvm.elementwise import apply
@@ -187,12 +189,14 @@ def _scan(e: Emitter, op: Operation) -> None:
 
 @rule("nv_tileas.dot")
 def _dot(e: Emitter, op: Operation) -> None:
+    assert isinstance(op, DotOp)
     a, b, c = (e.tile(v) for v in op.operands)
-    signs = {name: e.attribute(op, f"signedness_{name[-1]}", "signed") == "signed" for name in ("signed_a", "signed_b")}
-    e.bind(op.results[0], converted(e, mma.dot(e.b, a, b, c, **signs), op.results[0]))
+    made = mma.multiply_add(e.b, a, b, c) if op.atom.kind == FMA else mma.dot(e.b, a, b, c, op.atom.instruction)
+    e.bind(op.results[0], made)
 
 
-@rule("nv_tileaa.scaled_dot")
+@rule("nv_tileas.scaled_dot")
 def _scaled_dot(e: Emitter, op: Operation) -> None:
-    made = mma_scaled.dot_scaled(e.b, *(e.tile(v) for v in op.operands))
-    e.bind(op.results[0], converted(e, made, op.results[0]))
+    assert isinstance(op, ScaledDotOp)
+    a, b, c, sfa, sfb = (e.tile(v) for v in op.operands)
+    e.bind(op.results[0], mma_scaled.dot_scaled(e.b, a, b, c, sfa, sfb, op.atom.instruction))

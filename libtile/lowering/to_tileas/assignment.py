@@ -30,7 +30,7 @@ from libtile.lowering.to_tileas.products import SCALED_DOT, Products
 from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
 
 REMAKE_DEPTH = 8
-_LOWERED = ("load", "store", "tiled_load", "tiled_store", "tiled_atomic_rmw", "dot", "reduce", "scan")
+_LOWERED = ("load", "store", "tiled_load", "tiled_store", "tiled_atomic_rmw", "dot", "scaled_dot", "reduce", "scan")
 """Ops that nv_tileas has a form of its own of."""
 _LEAVES = ("nv_tileaa.constant", "nv_tileaa.make_range", "nv_tileaa.splat")
 _RENAMING = ("nv_tileaa.broadcast", "nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
@@ -357,7 +357,9 @@ def _dot(a: Assigner, op: Operation) -> None:
     if a.products.of(op).atom is None:  # fused multiply-adds fetch operands from shared memory, however they came
         wanted[:2] = None, None
     operands = [a.get(v, layout) for v, layout in zip(op.operands, wanted, strict=True)]
-    a.bind_results(op, a.clone(op, operands, [wanted[2]]))
+    made = a.clone(op, operands, [wanted[2]])
+    made.properties.update(a.products.chosen(op))
+    a.bind_results(op, made)
 
 
 # -- control flow -----------------------------------------------------------------------------------------------------

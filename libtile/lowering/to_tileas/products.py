@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Layouts of the operands of matrix products, as the code generator of products wants them."""
+"""Which instruction computes each matrix product, and the layouts of its operands: decided here, said by the op."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.ir import Attribute, Operation
 
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.atoms.mma_layouts import DotLayouts, ScaledLayouts, accumulator_type, dot_layouts, scaled_layouts
 from libtile.dialects.nv_tileaa.attributes import SignednessAttr
+from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, MmaAtomAttr
 from libtile.layouts import LinearLayout
-from libtile.lowering.to_tileas.types import layout_of
+from libtile.lowering.to_tileas.types import element_of
 from libtile.targets import Target
 
-if TYPE_CHECKING:
-    from libtile.codegen.mma import DotLayouts
-    from libtile.codegen.mma_scaled import ScaledLayouts
-
 SCALED_DOT = "nv_tileaa.scaled_dot"
+"""Of nv_tileaa; that of nv_tileas has the instruction."""
 
 
 def _shapes(op: Operation) -> list[tuple[int, ...]]:
@@ -52,36 +49,26 @@ class Products:
         return self._known[op]
 
     def _scaled(self, op: Operation) -> ScaledLayouts:
-        from libtile.codegen.mma_scaled import scaled_layouts
-
         a, b, _, sfa, sfb = _shapes(op)
         return scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps)
 
-    def emitted(self, op: Operation) -> DotLayouts:
-        """How a dot or scaled_dot of nv_tileas, whose operands have their layouts, is emitted."""
-        if op.name == SCALED_DOT:
-            return self._scaled(op).dot
-        from libtile.codegen.mma import emitted_layouts
-
-        a, b, c = (element_of(v) for v in op.operands)
-        shapes = _shapes(op)
-        return emitted_layouts(
-            shapes[0], shapes[1], a, b, c, layout_of(op.operands[2]), self.gpu, self.warps, **_signs(op)
-        )
+    def chosen(self, op: Operation) -> dict[str, Attribute]:
+        """The attributes by which a dot or scaled_dot of nv_tileas says how it is computed."""
+        found = self.of(op)
+        if found.atom is None:
+            element = accumulator_type(element_of(op.operands[2]))
+            return {"atom": MmaAtomAttr(FMA, (1, 1, 1), element, element, element)}
+        atom = found.atom
+        return {
+            "atom": MmaAtomAttr(MMA_SYNC, (atom.m, atom.n, atom.k), atom.a, atom.b, atom.d),
+            "warps": DenseArrayBase.from_list(i64, found.grid),
+        }
 
     def _compute(self, op: Operation) -> DotLayouts:
-        from libtile.codegen.mma import dot_layouts
-
         a, b, c = (element_of(v) for v in op.operands)
         shapes = _shapes(op)
         whole_rows = op in self.chained
         return dot_layouts(shapes[0], shapes[1], a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
-
-
-def element_of(value: SSAValue) -> str:
-    """The element type of a tile of numbers."""
-    assert isinstance(value.type, TensorType)
-    return NUMBER_NAMES[value.type.element_type]
 
 
 def _signs(op: Operation) -> dict[str, bool]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.layouts import LinearLayout
 
@@ -22,6 +23,12 @@ def shape_of(type_: Attribute) -> tuple[int, ...]:
 def tile_shape(value: SSAValue) -> tuple[int, ...] | None:
     """The shape of a tile; None for other values."""
     return shape_of(value.type) if is_tile(value.type) else None
+
+
+def element_of(value: SSAValue) -> str:
+    """The element type of a tile of numbers."""
+    assert isinstance(value.type, TensorType)
+    return NUMBER_NAMES[value.type.element_type]
 
 
 def layout_of(value: SSAValue) -> LinearLayout:

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Matrix products of nv_tileas: those of nv_tileaa with the instruction that computes them, and where warps are.
+
+`atom` is one instruction (or a fused multiply-add for each element), of which the product is made; `warps` is how many
+warps lie along batches, rows and columns of the result. The layouts of the operands follow from the two, and the rules
+here hold them together: what is emitted is what the op says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Attribute
+from xdsl.irdl import opt_prop_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.attributes import SignednessAttr
+from libtile.dialects.nv_tileaa.collectives import DotLike, ScaledDotLike
+from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
+from libtile.dialects.nv_tileaa.target import target_of
+from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, MmaAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, tile_op
+from libtile.layouts import WARP, LinearLayout
+
+if TYPE_CHECKING:
+    from libtile.targets import MmaAtom
+
+
+@tile_op
+class DotOp(DotLike):
+    __doc__ = DotLike.__doc__
+    name = "nv_tileas.dot"
+    atom = prop_def(MmaAtomAttr)
+    warps = opt_prop_def(DenseArrayBase)
+
+    def check(self) -> None:
+        check_dot(self)
+        _check_types(self, self.atom)
+        _check_result(self)
+        if self.atom.kind == MMA_SYNC:
+            _check_target(self, self.atom)
+            _check_fragments(self, self.atom.instruction)
+
+
+@tile_op
+class ScaledDotOp(ScaledDotLike):
+    __doc__ = ScaledDotLike.__doc__
+    name = "nv_tileas.scaled_dot"
+    atom = prop_def(MmaAtomAttr)
+    warps = opt_prop_def(DenseArrayBase)
+
+    def check(self) -> None:
+        from libtile.atoms.mma_layouts import factors
+
+        check_scaled_dot(self)
+        if self.atom.kind != MMA_SYNC:
+            raise VerifyException(f"expects an atom of kind {MMA_SYNC}, but got {self.atom}")
+        _check_types(self, self.atom)
+        _check_result(self)
+        _check_target(self, self.atom)
+        _check_fragments(self, self.atom.instruction)
+        accumulator = _layout(self.c.type)
+        assert accumulator is not None  # it is that of the fragments
+        for name, type_, depth in (("SFA", self.sfa.type, -1), ("SFB", self.sfb.type, -2)):
+            _require(name, type_, factors(accumulator, shape_of(type_), depth))
+
+
+def _check_types(op: TileOp, atom: MmaAtomAttr) -> None:
+    """The atom multiplies what the operands are, or what all of their values are also, into what is added to."""
+    from libtile.atoms.mma_layouts import accumulator_type, ptx_type, widens_to
+
+    a, b, c = (NUMBER_NAMES[element_of(v.type)] for v in op.operands[:3])
+    wanted = accumulator_type(c)
+    if atom.kind == FMA:
+        fits = atom.shape == (1, 1, 1) and atom.types == (wanted,) * 3 and wanted.startswith("f")
+    else:
+        given = [{ptx_type(e, _is_signed(op, side)), widens_to(e)} - {""} for e, side in ((a, "a"), (b, "b"))]
+        fits = atom.types[0] in given[0] and atom.types[1] in given[1] and atom.types[2] == wanted
+    if not fits:
+        raise VerifyException(f"expects an atom that multiplies {a} and {b} into {c}, but got {atom}")
+
+
+def _is_signed(op: TileOp, side: str) -> bool:
+    sign = op.properties.get(f"signedness_{side}")
+    return not isinstance(sign, SignednessAttr) or sign.keyword == "signed"
+
+
+def _check_result(op: TileOp) -> None:
+    """What an atom adds to stays where it is."""
+    if op.operands[2].type != op.results[0].type:
+        raise VerifyException("expects the result to have the layout of #C")
+
+
+def _check_target(op: TileOp, atom: MmaAtomAttr) -> None:
+    target = target_of(op)
+    if target is not None and atom.instruction not in target.mma_atoms:
+        raise VerifyException(f"expects an atom of {target.name}, but got {atom}")
+
+
+def _check_fragments(op: TileOp, atom: MmaAtom) -> None:
+    """The operands are in the fragments that the instruction reads."""
+    from libtile.atoms.mma_layouts import fragments
+
+    warps = op.properties.get("warps")
+    if not isinstance(warps, DenseArrayBase):
+        raise VerifyException("expects 'warps', the numbers of warps along batches, rows and columns")
+    sizes = tuple(int(n) for n in warps.get_values())
+    if len(sizes) != 3 or any(n < 1 or n & (n - 1) for n in sizes):
+        raise VerifyException(f"expects three powers of two as 'warps', but got {list(sizes)}")
+    batches, rows, columns = sizes
+    shapes: Sequence[tuple[int, ...]] = [shape_of(v.type) for v in op.operands[:3]]
+    for name, value, layout in zip("ABC", op.operands, fragments(atom, (batches, rows, columns), shapes)):
+        _require(f"#{name}", value.type, layout)
+
+
+def _require(name: str, type_: Attribute, layout: LinearLayout) -> None:
+    found = _layout(type_)
+    if found is None:
+        raise VerifyException(f"expects {name} to have a layout")
+    if len(found.basis(WARP)) != len(layout.basis(WARP)):
+        raise VerifyException(
+            f"expects as many warps as {name} has, which are {1 << len(found.basis(WARP))}, but 'warps' are "
+            f"{1 << len(layout.basis(WARP))}"
+        )
+    if found != layout:
+        raise VerifyException(f"expects {name} in the layout {LayoutAttr(layout).body()}, but got {type_.encoding}")  # type: ignore[attr-defined]
+
+
+def _layout(type_: Attribute) -> LinearLayout | None:
+    found = layout_of(type_)
+    return found.layout if isinstance(found, LayoutAttr) else None
