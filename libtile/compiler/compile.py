@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from libtile.asm.module import Module, load
 from libtile.asm.module import verify as verify_module
+from libtile.compiler.entry import program_of
 from libtile.compiler.options import Compiled, Observer, Options
 from libtile.compiler.stages import lower
 from libtile.support.files import Bytes, Path
@@ -23,7 +24,7 @@ def compile_module(
     observer: Observer | None = None,
     verify_each: bool | None = None,
 ) -> Compiled:
-    """Compile a Module, a path, or the bytes of a file (bytecode or text).
+    """Compile a Module, a path, or the bytes of a file (bytecode or text), of Tile IR or of one of the inner dialects.
 
     For `observer` and `verify_each` see `libtile.compiler.stages.lower`. Raises DiagnosticError for a module that
     breaks a rule of the dialect, OptionsError, UnknownTargetError, LoweringError for what the target cannot do, and
@@ -33,4 +34,4 @@ def compile_module(
     op = load(module)
     if verify:
         verify_module(op)
-    return lower(Module(op).tile_module, options, observer=observer, verify_each=verify_each)
+    return lower(program_of(op), options, observer=observer, verify_each=verify_each)

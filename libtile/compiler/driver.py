@@ -57,30 +57,30 @@ def compile_bytecode(
     data: bytes,
     options: Options,
     *,
+    filename: str = "-",
     preview: Collection[str] = (),
     cache: Cache | None = None,
     observer: Observer | None = None,
 ) -> Compiled:
-    """Compile a file's bytes. With an observer, which sees the module behind each pass, the cache is not asked.
+    """Compile a file's bytes: Tile IR bytecode, or the text of a module of an inner dialect, whose locations name
+    `filename`. With an observer, which sees the module behind each pass, the cache is not asked.
 
     Raises InputError, RequestError or CompilationError.
     """
-    from libtile import bytecode
-
-    if not bytecode.is_bytecode(data):
+    if not is_input(data):
         raise InputError(NOT_BYTECODE)
     try:
         options.check()
     except OptionsError as error:
         raise RequestError(f"error: {error}") from None
-    key = _key(data, options, preview) if cache is not None and observer is None else None
+    key = _key(data, options, preview, filename) if cache is not None and observer is None else None
     if cache is not None and key is not None:
         with timing.stage("cache"):
             parts = cache.load(key)
             found = None if parts is None else _unpacked(parts)
         if found is not None:
             return found
-    module = _load(data, preview)
+    module = _load(data, preview, filename)
     made = _compile(module, options, observer)
     if cache is not None and key is not None:
         with timing.stage("cache"):
@@ -88,17 +88,38 @@ def compile_bytecode(
     return made
 
 
-def _load(data: bytes, preview: Collection[str]) -> Module:
+def is_input(data: bytes) -> bool:
+    """Whether a file may be compiled: bytecode, or a text with a function of the inner dialects. The text of Tile IR is
+    what the original does not read either."""
+    from libtile import bytecode
+
+    return bytecode.is_bytecode(data) or _is_inner_text(data)
+
+
+def _is_inner_text(data: bytes) -> bool:
+    return _INNER_FUNCTION in data and b"\0" not in data
+
+
+_INNER_FUNCTION = b"nv_tileaa.func"
+
+
+def _load(data: bytes, preview: Collection[str], filename: str) -> Module:
+    from libtile import bytecode
+
     with timing.stage("load the dialect"):
-        from libtile.asm.module import diagnose, read
+        from libtile.asm.module import diagnose, parse, read
         from libtile.bytecode import BytecodeError
 
     try:
-        with timing.stage("read bytecode"):
-            module = read(data, preview)
+        if bytecode.is_bytecode(data):
+            with timing.stage("read bytecode"):
+                module = read(data, preview)
+        else:
+            with timing.stage("read text"):
+                module = parse(data.decode("utf-8"), filename)
         with timing.stage("verify"):
             problems = diagnose(module.op)
-    except BytecodeError as error:
+    except (BytecodeError, UnicodeDecodeError) as error:
         raise InputError(_lines(str(error), NOT_BYTECODE)) from None
     except DiagnosticError as error:
         raise InputError(_lines(*map(located, error.diagnostics), NOT_BYTECODE)) from None
@@ -219,10 +240,11 @@ def _environment() -> dict[str, str]:
     return {name: v for name, v in os.environ.items() if name.startswith(known) and not name.startswith(others)}
 
 
-def _key(data: bytes, options: Options, preview: Iterable[str]) -> Key:
+def _key(data: bytes, options: Options, preview: Iterable[str], filename: str) -> Key:
     return Key.of(
         {
             "input": digest([data]),
+            "filename": filename if _is_inner_text(data) else "",
             "options": asdict(options),
             "preview": sorted(preview),
             "compiler": compiler_identity(),

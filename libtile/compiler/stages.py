@@ -12,7 +12,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from libtile.compiler.entry import entered
 from libtile.compiler.options import Compiled, Kernel, Observer, Options
+from libtile.dialects.nv_tileaa.kernels import TILEAS, stage_of
 from libtile.lowering.strip_mine.strip_mine import StripMinePass, needs_strip_mining, strip_mine
 from libtile.lowering.tile_registers import check_registers
 from libtile.lowering.tileas.barriers import InsertBarriersPass
@@ -83,7 +85,7 @@ class SourceText:
 def lower(
     module: Operation, options: Options, *, observer: Observer | None = None, verify_each: bool | None = None
 ) -> Compiled:
-    """Lower a verified `cuda_tile.module`.
+    """Lower a verified `cuda_tile.module`, or a verified module of an inner dialect from its own stage on.
 
     `observer` sees the module behind each pass. With `verify_each` the inner dialects' verifier runs there (default: as
     the environment's LIBTILE_VERIFY_EACH says, off without it); what it finds is a LoweringError that names the pass.
@@ -96,8 +98,10 @@ def lower(
     gpu = target(options.gpu_name)
     result = Compiled(options.gpu_name)
     whole = module
-    module = _in_pieces(module, gpu, observer)
-    source = SourceText.of(module) if options.line_info or options.debug else None
+    source = None
+    if stage_of(module) is None:
+        module = _in_pieces(module, gpu, observer)
+        source = SourceText.of(module) if options.line_info or options.debug else None
     inner = _lower_dialects(module, gpu, options, source, result, observer)
     if options.emit in ("tileaa", "tileas"):
         return result
@@ -134,14 +138,21 @@ def _lower_dialects(
     result: Compiled,
     observer: Observer | None,
 ) -> ModuleOp:
-    inner = to_tileaa(module, gpu, source.lines if source is not None else None)
-    _observe(observer, "convert-cuda-tile-to-tileaa", inner)
-    if options.keep_text or options.emit == "tileaa":
-        result.tileaa = _text(inner)
-    if options.emit == "tileaa":
-        return inner
-    to_tileas(inner)
-    _observe(observer, "convert-tileaa-to-tileas", inner)
+    stage = stage_of(module)
+    if stage is None:
+        inner = to_tileaa(module, gpu, source.lines if source is not None else None)
+        _observe(observer, "convert-cuda-tile-to-tileaa", inner)
+    else:
+        assert isinstance(module, ModuleOp)  # which has a stage
+        inner = entered(module, stage, gpu, options.emit)
+        _observe(observer, "flatten-kernel-parameters", inner)
+    if stage != TILEAS:
+        if options.keep_text or options.emit == "tileaa":
+            result.tileaa = _text(inner)
+        if options.emit == "tileaa":
+            return inner
+        to_tileas(inner)
+        _observe(observer, "convert-tileaa-to-tileas", inner)
     for pass_ in TILEAS_PASSES:
         pass_().apply(XdslContext(), inner)
         _observe(observer, pass_.name, inner)

@@ -36,7 +36,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.interpreter.faults import Fault, FaultKind, InterpreterFault
-from libtile.interpreter.formats import constant_values, element
+from libtile.interpreter.formats import Element, constant_values, element
 from libtile.interpreter.location import source_location
 from libtile.interpreter.rules import (
     Rule,
@@ -53,6 +53,7 @@ MAX_LOOP_DEPTH = 15
 MAX_NESTING = 90
 """CPython's limit on indentation is 100."""
 _WITH_BODY = ("reduce", "scan")
+_ALLOCATES = ("cuda_tile.alloca", "nv_tileaa.alloca")
 SPIN_LENGTH = 1 << 14
 """Iterations after which a loop without any synchronising op lets the scheduler look for a deadlock."""
 
@@ -73,7 +74,7 @@ class Program:
 
 
 @dataclass
-class _Frame:
+class Frame:
     """A construct that terminators leave: the names that `continue` (carried), `break` and `yield` (results) set."""
 
     kind: Literal["for", "loop", "if", "body"]
@@ -86,7 +87,7 @@ class _Frame:
 
 
 @dataclass
-class _Emitter:
+class Emitter:
     checks: Checks
     globals: Mapping[str, Any]
     trace: Callable[..., None] | None
@@ -96,7 +97,7 @@ class _Emitter:
     ops: list[Operation | None] = field(default_factory=list)
     namespace: dict[str, Any] = field(default_factory=dict)
     names: dict[SSAValue, str] = field(default_factory=dict)
-    frames: list[_Frame] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
     depth: int = 0
     bound: int = 0
 
@@ -256,9 +257,9 @@ class _Emitter:
             self.line(f"require_initialised(({self.mask(name)},), 'the condition')", op)
         return name
 
-    def allocation_mark(self, op: CudaTileOp) -> str | None:
+    def allocation_mark(self, op: Operation) -> str | None:
         """Text that ends the lifetime of what the op's regions allocate: an alloca lives until its region ends."""
-        if not any(isinstance(o, CudaTileOp) and o.spec.name == "alloca" for o in op.walk()):
+        if not any(o.name in _ALLOCATES for o in op.walk()):
             return None
         mark = self.fresh("m")
         self.line(f"{mark} = len(B.allocas)")
@@ -267,7 +268,7 @@ class _Emitter:
     def if_(self, op: CudaTileOp) -> None:
         results = [self.define(r) for r in op.results]
         unwind = self.allocation_mark(op)
-        self.frames.append(_Frame("if", results))
+        self.frames.append(Frame("if", results))
         self.line(f"if {self.condition(op.operand_group('condition')[0], op)}:", op)
         self.region(op.regions[0])
         if op.regions[1].blocks:
@@ -282,7 +283,7 @@ class _Emitter:
         bounds = [self.condition(op.operand_group(n)[0], op) for n in ("lowerBound", "upperBound", "step")]
         body = op.regions[0].block
         unwind = self.allocation_mark(op)
-        frame, close = self.open_loop(op, list(body.args[1:]))
+        frame, close = self.open_loop(op, list(body.args[1:]), op.operand_group("initValues"), "for")
         prepare = self.bind("h", loop_range(op))
         convert = self.bind("h", element(op.operand_group("lowerBound")[0].type).dtype.type)
         counter = self.fresh("i")
@@ -304,7 +305,18 @@ class _Emitter:
     def loop_(self, op: CudaTileOp) -> None:
         body = op.regions[0].block
         unwind = self.allocation_mark(op)
-        _, close = self.open_loop(op, list(body.args))
+        _, close = self.open_loop(op, list(body.args), op.operand_group("initValues"))
+        self.spinning_loop(op)
+        if unwind:
+            self.line(unwind)
+        self.block(body)
+        self.depth -= 1
+        close()
+        if unwind:
+            self.line(unwind)
+
+    def spinning_loop(self, op: Operation) -> None:
+        """Begin a loop that goes round until something leaves it."""
         spins = not any(self.communicates(inner) for inner in op.walk() if inner is not op)
         counter = self.fresh("n")
         if spins:
@@ -314,13 +326,6 @@ class _Emitter:
         if spins:
             self.line(f"{counter} += 1")
             self.line(f"if not {counter} & {SPIN_LENGTH - 1}: yield", op)
-        if unwind:
-            self.line(unwind)
-        self.block(body)
-        self.depth -= 1
-        close()
-        if unwind:
-            self.line(unwind)
 
     def communicates(self, op: Operation) -> bool:
         if not isinstance(op, CudaTileOp):
@@ -328,10 +333,17 @@ class _Emitter:
         rule = self.rules.get(op.spec.name)
         return rule is not None and rule.synchronises(op)
 
-    def open_loop(self, op: CudaTileOp, arguments: list[SSAValue]) -> tuple[_Frame, Callable[[], None]]:
-        """Start a loop: its carried names are set; the returned function ends it."""
+    def open_loop(
+        self,
+        op: Operation,
+        arguments: list[SSAValue],
+        values: Sequence[SSAValue],
+        kind: Literal["for", "loop"] = "loop",
+    ) -> tuple[Frame, Callable[[], None]]:
+        """Start a loop whose block has these arguments, with their first values: its carried names are set; the
+        returned function ends it."""
         results = [self.define(r) for r in op.results]
-        initial = [self.names[v] for v in op.operand_group("initValues")]
+        initial = [self.names[v] for v in values]
         depth = sum(f.is_loop for f in self.frames)
         function = self.fresh("g") if depth and depth % MAX_LOOP_DEPTH == 0 else None
         if function:
@@ -339,7 +351,7 @@ class _Emitter:
             self.depth += 1
         carried = [self.define(a) for a in arguments]
         self.assign(carried, initial)
-        frame = _Frame("for" if op.spec.name == "for" else "loop", results, carried)
+        frame = Frame(kind, results, carried)
         self.frames.append(frame)
 
         def close() -> None:
@@ -362,7 +374,7 @@ class _Emitter:
         if values:
             self.line(f"{packed} = {function}")
 
-    def innermost_loop(self) -> _Frame:
+    def innermost_loop(self) -> Frame:
         return next(f for f in reversed(self.frames) if f.is_loop)
 
     def continue_(self, op: CudaTileOp) -> None:
@@ -395,7 +407,7 @@ class _Emitter:
         names = [self.define(a) for a in block.args]
         self.line(f"def {name}({', '.join(names)}):", op)
         self.depth += 1
-        self.frames.append(_Frame("body", []))
+        self.frames.append(Frame("body", []))
         for inner in block.ops:
             self.op(inner)
         self.frames.pop()
@@ -417,14 +429,14 @@ class _Emitter:
         return self.namespace[name]
 
 
-_STRUCTURE: dict[str, Callable[[_Emitter, CudaTileOp], None]] = {
-    "if": _Emitter.if_,
-    "for": _Emitter.for_,
-    "loop": _Emitter.loop_,
-    "continue": _Emitter.continue_,
-    "break": _Emitter.break_,
-    "yield": _Emitter.yield_,
-    "return": _Emitter.return_,
+_STRUCTURE: dict[str, Callable[[Emitter, CudaTileOp], None]] = {
+    "if": Emitter.if_,
+    "for": Emitter.for_,
+    "loop": Emitter.loop_,
+    "continue": Emitter.continue_,
+    "break": Emitter.break_,
+    "yield": Emitter.yield_,
+    "return": Emitter.return_,
 }
 
 
@@ -433,8 +445,11 @@ def loop_range(op: CudaTileOp) -> Callable[[Any, Any, Any], Any]:
 
     The range is the mathematical one: signed, or of unsigned numbers with `unsignedCmp`.
     """
-    elem = element(op.operand_group("lowerBound")[0].type)
-    unsigned = bool(op.attribute_value("unsignedCmp"))
+    return counted(element(op.operand_group("lowerBound")[0].type), bool(op.attribute_value("unsignedCmp")))
+
+
+def counted(elem: Element, unsigned: bool) -> Callable[[Any, Any, Any], Any]:
+    """The values of a counter of a type, from lower bound, upper bound and step."""
     modulus = 1 << elem.width
 
     def number(value: Any) -> int:
@@ -501,7 +516,7 @@ def mask_function(site: Site, rule: Rule) -> Callable[[tuple, tuple], Any]:
 
 
 def compile_entry(
-    entry: CudaTileOp,
+    entry: Operation,
     checks: Checks = INTERPRETER.basic,
     globals: Mapping[str, Any] | None = None,
     trace: Callable[..., None] | None = None,
@@ -510,7 +525,7 @@ def compile_entry(
     with (block, op, results). InterpreterFault when the entry holds an op that cannot run.
     """
     files: dict[str, list[Operation | None]] = {}
-    emitter = _Emitter(checks, globals or {}, trace, files)
+    emitter = Emitter(checks, globals or {}, trace, files)
     body = entry.regions[0].block
     names = [emitter.define(a) for a in body.args]
     emitter.namespace["T"] = trace
@@ -525,5 +540,6 @@ def compile_entry(
     emitter.line("return")
     emitter.line("yield")
     start = emitter.compiled("kernel")
+    assert isinstance(entry, CudaTileOp)  # an entry of Tile IR
     name = entry.attribute_value("sym_name")
     return Program(name, start, "\n".join(emitter.text), files)

@@ -12,6 +12,7 @@ the element's `dtype`:
     tf32                float32, rounded        the low 13 bits are zero; four bytes in memory
     fnv8E5M3FNU         float32, rounded        one byte in memory
     ptr                 int64, the address
+    index               int64                   of the inner dialects: what addresses are counted in
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
@@ -95,6 +97,10 @@ class Element:
         return (1 << (self.width - 1)) - 1
 
 
+_INNER_POINTER = "nv_tileaa.ptr"
+"""The inner dialects' pointer type, known by its name: programs of Tile IR do not load those dialects."""
+
+
 def _number(name: str) -> Element:
     held = elements.ELEMENTS[name]
     return Element(name, held.bits, held.storage_bits, np.dtype(_DTYPES[name]), held.float)
@@ -103,13 +109,18 @@ def _number(name: str) -> Element:
 ELEMENTS: dict[str, Element] = {name: _number(name) for name in _DTYPES}
 """Element types by keyword, pointers excepted."""
 
+INDEX = Element("index", 64, 64, np.dtype(np.int64))
+
 
 def element(type_: Attribute) -> Element:
-    """The element of a tile type, or of a number or pointer type itself. TypeError for any other type."""
-    if isinstance(type_, TileType):
+    """The element of a tile type, or of a number or pointer type itself, of Tile IR or of the inner dialects. TypeError
+    for any other type."""
+    if isinstance(type_, TileType | TensorType):
         return element(type_.element_type)
-    if isinstance(type_, PointerType):
-        pointee, bits = element(type_.pointee), elements.POINTER_BITS
+    if isinstance(type_, IndexType):
+        return INDEX
+    if isinstance(type_, PointerType) or type_.name == _INNER_POINTER:
+        pointee, bits = element(type_.pointee), elements.POINTER_BITS  # type: ignore[attr-defined]
         return Element(elements.POINTER, bits, bits, np.dtype(np.int64), None, pointee)
     if type_ in NUMBER_NAMES:
         return ELEMENTS[NUMBER_NAMES[type_]]

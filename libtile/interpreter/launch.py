@@ -4,71 +4,26 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
 import numpy as np
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import TileType, type_text
 from libtile.interpreter.address_space import Memory
 from libtile.interpreter.codegen import compile_entry
+from libtile.interpreter.entries import INNER_FUNCTION, Entry, LaunchError, find_entry
 from libtile.interpreter.faults import BlockId, Fault
-from libtile.interpreter.formats import Element, element
 from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
 from libtile.interpreter.rounding import round_to
 from libtile.support.checks import INTERPRETER
-from libtile.support.errors import LibtileError
 
 MAX_GRID = (1 << 24) - 1
 """The largest extent of a grid along one axis (Tile IR specification, get_num_tile_blocks)."""
-
-
-class LaunchError(LibtileError):
-    """A kernel cannot be launched with what was given; the message says what its entry expects."""
-
-
-def entries(module: Operation) -> Iterator[CudaTileOp]:
-    """The entries of a module (or of all modules in a `builtin.module`)."""
-    for op in module.walk():
-        if isinstance(op, CudaTileOp) and op.spec.name == "entry":
-            yield op
-
-
-def find_entry(module: Operation, kernel: str | None) -> CudaTileOp:
-    """The entry named `kernel`; the only one when `kernel` is None. LaunchError when there is none such."""
-    found = list(entries(module))
-    names = [e.attribute_value("sym_name") for e in found]
-    if kernel is None and len(found) == 1:
-        return found[0]
-    if kernel in names:
-        return found[names.index(kernel)]
-    what = f"has no kernel named {kernel!r}" if kernel is not None else "has several kernels: name one"
-    listed = ", ".join(names) or "none"
-    raise LaunchError(f"the module {what} (its kernels: {listed})")
-
-
-def parameter_types(entry: CudaTileOp) -> list[Attribute]:
-    """The types of an entry's parameters, in order."""
-    return [a.type for a in entry.regions[0].block.args]
-
-
-def describe_parameters(entry: CudaTileOp) -> str:
-    """One line for each parameter of an entry: its position, its name if it has one, its type and what to give."""
-    lines = []
-    for position, argument in enumerate(entry.regions[0].block.args):
-        name = f" %{argument.name_hint}" if argument.name_hint else ""
-        given = "an array" if _pointee(argument.type) is not None else "a number"
-        lines.append(f"  {position}:{name} {type_text(argument.type)} ({given})")
-    title = f"@{entry.attribute_value('sym_name')} takes {len(lines)} parameter{'' if len(lines) == 1 else 's'}"
-    return "\n".join([title + (":" if lines else ""), *lines])
-
-
-def _pointee(type_: Attribute) -> Element | None:
-    return element(type_).pointee if isinstance(type_, TileType) else None
 
 
 def normal_grid(grid: int | Sequence[int]) -> BlockId:
@@ -84,21 +39,21 @@ def normal_grid(grid: int | Sequence[int]) -> BlockId:
     return (x, y, z)
 
 
-def prepare(entry: CudaTileOp, args: Sequence[Any], memory: Memory) -> list[Any]:
+def prepare(entry: Entry, args: Sequence[Any], memory: Memory) -> list[Any]:
     """The entry's parameters as values: arrays are mapped into `memory`, numbers converted.
 
     A list of arrays stands for a table of 64-bit words in memory, one row for each array: its address, its sizes, its
     strides in elements (what cuTile passes for a list of arrays). LaunchError when something does not fit.
     """
-    types = parameter_types(entry)
-    if len(types) != len(args):
-        raise LaunchError(f"{len(args)} arguments given; {describe_parameters(entry)}")
+    parameters = entry.parameters
+    if len(parameters) != len(args):
+        raise LaunchError(f"{len(args)} arguments given; {entry.describe()}")
     arrays: list[tuple[np.ndarray, str]] = []
     slots: list[tuple[int, list[np.ndarray] | None]] = []
-    values: list[Any] = [None] * len(types)
-    for position, (type_, arg) in enumerate(zip(types, args)):
-        if _pointee(type_) is None:
-            values[position] = _number(entry, position, type_, arg)
+    values: list[Any] = [None] * len(parameters)
+    for position, (parameter, arg) in enumerate(zip(parameters, args)):
+        if parameter.pointee is None:
+            values[position] = _number(entry, position, arg)
         elif isinstance(arg, (list, tuple)) and all(isinstance(a, np.ndarray) for a in arg):
             slots.append((position, list(arg)))
             arrays += [(_memory_of(entry, position, a), f"parameter {position}[{i}]") for i, a in enumerate(arg)]
@@ -120,17 +75,16 @@ def prepare(entry: CudaTileOp, args: Sequence[Any], memory: Memory) -> list[Any]
     return values
 
 
-def _memory_of(entry: CudaTileOp, position: int, arg: Any) -> np.ndarray:
+def _memory_of(entry: Entry, position: int, arg: Any) -> np.ndarray:
     if not isinstance(arg, np.ndarray):
         raise LaunchError(
-            f"parameter {position} is a pointer and takes a numpy array, not {type(arg).__name__}; "
-            + describe_parameters(entry)
+            f"parameter {position} is a pointer and takes a numpy array, not {type(arg).__name__}; {entry.describe()}"
         )
     if arg.dtype.hasobject or arg.dtype.byteorder == ">":
         raise LaunchError(f"the array for parameter {position} has elements of {arg.dtype}, which are no device memory")
     if not arg.flags.c_contiguous:
         raise LaunchError(f"the array for parameter {position} is not C-contiguous; it is the memory itself")
-    pointee = _pointee(parameter_types(entry)[position])
+    pointee = entry.parameters[position].pointee
     if pointee is None or pointee.float is None or arg.dtype.kind != "f":
         return arg
     if arg.itemsize != pointee.storage_bytes:
@@ -148,8 +102,10 @@ def _shown(arg: Any) -> str:
     return f"an integer of {arg.bit_length()} bits" if huge else repr(arg)
 
 
-def _number(entry: CudaTileOp, position: int, type_: Attribute, arg: Any) -> Any:
-    elem = element(type_)
+def _number(entry: Entry, position: int, arg: Any) -> Any:
+    elem, text = entry.parameters[position].element, entry.parameters[position].text
+    if elem is None:
+        raise LaunchError(f"parameter {position} is {text}, which no launch can give; {entry.describe()}")
     try:
         if elem.float is not None:
             if np.ndim(arg) or arg is None or isinstance(arg, str | bytes):
@@ -160,11 +116,10 @@ def _number(entry: CudaTileOp, position: int, type_: Attribute, arg: Any) -> Any
             raise ValueError("not a whole number")
     except (TypeError, ValueError, OverflowError):
         raise LaunchError(
-            f"parameter {position} is {type_text(type_)} and takes a number, not {_shown(arg)}; "
-            + describe_parameters(entry)
+            f"parameter {position} is {text} and takes a number, not {_shown(arg)}; {entry.describe()}"
         ) from None
     if not elem.smallest <= number < 1 << elem.width:
-        raise LaunchError(f"{_shown(number)} does not fit parameter {position}, {type_text(type_)}")
+        raise LaunchError(f"{_shown(number)} does not fit parameter {position}, {text}")
     if elem.width == 1:
         return np.bool_(number & 1)
     return np.array(number & ((1 << elem.width) - 1), elem.unsigned_dtype).view(elem.dtype)[()]
@@ -180,21 +135,32 @@ def _initial(dense: DenseElementsAttr, name: str) -> np.ndarray:
         raise LaunchError(f"there is no memory for the {dense.memory_bytes} bytes of global @{name}") from None
 
 
-def map_globals(entry: CudaTileOp, memory: Memory) -> dict[str, int]:
+_VARIABLES = ("cuda_tile.global", "nv_tileaa.global")
+
+
+def _variable(op: Operation) -> tuple[str, DenseElementsAttr, int, bool]:
+    """Name, initial value, alignment in bytes and constness of a variable."""
+    if isinstance(op, CudaTileOp):
+        value, alignment = op.attribute_value("value"), op.attribute_value("alignment")
+        return op.attribute_value("sym_name"), value, alignment, bool(op.attribute_value("constant"))
+    name, value, alignment = (op.properties.get(key) for key in ("sym_name", "value", "alignment"))
+    assert isinstance(name, StringAttr) and isinstance(value, DenseElementsAttr)  # the class declares them so
+    step = alignment.value.data if isinstance(alignment, IntegerAttr) else 1
+    return name.data, value, step, "constant" in op.properties
+
+
+def map_globals(entry: Entry, memory: Memory) -> dict[str, int]:
     """Allocate the globals of the entry's module, with their initial values; the address of each by name."""
-    module = entry.parent_op()
+    module = entry.op.parent_op()
     addresses: dict[str, int] = {}
     if module is None:
         return addresses
     for op in module.regions[0].block.ops:
-        if not isinstance(op, CudaTileOp) or op.spec.name != "global":
+        if op.name not in _VARIABLES:
             continue
-        dense = op.attribute_value("value")
-        name = op.attribute_value("sym_name")
+        name, dense, step, constant = _variable(op)
         data = _initial(dense, name)
-        constant = bool(op.attribute_value("constant"))
-        alignment = op.attribute_value("alignment")
-        addresses[name] = memory.allocate(data, f"global @{name}", alignment=alignment, read_only=constant).base
+        addresses[name] = memory.allocate(data, f"global @{name}", alignment=max(step, 1), read_only=constant).base
     return addresses
 
 
@@ -217,8 +183,12 @@ def run(
     the kernel prints.
     Raises LaunchError or CheckError before running, InterpreterFault while running.
     """
-    checks = INTERPRETER.choose(check)
     entry = find_entry(module, kernel)
+    if entry.op.name == INNER_FUNCTION:
+        raise LaunchError(
+            f"@{entry.name} is in an inner dialect, which the interpreter does not run: use the simulator"
+        )
+    checks = INTERPRETER.choose(check)
     extents = normal_grid(grid)
     memory = Memory()
     try:
@@ -226,7 +196,7 @@ def run(
         addresses = map_globals(entry, memory)
     except Fault as fault:
         raise LaunchError(fault.message) from None
-    program = compile_entry(entry, checks, addresses, trace)
+    program = compile_entry(entry.op, checks, addresses, trace)
     races = RaceDetector() if "race" in checks else None
     launch = Launch(program, extents, memory, checks, out, races)
     return run_grid(launch, values, order=block_order, progress=progress)

@@ -67,7 +67,8 @@ def run_on_gpu(
     from libtile.compiler.compile import compile_module
     from libtile.compiler.options import Options
     from libtile.interpreter.address_space import Memory
-    from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
+    from libtile.interpreter.entries import LaunchError, find_entry
+    from libtile.interpreter.launch import normal_grid, prepare
     from libtile.interpreter.machine import RunResult
 
     if any(isinstance(arg, list | tuple) for arg in args):
@@ -77,7 +78,7 @@ def run_on_gpu(
     extents = normal_grid(grid)
     memory = Memory()
     values = prepare(entry, args, memory)
-    name = str(entry.attribute_value("sym_name"))
+    name = entry.name
     used = launch_abi(device, abi)
     made = compile_module(module, Options(target_name(device, gpu_name), opt_level, launch_abi=used), verify=False)
     compiled = made.kernels[name]

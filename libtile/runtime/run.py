@@ -37,16 +37,18 @@ def run(
 ) -> RunResult:
     """Run a kernel over a grid of tile blocks.
 
-    `module` is a Module, a path, or the bytes of a file (bytecode or text). `kernel` may be None when the module has
-    one entry. `grid` has one to three extents. `args` are the entry's flat parameters in order: a numpy array for a
-    pointer (it is the memory: C-contiguous, of any dtype, modified in place), an int or float for a scalar. The module
-    is verified first unless `verify` is False.
+    `module` is a Module, a path, or the bytes of a file (bytecode or text), of Tile IR or of an inner dialect, whose
+    memrefs are several parameters: base, sizes and strides as far as their types leave them open. `kernel` may be None
+    when the module has one entry. `grid` has one to three extents. `args` are the entry's flat parameters in order: a
+    numpy array for a pointer (it is the memory: C-contiguous, of any dtype, modified in place), an int or float for a
+    scalar. The module is verified first unless `verify` is False.
 
     `check` is "off", "basic", "full", or a list of these and single checks, as "basic,view-range" or "full,-race" (see
     `libtile.support.checks`), `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
     that the kernel prints to; the interpreter also takes `trace` and `progress`, see `libtile.interpreter.launch.run`.
-    The other backends compile for `gpu_name` at `opt_level` first: the simulator for "sm_90" without a name, the gpu
-    for the machine's own GPU. `launch_abi` is the gpu's: "tileir", "simt", or None for what the driver can do.
+    The other backends compile for `gpu_name` at `opt_level` first: the simulator without a name for the target that a
+    module of an inner dialect states, or "sm_90", the gpu for the machine's own GPU. `launch_abi` is the gpu's:
+    "tileir", "simt", or None for what the driver can do.
 
     Returns what the run did. Raises DiagnosticError for a module that breaks a rule of the dialect, LaunchError for
     arguments that do not fit, CheckError for a check that the backend does not have, InterpreterFault, SimulationFault
@@ -74,7 +76,7 @@ def run(
 
         return simulate(
             op, kernel, grid, args,
-            gpu_name=gpu_name or "sm_90", opt_level=opt_level, check=check, block_order=block_order, out=out,
+            gpu_name=gpu_name, opt_level=opt_level, check=check, block_order=block_order, out=out,
         )  # fmt: skip
     from libtile.interpreter.launch import run as interpret
 

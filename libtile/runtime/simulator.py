@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from libtile.interpreter import RunResult
 
 
+DEFAULT_TARGET = "sm_90"
+
+
 def simulate(
     module: Operation,
     kernel: str | None,
     grid: int | Sequence[int],
     args: Sequence[Any],
     *,
-    gpu_name: str = "sm_90",
+    gpu_name: str | None = None,
     opt_level: int = 3,
     check: str = "basic",
     block_order: int | str | None = None,
@@ -27,15 +30,19 @@ def simulate(
 ) -> RunResult:
     """Compile a verified module and run a kernel in the PTX simulator; arrays in `args` are modified in place.
 
+    Without a name of a target it is the one that a module of an inner dialect states, or else DEFAULT_TARGET.
+
     Arguments are checked as for the interpreter. LaunchError for arguments that do not fit, SimulationFault for a
     fault of the program.
     """
     import numpy as np
 
     from libtile.compiler.compile import compile_module
+    from libtile.compiler.entry import target_name_of
     from libtile.compiler.options import Options
     from libtile.interpreter.address_space import Memory
-    from libtile.interpreter.launch import LaunchError, find_entry, normal_grid, prepare
+    from libtile.interpreter.entries import LaunchError, find_entry
+    from libtile.interpreter.launch import normal_grid, prepare
     from libtile.interpreter.machine import RunResult
     from libtile.simulator import run_ptx
 
@@ -44,7 +51,8 @@ def simulate(
     entry = find_entry(module, kernel)
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
-    name = str(entry.attribute_value("sym_name"))
+    name = entry.name
+    gpu_name = gpu_name or target_name_of(module) or DEFAULT_TARGET
     made = compile_module(module, Options(gpu_name, opt_level, launch_abi="simt", emit="ptx"), verify=False)
     given = [
         arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)

@@ -51,9 +51,9 @@ def test_an_array_list_is_a_list_of_arrays():
     arrays = [np.arange(16, dtype=np.float32), np.arange(10, dtype=np.float32) + 100, np.ones(3, np.float32)]
     data = corpus.export(kernel, "13.4")
     entry_types = libtile.read(data).tile_module
-    from libtile.interpreter.launch import find_entry, parameter_types
+    from libtile.interpreter.entries import find_entry
 
-    count = len(parameter_types(find_entry(entry_types, None)))
+    count = len(find_entry(entry_types, None).parameters)
     elem = np.float32
     out = np.zeros((3, 16), elem)
     args = [[a.astype(elem) for a in arrays], 3, out, *out.shape, 16, 1]

@@ -10,8 +10,8 @@ import pytest
 
 import libtile
 from libtile.interpreter import memory
+from libtile.interpreter.entries import LaunchError
 from libtile.interpreter.faults import FaultKind, InterpreterFault
-from libtile.interpreter.launch import LaunchError
 from libtile.interpreter.machine import _Scheduler
 
 from .programs import fault_of, module_text, run_body

@@ -8,7 +8,7 @@ import pytest
 
 import libtile
 from interpreter.programs import module_text, run_body, scalar_store
-from libtile.interpreter.launch import LaunchError
+from libtile.interpreter.entries import LaunchError
 
 STORE = scalar_store("v", "x", "ELEM")
 

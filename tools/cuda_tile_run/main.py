@@ -15,6 +15,7 @@ from libtile_tools import cli
 
 if TYPE_CHECKING:
     from libtile.interpreter import RunResult
+    from libtile.interpreter.entries import Entry
 
 EXAMPLES = (
     "cuda-tile-run add.bc --grid 64 --arg x.npy --arg y.npy --arg zeros:f32:65536 --out 2:z.npy",
@@ -97,22 +98,18 @@ def _load(path: str) -> Any:
         raise cli.ToolError(f"error: '{path}' is not a .npy file: {error}") from None
 
 
-def typed_arguments(entry: Any, given: list[Any]) -> list[Any]:
+def typed_arguments(entry: Entry, given: list[Any]) -> list[Any]:
     """The arguments without their type prefixes, which must be those of the entry's parameters."""
-    from libtile.dialects.cuda_tile.types import type_text
-    from libtile.interpreter.launch import describe_parameters, parameter_types
-
-    types = parameter_types(entry)
     values = []
     for position, argument in enumerate(given):
         if not isinstance(argument, tuple):
             values.append(argument)
             continue
         type_, number = argument
-        if position < len(types) and type_text(types[position]) != f"tile<{type_}>":
+        if position < len(entry.parameters) and entry.parameters[position].text not in (type_, f"tile<{type_}>"):
             raise cli.ToolError(
                 f"error: argument {position} is given as {type_}, and parameter {position} is "
-                f"{type_text(types[position])}; {describe_parameters(entry)}"
+                f"{entry.parameters[position].text}; {entry.describe()}"
             )
         values.append(number)
     return values
@@ -239,18 +236,19 @@ def command(
 ) -> None:
     """Run a kernel of KERNEL_FILE (bytecode or text, - for stdin) on numpy arrays, with no GPU or on one.
 
+    The file may also be a module of nv_tileaa or nv_tileas.
     Arguments are the entry's parameters in order. Arrays are the kernel's memory: --out saves what it wrote.
     """
     from libtile.asm.module import load
+    from libtile.interpreter.entries import entries, find_entry
     from libtile.interpreter.faults import InterpreterFault
-    from libtile.interpreter.launch import describe_parameters, entries, find_entry
     from libtile.interpreter.trace import Tracer
     from libtile.runtime.run import run
 
     module = load(cli.read_input("-") if kernel_file == "-" else kernel_file)
     if describe:
         chosen = list(entries(module)) if kernel is None else [find_entry(module, kernel)]
-        click.echo("\n".join(map(describe_parameters, chosen)))
+        click.echo("\n".join(e.describe() for e in chosen))
         return
     entry = find_entry(module, kernel)
     args = typed_arguments(entry, [parse_argument(text) for text in arguments])
@@ -258,7 +256,7 @@ def command(
     try:
         result = run(
             module,
-            entry.attribute_value("sym_name"),
+            entry.name,
             grid=grid,
             args=args,
             backend=backend,

@@ -141,7 +141,7 @@ def _remark_options(function: Any) -> Any:
 @cli.version_option("open CUDA Tile IR assembler")
 @click.pass_context
 def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> None:
-    """Compile Tile IR bytecode to a cubin.
+    """Compile Tile IR bytecode to a cubin, or the text of a module of the inner dialects (as --emit=tileaa prints it).
 
     Long options may be given with one dash or two.
     """
@@ -189,6 +189,7 @@ def _compile(path: str, given: dict[str, Any]) -> None:
         made = driver.compile_bytecode(
             data,
             _options(given),
+            filename=path,
             preview=given["previews"],
             cache=_cache(given),
             observer=observer if observer.wanted else None,
@@ -213,10 +214,9 @@ def _read(path: str) -> bytes:
 
 def _check_request(data: bytes, given: dict[str, Any]) -> None:
     """What the original refuses before it compiles, with its words and statuses."""
-    from libtile import bytecode
-    from libtile.compiler.driver import NOT_BYTECODE
+    from libtile.compiler.driver import NOT_BYTECODE, is_input
 
-    if not bytecode.is_bytecode(data):
+    if not is_input(data):
         raise cli.ToolError(NOT_BYTECODE, _INPUT)
     if given["gpu_name"] is None:
         raise cli.ToolError(f"error: no GPU was named: give --gpu-name, one of {', '.join(_gpu_names())}", _REQUEST)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.codegen import globals, limits, scratch
@@ -16,6 +16,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.kernels import scalar_type
 from libtile.ir.kernels import Parameter
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm import control, elementwise, memory, pipelines, shapes  # noqa: F401  (they register rules)
@@ -68,14 +69,15 @@ class LlvmModule:
 
 
 def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
-    """Declare a parameter; i1 comes as a byte."""
-    assert isinstance(type_, TensorType)  # `convert_function` has seen to it
-    element = type_.element_type
+    """Declare a parameter, a scalar or a tile of rank 0; i1 comes as a byte."""
+    element = scalar_type(type_)
+    assert element is not None  # `convert_function` has seen to it
     kind = llvm_type(element)
     given = e.b.add_parameter(I8 if kind is I1 else kind)
     held = e.b.cast("trunc", given, I1) if kind is I1 else given
-    e.bind(value, e.as_tile(held, element))
-    return Parameter(element_name(element), STORAGE_BYTES[element_name(element)])
+    e.bind(value, e.as_tile(held, element) if isinstance(type_, TensorType) else held)
+    name = "i64" if isinstance(element, IndexType) else element_name(element)
+    return Parameter(name, STORAGE_BYTES[name])
 
 
 def convert_function(
@@ -98,8 +100,8 @@ def convert_function(
     if spec.num_ctas != 1:
         raise unsupported(function, f"is for clusters of {spec.num_ctas} CTAs, and code is made for one", target.name)
     for number, argument in enumerate(block.args):
-        if not isinstance(argument.type, TensorType) or argument.type.get_shape():
-            problem = f"has a parameter (number {number}) of type {argument.type}, and a kernel takes tiles of rank 0"
+        if scalar_type(argument.type) is None:
+            problem = f"has a parameter (number {number}) of type {argument.type}, and a kernel takes scalars"
             raise unsupported(function, problem, target.name)
     parameters = [_parameter(e, a.type, a) for a in block.args]
     pipelines.reserve(e, function)

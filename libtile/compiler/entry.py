@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where a module enters the compilation: a Tile IR module at its begin, one of the inner dialects at its own stage.
+
+A module of nv_tileaa or nv_tileas runs through the passes from its stage on, as if those before had made it. What these
+leave in a module that comes from Tile IR is made here: the target, and kernels that take numbers and addresses only.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Operation
+
+from libtile.asm.module import Module
+from libtile.codegen.symbols import kernel_problem
+from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr, TargetSpecAttr
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, flat_parameters, kernels_of, scalar_type, stage_of
+from libtile.dialects.nv_tileaa.types import GLOBAL, PtrType
+from libtile.ir.tile_form import layout_of, type_text
+from libtile.lowering.errors import unsupported
+from libtile.lowering.flatten_parameters import flatten
+from libtile.targets import Target
+
+TARGET_SPEC = "nv_tileaa.target_spec"
+EARLIER = {TILEAA: (), TILEAS: (TILEAA,)}
+"""By the stage that a module is at, those that it is past: their text cannot be asked for."""
+_TOP_LEVEL = ("nv_tileaa.func", "nv_tileaa.global")
+
+
+def program_of(op: Operation) -> Operation:
+    """The program that a loaded file holds: its one `cuda_tile.module`, or a module of the inner dialects. LibtileError
+    for anything else."""
+    return op if stage_of(op) is not None else Module(op).tile_module
+
+
+def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
+    """A copy of a verified module of the inner dialects as the passes behind its stage want it.
+
+    LoweringError, with the place in the source, for what cannot stand in a program at that stage, for a module of
+    another target, and for the text of a stage that the module is past.
+    """
+    if emit in EARLIER[stage]:
+        first = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+        raise unsupported(first, f"is in nv_{stage} already, and cannot be emitted as nv_{emit}", gpu.name)
+    _check_target(module, gpu)
+    for op in module.body.block.ops:
+        if op.name not in _TOP_LEVEL:
+            raise unsupported(op, f"cannot stand beside functions of nv_{stage} in a module that is compiled", gpu.name)
+        if stage == TILEAS and isinstance(op, FuncOp) and not op.is_entry:
+            raise unsupported(op, "is no kernel, and functions are not called in nv_tileas", gpu.name)
+    if next(kernels_of(module), None) is None:
+        first = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+        raise unsupported(first, "is no kernel (an entry by its kernel_spec), and the module has no other", gpu.name)
+    made = module.clone()
+    made.attributes.setdefault(TARGET_SPEC, TargetSpecAttr(ComputeCapabilityAttr(gpu.name)))
+    for kernel in kernels_of(made):
+        _check_kernel(kernel, gpu)
+        spec = kernel.kernel_spec
+        if spec is not None and spec.target is None:
+            kernel.properties["kernel_spec"] = KernelSpecAttr(
+                spec.entry, spec.num_warps, spec.num_ctas, spec.occupancy, gpu.name
+            )
+        if stage == TILEAS:
+            _check_layouts(kernel, gpu)
+        flatten(kernel)
+    return made
+
+
+def target_name_of(module: Operation) -> str | None:
+    """The target that a module of the inner dialects is for, as the module or its first kernel says; None when neither
+    does, and for a module of Tile IR."""
+    if stage_of(module) is None:
+        return None
+    stated = _stated(module)
+    return stated[0][1] if stated else None
+
+
+def _stated(module: Operation) -> list[tuple[Operation, str]]:
+    """The targets that a module and its functions name, each with the op that names it."""
+    spec = module.attributes.get(TARGET_SPEC)
+    found = [(module, spec.capability.gpu_name)] if isinstance(spec, TargetSpecAttr) else []
+    for op in module.regions[0].block.ops:
+        if isinstance(op, FuncOp):
+            if op.kernel_spec is not None and op.kernel_spec.target is not None:
+                found.append((op, op.kernel_spec.target))
+            if op.compute_capability is not None:
+                found.append((op, op.compute_capability.gpu_name))
+    return found
+
+
+def _check_target(module: ModuleOp, gpu: Target) -> None:
+    for op, name in _stated(module):
+        if name != gpu.name:
+            raise unsupported(op, f"is for {name}, and code is asked for", gpu.name)
+
+
+def _check_kernel(kernel: FuncOp, gpu: Target) -> None:
+    """LoweringError for a name that no kernel can have, a kernel without a body, and what no launch can give."""
+    name = kernel.sym_name.data
+    if problem := kernel_problem(name):
+        raise unsupported(kernel, f"has the name {name!r}, which {problem}: no kernel can have it", gpu.name)
+    if kernel.body.first_block is None:
+        raise unsupported(kernel, "is a kernel without a body", gpu.name)
+    for parameter in flat_parameters(kernel):
+        type_ = scalar_type(parameter.type)
+        what = f"takes a {type_text(parameter.type)} (parameter {parameter.argument})"
+        if type_ is None:
+            raise unsupported(kernel, f"{what}, and a launch gives scalars, pointers and memrefs", gpu.name)
+        if isinstance(type_, PtrType) and type_.space != GLOBAL:
+            raise unsupported(kernel, f"{what}, and a launch gives addresses of global memory", gpu.name)
+
+
+def _check_layouts(kernel: FuncOp, gpu: Target) -> None:
+    """LoweringError for a tile without a layout: in nv_tileas nothing chooses one any more."""
+    for op in kernel.walk():
+        bodies = [block.args for region in op.regions for block in region.blocks]
+        for value in (*op.results, *(a for arguments in bodies for a in arguments)):
+            if isinstance(value.type, TensorType) and layout_of(value.type) is None:
+                raise unsupported(op, f"has a {type_text(value.type)} without a layout, in nv_tileas", gpu.name)

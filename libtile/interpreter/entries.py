@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What can be launched in a module: the entries of Tile IR, and the kernels of the inner dialects, with the numbers and
+addresses that each takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Operation
+
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import TileType, type_text
+from libtile.interpreter.formats import Element, element
+from libtile.support.errors import LibtileError
+
+INNER_FUNCTION = "nv_tileaa.func"
+"""Known by its name, as programs of Tile IR do not load the inner dialects."""
+
+
+class LaunchError(LibtileError):
+    """A kernel cannot be launched with what was given; the message says what its entry expects."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a launch: its type as it is written, the element that it is, and its name (empty: it has none).
+
+    `element` is None for what no launch can give."""
+
+    text: str
+    element: Element | None
+    name: str = ""
+
+    @property
+    def pointee(self) -> Element | None:
+        """What a pointer points to; None for a number."""
+        return self.element.pointee if self.element is not None else None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel that can be launched: the op that it is, its name and its parameters in order."""
+
+    op: Operation
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    def describe(self) -> str:
+        """One line for each parameter: its position, its name if it has one, its type and what to give."""
+        lines = []
+        for position, parameter in enumerate(self.parameters):
+            name = f" %{parameter.name}" if parameter.name else ""
+            given = "an array" if parameter.pointee is not None else "a number"
+            lines.append(f"  {position}:{name} {parameter.text} ({given})")
+        title = f"@{self.name} takes {len(lines)} parameter{'' if len(lines) == 1 else 's'}"
+        return "\n".join([title + (":" if lines else ""), *lines])
+
+
+def entries(module: Operation) -> Iterator[Entry]:
+    """The kernels of a module (or of all modules in a `builtin.module`)."""
+    for op in module.walk():
+        if isinstance(op, CudaTileOp) and op.spec.name == "entry":
+            yield _entry_of_tile_ir(op)
+        elif op.name == INNER_FUNCTION:
+            yield from _inner_entries(op)
+
+
+def find_entry(module: Operation, kernel: str | None) -> Entry:
+    """The entry named `kernel`; the only one when `kernel` is None. LaunchError when there is none such."""
+    found = list(entries(module))
+    names = [e.name for e in found]
+    if kernel is None and len(found) == 1:
+        return found[0]
+    if kernel in names:
+        return found[names.index(kernel)]
+    what = f"has no kernel named {kernel!r}" if kernel is not None else "has several kernels: name one"
+    listed = ", ".join(names) or "none"
+    raise LaunchError(f"the module {what} (its kernels: {listed})")
+
+
+def _entry_of_tile_ir(op: CudaTileOp) -> Entry:
+    def parameter(type_: Attribute, name: str | None) -> Parameter:
+        return Parameter(type_text(type_), element(type_) if isinstance(type_, TileType) else None, name or "")
+
+    parameters = tuple(parameter(a.type, a.name_hint) for a in op.regions[0].block.args)
+    return Entry(op, str(op.attribute_value("sym_name")), parameters)
+
+
+def _inner_entries(op: Operation) -> Iterator[Entry]:
+    from libtile.dialects.nv_tileaa.functions import FuncOp
+    from libtile.dialects.nv_tileaa.kernels import flat_parameters, scalar_type
+
+    if not isinstance(op, FuncOp) or not op.is_entry:
+        return
+    parameters = []
+    for flat in flat_parameters(op):
+        scalar = scalar_type(flat.type)
+        parameters.append(Parameter(flat.text, None if scalar is None else element(scalar), flat.name))
+    name = op.properties["sym_name"]
+    assert isinstance(name, StringAttr)
+    yield Entry(op, name.data, tuple(parameters))
