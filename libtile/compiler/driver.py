@@ -240,7 +240,7 @@ def _environment() -> dict[str, str]:
     return {name: v for name, v in os.environ.items() if name.startswith(known) and not name.startswith(others)}
 
 
-def _key(data: bytes, options: Options, preview: Iterable[str], filename: str) -> Key:
+def _key(data: bytes, options: Options, preview: Iterable[str], filename: str = "-") -> Key:
     return Key.of(
         {
             "input": digest([data]),
