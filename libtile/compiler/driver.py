@@ -243,8 +243,7 @@ def _environment() -> dict[str, str]:
 def _key(data: bytes, options: Options, preview: Iterable[str], filename: str = "-") -> Key:
     return Key.of(
         {
-            "input": digest([data]),
-            "filename": filename if _is_inner_text(data) else "",
+            "input": digest([data, filename.encode()] if _is_inner_text(data) else [data]),
             "options": asdict(options),
             "preview": sorted(preview),
             "compiler": compiler_identity(),

@@ -17,9 +17,8 @@ from xdsl.ir import Operation
 from libtile.asm.module import Module, load, verify
 from libtile.debugging.arguments import random_arguments
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import type_text
+from libtile.interpreter.entries import Entry, entries, find_entry
 from libtile.interpreter.faults import FaultKind, InterpreterFault
-from libtile.interpreter.launch import entries, find_entry, parameter_types
 from libtile.interpreter.launch import run as interpret
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
@@ -80,7 +79,7 @@ def compare_runs(
         _same_kernels(chosen, list(entries(theirs)))
     compared = 0
     for entry in chosen:
-        other = find_entry(theirs, entry.attribute_value("sym_name"))
+        other = find_entry(theirs, entry.name)
         _same_parameters(entry, other)
         for number in range(runs):
             rng = np.random.default_rng([seed, number])
@@ -88,42 +87,42 @@ def compare_runs(
             difference = _compare(ours, theirs, entry, rng, [*grids[number % len(grids) :], *grids], check)
             compared += 1
             if difference is not None:
-                name = entry.attribute_value("sym_name")
+                name = entry.name
                 return Behaviour(compared, f"@{name}, arguments number {number} of seed {seed}: {difference}")
     return Behaviour(compared)
 
 
-def _same_kernels(ours: list[CudaTileOp], theirs: list[CudaTileOp]) -> None:
-    sides = [{entry.attribute_value("sym_name") for entry in side} for side in (ours, theirs)]
+def _same_kernels(ours: list[Entry], theirs: list[Entry]) -> None:
+    sides = [{entry.name for entry in side} for side in (ours, theirs)]
     if sides[0] != sides[1]:
         only = ", ".join(f"@{name}" for name in sorted(sides[0] ^ sides[1]))
         raise LibtileError(f"only one of the modules has {only}: name the kernel that is to run")
 
 
-def _same_parameters(ours: CudaTileOp, theirs: CudaTileOp) -> None:
-    if parameter_types(ours) != parameter_types(theirs):
-        sides = [", ".join(map(type_text, parameter_types(entry))) for entry in (ours, theirs)]
-        raise LibtileError(
-            f"@{ours.attribute_value('sym_name')} takes ({sides[0]}) in one module, ({sides[1]}) in the other"
-        )
+def _same_parameters(ours: Entry, theirs: Entry) -> None:
+    if [p.element for p in ours.parameters] != [p.element for p in theirs.parameters]:
+        sides = [", ".join(p.text for p in entry.parameters) for entry in (ours, theirs)]
+        raise LibtileError(f"@{ours.name} takes ({sides[0]}) in one module, ({sides[1]}) in the other")
 
 
 def _compare(
     ours: Operation,
     theirs: Operation,
-    entry: CudaTileOp,
+    entry: Entry,
     rng: np.random.Generator,
     grids: Sequence[int | Sequence[int]],
     check: str,
 ) -> str | None:
     """What differs between runs on the first arguments on which the first module runs to its end."""
-    name = entry.attribute_value("sym_name")
+    name, op = entry.name, entry.op
+    if not isinstance(op, CudaTileOp):
+        raise LibtileError(f"@{name} is in an inner dialect, and arguments are drawn for kernels of Tile IR")
     last = ""
     for number in range(TRIES):
         state = rng.bit_generator.state
         for elements in ELEMENTS:
             rng.bit_generator.state = state  # the same scalars for arrays of every size
-            arguments = random_arguments(entry, rng, elements)
+            arguments = random_arguments(op, rng, elements)
             grid = grids[number % len(grids)]
             given = _copy(arguments)
             try:
