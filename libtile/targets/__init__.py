@@ -43,6 +43,21 @@ class MmaAtom:
     since: int = field(default=80, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class WgmmaFamily:
+    """The wgmma.mma_async instructions of one depth `k` and these types, which have 64 rows and so many `columns`.
+
+    `transposed` says that operands in shared memory need not be contiguous along k.
+    """
+
+    k: int
+    a: str
+    b: str
+    d: str
+    columns: tuple[int, ...]
+    transposed: bool
+
+
 @dataclass(frozen=True)
 class UnusedTensorCore:
     """A tensor-core instruction that is not generated; `operands` are PTX's names of the types that each may have."""
@@ -80,6 +95,7 @@ class Target:
     llvm_cpu: str | None = None
     made_of: dict[MmaAtom, MmaAtom] = field(repr=False, default_factory=dict)
     unused_tensor_cores: tuple[UnusedTensorCore, ...] = field(repr=False, default=())
+    wgmma_families: tuple[WgmmaFamily, ...] = field(repr=False, default=())
 
     def has(self, feature: str) -> bool:
         """Whether the target has a feature; KeyError for a feature that is not declared."""
@@ -91,6 +107,10 @@ class Target:
         """The atoms for these operand and result types, those with the largest k first; empty when there is none."""
         found = [atom for atom in self.mma_atoms if (atom.a, atom.b, atom.d) == (a, b, d)]
         return tuple(sorted(found, key=lambda atom: (bool(atom.kind), -atom.k, -atom.m)))
+
+    def wgmma(self, a: str, b: str, d: str) -> WgmmaFamily | None:
+        """The wgmma.mma_async instructions for these operand and result types; None when there are none."""
+        return next((f for f in self.wgmma_families if (f.a, f.b, f.d) == (a, b, d)), None)
 
     def executed(self, atom: MmaAtom) -> MmaAtom:
         """What the hardware executes for an atom: the target's own one, or the one that ptxas makes it of. KeyError for
@@ -131,6 +151,19 @@ def _atoms(number: int) -> tuple[MmaAtom, ...]:
     return tuple(atoms)
 
 
+def _wgmma(number: int) -> tuple[WgmmaFamily, ...]:
+    families = []
+    for row in _declared()["wgmma"]:
+        if not _covers(row["targets"], number):
+            continue
+        first, last, step = row["columns"]
+        columns = tuple(sorted([*range(first, last + 1, step), *row.get("more_columns", [])]))
+        pairs = [(a, b) for a in row["operands"] for b in row["operands"] if a == b or row.get("mixed")]
+        transposed = row.get("transposed", False)
+        families += [WgmmaFamily(row["k"], a, b, d, columns, transposed) for a, b in pairs for d in row["results"]]
+    return tuple(families)
+
+
 def _made_of(number: int, atoms: tuple[MmaAtom, ...]) -> dict[MmaAtom, MmaAtom]:
     """The atoms that the hardware has not, with those that ptxas makes them of."""
     found = {}
@@ -164,7 +197,7 @@ def targets() -> dict[str, Target]:
         atoms = _atoms(number)
         result[name] = Target(
             name=name, number=number, features=features, mma_atoms=atoms, made_of=_made_of(number, atoms),
-            unused_tensor_cores=_unused(number), **fields,
+            unused_tensor_cores=_unused(number), wgmma_families=_wgmma(number), **fields,
         )  # fmt: skip
     return result
 

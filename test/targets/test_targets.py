@@ -220,3 +220,24 @@ def test_ptxas_agrees_about_instructions_that_are_not_generated(name):
     accepted = {i for i, body in UNUSED_PROBES.items() if ptxas_accepts(body, t.ptx_target)}
     assert accepted - {"wgmma"} == {u.instruction for u in t.unused_tensor_cores} - {"wgmma"}
     assert ("wgmma" in accepted) == t.has("wgmma")
+
+
+def wgmma(family, columns) -> str:
+    words = columns // (4 if family.d == "f16" else 2)
+    names = [f"xd{i}" for i in range(words)]
+    registers = f".reg .{'f32' if family.d == 'f32' else 'b32'} {', '.join(names)};"
+    scales = "" if family.d == "s32" else ", 1, 1" + (", 0, 0" if family.transposed else "")
+    name = f"wgmma.mma_async.sync.aligned.m64n{columns}k{family.k}.{family.d}.{family.a}.{family.b}"
+    return f"{registers}\n{name} {{{', '.join(names)}}}, d0, d1, p0{scales};"
+
+
+@pytest.mark.oracle
+def test_wgmma_has_the_declared_shapes_and_types():
+    t = target("sm_90")
+    for family in t.wgmma_families:
+        assert ptxas_accepts("\n".join(f"{{\n{wgmma(family, n)}\n}}" for n in family.columns), t.ptx_target), family
+        for n in range(8, 265, 8):
+            if n not in family.columns and (family.a == family.b):
+                assert not ptxas_accepts(wgmma(family, n), t.ptx_target), (family, n)
+    assert not any(other.wgmma_families for other in targets().values() if not other.has("wgmma"))
+    assert not ptxas_accepts(wgmma(t.wgmma("tf32", "tf32", "f32"), 8).replace(", 1, 1", ", 1, 1, 1, 1"), t.ptx_target)

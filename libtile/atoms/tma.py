@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tensor copies by TMA: which accesses of tiles they can do, and in which boxes.
+
+A tensor map says where a tensor lies, its sizes and strides, and the box that one copy moves; what lies outside of the
+tensor is read as zeros and not written. The box stands in shared memory with its innermost dimension fastest, and
+16-byte chunks exchanged by a swizzle (PTX ISA, "Tensors"; CUDA driver API, `cuTensorMapEncodeTiled`, for the limits).
+A tile in shared memory is made of one or more such boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from libtile.layouts import OFFSET, LinearLayout
+from libtile.numerics.elements import ELEMENTS
+from libtile.targets.tensor_map import MAX_BOX, MAX_RANK
+
+SWIZZLES = (0, 32, 64, 128)
+"""Bytes of a row whose chunks are exchanged; 0 is no swizzle, which comes first where nothing tells them apart."""
+CHUNK = 16
+ALIGNMENT = 128
+"""Bytes of a box's address in shared memory; with a swizzle 8 of its rows."""
+MAX_BYTES = 1 << 20
+"""What the byte count of a barrier object's phase is below (PTX ISA, "mbarrier.expect_tx": the range of tx-count)."""
+
+MAP_ELEMENTS = {
+    "i8": "u8", "f8E4M3FN": "u8", "f8E5M2": "u8", "f8E8M0FNU": "u8", "i16": "u16", "f16": "f16", "bf16": "bf16",
+    "i32": "s32", "f32": "f32", "tf32": "f32", "i64": "s64", "f64": "f64",
+}  # fmt: skip
+"""The type of a tensor map (`libtile.targets.tensor_map.ELEMENTS`) for elements in memory, by keyword."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What is known of a tensor in global memory; by dimension: `strides` in elements (None where they are known at run
+    time only), and powers of two that divide them. `alignment` divides the base address, in bytes; `narrow` says that
+    positions along each dimension are below 2**31."""
+
+    element: str
+    alignment: int
+    strides: tuple[int | None, ...]
+    stride_divisors: tuple[int, ...]
+    narrow: bool
+
+
+def contiguous_dim(strides: Sequence[int | None]) -> int | None:
+    """The dimension along which a tensor is dense; None when none is known to be."""
+    return next((d for d, stride in enumerate(strides) if stride == 1), None)
+
+
+def not_copied(tensor: Tensor, padding: str | None) -> str | None:
+    """Why no tensor map describes a tensor, or copies of it cannot pad as they have to; None when they can."""
+    element = ELEMENTS[tensor.element]
+    if tensor.element not in MAP_ELEMENTS:
+        return f"tensor maps have no elements of type {tensor.element}"
+    rank = len(tensor.strides)
+    if not 1 <= rank <= MAX_RANK:
+        return f"tensor maps have rank 1 to {MAX_RANK}, not {rank}"
+    dense = contiguous_dim(tensor.strides)
+    if dense is None:
+        return "no dimension has stride 1"
+    if tensor.alignment % CHUNK:
+        return f"its base address is not known to be a multiple of {CHUNK} bytes"
+    for d, (stride, divisor) in enumerate(zip(tensor.strides, tensor.stride_divisors)):
+        known = divisor if stride is None else stride
+        if d != dense and known * element.storage_bytes % CHUNK:
+            return f"the stride of dimension {d} is not known to be a multiple of {CHUNK} bytes"
+        if stride is not None and not 0 <= stride * element.storage_bytes < 1 << 40:
+            return f"the stride of dimension {d} is {stride} elements, and tensor maps have those below 2**40 bytes"
+    if not tensor.narrow:
+        return "its sizes are not known to be below 2**31, as coordinates of tensor maps are"
+    if padding not in (None, "zero"):
+        return f"tensor copies pad with zeros, not with {padding}"
+    return None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One box of a tile: where it begins in the tile (by tile dimension), and in shared memory (bytes)."""
+
+    corner: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """A tile in boxes. `order` lists the tile's dimensions as the tensor map has them, innermost first; `box` counts
+    elements in this order; `swizzle` is one of `SWIZZLES`."""
+
+    order: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    copies: tuple[Copy, ...]
+    alignment: int
+
+    @property
+    def swizzle_name(self) -> str:
+        """As `libtile.targets.tensor_map` calls it."""
+        return f"{self.swizzle}B" if self.swizzle else "none"
+
+
+@lru_cache(maxsize=256)
+def boxes(shared: LinearLayout, contiguous: int, element_bytes: int) -> Boxes | str:
+    """The boxes that a tile with this layout in shared memory is made of, where `contiguous` is its dense dimension in
+    global memory; or why there are none."""
+    if shared.in_dims != (OFFSET,) or not shared.is_invertible:
+        return "its layout in shared memory does not give each element one place"
+    for swizzle in SWIZZLES:
+        rows = _rows(shared, contiguous, element_bytes, swizzle)
+        if rows is not None:
+            return _boxes(shared, contiguous, element_bytes, swizzle, *rows)
+    return "its layout in shared memory is none that tensor copies write"
+
+
+def _rows(shared: LinearLayout, contiguous: int, size: int, swizzle: int) -> tuple[int, list[tuple[int, int]]] | None:
+    """(elements of an inner row, (dimension, distance) of each further bit of the offset) of a layout with a swizzle;
+    None when it has not this one."""
+    basis = shared.basis(OFFSET)
+    row = swizzle // size if swizzle else min(shared.shape[contiguous], MAX_BOX)
+    inner = row.bit_length() - 1
+    if len(basis) < inner or row * size % CHUNK:
+        return None
+    rank = len(shared.shape)
+    for i in range(inner):
+        if basis[i] != tuple(1 << i if d == contiguous else 0 for d in range(rank)):
+            return None
+    exchanged = (swizzle // CHUNK).bit_length() - 1 if swizzle else 0
+    moves = []
+    for i, vector in enumerate(basis[inner:], start=inner):
+        bit = i + size.bit_length() - 1  # of the byte address
+        wanted = list(vector)
+        if 7 <= bit < 7 + exchanged:
+            wanted[contiguous] ^= (CHUNK << bit - 7) // size
+        moved = [(d, v) for d, v in enumerate(wanted) if v]
+        if len(moved) != 1 or moved[0][1] & (moved[0][1] - 1):
+            return None
+        moves.append(moved[0])
+    return row, moves
+
+
+def _boxes(
+    shared: LinearLayout, contiguous: int, size: int, swizzle: int, row: int, moves: list[tuple[int, int]]
+) -> Boxes | str:
+    order, box = [contiguous], {contiguous: row}
+    nbytes, inside = row * size, 0
+    for d, distance in moves:
+        begun = d in box
+        if (begun and d != order[-1]) or d == contiguous or distance != box.get(d, 1) or 2 * distance > MAX_BOX:
+            break
+        if 2 * nbytes >= MAX_BYTES:
+            break
+        if not begun:
+            order.append(d)
+        box[d], nbytes, inside = 2 * distance, 2 * nbytes, inside + 1
+    alignment = max(ALIGNMENT, 8 * swizzle)
+    if len(moves) > inside and nbytes % alignment:
+        return f"its boxes of {nbytes} bytes would not be aligned to {alignment} in shared memory"
+    rank = len(shared.shape)
+    copies = [Copy((0,) * rank, 0)]
+    for i, (d, distance) in enumerate(moves[inside:]):
+        copies += [
+            Copy(tuple(x + distance if n == d else x for n, x in enumerate(c.corner)), c.offset + (nbytes << i))
+            for c in copies
+        ]
+    order += [d for d in reversed(range(rank)) if d not in box]
+    return Boxes(tuple(order), tuple(box.get(d, 1) for d in order), swizzle, tuple(copies), alignment)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""wgmma.mma_async: which shapes and types there are, which layouts it wants, and how descriptors say them.
+
+Four warps (a warpgroup) multiply 64 rows of A, in registers or in shared memory, with columns of B in shared memory.
+The fragments are those of mma.sync with 16 rows for each warp (PTX ISA, "Register Fragments and Shared Memory Matrix
+Layouts"), so that a tile's layouts come from the same bits: lanes and registers within 16 rows, warps along the rows.
+
+An operand in shared memory is contiguous along k ("K-major") or along the rows or columns of the result ("MN-major",
+`transposed`). It is made of 8 rows of 16-byte chunks, which a swizzle of S bytes permutes; with r and c as row and
+column of such a panel, both counted along what is contiguous last,
+
+    K-major,  swizzle S    row r, byte b along k     (r % 8) S + b + (r / 8) stride
+    K-major,  none         row r, byte b along k     (r % 8) 16 + b % 16 + (b / 16) leading + (r / 8) stride
+    MN-major, swizzle S    k, byte b along MN        (k % 8) S + b % S + (b / S) leading + (k / 8) stride
+    MN-major, none         k, byte b along MN        (k % 8) 16 + b % 16 + (b / 16) stride + (k / 8) leading
+
+and then bits 4 to 6 of the address are xored with bits 7 to 9, as many of them as the swizzle has (PTX ISA, "Strides"
+and "Matrix descriptor format"). `shared_operand` looks for the descriptor that says where a layout has its elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
+from libtile.layouts.builders import dim_names
+from libtile.targets import MmaAtom, Target
+
+ROWS = 64
+"""Rows of one instruction."""
+GROUP_WARPS = 4
+"""Warps of a warpgroup."""
+WARP_ROWS = ROWS // GROUP_WARPS
+SWIZZLES = (128, 64, 32, 0)
+"""Bytes of a row whose chunks a swizzle permutes, the widest first; 0 is no swizzle."""
+_MODES = {0: 0, 128: 1, 64: 2, 32: 3}
+_CHUNK = 16
+_PANEL_ROWS = 8
+_FIELD = 1 << 14
+"""What the fields of a descriptor are below, in 16 bytes."""
+
+
+def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth: int) -> MmaAtom | None:
+    """The widest instruction that a product of a tile of rows x depth and one of depth x columns is made of, for PTX's
+    names of the types; None where there is none, or the tile is smaller."""
+    family = target.wgmma(a, b, d)
+    if family is None or rows % ROWS or depth % family.k:
+        return None
+    fitting = [n for n in family.columns if columns % n == 0]
+    return MmaAtom(ROWS, fitting[-1], family.k, a, b, d, since=target.number) if fitting else None
+
+
+def can_transpose(target: Target, atom: MmaAtom) -> bool:
+    """Whether operands in shared memory may be MN-major."""
+    family = target.wgmma(atom.a, atom.b, atom.d)
+    return family is not None and family.transposed
+
+
+def accumulator_registers(atom: MmaAtom) -> int:
+    """32-bit registers of a thread for the result: halves lie two in one."""
+    return atom.n // (4 if atom.d == "f16" else 2)
+
+
+# -- registers --------------------------------------------------------------------------------------------------------
+
+
+def _powers(start: int, end: int) -> list[int]:
+    found = []
+    while start < end:
+        found.append(start)
+        start *= 2
+    return found
+
+
+def _rows_and_columns(
+    shape: Sequence[int], warps: int, low: Sequence[int], lanes: Sequence[int], high: Sequence[int]
+) -> LinearLayout:
+    rows, _ = shape
+    if rows % (WARP_ROWS * warps) or warps % GROUP_WARPS:
+        raise ValueError(f"{warps} warps do not share {rows} rows by {WARP_ROWS}")
+    return LinearLayout.of(
+        {
+            REGISTER: [
+                *((0, c) for c in low),
+                (8, 0),
+                *((0, c) for c in high),
+                *((r, 0) for r in _powers(WARP_ROWS * warps, rows)),
+            ],
+            LANE: [*((0, c) for c in lanes), (1, 0), (2, 0), (4, 0)],
+            WARP: [(r, 0) for r in _powers(WARP_ROWS, WARP_ROWS * warps)],
+        },
+        dict(zip(dim_names(2), shape)),
+    )
+
+
+def accumulator_layout(shape: Sequence[int], warps: int) -> LinearLayout:
+    """The result of a tile (rows, columns) by so many warps, of which each has 16 rows of every 16 * warps, with all
+    their columns. ValueError when rows and warps do not fit."""
+    return _rows_and_columns(shape, warps, [1], [2, 4], _powers(8, shape[1]))
+
+
+def a_layout(shape: Sequence[int], warps: int, element_bits: int) -> LinearLayout:
+    """A (rows, depth) in registers; ValueError when rows and warps do not fit."""
+    packed = 32 // element_bits
+    return _rows_and_columns(shape, warps, _powers(1, packed), [packed, 2 * packed], _powers(4 * packed, shape[1]))
+
+
+# -- shared memory ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SharedOperand:
+    """How the instruction finds an operand in shared memory: the fields of its descriptor, and the layout behind them.
+
+    `leading` and `stride` are bytes, `swizzle` one of `SWIZZLES`. `outer` is the dimension of the layout that is not k.
+    """
+
+    layout: LinearLayout
+    element_bytes: int
+    outer: int
+    transposed: bool
+    swizzle: int
+    leading: int
+    stride: int
+
+    @property
+    def fields(self) -> int:
+        """The descriptor of an operand at address 0 (PTX ISA, "Matrix descriptor format")."""
+        return _MODES[self.swizzle] << 62 | self.stride // _CHUNK << 32 | self.leading // _CHUNK << 16
+
+    @property
+    def alignment(self) -> int:
+        """Bytes of the address of the whole tile: where the pattern of the swizzle begins again."""
+        return max(self.swizzle * _PANEL_ROWS, 128)
+
+    def start(self, outer: int, k: int) -> int:
+        """Where the part from (outer, k) on begins, in bytes from the tile's start; both are multiples of what one
+        instruction takes. ValueError where a descriptor cannot begin."""
+        at = _offset(self.layout, self.outer, outer, k) * self.element_bytes
+        if self.swizzle and at % (self.swizzle * _PANEL_ROWS) >= self.swizzle:
+            raise ValueError(f"element ({outer}, {k}) lies at byte {at}, within a pattern of the swizzle")
+        return at
+
+
+def _offset(layout: LinearLayout, outer_dim: int, outer: int, k: int) -> int:
+    place = {f"dim{outer_dim}": outer, f"dim{1 - outer_dim}": k}
+    return _inverse(layout)(**place)[OFFSET]
+
+
+@lru_cache(maxsize=256)
+def _inverse(layout: LinearLayout) -> LinearLayout:
+    return layout.inverse()
+
+
+@lru_cache(maxsize=256)
+def shared_operand(
+    layout: LinearLayout, side: str, atom: MmaAtom, element_bytes: int, transposable: bool
+) -> SharedOperand | str:
+    """How an operand (side "a": rows x depth, "b": depth x columns) in this layout is read by an instruction, or why it
+    cannot be. `transposable` says whether it may be MN-major."""
+    outer_dim = 0 if side == "a" else 1
+    if len(layout.shape) != 2 or layout.in_dims != (OFFSET,):
+        return f"its layout in shared memory is not one of offsets of a matrix: {layout.shape}"
+    outer, depth = (atom.m if side == "a" else atom.n), atom.k
+    if layout.shape[outer_dim] % outer or layout.shape[1 - outer_dim] % depth:
+        return f"it is smaller than the {outer} x {depth} of one instruction"
+    for transposed in (False, True):
+        for swizzle in SWIZZLES:
+            found = _derived(layout, outer_dim, outer, depth, element_bytes, transposed, swizzle)
+            if found is None:
+                continue
+            if transposed and not transposable:
+                return f"products of {atom.a} and {atom.b} read operands that are contiguous along k only"
+            return found
+    return "its layout in shared memory is none that a descriptor says"
+
+
+def _derived(
+    layout: LinearLayout, outer_dim: int, outer: int, depth: int, size: int, transposed: bool, swizzle: int
+) -> SharedOperand | None:
+    """The descriptor of this kind whose elements lie where the layout has them; None when there is none."""
+
+    def at(out: int, k: int) -> int:
+        return _offset(layout, outer_dim, out, k) * size if out < outer and k < depth else 0
+
+    per = (swizzle or _CHUNK) // size
+    # Where the first panel, and the next 8 rows, lie: for what is beyond one instruction any number does.
+    if transposed:
+        beside, below = at(per, 0), at(0, _PANEL_ROWS)
+        leading, stride = (beside, below) if swizzle else (below, beside)
+    else:
+        leading, stride = (_CHUNK if swizzle else at(0, per)), at(_PANEL_ROWS, 0)
+    made = SharedOperand(layout, size, outer_dim, transposed, swizzle, leading, stride)
+    if any(x % _CHUNK or x // _CHUNK >= _FIELD for x in (leading, stride)):
+        return None
+    places = [(x, 0) for x in _powers(1, outer)] + [(0, k) for k in _powers(1, depth)]
+    plain = [_before_swizzle(made, *place) for place in places]
+    # Distances that are different bits add as they xor, and then the basis says where every element is.
+    disjoint = sum(plain) == _or(plain) and all(x and x & (x - 1) == 0 for x in plain)
+    if not disjoint or any(_swizzled(made, x) != at(*place) for x, place in zip(plain, places)):
+        return None
+    return made
+
+
+def _or(values: Sequence[int]) -> int:
+    found = 0
+    for value in values:
+        found |= value
+    return found
+
+
+def _before_swizzle(operand: SharedOperand, outer: int, k: int) -> int:
+    """The byte of an element of one instruction, by the table above."""
+    size, span = operand.element_bytes, operand.swizzle or _CHUNK
+    row, byte = (k, outer * size) if operand.transposed else (outer, k * size)
+    down, across = operand.stride, operand.leading
+    if operand.transposed and not operand.swizzle:
+        down, across = across, down
+    if operand.swizzle and not operand.transposed:
+        return row % _PANEL_ROWS * span + byte + row // _PANEL_ROWS * down
+    return row % _PANEL_ROWS * span + byte % span + byte // span * across + row // _PANEL_ROWS * down
+
+
+def _swizzled(operand: SharedOperand, byte: int) -> int:
+    """The byte with its chunk exchanged."""
+    mask = max(operand.swizzle // _CHUNK - 1, 0)
+    return byte ^ (byte >> 7 & mask) << 4
