@@ -62,6 +62,15 @@ class SharedBuffer:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Some consecutive warps of a CTA that run code of their own, and meet at a named barrier (1 and up)."""
+
+    first_warp: int
+    warps: int
+    barrier: int
+
+
 def integer(type_: LlvmType, value: int) -> Value:
     """An integer constant, of the value's low bits; i1 is written as LLVM does. ValueError for other types."""
     if type_ is I1:
@@ -92,6 +101,9 @@ class KernelBuilder:
         self.name = name
         self.target = target
         self.threads = threads
+        """Threads that run what is being emitted: all of the CTA's, or an agent's."""
+        self.cta_threads = threads
+        self.agent: Agent | None = None
         self.parameters: list[Value] = []
         self._parameter_attributes: list[str] = []
         self._declarations: dict[str, str] = {}
@@ -108,7 +120,7 @@ class KernelBuilder:
         self.shared_size = 0
         self.block = self.new_block("entry")
         self._blocks.append(self.block)
-        self._special: dict[str, Value] = {}
+        self._special: dict[tuple[str, Agent | None], Value] = {}
 
     # -- structure ----------------------------------------------------------------------------------------------
 
@@ -228,12 +240,16 @@ class KernelBuilder:
         *,
         side_effects: bool = False,
         memory: bool = False,
+        convergent: bool = False,
     ) -> Value:
-        """Inline PTX. `memory` says that it reads or writes memory (it then keeps its place among other such)."""
+        """Inline PTX. `memory` says that it reads or writes memory (it then keeps its place among other such),
+        `convergent` that threads execute it together."""
         clobber = ("," if constraints else "") + "~{memory}" if memory else ""
         effect = " sideeffect" if side_effects or memory else ""
         operands = ", ".join(a.typed for a in arguments)
         text = f"call {result} asm{effect} {quoted(template)}, {quoted(constraints + clobber)}({operands})"
+        if convergent:
+            text += " convergent nounwind"
         if result is VOID:
             self.line(text)
             return Value(VOID, "")
@@ -256,29 +272,52 @@ class KernelBuilder:
         return self.emit(base.type, f"getelementptr i8, {start.typed}, {byte_offset.typed}")
 
     def barrier(self) -> None:
-        """All threads of the CTA meet, and see each other's earlier writes to shared and global memory."""
-        self.call("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [integer(I32, 0)])
+        """The threads that run this code meet, and see each other's earlier writes to shared and global memory."""
+        if self.agent is None:
+            self.call("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [integer(I32, 0)])
+        else:
+            self.named_barrier(self.agent.barrier, self.threads)
+
+    def named_barrier(self, number: int, threads: int) -> None:
+        """So many threads meet at a barrier of their own, 1 and up; 0 is that of all."""
+        operands = [integer(I32, number), integer(I32, threads)]
+        self.call("llvm.nvvm.barrier.cta.sync.aligned.count", VOID, operands)
+
+    @contextmanager
+    def as_agent(self, agent: Agent) -> Iterator[None]:
+        """What is emitted inside is run by an agent's warps: threads, warps and barriers are its own."""
+        before = self.agent, self.threads
+        self.agent, self.threads = agent, agent.warps * self.target.warp_size
+        yield
+        self.agent, self.threads = before
 
     # -- special values, computed once in the entry block -------------------------------------------------------
 
     def special(self, name: str, make: Callable[[], Value]) -> Value:
         """A value that is computed once, at the head of the kernel (thread ids and what follows from them)."""
-        if name not in self._special:
+        key = name, self.agent
+        if key not in self._special:
             current, location = self.block, self._location
             entry = self._blocks[0]
             tail = entry.lines.pop() if entry.terminated else None
             was_terminated, entry.terminated = entry.terminated, False
             self.block, self._location = entry, ""
-            self._special[name] = make()
+            self._special[key] = make()
             if tail is not None:
                 entry.lines.append(tail)
             entry.terminated = was_terminated
             self.block, self._location = current, location
-        return self._special[name]
+        return self._special[key]
 
     def thread_id(self) -> Value:
-        """The thread's number in its CTA, 0 to threads - 1."""
-        return self.special("tid", lambda: self.call("llvm.nvvm.read.ptx.sreg.tid.x", I32, []))
+        """The thread's number among those that run this code, 0 to threads - 1."""
+
+        def make() -> Value:
+            number = self.call("llvm.nvvm.read.ptx.sreg.tid.x", I32, [])
+            first = self.agent.first_warp if self.agent is not None else 0
+            return self.add(number, integer(I32, -first * self.target.warp_size))
+
+        return self.special("tid", make)
 
     def lane(self) -> Value:
         return self.special("lane", lambda: self.and_(self.thread_id(), integer(I32, self.target.warp_size - 1)))
@@ -414,5 +453,5 @@ class KernelBuilder:
         if self.shared_size:
             out.append(self.shared_definition)
         out += [*self._globals.values(), "", *self._declarations.values(), "", self.function_text()]
-        out.append(f'attributes #0 = {{ "nvvm.reqntid"="{self.threads},1,1" }}')
+        out.append(f'attributes #0 = {{ "nvvm.reqntid"="{self.cta_threads},1,1" }}')
         return "\n".join(out) + ("\n" + extra if extra else "") + "\n"

@@ -117,7 +117,7 @@ def lower(
     with timing.stage("print LLVM IR"):
         result.llvm_ir = llvm.text(information.text() if information is not None else "")
     result.kernels = {
-        k.name: Kernel(k.name, tuple(k.parameters), (k.builder.threads, 1, 1), smem=k.shared) for k in llvm.kernels
+        k.name: Kernel(k.name, tuple(k.parameters), (k.builder.cta_threads, 1, 1), smem=k.shared) for k in llvm.kernels
     }
     if options.emit == "llvm":
         return result
@@ -190,7 +190,7 @@ def _to_ptx(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTab
 
     language = ptx.TILE_LANGUAGE if options.launch_abi == "tileir" else None
     entries = {
-        k.name: ptx.EntryDirectives(k.builder.threads, min_ctas_per_sm=k.occupancy or 1, language=language)
+        k.name: ptx.EntryDirectives(k.builder.cta_threads, min_ctas_per_sm=k.occupancy or 1, language=language)
         for k in llvm.kernels
     }
     with timing.stage("LLVM"):

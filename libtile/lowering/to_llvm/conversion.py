@@ -62,7 +62,7 @@ class LlvmModule:
             if b.shared_size:
                 variables[b.shared_name] = b.shared_definition
             functions.append(b.function_text(number))
-            attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{b.threads},1,1" }}')
+            attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{b.cta_threads},1,1" }}')
         head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
         parts = [*head, "", *variables.values(), "", *declarations.values(), "", *functions, *attributes]
         return "\n".join(parts) + ("\n" + extra if extra else "") + "\n"

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Barrier objects in shared memory, which count arrivals and copied bytes (PTX ISA, "mbarrier").
+
+A phase ends when all its arrivals and bytes are there; a wait names the parity of the phase that it waits for, 0 for
+the first. Barriers are initialised by one thread, fenced, and seen by the others behind a barrier of the CTA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import I1, I32, I64, VOID
+
+BYTES = 8
+"""Of a barrier object, which is as much aligned."""
+
+
+def initialize(b: KernelBuilder, barriers: Sequence[tuple[Value, int]]) -> None:
+    """One thread makes barrier objects, each with so many arrivals in a phase. The CTA has to meet before their use."""
+    with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
+        for pointer, arrivals in barriers:
+            b.call("llvm.nvvm.mbarrier.init.shared", VOID, [pointer, integer(I32, arrivals)])
+        # Copies of the asynchronous proxy, and other CTAs of the cluster, see the barriers behind it.
+        b.call("llvm.nvvm.fence.mbarrier_init.release.cluster", VOID, [])
+
+
+def expect_bytes(b: KernelBuilder, pointer: Value, count: int) -> None:
+    """The current phase ends after so many more bytes have been copied."""
+    b.call("llvm.nvvm.mbarrier.expect.tx.scope.cta.space.cta", VOID, [pointer, integer(I32, count)])
+
+
+def arrive(b: KernelBuilder, pointer: Value) -> None:
+    """This thread arrives."""
+    b.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", I64, [pointer, integer(I32, 1)])
+
+
+def arrive_expecting(b: KernelBuilder, pointer: Value, count: int) -> None:
+    """This thread arrives, and the phase ends after so many more bytes."""
+    b.call("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, [pointer, integer(I32, count)])
+
+
+def wait(b: KernelBuilder, pointer: Value, parity: Value) -> None:
+    """Wait for the end of the phase of this parity (an i32)."""
+    again, done = b.new_block("spin"), b.new_block("arrived")
+    b.branch(again)
+    b.start(again)
+    ended = b.call("llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", I1, [pointer, parity])
+    b.conditional_branch(ended, done, again)
+    b.start(done)

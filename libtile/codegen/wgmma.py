@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""wgmma: products of a warpgroup that read shared memory while the program goes on (PTX ISA, "Asynchronous warpgroup
+level matrix instructions").
+
+Between the issue of a product and a wait for it nothing may touch its accumulators, or A where it is in registers. LLVM
+does not know that: `fence` and `wait` take these registers and give them again, so that no other use moves past them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from libtile.atoms.wgmma import SharedOperand, accumulator_registers
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import FLOAT, I32, I64, VOID, LlvmType, StructType, registers_type
+from libtile.targets import MmaAtom
+
+_ADDRESS_BITS = 0x3FFFF
+"""Of a shared-memory address, what a descriptor holds; its low 4 bits are left out."""
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """An operand in shared memory: how it lies, and the descriptor of its first element."""
+
+    operand: SharedOperand
+    start: Value
+
+    def at(self, b: KernelBuilder, outer: int, k: int) -> Value:
+        """The descriptor of the part of the tile from (outer, k) on."""
+        return b.add(self.start, integer(I64, self.operand.start(outer, k) >> 4))
+
+
+def descriptor(b: KernelBuilder, operand: SharedOperand, pointer: Value, moved: Value | None = None) -> Descriptor:
+    """The descriptor of an operand at an address, `moved` (an i32) bytes further."""
+    address = b.cast("ptrtoint", pointer, I32)
+    if moved is not None:
+        address = b.add(address, moved)
+    field = b.binary("lshr", b.and_(address, integer(I32, _ADDRESS_BITS)), integer(I32, 4))
+    return Descriptor(operand, b.or_(b.cast("zext", field, I64), integer(I64, operand.fields)))
+
+
+def accumulator_type(atom: MmaAtom) -> LlvmType:
+    """The type of an accumulator's registers: f16 are two in a word."""
+    return FLOAT if atom.d == "f32" else I32
+
+
+def multiply(
+    b: KernelBuilder,
+    atom: MmaAtom,
+    accumulators: Sequence[Value],
+    a: Value | Sequence[Value],
+    right: Value,
+    *,
+    transposed: tuple[bool, bool] = (False, False),
+    add: Value | None = None,
+) -> list[Value]:
+    """Issue one product: accumulators (see `accumulator_type`) plus A times B, or without them where `add` (an i32) is
+    0. A is a descriptor or 4 words, B a descriptor; `transposed` says of each whether it is MN-major."""
+    count = accumulator_registers(atom)
+    if len(accumulators) != count:
+        raise ValueError(f"{len(accumulators)} accumulators for a product with {count}")
+    in_registers = not isinstance(a, Value)
+    left = list(a) if not isinstance(a, Value) else [a]
+    numbers = [f"${i}" for i in range(count + len(left) + 2)]
+    group = "{" + ", ".join(numbers[:count]) + "}"
+    first = "{" + ", ".join(numbers[count:-2]) + "}" if in_registers else numbers[count]
+    scales = "" if atom.d == "s32" else ", 1, 1"
+    if atom.a in ("f16", "bf16"):
+        flags = transposed[1:] if in_registers else transposed
+        scales += "".join(f", {int(flag)}" for flag in flags)
+    elif any(transposed):
+        raise ValueError(f"operands of {atom.a} are contiguous along k only")
+    name = f"wgmma.mma_async.sync.aligned.m64n{atom.n}k{atom.k}.{atom.d}.{atom.a}.{atom.b}"
+    template = (
+        f"{{ .reg .pred p; setp.ne.b32 p, {numbers[-1]}, 0; {name} {group}, {first}, {numbers[-2]}, p{scales}; }}"
+    )
+    kind = accumulator_type(atom)
+    constraints = [f"={kind.constraint}"] * count + (["r"] * 4 if in_registers else ["l"]) + ["l", "r"]
+    arguments = [*left, right, add or integer(I32, 1), *accumulators]
+    return _tied(b, template, constraints, kind, arguments, count)
+
+
+def _tied(
+    b: KernelBuilder, template: str, constraints: list[str], kind: LlvmType, arguments: list[Value], count: int
+) -> list[Value]:
+    """Inline PTX whose last `count` arguments are its results as well."""
+    constraints = [*constraints, *(str(i) for i in range(count))]
+    made = b.asm(
+        template, ",".join(constraints), registers_type(kind, count), arguments, side_effects=True, convergent=True
+    )
+    return [made] if count == 1 else [b.extract(made, i, kind) for i in range(count)]
+
+
+def _through(b: KernelBuilder, template: str, values: Sequence[Value]) -> list[Value]:
+    """Inline PTX through which values pass: uses before and behind it stay there. Values are i32 or floats."""
+    if not values:
+        b.asm(template, "", VOID, memory=True, convergent=True)
+        return []
+    types = [v.type for v in values]
+    if any(t not in (I32, FLOAT) for t in types):
+        raise ValueError("registers of products hold 32 bits")
+
+    constraints = [f"={t.constraint}" for t in types] + [str(i) for i in range(len(values))]
+    result = types[0] if len(types) == 1 else StructType(tuple(types))
+    made = b.asm(template, ",".join(constraints), result, values, memory=True, convergent=True)
+    return [made] if len(types) == 1 else [b.extract(made, i, t) for i, t in enumerate(types)]
+
+
+def fence(b: KernelBuilder, values: Sequence[Value]) -> list[Value]:
+    """What has been written to registers and shared memory comes before the products that follow; the registers that
+    they use pass through."""
+    return _through(b, "wgmma.fence.sync.aligned;", values)
+
+
+def commit(b: KernelBuilder) -> None:
+    """Close a group of products."""
+    b.asm("wgmma.commit_group.sync.aligned;", "", VOID, memory=True, convergent=True)
+
+
+def wait(b: KernelBuilder, pending: int, values: Sequence[Value]) -> list[Value]:
+    """Wait until at most `pending` groups are under way. All registers of products under way pass through, and whatever
+    is to be computed before."""
+    return _through(b, f"wgmma.wait_group.sync.aligned {pending};", values)
