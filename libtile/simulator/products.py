@@ -360,14 +360,14 @@ class Products(TensorCopies):
         threads = product.threads[np.isin(product.threads >> 5, product.warps[rows])]
         product.computed[rows] = True
         if isinstance(product, Copy):
-            registers = product.frame.registers
-            registers[product.target].view(np.uint32)[threads] = registers[product.source].view(np.uint32)[threads]
+            source = product.frame.registers[product.source].view(np.uint32)
+            _write(product.frame, product.target, threads, source[threads])
             return
         whole = len(threads) == self.thread_count
         g = ThreadGroup(self, None if whole else threads, product.frame, product.depth)
         results = product.call.compute(self, g, product.operands, rows, product.scale[rows])
         for register, values in zip(product.call.accumulators, results, strict=True):
-            product.frame.registers[register].view(np.uint32)[threads] = values.view(np.uint32)
+            _write(product.frame, register, threads, values.view(np.uint32))
 
     def _release(self, product: Product | Copy, ready: np.ndarray) -> None:
         """The program has waited: registers and bytes may be used again."""
@@ -386,3 +386,10 @@ class Products(TensorCopies):
                     spots = operand.bytes_of(int(number))
                     self.in_use[spots] -= 1
                     self.shared_arena.flags[spots[self.in_use[spots] == 0]] &= ~np.uint8(IN_USE)
+
+
+def _write(frame: Frame, register: int, threads: np.ndarray, bits: np.ndarray) -> None:
+    """Write a register of some threads. What other registers got from it by a mov is the same array, and stays."""
+    held = frame.registers[register].copy()
+    held.view(np.uint32)[threads] = bits
+    frame.registers[register] = held

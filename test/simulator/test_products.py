@@ -368,3 +368,34 @@ def test_other_ctas_need_the_fence_behind_a_relaxed_arrival_only() -> None:
     start("@%p1 fence.mbarrier_init.release.cluster;", ".relaxed")
     with pytest.raises(SimulationFault, match="mbarrier-init: a thread of another CTA uses the mbarrier"):
         start("", ".relaxed")
+
+
+def test_accumulators_that_a_mov_made_of_one_register_are_their_own() -> None:
+    """Four accumulators begin as copies of a register that holds 0: each gets its own element."""
+    body = """
+        mov.b32 %r1, 0; mov.b32 %r2, %r1; mov.b32 %r3, %r1; mov.b32 %r4, %r1; mov.b32 %r5, %r1;
+        mov.u32 %r6, %tid.x; cvt.rn.f16.u32 %rs1, %r6; mov.u32 %r7, buffer; shl.b32 %r8, %r6, 1; add.u32 %r7, %r7, %r8;
+        st.shared.b16 [%r7], %rs1; st.shared.b16 [%r7+256], %rs1; st.shared.b16 [%r7+512], %rs1;
+        st.shared.b16 [%r7+768], %rs1; st.shared.b16 [%r7+1024], %rs1; st.shared.b16 [%r7+1280], %rs1;
+        st.shared.b16 [%r7+1536], %rs1; st.shared.b16 [%r7+1792], %rs1; st.shared.b16 [%r7+2048], %rs1;
+        fence.proxy.async; bar.sync 0; wgmma.fence.sync.aligned;
+        mov.u32 %r9, buffer; shr.u32 %r9, %r9, 4; cvt.u64.u32 %rd1, %r9; or.b64 %rd1, %rd1, 0x0000001000080000;
+        setp.eq.u32 %p1, 0, 0;
+        wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r2, %r3, %r4, %r5}, %rd1, %rd1, %p1, 1, 1, 0, 0;
+        wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+        ld.param.u64 %rd2, [out]; mul.wide.u32 %rd3, %r6, 16; add.u64 %rd2, %rd2, %rd3;
+        st.global.v4.b32 [%rd2], {%r2, %r3, %r4, %r5};
+    """
+    found = np.zeros((128, 4), np.float32)
+    run_one(body, found)
+    assert len({tuple(row) for row in found[:, :2].tolist()}) > 1 and (found[:, 0] != found[:, 1]).any()
+
+
+def run_one(body: str, out: np.ndarray) -> None:
+    """Run PTX on 128 threads with 8 KiB of shared memory, `buffer`, and an array, `out`."""
+    registers = ".reg .pred %p<3>; .reg .b16 %rs<3>; .reg .b32 %r<12>; .reg .b64 %rd<4>;"
+    head = ".version 8.0 .target sm_90a .address_size 64"
+    text = (
+        f"{head} .visible .entry k(.param .u64 out) {{ {registers} .shared .align 1024 .b8 buffer[8192]; {body} ret; }}"
+    )
+    run_ptx(text, "k", block=128, args=[out])
