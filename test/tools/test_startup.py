@@ -5,82 +5,12 @@ import dataclasses
 import os
 import subprocess
 import sys
-from importlib.util import MAGIC_NUMBER
 
 import pytest
 
 import libtile
 from libtile_tools import startup
 from tools.process import ROOT
-
-TEXT = "def f(a, b=3):\n return a + b + c"
-
-
-def function(code: startup.GeneratedCode):
-    names: dict = {}
-    code.execute(TEXT, {"c": 4}, names)
-    return names["f"]
-
-
-def saved(tmp_path) -> str:
-    """A file of kept code that holds TEXT's."""
-    path = str(tmp_path / "__pycache__" / "code.bin")
-    code = startup.GeneratedCode(path)
-    assert function(code)(1) == 8
-    code.save()
-    return path
-
-
-def test_kept_code_is_not_compiled_again(tmp_path, monkeypatch):
-    path = saved(tmp_path)
-    monkeypatch.setattr(startup, "compile", lambda *_: pytest.fail("compiled again"), raising=False)
-    code = startup.GeneratedCode(path)
-    assert function(code)(1) == function(code)(1, 3) == 8
-    assert not code.added
-
-
-def test_a_file_is_begun_anew_when_it_has_grown(tmp_path, monkeypatch):
-    path = saved(tmp_path)
-    for most, kept in ((2, 2), (1, 1)):
-        monkeypatch.setattr(startup, "MOST_KEPT", most)
-        code = startup.GeneratedCode(path)
-        code.execute(f"x = {most}", {})
-        code.save()
-        assert len(startup.GeneratedCode(path)._load()) == kept
-
-
-@pytest.mark.parametrize("damage", ["gone", "cut", "older", "other"])
-def test_a_file_that_cannot_be_used_is_as_good_as_none(tmp_path, damage):
-    path = saved(tmp_path)
-    with open(path, "rb") as file:
-        data = file.read()
-    data = {
-        "gone": None,
-        "cut": data[:-20],
-        "older": b"\0\0\r\n" + data[4:],
-        "other": MAGIC_NUMBER + b"nothing of marshal's",
-    }[damage]
-    if data is None:
-        os.unlink(path)
-    else:
-        with open(path, "wb") as file:
-            file.write(data)
-    code = startup.GeneratedCode(path)
-    assert function(code)(1) == 8
-    assert code.added
-
-
-def test_a_place_that_cannot_be_written_to_is_left_alone(tmp_path):
-    (tmp_path / "file").write_text("")
-    code = startup.GeneratedCode(str(tmp_path / "file" / "code.bin"))
-    assert function(code)(1) == 8
-    code.save()
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_nothing_is_kept_when_python_keeps_nothing(monkeypatch):
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    assert startup._place() is None
 
 
 def test_the_library_leaves_dataclasses_and_xdsl_as_they_are():
@@ -99,7 +29,7 @@ def test_a_tool_prints_what_the_library_prints(tmp_path):
         command = [sys.executable, "-m", "tileiras", "--gpu-name=sm_90", "--emit=tileas", str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=120)
         assert done.stdout == in_process
-    assert [path.name.partition(".")[0] for path in tmp_path.rglob("*.bin")] == ["generated_code"]
+    assert [path.name.partition(".")[0] for path in tmp_path.rglob("*.bundle")] == ["tools"]
 
 
 @pytest.mark.parametrize(

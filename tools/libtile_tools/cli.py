@@ -138,7 +138,6 @@ def run(
     try:
         stopping.take_signals()
         _occupy_standard_descriptors()
-        startup.install()
         status = call(command, argv, misuse=misuse, failure=failure)
         stopping.block_signals()
     except stopping.Stopped as stopped:

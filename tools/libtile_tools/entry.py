@@ -9,64 +9,71 @@ signal ends it as it ends any program.
 from libtile.support.interrupts import prepare
 
 
-def cuda_tile_translate() -> None:
+def _begin() -> None:
     prepare()
+    from libtile_tools import startup
+
+    startup.install()
+
+
+def cuda_tile_translate() -> None:
+    _begin()
     from cuda_tile_translate.main import main
 
     main()
 
 
 def cuda_tile_opt() -> None:
-    prepare()
+    _begin()
     from cuda_tile_opt.main import main
 
     main()
 
 
 def tileirdisasm() -> None:
-    prepare()
+    _begin()
     from tileirdisasm.main import main
 
     main()
 
 
 def tileiras() -> None:
-    prepare()
+    _begin()
     from tileiras.main import main
 
     main()
 
 
 def cuda_tile_run() -> None:
-    prepare()
+    _begin()
     from cuda_tile_run.main import main
 
     main()
 
 
 def cuda_tile_diff() -> None:
-    prepare()
+    _begin()
     from cuda_tile_diff.main import main
 
     main()
 
 
 def simulator() -> None:
-    prepare()
+    _begin()
     from libtile_tools.simulator import main
 
     main()
 
 
 def layouts() -> None:
-    prepare()
+    _begin()
     from libtile_tools.layouts import main
 
     main()
 
 
 def annotate() -> None:
-    prepare()
+    _begin()
     from libtile_tools.annotate import main
 
     main()

@@ -1,96 +1,147 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Shortens the start of a tool's process, most of which is Python making the classes of xDSL and of libtile.
 
-Three things are done, all for a process that is a tool, never for one that imports libtile:
+Four things are done, all for a process that is a tool, never for one that imports libtile:
 
-- `dataclasses` writes the methods of each class as text and compiles it, every time. The compiled code is kept in
-  `__pycache__`, as that of modules is, and by the same rules (`PYTHONDONTWRITEBYTECODE`, `PYTHONPYCACHEPREFIX`).
+- The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module. A tool
+  that finds modules missing in it, or changed, adds them at its end.
+- `dataclasses` writes the methods of each class as text and compiles it, every time. That code is in the bundle too.
 - A dataclass without a docstring gets one with its signature, which takes long to find out, and no tool shows it.
 - xDSL parses the assembly format of every op of a dialect that is imported. A compilation prints and reads none of
   them, so each is parsed when it is first used.
 
-None of them has to do with an input. Without them a tool does the same, more slowly.
+None of them has to do with an input. Without them a tool does the same, more slowly. As for the files that Python
+writes for modules, there is no bundle written under `PYTHONDONTWRITEBYTECODE`, and one that is there is used.
 """
 
 from __future__ import annotations
 
+# This comes before there is a bundle: what is imported here is builtin or frozen.
 import builtins
-import contextlib
-import dataclasses
-import inspect
-import marshal
 import os
 import sys
-from collections.abc import Sequence
-from functools import cached_property
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import MAGIC_NUMBER, cache_from_source
-from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, all_suffixes
 
+from libtile_tools.kept import Bundle, bundle
+
+TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
-    from xdsl.irdl import OpDef
-    from xdsl.irdl.declarative_assembly_format import FormatProgram
-
+    from collections.abc import Sequence
+    from types import CodeType, ModuleType
+    from typing import Any
 
 _FORMATS = "xdsl.irdl.declarative_assembly_format"
 
-MOST_KEPT = 10_000
-"""A file with more texts, most of them of classes of older releases, is begun anew; all tools together need 2000."""
-
 
 class GeneratedCode:
-    """Compiled code by source text, kept in a file; `execute` is `exec` for texts that are worth keeping."""
+    """`execute` is `exec` for texts whose code is worth keeping; `added` are those that had to be compiled."""
 
-    def __init__(self, path: str | None):
-        self.path = path
-        self.added = False
-        self._compiled: dict[str, CodeType] = {}
-        self._kept: dict[str, bytes] | None = None
+    def __init__(self, kept: Bundle | None):
+        self.kept = kept
+        self.added: dict[str, CodeType] = {}
+        self._used: dict[str, CodeType] = {}
 
     def execute(self, text: str, variables: dict[str, Any] | None = None, names: dict[str, Any] | None = None) -> None:
         """Execute a text as `exec` does."""
-        code = self._compiled.get(text)
+        code = self._used.get(text)
         if code is None:
-            kept = self._load().get(text)
-            if kept is not None:
-                code = marshal.loads(kept)
-            else:
-                code = compile(text, "<string>", "exec", dont_inherit=True)
-                self.added = True
-            self._compiled[text] = code
+            code = None if self.kept is None else self.kept.text(text)
+            if code is None:
+                code = self.added[text] = compile(text, "<string>", "exec", dont_inherit=True)
+            self._used[text] = code
         builtins.exec(code, variables, names)
 
-    def _load(self) -> dict[str, bytes]:
-        if self._kept is None:
-            self._kept = {}
-            if self.path is not None:
-                # A file that is not there, or that something cut short, is as good as an empty one.
-                with contextlib.suppress(OSError, ValueError, EOFError, TypeError), open(self.path, "rb") as file:
-                    if file.read(len(MAGIC_NUMBER)) == MAGIC_NUMBER:
-                        self._kept = dict(marshal.load(file))
-        return self._kept
 
-    def save(self) -> None:
-        """Write the file when there is new code; a place that cannot be written to is left alone, as Python does."""
-        if self.path is None or not self.added:
-            return
-        kept = {text: marshal.dumps(code) for text, code in self._compiled.items()}
-        if len(self._load()) < MOST_KEPT:
-            kept = {**self._load(), **kept}
-        temporary = f"{self.path}.{os.getpid()}"
-        with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            with open(temporary, "wb") as file:
-                file.write(MAGIC_NUMBER + marshal.dumps(kept))
-            os.replace(temporary, self.path)
+class _KeptLoader(SourceFileLoader):
+    """Loads a module whose code is in the bundle."""
+
+    def __init__(self, name: str, source: str, code: CodeType):
+        super().__init__(name, source)
+        self.code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.code
 
 
-def _place() -> str | None:
-    """Where the code is kept: beside that of this module; nowhere when Python is told to write none."""
-    if sys.dont_write_bytecode or sys.implementation.cache_tag is None:
+class KeptFinder:
+    """Finds the modules of the bundle, where Python's own finder of source files would find the same ones.
+
+    That one takes a module without a package from the first folder of `sys.path` that has a file of its name, so these
+    are listed, and what another file or folder of that name stands before is left to it. The submodule of a package is
+    beside the package's `__init__.py`.
+    """
+
+    def __init__(self, kept: Bundle):
+        self.kept = kept
+        self.path = list(sys.path)
+        self.missed: list[str] = []
+        self._folders = _first_folders(self.path)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a module of the bundle; None for one that it does not have."""
+        self.missed.append(fullname)
+        if path is not None:
+            if len(path) != 1:
+                return None
+            (folder,) = path
+        elif sys.path != self.path or fullname not in self._folders:
+            return None
+        else:
+            folder = self._folders[fullname]
+        place = os.path.join(folder, fullname.rpartition(".")[2])
+        for source, is_package in ((os.path.join(place, "__init__.py"), True), (f"{place}.py", False)):
+            code = self.kept.module(source)
+            if code is not None:
+                spec = ModuleSpec(fullname, _KeptLoader(fullname, source, code), origin=source, is_package=is_package)
+                spec.has_location = True
+                if is_package:
+                    spec.submodule_search_locations = [place]
+                self.missed.pop()
+                return spec
         return None
-    return cache_from_source(os.path.join(os.path.dirname(__file__), "generated_code.py")).removesuffix("pyc") + "bin"
+
+    def new_modules(self) -> dict[str, tuple[os.stat_result, CodeType]]:
+        """The code of modules that were imported and are not in the bundle, with the state of their sources."""
+        found = {}
+        for name in self.missed:
+            spec = getattr(sys.modules.get(name), "__spec__", None)
+            if spec is None or not isinstance(spec.loader, SourceFileLoader) or not spec.origin:
+                continue
+            try:
+                before = os.stat(spec.origin)
+                code = spec.loader.get_code(name)
+                after = os.stat(spec.origin)
+            except (OSError, SyntaxError):  # it has changed since
+                continue
+            if code is not None and (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+                found[spec.origin] = (after, code)
+        return found
+
+
+def _first_folders(path: Sequence[str]) -> dict[str, str]:
+    """The folder of `path` in which a module of each name is, by the names of files; none for two of a name in one."""
+    endings = tuple(suffix[1:] for suffix in all_suffixes())
+    found: dict[str, str] = {}
+    ambiguous: set[str] = set()
+    for folder in path:
+        here: set[str] = set()
+        try:
+            with os.scandir(folder or os.curdir) as entries:
+                for entry in entries:
+                    name, dot, ending = entry.name.partition(".")
+                    if ending.endswith(endings) if dot else entry.is_dir():
+                        if name in here and found[name] == folder:
+                            ambiguous.add(name)
+                        here.add(name)
+                        found.setdefault(name, folder)
+        except OSError:
+            if os.path.exists(folder):  # an archive, which has modules of its own
+                return {}
+    for name in ambiguous:
+        del found[name]
+    return found
 
 
 class _NoSignatures:
@@ -100,21 +151,26 @@ class _NoSignatures:
         return ""
 
     def __getattr__(self, name: str) -> Any:
+        import inspect
+
         return getattr(inspect, name)
 
 
 class _FormatOnDemand:
     """An assembly format that is parsed when an op is first printed or read with it."""
 
-    def __init__(self, text: str, definition: OpDef):
+    def __init__(self, text: str, definition: Any):
         self.text = text
         self.definition = definition
+        self._program: Any = None
 
-    @cached_property
-    def program(self) -> FormatProgram:
-        from xdsl.irdl.declarative_assembly_format_parser import FormatParser
+    @property
+    def program(self) -> Any:
+        if self._program is None:
+            from xdsl.irdl.declarative_assembly_format_parser import FormatParser
 
-        return FormatParser(self.text, self.definition).parse_format()
+            self._program = FormatParser(self.text, self.definition).parse_format()
+        return self._program
 
     def parse(self, *arguments: Any) -> Any:
         return self.program.parse(*arguments)
@@ -124,7 +180,14 @@ class _FormatOnDemand:
 
 
 class _FormatsLoader(SourceFileLoader):
-    """Loads xDSL's module of assembly formats, and has it parse them on demand."""
+    """Loads xDSL's module of assembly formats as another loader would, and has it parse them on demand."""
+
+    def __init__(self, name: str, inner: SourceFileLoader):
+        super().__init__(name, inner.path)
+        self.inner = inner
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        return self.inner.get_code(fullname)
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
@@ -134,30 +197,47 @@ class _FormatsLoader(SourceFileLoader):
 class _FormatsFinder:
     """Finds that module for `_FormatsLoader`, so that nothing of xDSL is imported before it is needed."""
 
+    def __init__(self, kept: KeptFinder | None):
+        self.kept = kept
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != _FORMATS:
             return None
-        spec = PathFinder.find_spec(fullname, path, target)
+        spec = None if self.kept is None else self.kept.find_spec(fullname, path, target)
+        spec = spec or PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = _FormatsLoader(fullname, spec.loader.path)
+            spec.loader = _FormatsLoader(fullname, spec.loader)
         return spec
 
 
+_kept: Bundle | None = None
 _generated: GeneratedCode | None = None
+_finder: KeptFinder | None = None
 
 
 def install() -> None:
     """Called first in a tool's process."""
-    global _generated
-    _generated = GeneratedCode(_place())
+    global _kept, _generated, _finder
+    if _generated is not None:
+        return
+    _kept = bundle()
+    if _kept is not None and PathFinder in sys.meta_path:  # as it is wherever nobody has replaced the way of importing
+        _finder = KeptFinder(_kept)
+        sys.meta_path.insert(sys.meta_path.index(PathFinder), _finder)
+    _generated = GeneratedCode(_kept)
+    import dataclasses
+
     dataclasses.exec = _generated.execute  # type: ignore[attr-defined]  # stands before the builtin of that name
     dataclasses.inspect = _NoSignatures()  # type: ignore[attr-defined]
-    sys.meta_path.insert(0, _FormatsFinder())
+    sys.meta_path.insert(0, _FormatsFinder(_finder))
 
 
 def finish() -> None:
-    """Called when the tool has done its work."""
-    if _generated is not None:
-        _generated.save()
+    """Called when the tool has done its work: adds to the bundle what was missing in it."""
+    if _kept is None or _generated is None or sys.dont_write_bytecode:
+        return
+    modules = {} if _finder is None else _finder.new_modules()
+    if modules or _generated.added:
+        _kept.save(modules, _generated.added)
