@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The container: header, section headers and tables, declared with `construct`.
+"""The container: header, section headers and tables.
 
-`construct` is lax where a file is hostile (unbounded varints, unchecked counts), so the fields that hold a length use
-the checked constructs below, and the only way in is `parse`, which turns every failure into a BytecodeError.
+They are declared with `construct`, in `container_declared`. A reader in a hurry does not load that: what is regular is
+read here, and anything else is left to the declarations, which say what is wrong and where.
 """
 
 from __future__ import annotations
 
-import io
 from enum import IntEnum
-from typing import Any
+from typing import NamedTuple
 
-import construct as c
-
-from libtile.bytecode.cursor import pack_unsigned, put, unpack_unsigned
-from libtile.bytecode.errors import BytecodeError, MalformedError
-from libtile.bytecode.limits import VARINT_BYTES
+from libtile.bytecode.cursor import put, unpack_unsigned, varint
+from libtile.bytecode.errors import Fault, MalformedError
 from libtile.spec.model import BYTECODE_MAGIC
 
 MAGIC = BYTECODE_MAGIC
@@ -66,120 +62,97 @@ class FunctionFlag:
     """Before ENTRY_HINTS_MANDATORY only."""
 
 
-class _Problem(c.ConstructError):
-    def __init__(self, message: str, expected: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.expected = expected
+KNOWN_SECTIONS = frozenset(int(s) for s in SectionId if s != SectionId.END)
 
 
-class _Varint(c.Construct):
-    """An unsigned number in groups of 7 bits, lowest first; at most 64 bits."""
+class Table(NamedTuple):
+    """A kind of table: a count, a gap, and as many offsets of `width` bytes; the entries' data follows."""
 
-    def _parse(self, stream: Any, context: Any, path: Any) -> int:
-        result = 0
-        for count in range(VARINT_BYTES):
-            byte = c.stream_read(stream, 1, path)[0]
-            result |= (byte & 0x7F) << (7 * count)
-            if byte < 0x80:
-                if result >> 64:
-                    raise _Problem("varint does not fit in 64 bits")
-                return result
-        raise _Problem(f"varint is longer than {VARINT_BYTES} bytes")
-
-    def _build(self, obj: int, stream: Any, context: Any, path: Any) -> int:
-        out = bytearray()
-        put(out, obj)
-        stream.write(bytes(out))
-        return obj
+    width: int
+    what: str
+    """What it has, in messages."""
 
 
-class _Gap(c.Construct):
-    """Padding up to a multiple of `alignment` from the start of the stream."""
-
-    def __init__(self, alignment: int) -> None:
-        super().__init__()
-        self.alignment = alignment
-        self.flagbuildnone = True
-
-    def _parse(self, stream: Any, context: Any, path: Any) -> None:
-        c.stream_read(stream, -stream.tell() % self.alignment, path)
-
-    def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> None:
-        stream.write(bytes([PADDING]) * (-stream.tell() % self.alignment))
+STRINGS = Table(4, "strings")
+TYPES = Table(4, "types")
+CONSTANTS = Table(8, "constants")
+DEBUG_RECORDS = Table(4, "debug info attributes")
+DEBUG_FUNCTIONS = Table(4, "functions with debug info")
+DEBUG_INDICES = Table(8, "debug info indices")
+TABLES = (STRINGS, TYPES, CONSTANTS, DEBUG_RECORDS, DEBUG_FUNCTIONS, DEBUG_INDICES)
 
 
-class _Offsets(c.Construct):
-    """`count` unsigned numbers of `width` bytes; the count is checked against what is left before anything is read."""
+class SectionHeader(NamedTuple):
+    """`length` is None for the end section and for one of an unknown id."""
 
-    def __init__(self, width: int, what: str) -> None:
-        super().__init__()
-        self.width = width
-        self.what = what
-
-    def _parse(self, stream: Any, context: Any, path: Any) -> tuple[int, ...]:
-        left = len(stream.getbuffer()) - stream.tell()
-        if context.count > left // self.width:
-            raise _Problem(
-                f"number of {self.what} ({context.count}) exceeds the maximum of {left // self.width} that can fit in "
-                f"the remaining payload of {left} bytes"
-            )
-        return unpack_unsigned(stream.read(context.count * self.width), self.width)
-
-    def _build(self, obj: list[int], stream: Any, context: Any, path: Any) -> list[int]:
-        stream.write(pack_unsigned(obj, self.width))
-        return obj
+    id: int
+    aligned: bool
+    length: int | None
+    alignment: int | None
 
 
-VARINT = _Varint()
-
-HEADER = c.Struct("magic" / c.Bytes(8), "major" / c.Int8ul, "minor" / c.Int8ul, "tag" / c.Int16ul)
-
-_KNOWN = frozenset(int(s) for s in SectionId if s != SectionId.END)
-
-SECTION = c.Struct(
-    "mark" / c.Int8ul,
-    "id" / c.Computed(c.this.mark & ~ALIGNED),
-    "aligned" / c.Computed(c.this.mark & ALIGNED != 0),
-    "length" / c.If(lambda this: this.mark & ~ALIGNED in _KNOWN, VARINT),
-    "alignment" / c.If(lambda this: this.mark & ~ALIGNED in _KNOWN and this.mark & ALIGNED, VARINT),
-)
+def _offsets(kind: Table, data: bytes, p: int) -> tuple[tuple[int, ...], int]:
+    """The offsets of a table and the position behind them; gaps are counted from the start of `data`."""
+    count, p = varint(data, p)
+    p += -p % kind.width
+    end = p + count * kind.width
+    if end > len(data):
+        raise Fault(p, "unexpected end of data")
+    return unpack_unsigned(data[p:end], kind.width), end
 
 
-def table(width: int, what: str) -> c.Construct:
-    """A count, a gap, and as many offsets of `width` bytes; the entries' data follows."""
-    return c.Struct("count" / VARINT, "gap" / _Gap(width), "offsets" / _Offsets(width, what))
+def read_header(data: bytes) -> tuple[tuple[int, int, int], int]:
+    """Major and minor version and tag, and the position behind them."""
+    end = len(MAGIC) + 4
+    if len(data) >= end:
+        major, minor, *tag = data[len(MAGIC) : end]
+        return (major, minor, int.from_bytes(tag, "little")), end
+    from libtile.bytecode import container_declared as declared
+
+    found, end = declared.parse(declared.HEADER, data, 0, "header")
+    return (found.major, found.minor, found.tag), end
 
 
-STRINGS = table(4, "strings")
-TYPES = table(4, "types")
-CONSTANTS = table(8, "constants")
-DEBUG_RECORDS = table(4, "debug info attributes")
-DEBUG_FUNCTIONS = table(4, "functions with debug info")
-DEBUG_INDICES = table(8, "debug info indices")
-DEBUG = c.Struct(
-    "functions" / DEBUG_FUNCTIONS,
-    "indices" / DEBUG_INDICES,
-    "records" / DEBUG_RECORDS,
-)
-"""Per function its first index, the indices (one for the function, then one per op), the records' table."""
-
-
-def parse(construct: c.Construct, data: bytes | memoryview, base: int, section: str) -> tuple[Any, int]:
-    """Parse the front of `data`; gives the result and the position behind it. `base` is the absolute offset."""
-    stream = io.BytesIO(data)
+def read_section_header(data: bytes, offset: int) -> tuple[SectionHeader, int]:
+    """The header of the section at an offset, and the offset behind it."""
+    mark = data[offset]
+    number, aligned = mark & ~ALIGNED, bool(mark & ALIGNED)
+    if number not in KNOWN_SECTIONS:
+        return SectionHeader(number, aligned, None, None), offset + 1
     try:
-        return construct.parse_stream(stream), stream.tell()
-    except _Problem as problem:
-        raise MalformedError(
-            problem.message, offset=base + stream.tell(), section=section, expected=problem.expected
-        ) from None
-    except c.StreamError:
-        raise MalformedError(
-            "unexpected end of data", offset=base + len(data), section=section, expected="more bytes"
-        ) from None
-    except c.ConstructError as error:
-        raise BytecodeError(str(error), offset=base + stream.tell(), section=section) from None
+        length, p = varint(data, offset + 1)
+        alignment, p = varint(data, p) if aligned else (None, p)
+        return SectionHeader(number, aligned, length, alignment), p
+    except (Fault, IndexError):
+        from libtile.bytecode import container_declared as declared
+
+        found, length = declared.parse(declared.SECTION, data[offset : offset + 32], offset, "section header")
+        return SectionHeader(found.id, found.aligned, found.length, found.alignment), offset + length
+
+
+def read_table(kind: Table, data: bytes, base: int, section: str) -> tuple[tuple[int, ...], int]:
+    """The offsets of the table at the front of a section, and the position behind; `base` is the section's offset."""
+    try:
+        return _offsets(kind, data, 0)
+    except (Fault, IndexError):
+        from libtile.bytecode import container_declared as declared
+
+        found, end = declared.parse(declared.TABLES[kind], data, base, section)
+        return found.offsets, end
+
+
+def read_debug_tables(data: bytes, base: int, section: str) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """The offsets of the three tables of the debug section (functions, indices, records), and the position behind."""
+    try:
+        functions, p = _offsets(DEBUG_FUNCTIONS, data, 0)
+        indices, p = _offsets(DEBUG_INDICES, data, p)
+        records, p = _offsets(DEBUG_RECORDS, data, p)
+        return (functions, indices, records), p
+    except (Fault, IndexError):
+        from libtile.bytecode import container_declared as declared
+
+        found, end = declared.parse(declared.DEBUG, data, base, section)
+        return (found.functions.offsets, found.indices.offsets, found.records.offsets), end
 
 
 def entries(data: bytes, offsets: tuple[int, ...], base: int, section: str, what: str) -> list[tuple[int, int]]:
@@ -208,20 +181,6 @@ def entries(data: bytes, offsets: tuple[int, ...], base: int, section: str, what
     if not offsets and data.strip(bytes([PADDING])):
         raise MalformedError(f"{len(data)} bytes follow an empty table", offset=base, section=section)
     return result
-
-
-def build_table(construct: c.Construct, items: list[bytes]) -> bytes:
-    """A whole table: head and the entries' data."""
-    offsets = []
-    running = 0
-    for item in items:
-        offsets.append(running)
-        running += len(item)
-    return construct.build({"count": len(items), "offsets": offsets}) + b"".join(items)
-
-
-def build_header(major: int, minor: int, tag: int) -> bytes:
-    return HEADER.build({"magic": MAGIC, "major": major, "minor": minor, "tag": tag})
 
 
 def append_section(out: bytearray, section: int, alignment: int, payload: bytes) -> None:

@@ -129,16 +129,16 @@ def _header(data: bytes, spec: Spec, allow_testing: bool, previews: Collection[s
                 offset=position,
                 section="header",
             )
-    header, end = C.parse(C.HEADER, data, 0, "header")
+    numbers, end = C.read_header(data)
     is_preview = False
-    version = Version(header.major, header.minor, header.tag)
+    version = Version(*numbers)
     if version.tag & C.PREVIEW_BIT and version not in spec.versions:
         untagged = Version(version.major, version.minor, version.tag & ~C.PREVIEW_BIT)
         if untagged >= spec.change("PREVIEW"):
             version, is_preview = untagged, True
     if version not in spec.versions or (version in spec.testing_versions and not allow_testing):
         raise UnsupportedVersionError(
-            f"unsupported Tile version {header.major}.{header.minor}.{header.tag}, this reader supports versions "
+            f"unsupported Tile version {'.'.join(map(str, numbers))}, this reader supports versions "
             + spec.version_ranges,
             offset=end,
             section="header",
@@ -168,9 +168,8 @@ def _sections(data: bytes) -> list[_Section]:
                 section="file",
                 expected="a section, or the end section",
             )
-        header, length = C.parse(C.SECTION, memoryview(data)[offset : offset + 32], offset, "section header")
         start = offset
-        offset += length
+        header, offset = C.read_section_header(data, start)
         if header.id == SectionId.END:
             if header.aligned:
                 raise MalformedError("end section should not have alignment flag set", offset=start, section="file")
@@ -194,8 +193,8 @@ def _sections(data: bytes) -> list[_Section]:
         offset += header.length
 
 
-def _alignment(header: Any, section: SectionId, start: int) -> int:
-    alignment = header.alignment if header.aligned else 1
+def _alignment(header: C.SectionHeader, section: SectionId, start: int) -> int:
+    alignment = 1 if header.alignment is None else header.alignment
     if header.aligned and (alignment == 0 or alignment & (alignment - 1) or alignment > ALIGNMENT):
         raise MalformedError(f"invalid alignment value: {alignment}", offset=start, section=section.label)
     required = C.REQUIRED_ALIGNMENT.get(section, 1)
@@ -212,19 +211,18 @@ def _alignment(header: Any, section: SectionId, start: int) -> int:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _table(construct: Any, section: _Section, what: str) -> list[tuple[bytes, int]]:
+def _table(kind: C.Table, section: _Section, what: str) -> list[tuple[bytes, int]]:
     """The entries of a table section, each with its absolute offset."""
-    head, end = C.parse(construct, section.data, section.base, section.id.label)
+    offsets, end = C.read_table(kind, section.data, section.base, section.id.label)
     data = section.data[end:]
     base = section.base + end
-    bounds = C.entries(data, head.offsets, base, section.id.label, what)
+    bounds = C.entries(data, offsets, base, section.id.label, what)
     return [(data[start:stop], base + start) for start, stop in bounds]
 
 
 def _strings(ctx: ReadContext, section: _Section) -> None:
-    head, end = C.parse(C.STRINGS, section.data, section.base, section.id.label)
+    offsets, end = C.read_table(C.STRINGS, section.data, section.base, section.id.label)
     data = section.data[end:]
-    offsets = head.offsets
     if offsets and offsets[0] > len(data):
         # The reference reader clamps it, and reads an empty string.
         ctx.warn(f"string 0 starts at offset {offsets[0]} of {len(data)}; read as empty")
@@ -295,19 +293,18 @@ _NO_SLOTS = _Slots((), ())
 
 def _debug(ctx: ReadContext, section: _Section) -> _Slots:
     title = section.id.label
-    head, end = C.parse(C.DEBUG, section.data, section.base, title)
-    # The gaps inside are counted from the section's start, which the stream's start is.
+    (starts, indices, records), end = C.read_debug_tables(section.data, section.base, title)
+    # The gaps inside are counted from the section's start, which that of its data is.
     data, base = section.data[end:], section.base + end
-    bounds = C.entries(data, head.records.offsets, base, title, "debug info attribute")
+    bounds = C.entries(data, records, base, title, "debug info attribute")
     raws = _records([(data[a:b], base + a) for a, b in bounds], title, lambda entry, p: parse_debug(ctx, entry, p))
     with located(0, title, section.base + len(section.data)):
         ctx.tables.debug = link_debug(raws)
-    starts = head.functions.offsets
-    if any(a > b for a, b in pairwise((*starts, len(head.indices.offsets)))):
+    if any(a > b for a, b in pairwise((*starts, len(indices)))):
         raise MalformedError(
             "debug info index offsets are out of order or out of bounds", offset=section.base, section=title
         )
-    return _Slots(starts, head.indices.offsets)
+    return _Slots(starts, indices)
 
 
 def _producer(ctx: ReadContext, section: _Section) -> str:

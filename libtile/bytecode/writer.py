@@ -127,6 +127,8 @@ class _FileWriter:
         """Debug indices of each function that has locations: its own, then its ops'."""
 
     def write(self) -> bytes:
+        from libtile.bytecode.container_declared import build_table  # not needed by those that only read
+
         payloads: dict[SectionId, bytes] = {}
         self._announce_functions()
         if self.module.globals:
@@ -135,24 +137,26 @@ class _FileWriter:
         kept = {s.id for s in self.module.layout or ()}
         if self.ctx.constants or SectionId.CONSTANT in kept:
             entries = [_counted(data) for data in self.ctx.constants]
-            payloads[SectionId.CONSTANT] = C.build_table(C.CONSTANTS, entries)
+            payloads[SectionId.CONSTANT] = build_table(C.CONSTANTS, entries)
         if self.slots or self.ctx.debug_list or SectionId.DEBUG in kept:
             payloads[SectionId.DEBUG] = self._debug()
-        payloads[SectionId.TYPE] = C.build_table(C.TYPES, self._type_entries())
+        payloads[SectionId.TYPE] = build_table(C.TYPES, self._type_entries())
         producer = downgrade_producer(self.module.producer, self.spec, self.version)
         if producer is not None:
             out = bytearray()
             put(out, self.ctx.string_index(producer))
             payloads[SectionId.PRODUCER] = bytes(out)
-        payloads[SectionId.STRING] = C.build_table(C.STRINGS, self.ctx.string_list)
+        payloads[SectionId.STRING] = build_table(C.STRINGS, self.ctx.string_list)
         return self._assemble(payloads)
 
     def _assemble(self, payloads: dict[SectionId, bytes]) -> bytes:
+        from libtile.bytecode.container_declared import build_header
+
         layout = self.module.layout or DEFAULT_LAYOUT
         missing = set(payloads) - {s.id for s in layout}
         layout += tuple(s for s in DEFAULT_LAYOUT if s.id in missing)
         tag = self.version.tag | (C.PREVIEW_BIT if self.module.preview else 0)
-        out = bytearray(C.build_header(self.version.major, self.version.minor, tag))
+        out = bytearray(build_header(self.version.major, self.version.minor, tag))
         for section in layout:
             payload = payloads.get(SectionId(section.id))
             if payload is not None:
@@ -169,6 +173,8 @@ class _FileWriter:
         return entries
 
     def _debug(self) -> bytes:
+        from libtile.bytecode import container_declared as declared
+
         entries = [encode_debug(self.ctx, info) for info in self.ctx.debug_list]
         starts: list[int] = []
         indices: list[int] = []
@@ -179,7 +185,7 @@ class _FileWriter:
         for entry in entries:
             offsets.append(running)
             running += len(entry)
-        head = C.DEBUG.build(
+        head = declared.DEBUG.build(
             {
                 "functions": {"count": len(starts), "offsets": starts},
                 "indices": {"count": len(indices), "offsets": indices},
