@@ -137,7 +137,6 @@ def run(
     gc.disable()  # the process ends before what cycles hold could matter
     try:
         stopping.take_signals()
-        _occupy_standard_descriptors()
         status = call(command, argv, misuse=misuse, failure=failure)
         stopping.block_signals()
     except stopping.Stopped as stopped:
@@ -151,13 +150,6 @@ def run(
                 stream.flush()
     # Python's own way out frees every object, one by one, which takes longer than many a compilation.
     os._exit(status)
-
-
-def _occupy_standard_descriptors() -> None:
-    """Where a standard stream is closed, no file may take its number, and with it what is printed."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)
 
 
 def call(

@@ -222,6 +222,7 @@ def install() -> None:
     global _kept, _generated, _finder
     if _generated is not None:
         return
+    _occupy_standard_descriptors()
     _kept = bundle()
     if _kept is not None and PathFinder in sys.meta_path:  # as it is wherever nobody has replaced the way of importing
         _finder = KeptFinder(_kept)
@@ -232,6 +233,13 @@ def install() -> None:
     dataclasses.exec = _generated.execute  # type: ignore[attr-defined]  # stands before the builtin of that name
     dataclasses.inspect = _NoSignatures()  # type: ignore[attr-defined]
     sys.meta_path.insert(0, _FormatsFinder(_finder))
+
+
+def _occupy_standard_descriptors() -> None:
+    """Where a standard stream is closed, no file may take its number, and with it what is printed."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
 
 
 def finish() -> None:
