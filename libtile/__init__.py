@@ -8,6 +8,7 @@
     data = libtile.write(m, version="13.4")          # Module -> bytecode
     text = libtile.print_module(m)
     data = libtile.migrate(data, to="13.1")
+    m = libtile.reduce(m, still_fails)               # the smallest module found for which the function says True
     libtile.diff("a.bc", "b.mlir")                   # the differences of two programs; none: they are the same
 
 Every error is a `LibtileError`. Names are loaded when they are first used, so that importing the package is cheap.
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from libtile.api import compile, migrate, write
     from libtile.asm.module import Module, parse, print_module, read, verify
     from libtile.debugging.behaviour import compare_runs
+    from libtile.debugging.reduction import reduce
     from libtile.debugging.structure import diff
     from libtile.runtime.run import run as run
     from libtile.support.diagnostics import Diagnostic, DiagnosticError
@@ -44,6 +46,7 @@ _HOME = {
     "parse": "libtile.asm.module",
     "print_module": "libtile.asm.module",
     "read": "libtile.asm.module",
+    "reduce": "libtile.debugging.reduction",
     "verify": "libtile.asm.module",
     "write": "libtile.api",
     "run": "libtile.runtime",
@@ -67,6 +70,7 @@ __all__ = [
     "parse",
     "print_module",
     "read",
+    "reduce",
     "run",
     "verify",
     "write",

@@ -52,7 +52,16 @@ def test_bytecode_is_usable_without_xdsl() -> None:
 
 
 @pytest.mark.parametrize(
-    "tool", ["cuda_tile_translate", "tileirdisasm", "cuda_tile_opt", "tileiras", "cuda_tile_run", "cuda_tile_diff"]
+    "tool",
+    [
+        "cuda_tile_translate",
+        "tileirdisasm",
+        "cuda_tile_opt",
+        "tileiras",
+        "cuda_tile_run",
+        "cuda_tile_diff",
+        "cuda_tile_reduce",
+    ],
 )
 def test_version_of_a_tool_loads_nothing_heavy(tool: str) -> None:
     code = f"from libtile_tools import cli; from {tool} import main as tool; cli.call(tool.command, ['--version'])"

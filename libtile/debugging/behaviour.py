@@ -7,7 +7,7 @@ no test: others are drawn. The same is: the same bytes in every array, and the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,21 @@ TRIES = 12
 """Sets of arguments tried for each one that is wanted."""
 
 
-class _TooLong(LibtileError):
+class TooLongError(LibtileError):
     """A run takes more ops than there is patience for."""
+
+
+def at_most(ops: int) -> Callable[[Any, Operation, Sequence[Any]], None]:
+    """A `trace` for the interpreter that ends a run behind so many ops of all tile blocks, with a TooLongError."""
+    left = ops
+
+    def count(block: Any, op: Operation, values: Sequence[Any]) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise TooLongError(f"more than {ops} ops")
+
+    return count
 
 
 @dataclass(frozen=True)
@@ -160,13 +173,5 @@ def _copy(arguments: list[Any]) -> list[Any]:
 
 
 def _run(module: Operation, name: str, grid: int | Sequence[int], arguments: list[Any], check: str) -> _Outcome:
-    count = 0
-
-    def counted(block: Any, op: Operation, values: Sequence[Any]) -> None:
-        nonlocal count
-        count += 1
-        if count > MOST_OPS:
-            raise _TooLong(f"more than {MOST_OPS} ops")
-
-    done = interpret(module, name, grid, arguments, check=check, trace=counted)
+    done = interpret(module, name, grid, arguments, check=check, trace=at_most(MOST_OPS))
     return _Outcome(arguments, sorted(done.output.splitlines()))

@@ -7,10 +7,10 @@ import time
 
 import click
 
-from generators.check import TARGETS, failure, failure_in_pieces
+import libtile
+from generators.check import TARGETS, failure, failure_in_pieces, parsed
 from generators.core import Program
 from generators.programs import PROFILES, program
-from generators.reduce import reduce
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,11 +50,12 @@ def main(
 def reduced(made: Program, target: str, found: str) -> str:
     """A small program that fails in the same manner."""
     kind = found.partition(":")[0]
-    return reduce(
-        made.text,
-        lambda text: (failure(made, target, text=text) or "").partition(":")[0] == kind,
-        lambda message: click.echo(message, err=True),
+    small = libtile.reduce(
+        parsed(made),
+        lambda module: (failure(made, target, text=str(module)) or "").partition(":")[0] == kind,
+        progress=lambda progress, _: click.echo(f"{progress.ops} ops", err=True),
     )
+    return str(small)
 
 
 if __name__ == "__main__":

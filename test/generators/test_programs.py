@@ -13,7 +13,6 @@ from generators.__main__ import main
 from generators.check import Disagreement, check_bytecode, compare, failure, parsed, run
 from generators.core import Comparison, Parameter, Program
 from generators.programs import PROFILES, program
-from generators.reduce import reduce
 from libtile.spec import default_spec
 
 NOT_GENERATED = {
@@ -81,24 +80,6 @@ def test_tolerances_are_kept():
     with pytest.raises(Disagreement):
         compare(*outcomes([0x7C00], [0x7C01], element="f16", comparison=near))  # infinity and a NaN
     compare(*outcomes([3, 1, 2], [1, 2, 3], element="i32", comparison=Comparison(unordered=True)))
-
-
-# -- reducing ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_program_is_reduced_to_what_matters():
-    """Here to whatever makes it write a certain element otherwise than a program that does nothing."""
-    made = program(37, "control")
-
-    def written(text: str) -> int:
-        args, _ = run(parsed(made, text), made)
-        return int(args[-1][0])
-
-    before = int(made.arguments()[-1][0])
-    assert written(made.text) != before
-    small = reduce(made.text, lambda text: written(text) != before)
-    assert written(small) != before
-    assert len(small.splitlines()) < 16 < len(made.text.splitlines()), small
 
 
 # -- the command line -------------------------------------------------------------------------------------------------

@@ -17,7 +17,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
-TOOLS = ("cuda-tile-translate", "cuda-tile-opt", "cuda-tile-run", "cuda-tile-diff", "tileirdisasm", "tileiras")
+TOOLS = (
+    "cuda-tile-translate",
+    "cuda-tile-opt",
+    "cuda-tile-run",
+    "cuda-tile-diff",
+    "cuda-tile-reduce",
+    "tileirdisasm",
+    "tileiras",
+)
 
 
 def _tools_folder(folder: Path) -> Path:

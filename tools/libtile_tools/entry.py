@@ -58,6 +58,13 @@ def cuda_tile_diff() -> None:
     main()
 
 
+def cuda_tile_reduce() -> None:
+    prepare()
+    from cuda_tile_reduce.main import main
+
+    main()
+
+
 def simulator() -> None:
     _begin()
     from libtile_tools.simulator import main

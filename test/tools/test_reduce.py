@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""cuda-tile-reduce as a process: how it judges, what it writes, and that it can be interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import libtile
+from tools.process import ROOT, run
+
+TOOL = "cuda_tile_reduce"
+KERNEL = ROOT / "examples" / "gemm.bc"
+SHELL = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+
+
+def test_help_has_examples_and_statuses() -> None:
+    done = run(TOOL, "--help")
+    assert done.status == 0
+    for part in ("--test CMD", "--crash", "--timeout", "Examples:", "Exit status:"):
+        assert part in done.text
+
+
+@SHELL
+def test_the_smallest_program_goes_to_stdout_and_progress_to_stderr() -> None:
+    done = run(TOOL, "--text", "--test", "grep -q mmaf", KERNEL)
+    assert done.status == 0
+    assert "mmaf" in done.text and len(done.text.splitlines()) <= 8
+    assert done.err.splitlines()[-1].endswith((", ops", ", types", ", attributes", ", arguments"))
+
+
+@SHELL
+@pytest.mark.parametrize("name", ["small.bc", "small.mlir", "small"])
+def test_the_output_is_of_the_form_that_its_name_says(tmp_path: Path, name: str) -> None:
+    """The command gets what the input is, wherever the braces stand."""
+    test = "test `head -c 5 {} | tail -c 4` = Tile && test -s {}"
+    done = run(TOOL, "-q", "--test", test, "-o", tmp_path / name, KERNEL)
+    assert (done.status, done.err, done.out) == (0, "", b"")
+    module = libtile.parse((tmp_path / name).read_text()) if name.endswith("mlir") else libtile.read(tmp_path / name)
+    assert str(module) == "cuda_tile.module @kernels {\n}\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
+@SHELL
+def test_a_crash_is_a_signal_or_its_status(tmp_path: Path) -> None:
+    script = tmp_path / "crash.sh"
+    script.write_text('grep -q mmaf "$1" && kill -SEGV $$\nexit 1\n')
+    done = run(TOOL, "-q", "--text", "--crash", "--test", f"sh {script}", KERNEL)
+    assert done.status == 0 and "mmaf" in done.text
+    done = run(TOOL, "-q", "--text", "--crash", "--test", "false", KERNEL)
+    assert (done.status, done.out) == (1, b"") and "it does not crash" in done.err
+
+
+@SHELL
+def test_what_a_command_prints_can_be_what_matters() -> None:
+    done = run(TOOL, "-q", "--text", "--output", "mmaf", "--test", "cat {}; exit 3", KERNEL)
+    assert done.status == 0 and "mmaf" in done.text
+    done = run(TOOL, "-q", "--output", "no such words", "--test", "true", KERNEL)
+    assert done.status == 1 and "it prints something else" in done.err
+
+
+@SHELL
+def test_a_command_that_takes_too_long_says_no() -> None:
+    done = run(TOOL, "-q", "--timeout", "0.5", "--test", "sleep 30 #", KERNEL)
+    assert done.status == 1 and "it does not exit with 0" in done.err
+
+
+@SHELL
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("output", ["-", "best.mlir"])
+def test_an_interrupted_reduction_leaves_the_best_so_far(tmp_path: Path, number: int, output: str) -> None:
+    """The command judges a while, and then it hangs."""
+    script = tmp_path / "judge.sh"
+    script.write_text(
+        f'echo x >> "{tmp_path}/count"\n[ $(wc -l < "{tmp_path}/count") -gt 12 ] && touch "{tmp_path}/hangs" && sleep 100\n'
+        'grep -q mmaf "$1"\n'
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", TOOL, "--text", "--test", f"sh {script}", str(KERNEL), "-o", output],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    end = time.monotonic() + 40
+    while not (tmp_path / "hangs").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=40)
+    assert process.returncode == -number and "Traceback" not in err
+    best = out if output == "-" else (tmp_path / output).read_text()
+    assert "mmaf" in best and len(best.splitlines()) < 60
+    left = {path.name for path in tmp_path.iterdir()} - {"judge.sh", "count", "hangs", output}
+    assert not left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([KERNEL], "Missing option '--test'"),
+        (["--test", "true", "missing.bc"], "cannot open input file 'missing.bc'"),
+        (["--test", "true", "--text", "--bytecode", KERNEL], "exclude each other"),
+        (["--test", "false", KERNEL], "it does not exit with 0"),
+        (["--test", "true", "-o", "no/such/folder/x.bc", KERNEL], "cannot open output file 'no/such/folder/x.bc'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(arguments: list[str | Path], message: str) -> None:
+    done = run(TOOL, *arguments)
+    assert (done.status, done.out) == (1, b"")
+    assert message in done.err

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`cuda-tile-reduce`: the smallest program found on which a command still does what it is tested for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from libtile_tools import cli, stopping
+
+if TYPE_CHECKING:
+    from libtile.asm.module import Module
+    from libtile.debugging.reduction import Progress
+
+_PLACE = "{}"
+
+
+@dataclass(frozen=True)
+class Test:
+    """A command that candidates are given to, and what it has to do for them to be of interest."""
+
+    command: str
+    crash: bool
+    output: tuple[str, ...]
+    timeout: float
+    folder: str
+    bytecode: bool
+
+    def holds(self, module: Module) -> bool:
+        """Whether the command does with the module what is asked for. LibtileError: it cannot be written."""
+        path = os.path.join(self.folder, "candidate.bc" if self.bytecode else "candidate.mlir")
+        with open(path, "wb") as file:
+            file.write(written(module, self.bytecode))
+        name = shlex.quote(path)
+        line = self.command.replace(_PLACE, name) if _PLACE in self.command else f"{self.command} {name}"
+        status, text = self._run(line)
+        if status is None:
+            return False
+        right = status < 0 or status >= 128 if self.crash else status == 0 or bool(self.output)
+        return right and all(part in text for part in self.output)
+
+    def _run(self, line: str) -> tuple[int | None, str]:
+        """Exit status (None when it took too long) and what was printed, with every process gone that was started."""
+        process = subprocess.Popen(
+            line,
+            shell=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            printed, _ = process.communicate(timeout=self.timeout)
+            return process.returncode, printed.decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+
+
+def written(module: Module, bytecode: bool) -> bytes:
+    """The module in either form."""
+    if not bytecode:
+        from libtile.asm.module import print_module
+
+        return print_module(module, debuginfo=_has_debug_info(module)).encode("utf-8", errors="surrogateescape")
+    from libtile.api import write
+
+    return write(module)
+
+
+def _has_debug_info(module: Module) -> bool:
+    from libtile.dialects.cuda_tile.attributes import DILocAttr
+
+    return any(isinstance(op.location, DILocAttr) for op in module.op.walk())
+
+
+@click.command(
+    "cuda-tile-reduce",
+    cls=cli.Command,
+    examples=(
+        "cuda-tile-reduce --test ./still-fails.sh kernel.bc -o small.mlir",
+        "cuda-tile-reduce --crash --test 'tileiras --gpu-name=sm_100 {} -o /dev/null' kernel.bc -o small.bc",
+        "cuda-tile-reduce --output 'operand #1' --test 'cuda-tile-opt --licm {}' kernel.mlir",
+        "cuda-tile-reduce --test 'cuda-tile-opt --cse {} | cuda-tile-diff -q --run {} -; test $? = 1' kernel.mlir",
+    ),
+    statuses=(
+        "0  done",
+        "1  the input or the command line is wrong, or the command does not do with the input what is asked for",
+    ),
+)
+@click.argument("input_", metavar="INPUT", default="-")
+@click.option("--test", "test_", metavar="CMD", required=True, help="The shell command that judges candidates.")
+@click.option("-o", "output", metavar="FILE", default="-", help="Write to FILE ('-', the default, is stdout).")
+@click.option("--crash", is_flag=True, help="CMD has to end by a signal, or with a status of 128 and more.")
+@click.option("--output", "text", metavar="TEXT", multiple=True, help="CMD has to print TEXT, whatever its status.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), default=60.0,
+              show_default=True, help="A command that runs longer says no.")  # fmt: skip
+@click.option("--text", "as_text", is_flag=True, help="Give CMD text also where INPUT is bytecode.")
+@click.option("--bytecode", "as_bytecode", is_flag=True, help="Give CMD bytecode also where INPUT is text.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show progress on stderr.")
+@cli.version_option("CUDA Tile IR reducer")
+def command(
+    input_: str,
+    test_: str,
+    output: str,
+    crash: bool,
+    text: tuple[str, ...],
+    timeout: float,
+    as_text: bool,
+    as_bytecode: bool,
+    quiet: bool,
+) -> None:
+    """Make a program smaller as long as CMD says that it is still of interest, by exiting with 0.
+
+    INPUT is bytecode or text of any of the three dialects. CMD is run by the shell, with the path of a candidate in
+    place of each '{}', or at its end. Functions, ops, regions, values, arguments, sizes, types, attributes and debug
+    information are taken out or made simpler; candidates verify if INPUT does.
+
+    FILE is written with every improvement, so that an interrupted reduction leaves the best that it had; stdout gets
+    it at the end. A FILE whose name ends in .bc is bytecode, one in .mlir is text; others are what INPUT is.
+    """
+    from libtile.debugging.reduction import NotInterestingError, reduce
+
+    module, is_bytecode = _read(input_)
+    if as_text and as_bytecode:
+        raise cli.ToolError("cuda-tile-reduce: error: --text and --bytecode exclude each other")
+    given_bytecode = as_bytecode or (is_bytecode and not as_text)
+    result_bytecode = output.endswith(".bc") or (is_bytecode and not output.endswith(".mlir") and output != "-")
+    best: list[Module] = []
+
+    def improved(progress: Progress, better: Module) -> None:
+        best[:] = [better]
+        if output != "-":
+            cli.write_output(output, written(better, result_bytecode))
+        if not quiet:
+            cli.say(f"{progress.ops} ops, {progress.tried} candidates, {progress.step}")
+
+    with tempfile.TemporaryDirectory(prefix="cuda-tile-reduce.") as folder:
+        test = Test(test_, crash, text, timeout, folder, given_bytecode)
+        try:
+            smallest = reduce(module, test.holds, progress=improved)
+        except NotInterestingError:
+            raise cli.ToolError(
+                "cuda-tile-reduce: error: the command does not do with the input what is asked for: "
+                + (
+                    "it does not crash"
+                    if crash
+                    else "it does not exit with 0"
+                    if not text
+                    else "it prints something else"
+                )
+            ) from None
+        except (stopping.Stopped, KeyboardInterrupt):
+            if best and output == "-":
+                cli.write_output(output, written(best[0], result_bytecode))
+            raise
+    cli.write_output(output, written(smallest, result_bytecode))
+
+
+def _read(path: str) -> tuple[Module, bool]:
+    """The module of a file or of stdin, and whether it was bytecode."""
+    from libtile.asm.module import parse, read
+    from libtile.spec.model import BYTECODE_MAGIC
+
+    data = cli.read_input(path)
+    if data.startswith(BYTECODE_MAGIC):
+        return read(data), True
+    return parse(cli.decode_text(data), filename=path), False
+
+
+def main() -> None:
+    """The tool's entry point."""
+    cli.run(command)
