@@ -78,7 +78,7 @@ def test_an_interrupted_reduction_leaves_the_best_so_far(tmp_path: Path, number:
     """The command judges a while, and then it hangs."""
     script = tmp_path / "judge.sh"
     script.write_text(
-        f'echo x >> "{tmp_path}/count"\n[ $(wc -l < "{tmp_path}/count") -gt 12 ] && touch "{tmp_path}/hangs" && sleep 100\n'
+        f'cd "{tmp_path}"; echo x >> count\n[ $(wc -l < count) -gt 12 ] && touch hangs && sleep 100\n'
         'grep -q mmaf "$1"\n'
     )
     process = subprocess.Popen(
