@@ -67,6 +67,7 @@ def compile(
     host: tuple[str, str] | None = None,
     observer: Observer | None = None,
     verify_each: bool | None = None,
+    pipeline: str = "",
 ) -> Compiled:
     """Compile a Module, a path, or the bytes of a file (bytecode or text) for a target such as "sm_90".
 
@@ -74,7 +75,8 @@ def compile(
     driver does for Tile IR) or "simt" (the launcher gives `block_dim`). `emit`, "tileaa", "tileas", "llvm", "ptx" or
     "cubin", is where to stop; `keep_text` keeps the text of the inner dialects. `host` is architecture and system of
     the host object, ("x86_64", "linux"), none without it. `observer` is called with the name of each pass and the
-    module behind it; `verify_each` verifies that module. `verify` tells whether to verify the module itself.
+    module behind it; `verify_each` verifies that module. `verify` tells whether to verify the module itself. `pipeline`
+    is the text of the passes to run in place of those of `opt_level`, as `tileiras --print-pipeline` prints it.
 
     The result has `cubin`, `ptx`, `llvm_ir`, `remarks`, and `kernels["name"]`: params, block_dim, cluster, smem,
     registers. Raises DiagnosticError for a module that breaks a rule of the dialect, OptionsError, UnknownTargetError,
@@ -83,6 +85,6 @@ def compile(
     from libtile.compiler.compile import compile_module
     from libtile.compiler.options import Options
 
-    options = Options(gpu_name, opt_level, line_info, debug, sanitize, host, launch_abi, emit, keep_text)
+    options = Options(gpu_name, opt_level, line_info, debug, sanitize, host, launch_abi, emit, keep_text, pipeline)
     with collector_paused():
         return compile_module(module, options, verify=verify, observer=observer, verify_each=verify_each)

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
 
 from libtile.asm.module import Module, load
 from libtile.asm.module import verify as verify_module
@@ -13,7 +16,7 @@ from libtile.compiler.stages import lower
 from libtile.support.files import Bytes, Path
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
+    from libtile.passes.manager import Instrument
 
 
 def compile_module(
@@ -21,17 +24,28 @@ def compile_module(
     options: Options,
     *,
     verify: bool = True,
+    owned: bool = False,
     observer: Observer | None = None,
     verify_each: bool | None = None,
+    instruments: Sequence[Instrument] = (),
 ) -> Compiled:
     """Compile a Module, a path, or the bytes of a file (bytecode or text), of Tile IR or of one of the inner dialects.
 
-    For `observer` and `verify_each` see `libtile.compiler.stages.lower`. Raises DiagnosticError for a module that
-    breaks a rule of the dialect, OptionsError, UnknownTargetError, LoweringError for what the target cannot do, and
-    PtxasError when ptxas fails.
+    A Module stays as it is, unless it is `owned`.
+
+    For `observer`, `verify_each` and `instruments` see `libtile.compiler.stages.lower`. Raises DiagnosticError for a
+    module that breaks a rule of the dialect, OptionsError, UnknownTargetError, LoweringError for what the target cannot
+    do, and PtxasError when ptxas fails.
     """
     options.check()
     op = load(module)
     if verify:
         verify_module(op)
-    return lower(program_of(op), options, observer=observer, verify_each=verify_each)
+    return lower(
+        program_of(op),
+        options,
+        owned=owned or not isinstance(module, Module | Operation),
+        observer=observer,
+        verify_each=verify_each,
+        instruments=instruments,
+    )

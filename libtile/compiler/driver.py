@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from itertools import chain
@@ -29,9 +28,8 @@ from libtile.support.errors import LibtileError, internal_error, visible
 from libtile.support.remarks import Category, Kind, Remark
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
     from libtile.asm.module import Module
+    from libtile.passes.manager import Instrument
 
 NOT_BYTECODE = "error: input does not correspond to Tile IR bytecode"
 NOT_COMPILED = "error: failed to compile Tile IR program"
@@ -61,11 +59,15 @@ def compile_bytecode(
     preview: Collection[str] = (),
     cache: Cache | None = None,
     observer: Observer | None = None,
+    verify_each: bool | None = None,
+    instruments: Sequence[Instrument] = (),
 ) -> Compiled:
     """Compile a file's bytes: Tile IR bytecode, or the text of a module of an inner dialect, whose locations name
-    `filename`. With an observer, which sees the module behind each pass, the cache is not asked.
+    `filename`.
 
-    Raises InputError, RequestError or CompilationError.
+    The cache is not asked where there is an observer, which sees the module behind each pass, or an instrument of the
+    pass manager, or where the verifier is asked for: see `libtile.compiler.stages.lower`. Raises InputError,
+    RequestError or CompilationError.
     """
     if not is_input(data):
         raise InputError(NOT_BYTECODE)
@@ -73,7 +75,8 @@ def compile_bytecode(
         options.check()
     except OptionsError as error:
         raise RequestError(f"error: {error}") from None
-    key = _key(data, options, preview, filename) if cache is not None and observer is None else None
+    watched = observer is not None or verify_each is not None or bool(instruments)
+    key = _key(data, options, preview, filename) if cache is not None and not watched else None
     if cache is not None and key is not None:
         with timing.stage("cache"):
             parts = cache.load(key)
@@ -81,7 +84,7 @@ def compile_bytecode(
         if found is not None:
             return found
     module = _load(data, preview, filename)
-    made = _compile(module, options, observer)
+    made = _compile(module, options, observer, verify_each, instruments)
     if cache is not None and key is not None:
         with timing.stage("cache"):
             cache.store(key, _packed(made))
@@ -129,26 +132,28 @@ def _load(data: bytes, preview: Collection[str], filename: str) -> Module:
     return module
 
 
-class _PassObserver:
-    """Books the time of each pass, and hands the module on to who asked for it."""
-
-    def __init__(self, observer: Observer | None):
-        self.observer = observer
-        self.since = time.perf_counter()
-
-    def __call__(self, name: str, op: Operation) -> None:
-        timing.mark(name, self.since)
-        if self.observer is not None:
-            self.observer(name, op)
-        self.since = time.perf_counter()
-
-
-def _compile(module: Module, options: Options, observer: Observer | None) -> Compiled:
+def _compile(
+    module: Module,
+    options: Options,
+    observer: Observer | None,
+    verify_each: bool | None,
+    instruments: Sequence[Instrument],
+) -> Compiled:
     with timing.stage("load the compiler"):
         from libtile.compiler.compile import compile_module
 
     try:
-        return compile_module(module, options, verify=False, observer=_PassObserver(observer))
+        return compile_module(
+            module,
+            options,
+            verify=False,
+            owned=True,
+            observer=observer,
+            verify_each=verify_each,
+            instruments=instruments,
+        )
+    except OptionsError as error:
+        raise RequestError(f"error: {error}") from None
     except DiagnosticError as error:
         raise CompilationError(_lines(*map(located, error.diagnostics), NOT_COMPILED)) from None
     except LibtileError as error:

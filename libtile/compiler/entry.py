@@ -18,7 +18,6 @@ from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, flat_parameters, 
 from libtile.dialects.nv_tileaa.types import GLOBAL, PtrType
 from libtile.ir.tile_form import layout_of, type_text
 from libtile.lowering.errors import unsupported
-from libtile.lowering.flatten_parameters import flatten
 from libtile.targets import Target
 
 TARGET_SPEC = "nv_tileaa.target_spec"
@@ -62,7 +61,6 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
             )
         if stage == TILEAS:
             _check_layouts(kernel, gpu)
-        flatten(kernel)
     return made
 
 

@@ -42,7 +42,8 @@ class Options:
 
     `emit`, one of STAGES, is where to stop, `launch_abi` one of LAUNCH_ABIS, `sanitize` a tool that ptxas instruments
     for (`memcheck`), or empty. `host` is the architecture and the system of the host object, None for a cubin without
-    one. `keep_text` keeps the text of the inner dialects.
+    one. `keep_text` keeps the text of the inner dialects. `pipeline` is the text of a pipeline to run in place of the
+    level's.
     """
 
     gpu_name: str = "sm_90"
@@ -54,6 +55,7 @@ class Options:
     launch_abi: str = "tileir"
     emit: str = "cubin"
     keep_text: bool = False
+    pipeline: str = ""
 
     def check(self) -> None:
         """OptionsError for what no compilation can do."""

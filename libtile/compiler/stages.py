@@ -4,113 +4,187 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from xdsl.context import Context as XdslContext
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from libtile.compiler.entry import entered
-from libtile.compiler.options import Compiled, Kernel, Observer, Options
-from libtile.dialects.nv_tileaa.kernels import TILEAS, stage_of
-from libtile.lowering.strip_mine.strip_mine import StripMinePass, needs_strip_mining, strip_mine
-from libtile.lowering.tile_registers import check_registers
-from libtile.lowering.tileas.barriers import InsertBarriersPass
-from libtile.lowering.tileas.cleanup import RemoveLayoutConversionsPass
-from libtile.lowering.tileas.materialize import MaterializeSchedulePass
-from libtile.lowering.tileas.schedule import GenerateSchedulePass
+from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
+from libtile.dialects.cuda_tile.locations import with_source_line
+from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
+from libtile.ir.locations import set_location
+from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.conversion import LlvmModule
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
-from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
-from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
+from libtile.passes.manager import Instrument, InvalidIrError, PassManager, PassRun
+from libtile.passes.pipeline import (
+    PassItem,
+    PipelineError,
+    after_pass,
+    before_pass,
+    for_target,
+    parse_pipeline,
+    unwrapped,
+)
 from libtile.support import timing
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
 
 if TYPE_CHECKING:
     from libtile.codegen.line_table import LineTable
-
-TILEAS_PASSES: tuple[type[ModulePass], ...] = (
-    RemoveLayoutConversionsPass,
-    GenerateSchedulePass,
-    MaterializeSchedulePass,
-    InsertBarriersPass,
-)
-"""The passes between the conversion to nv_tileas and that to LLVM IR, in order."""
-
+    from libtile.passes.pipeline import Item
 
 VERIFY_EACH = "LIBTILE_VERIFY_EACH"
 """The environment variable that makes the verifier run after each pass."""
 
-
-def _verifying(then: Observer | None) -> Observer:
-    """An observer that verifies the module behind each pass, and then tells another."""
-    from libtile.asm.module import diagnose
-    from libtile.support.diagnostics import has_errors
-
-    def observe(name: str, op: Operation) -> None:
-        with timing.stage("verify"):
-            diagnostics = diagnose(op)
-        if has_errors(diagnostics):
-            found = "\n".join(d.render() for d in diagnostics)
-            raise LoweringError(f"the compiler made invalid IR in {name}:\n{found}", diagnostics[0].location)
-        if then is not None:
-            then(name, op)
-
-    return observe
+TO_TILEAA, TO_TILEAS = "convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"
+"""The passes between the stages; what `--emit=tileaa` gives is the module before the second."""
+MADE_BY = {TILEAA: TO_TILEAA, TILEAS: TO_TILEAS}
+FLATTEN = "flatten-kernel-parameters"
+"""The first pass of a module that is at a later stage from the start."""
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """The text of a module that is lowered, as the disassembler prints it, with the lines of its ops and kernels."""
+    """The text of a module that is lowered, as the disassembler prints it, with the lines of its kernels."""
 
     text: str
-    lines: dict[Operation, int]
     entries: dict[str, int]
 
     @staticmethod
     def of(module: Operation) -> SourceText:
-        """The text of a `cuda_tile.module`."""
+        """The text of a `cuda_tile.module`, the locations of whose ops get to know their lines of it."""
         from libtile.asm.disasm_names import Disassembler
 
         with timing.stage("print Tile IR"):
             printer = Disassembler(module)
             text, lines = printer.text(), printer.lines()
-        names = ((op, op.properties.get("sym_name")) for op in lines if op.name == "cuda_tile.entry")
-        return SourceText(text, lines, {name.data: lines[op] for op, name in names if isinstance(name, StringAttr)})
+        entries: dict[str, int] = {}
+        for op, line in lines.items():
+            name = op.properties.get("sym_name")
+            if not isinstance(name, StringAttr):
+                set_location(op, with_source_line(op.location, line))
+            elif op.name == "cuda_tile.entry":
+                entries[name.data] = line
+        return SourceText(text, entries)
 
 
 def lower(
-    module: Operation, options: Options, *, observer: Observer | None = None, verify_each: bool | None = None
+    module: Operation,
+    options: Options,
+    *,
+    owned: bool = False,
+    observer: Observer | None = None,
+    verify_each: bool | None = None,
+    instruments: Sequence[Instrument] = (),
 ) -> Compiled:
-    """Lower a verified `cuda_tile.module`, or a verified module of an inner dialect from its own stage on.
+    """Lower a verified `cuda_tile.module`, which nobody else needs any more if it is `owned`, or one of an inner dialect
+    from its own stage on.
 
-    `observer` sees the module behind each pass. With `verify_each` the inner dialects' verifier runs there (default: as
-    the environment's LIBTILE_VERIFY_EACH says, off without it); what it finds is a LoweringError that names the pass.
-    Raises LoweringError for what cannot be compiled, LlvmError and PtxasError for what a later tool refuses.
+    `observer` sees the module behind each pass. With `verify_each` the verifier runs there (default: as the
+    environment's LIBTILE_VERIFY_EACH says, off without it); what it finds is a LoweringError that names the pass.
+    `instruments` watch the pass manager. Raises OptionsError for a pipeline that cannot be read, LoweringError for what
+    cannot be compiled, LlvmError and PtxasError for what a later tool refuses.
     """
     if verify_each is None:
         verify_each = os.environ.get(VERIFY_EACH, "0") not in ("", "0")
-    if verify_each:
-        observer = _verifying(observer)
     gpu = target(options.gpu_name)
+    items = pipeline_of(options, module)
     result = Compiled(options.gpu_name)
-    whole = module
+    emits = options.emit not in ("tileaa", "tileas")
     source = None
-    if stage_of(module) is None:
-        module = _in_pieces(module, gpu, observer)
-        source = SourceText.of(module) if options.line_info or options.debug else None
-    inner = _lower_dialects(module, gpu, options, source, result, observer)
-    if options.emit in ("tileaa", "tileas"):
+    stage = stage_of(module)
+    if stage is None:
+        if not owned:
+            module = module.clone()
+        if options.line_info or options.debug:
+            source = SourceText.of(module)
+        if emits:
+            from libtile.lowering.hints import hint_remarks
+
+            result.remarks = list(hint_remarks(module, gpu))
+        inner = _in_builtin_module(module)
+    else:
+        assert isinstance(module, ModuleOp)  # which has a stage
+        inner = entered(module, stage, gpu, options.emit)
+    snapshot = _TileaaText(options)
+    try:
+        manager = PassManager(items, verify_each=verify_each, after=observer, instruments=(snapshot, *instruments))
+    except PipelineError as error:
+        raise OptionsError(str(error)) from None
+    try:
+        manager.run(inner)
+    except InvalidIrError as failure:
+        found = "\n".join(d.render() for d in failure.diagnostics)
+        raise LoweringError(
+            f"the compiler made invalid IR in {failure.name}:\n{found}", failure.diagnostics[0].location
+        ) from None
+    result.tileaa = snapshot.text
+    if options.emit == "tileaa":
+        result.tileaa = _text(inner)
         return result
+    if options.keep_text or options.emit == "tileas":
+        result.tileas = _text(inner)
+    if emits:
+        _check_converted(inner, gpu)
+        _emit(inner, gpu, options, source, result)
+    return result
+
+
+def pipeline_of(options: Options, module: Operation) -> tuple[Item, ...]:
+    """The passes of a compilation of a module, for its target: from the module's stage on, and up to the one that it is
+    stopped behind.
+
+    OptionsError when the options' own pipeline cannot be read.
+    """
+    try:
+        items = for_target(unwrapped(parse_pipeline(options.pipeline or f"O{options.opt_level}")), options.gpu_name)
+    except PipelineError as error:
+        raise OptionsError(str(error)) from None
+    if (stage := stage_of(module)) is not None:
+        items = (PassItem(FLATTEN), *after_pass(items, MADE_BY[stage]))
+    return before_pass(items, TO_TILEAS) if options.emit == "tileaa" else items
+
+
+def _check_converted(module: ModuleOp, gpu: Target) -> None:
+    """LoweringError for what a pipeline without the conversions leaves."""
+    for op in module.body.block.ops:
+        if not op.name.startswith("nv_tileaa."):
+            raise unsupported(op, "is left by the pipeline, and no LLVM IR can be made of it", gpu.name)
+
+
+class _TileaaText(Instrument):
+    """Keeps the text of the module in nv_tileaa."""
+
+    def __init__(self, options: Options):
+        self.wanted = options.keep_text
+        self.text = ""
+
+    def before(self, run: PassRun, op: Operation) -> None:
+        if self.wanted and run.name == TO_TILEAS and isinstance(op, ModuleOp):
+            self.text = _text(op)
+
+
+def _in_builtin_module(module: Operation) -> ModuleOp:
+    """The `builtin.module` around a `cuda_tile.module`, its own one if it has one already."""
+    outer = module.parent_op()
+    if isinstance(outer, ModuleOp):
+        return outer
+    outer = ModuleOp([module])
+    outer.location = module.location
+    return outer
+
+
+def _emit(inner: ModuleOp, gpu: Target, options: Options, source: SourceText | None, result: Compiled) -> None:
+    """LLVM IR, PTX and a cubin of a module in nv_tileas, as far as the options ask for."""
     from libtile.compiler.remarking import collect
-    from libtile.lowering.hints import hint_remarks
     from libtile.lowering.to_llvm.debug_info import DebugInfo
 
     # One remark for what is said twice of one place, as of the three arrays of a view.
-    result.remarks = list(dict.fromkeys([*hint_remarks(whole, gpu), *collect(inner, gpu)]))
+    result.remarks = list(dict.fromkeys([*result.remarks, *collect(inner, gpu)]))
     with timing.stage("convert-tileas-to-llvm"):
         information = DebugInfo(full=options.debug) if options.line_info or options.debug else None
         llvm = to_llvm(inner, gpu, information)
@@ -120,69 +194,19 @@ def lower(
         k.name: Kernel(k.name, tuple(k.parameters), (k.builder.cta_threads, 1, 1), smem=k.shared) for k in llvm.kernels
     }
     if options.emit == "llvm":
-        return result
+        return
     lines = None
     if information is not None and source is not None and information.text():
         lines = replace(information.lines, source=source.text, entries=source.entries)
     _to_ptx(llvm, result, options, lines)
     if options.emit == "cubin":
         _assemble(result, gpu, options)
-    return result
-
-
-def _lower_dialects(
-    module: Operation,
-    gpu: Target,
-    options: Options,
-    source: SourceText | None,
-    result: Compiled,
-    observer: Observer | None,
-) -> ModuleOp:
-    stage = stage_of(module)
-    if stage is None:
-        inner = to_tileaa(module, gpu, source.lines if source is not None else None)
-        _observe(observer, "convert-cuda-tile-to-tileaa", inner)
-    else:
-        assert isinstance(module, ModuleOp)  # which has a stage
-        inner = entered(module, stage, gpu, options.emit)
-        _observe(observer, "flatten-kernel-parameters", inner)
-    if stage != TILEAS:
-        if options.keep_text or options.emit == "tileaa":
-            result.tileaa = _text(inner)
-        if options.emit == "tileaa":
-            return inner
-        to_tileas(inner)
-        _observe(observer, "convert-tileaa-to-tileas", inner)
-    for pass_ in TILEAS_PASSES:
-        pass_().apply(XdslContext(), inner)
-        _observe(observer, pass_.name, inner)
-    if options.keep_text or options.emit == "tileas":
-        result.tileas = _text(inner)
-    return inner
-
-
-def _in_pieces(module: Operation, gpu: Target, observer: Observer | None) -> Operation:
-    """The module, its large tiles worked through in pieces; LoweringError for what is too large and cannot be cut."""
-    reasons: dict[Operation, str] = {}
-    if needs_strip_mining(module, gpu):
-        module = module.clone()
-        with timing.stage(StripMinePass.name):
-            reasons = strip_mine(module, gpu)
-        if observer is not None:
-            observer(StripMinePass.name, module)
-    check_registers(module, gpu, reasons)
-    return module
 
 
 def _text(module: ModuleOp) -> str:
     from libtile.asm import print_op
 
     return print_op(module).rstrip("\n") + "\n"
-
-
-def _observe(observer: Observer | None, name: str, module: ModuleOp) -> None:
-    if observer is not None:
-        observer(name, module)
 
 
 def _to_ptx(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable | None) -> None:

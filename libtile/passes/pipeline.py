@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Pass pipelines: their text, and running them.
+"""Pass pipelines: their text, and the passes that it asks for. `libtile.passes.manager` runs them.
 
     builtin.module(cuda_tile.module(cuda_tile.entry(loop-split{split-threshold=4}, canonicalize)))
 
 A name with parentheses nests: what is inside runs on each op of that name directly below. A name alone, or with options
-in braces, is a pass. A list without an op around it runs on the op that the pipeline is given.
+in braces, is a pass; `O0` to `O3` stand for what a compilation runs at that level. A list without an op around it runs
+on the op that the pipeline is given.
 """
 
 from __future__ import annotations
@@ -13,20 +14,16 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from time import perf_counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from libtile.passes.registry import PASSES, WORKS_ON, pass_class
-from libtile.support.diagnostics import DiagnosticError, error, has_errors, warning
+from libtile.passes.pipelines import PIPELINES
+from libtile.passes.registry import PASSES, pass_class
 from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
     from xdsl.passes import ModulePass
-
-    from libtile.support.diagnostics import Diagnostic
 
 _MAX_NESTING = 64
 
@@ -42,6 +39,11 @@ class PassItem:
     name: str
     options: tuple[tuple[str, str], ...] = ()
 
+    def __str__(self) -> str:
+        if not self.options:
+            return self.name
+        return f"{self.name}{{{' '.join(f'{name}={_quoted(value)}' for name, value in self.options)}}}"
+
 
 @dataclass(frozen=True)
 class Nest:
@@ -50,8 +52,13 @@ class Nest:
     anchor: str
     items: tuple[PassItem | Nest, ...]
 
+    def __str__(self) -> str:
+        return f"{self.anchor}({pipeline_text(self.items)})"
+
 
 Item = PassItem | Nest
+MODULE = "builtin.module"
+"""What a pipeline is for, when it is given a whole module."""
 
 
 # -- text -----------------------------------------------------------------------------------------------------------
@@ -82,12 +89,12 @@ class _Reader:
         if self.peek() in ("", ")"):
             return ()
         while True:
-            found.append(self.item(depth))
+            found += self.item(depth)
             if self.peek() != ",":
                 return tuple(found)
             self.position += 1
 
-    def item(self, depth: int) -> Item:
+    def item(self, depth: int) -> tuple[Item, ...]:
         match = _NAME.match(self.text, self.position)
         if match is None:
             raise self.error("expected the name of a pass or of an op")
@@ -99,16 +106,18 @@ class _Reader:
             if self.peek() != ")":
                 raise self.error("expected a closing parenthesis ')' for the pass pipeline")
             self.position += 1
-            return Nest(name, inner)
+            return (Nest(name, inner),)
+        if name in PIPELINES:
+            return parse_pipeline(PIPELINES[name])
         if name not in PASSES:
             self.position = start
             raise self.error(f"'{name}' does not refer to a registered pass or pass pipeline")
         if self.peek() != "{":
-            return PassItem(name)
+            return (PassItem(name),)
         end = self._closing_brace()
         options = parse_options(self.text[self.position + 1 : end], name)
         self.position = end + 1
-        return PassItem(name, options)
+        return (PassItem(name, options),)
 
     def _closing_brace(self) -> int:
         depth = 0
@@ -146,6 +155,50 @@ def parse_options(text: str, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(options)
 
 
+def pipeline_text(items: Sequence[Item]) -> str:
+    """The text of a pipeline, which `parse_pipeline` reads."""
+    return ",".join(map(str, items))
+
+
+def _quoted(value: str) -> str:
+    """A value as `parse_options` reads it."""
+    if value and not re.search(r"[\s{}\"']", value):
+        return value
+    return f'"{value}"' if '"' not in value else f"'{value}'"
+
+
+def passes_in(items: Sequence[Item]) -> Iterator[PassItem]:
+    """All passes of a pipeline, in order."""
+    for item in items:
+        if isinstance(item, PassItem):
+            yield item
+        else:
+            yield from passes_in(item.items)
+
+
+def unwrapped(items: Sequence[Item]) -> tuple[Item, ...]:
+    """The items for a module: those inside of `builtin.module(...)`, if the pipeline is nothing but that."""
+    if len(items) == 1 and isinstance(items[0], Nest) and items[0].anchor == MODULE:
+        return items[0].items
+    return tuple(items)
+
+
+def before_pass(items: Sequence[Item], name: str) -> tuple[Item, ...]:
+    """The items for a module that come before the pass of this name; all when there is none."""
+    found = _position(items, name)
+    return tuple(items) if found is None else tuple(items[:found])
+
+
+def after_pass(items: Sequence[Item], name: str) -> tuple[Item, ...]:
+    """The items for a module that come behind the pass of this name; all when there is none."""
+    found = _position(items, name)
+    return tuple(items) if found is None else tuple(items[found + 1 :])
+
+
+def _position(items: Sequence[Item], name: str) -> int | None:
+    return next((n for n, item in enumerate(items) if isinstance(item, PassItem) and item.name == name), None)
+
+
 # -- passes from their options ----------------------------------------------------------------------------------------
 
 
@@ -171,6 +224,30 @@ def make_pass(item: PassItem) -> ModulePass:
         if f.init and no_default and f.name not in values:
             raise PipelineError(f"pass '{item.name}' needs option '{f.name.replace('_', '-')}'")
     return cls(**values)
+
+
+TARGET_OPTION = "gpu-name"
+
+
+def for_target(items: Sequence[Item], gpu_name: str) -> tuple[Item, ...]:
+    """The pipeline with the target's name as an option of each pass that takes one.
+
+    PipelineError when a pass asks for another target.
+    """
+
+    def bound(item: Item) -> Item:
+        if isinstance(item, Nest):
+            return replace(item, items=tuple(map(bound, item.items)))
+        if not any(f.name == "gpu_name" for f in dataclasses.fields(pass_class(item.name))):
+            return item
+        given = dict(item.options).get(TARGET_OPTION)
+        if given is None:
+            return replace(item, options=((TARGET_OPTION, gpu_name), *item.options))
+        if given != gpu_name:
+            raise PipelineError(f"pass '{item.name}' is for {given}, and the compilation for {gpu_name}")
+        return item
+
+    return tuple(map(bound, items))
 
 
 def _convert(text: str, kind: Any) -> Any:
@@ -203,140 +280,3 @@ def pass_options(name: str) -> Mapping[str, str]:
         for f in dataclasses.fields(cls)
         if f.init
     }
-
-
-# -- running ----------------------------------------------------------------------------------------------------------
-
-Hook = Callable[["str", "Operation"], None]
-
-
-@dataclass
-class Timing:
-    """Seconds spent, by pass and in the verifier, in the order of the first run."""
-
-    seconds: dict[str, float]
-
-    def add(self, name: str, start: float) -> None:
-        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
-
-    def report(self) -> str:
-        total = sum(self.seconds.values()) or 1e-9
-        lines = ["===-- Execution time report --===", f"  Total: {total:.4f} seconds"]
-        lines += [f"  {t:8.4f} ({100 * t / total:5.1f}%)  {name}" for name, t in self.seconds.items()]
-        return "\n".join(lines) + "\n"
-
-
-class PassManager:
-    """Runs a pipeline on an op, and verifies what each pass leaves behind.
-
-    `after` is called behind each pass with its name and the op that it ran on.
-    """
-
-    def __init__(
-        self,
-        items: Sequence[Item],
-        *,
-        verify_each: bool = True,
-        after: Hook | None = None,
-        timing: Timing | None = None,
-        verifier: Callable[[Operation], Sequence[Any]] | None = None,
-    ):
-        self.items = list(items)
-        self.verify_each = verify_each
-        self.after = after
-        self.timing = timing
-        self._verifier = verifier
-        self.warnings: list[Diagnostic] = []
-        """What passes did not do, in the order of their runs."""
-        self._made: dict[PassItem, ModulePass] = {}
-        for item in _passes(self.items):
-            self._made[item] = make_pass(item)
-
-    def run(self, op: Operation) -> None:
-        """Run everything; DiagnosticError when a pass fails, or leaves IR that does not verify."""
-        for item in self.items:
-            if isinstance(item, Nest):
-                if item.anchor not in (op.name, "any"):
-                    raise DiagnosticError([error(None, f"can't run '{item.anchor}' pass manager on '{op.name}' op")])
-                self._run_items(item.items, op)
-            else:
-                self._run_pass(item, op)
-
-    def _run_items(self, items: Sequence[Item], op: Operation) -> None:
-        for item in items:
-            if isinstance(item, PassItem):
-                self._run_pass(item, op)
-                continue
-            for inner in list(_below(op)):
-                if item.anchor in (inner.name, "any"):
-                    self._run_items(item.items, inner)
-
-    def _run_pass(self, item: PassItem, op: Operation) -> None:
-        from xdsl.context import Context
-
-        self.warnings += _left_alone(item.name, op)
-        start = perf_counter()
-        self._made[item].apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
-        if self.timing is not None:
-            self.timing.add(item.name, start)
-        if self.verify_each:
-            self._verify(op)
-        if self.after is not None:
-            self.after(item.name, op)
-
-    def _verify(self, op: Operation) -> None:
-
-        from libtile.asm.module import diagnose
-
-        start = perf_counter()
-        found = (self._verifier or diagnose)(op)
-        if self.timing is not None:
-            self.timing.add("(verifier)", start)
-        if has_errors(found):
-            raise DiagnosticError(found)
-
-
-def _left_alone(name: str, op: Operation) -> list[Diagnostic]:
-    """A warning for the first function of each dialect that a pass does not work on."""
-    from libtile.dialects.cuda_tile.locations import source_location
-
-    works_on = WORKS_ON.get(name)
-    found: dict[str, Operation] = {}
-    if works_on is not None:
-        for function in _functions(op):
-            found.setdefault(function.name.partition(".")[0], function)
-    return [
-        warning(
-            source_location(function.location),
-            f"pass '{name}' leaves functions of {dialect} as they are: it works on those of {' and '.join(works_on)}",
-        )
-        for dialect, function in found.items()
-        if works_on is not None and dialect not in works_on
-    ]
-
-
-def _functions(op: Operation) -> Iterator[Operation]:
-    """The functions in an op, or the op itself when it is one."""
-    if op.name in _FUNCTIONS:
-        yield op
-    elif op.name in _MODULES:
-        for inner in _below(op):
-            yield from _functions(inner)
-
-
-_FUNCTIONS = ("cuda_tile.entry", "nv_tileaa.func")
-_MODULES = ("builtin.module", "cuda_tile.module")
-
-
-def _passes(items: Sequence[Item]) -> Iterator[PassItem]:
-    for item in items:
-        if isinstance(item, PassItem):
-            yield item
-        else:
-            yield from _passes(item.items)
-
-
-def _below(op: Operation) -> Iterator[Operation]:
-    for region in op.regions:
-        for block in region.blocks:
-            yield from block.ops

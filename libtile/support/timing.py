@@ -69,12 +69,3 @@ def stage(name: str) -> Iterator[None]:
         yield
     finally:
         report.add(name, time.perf_counter() - start - (report.booked - before))
-
-
-def mark(name: str, since: float) -> float:
-    """Book the time from `since` (a `time.perf_counter()`) to now under `name`; returns now."""
-    now = time.perf_counter()
-    report = _active.get()
-    if report is not None:
-        report.add(name, now - since)
-    return now

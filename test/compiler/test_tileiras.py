@@ -19,6 +19,7 @@ import libtile
 from libtile.backend.tools import find_tool
 from libtile.compiler import driver
 from libtile.compiler.options import Options
+from libtile.passes.pipeline import parse_pipeline, passes_in
 from tools.process import Done, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -240,12 +241,39 @@ def test_the_simt_launch_abi_is_an_ordinary_kernel(tmp_path):
 def test_print_ir_after_a_pass_and_after_all(tmp_path):
     every = tileiras("--gpu-name=sm_90", "--print-ir-after-all", VECTOR_ADD, "-o", tmp_path / "k")
     passes = re.findall(r"// -----// IR Dump After (\S+) //----- //", every.err)
-    assert passes[:2] == ["convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"]
+    assert passes == [item.name for item in passes_in(parse_pipeline("O3"))]
     one = tileiras("--gpu-name=sm_90", f"--print-ir-after={passes[1]}", VECTOR_ADD, "-o", tmp_path / "k")
     assert re.findall(r"IR Dump After (\S+)", one.err) == passes[1:2]
     unknown = tileiras("--gpu-name=sm_90", "--print-ir-after=nothing", VECTOR_ADD, "-o", tmp_path / "x")
     assert unknown.status == 1
-    assert unknown.err.startswith("error: no pass 'nothing' was run; there were convert-cuda-tile-to-tileaa, ")
+    assert unknown.err.startswith(f"error: no pass 'nothing' was run; there were {passes[0]}, ")
+
+
+def test_the_pipeline_of_a_level_is_printed_and_another_one_is_run(tmp_path):
+    printed = tileiras("--gpu-name=sm_80", "-O2", "--print-pipeline")
+    assert "convert-cuda-tile-to-tileaa{gpu-name=sm_80}" in printed.text
+    arguments = ("--gpu-name=sm_80", "--emit=ptx", VECTOR_ADD.with_name("gemm.bc"))
+    given = tileiras(*arguments, "-O2", f"--pass-pipeline=builtin.module({printed.text.strip()})")
+    assert given.text == tileiras(*arguments, "-O2").text != ""
+    other = printed.text.strip().replace("generate-schedule", "generate-schedule{num-stages=2}")
+    fewer = tileiras(*arguments, f"--pass-pipeline={other}")
+    assert [re.findall(r"wait_group \t(\d)", text) for text in (given.text, fewer.text)] == [["2"], ["0"]]
+    assert tileiras("--print-pipeline", "--pass-pipeline=cse,O0").text.startswith("cse,strip-mine{refuse-uncut=true},")
+
+
+@pytest.mark.parametrize(
+    "pipeline, said",
+    [
+        ("nothing", "'nothing' does not refer to a registered pass"),
+        ("builtin.module(O3", "expected a closing parenthesis"),
+        ("strip-mine{gpu-name=sm_80}", "pass 'strip-mine' is for sm_80, and the compilation for sm_90"),
+        ("cse{x=1}", "no such option 'x' in pass 'cse'"),
+    ],
+)
+def test_a_pipeline_that_cannot_be_run_is_refused(tmp_path, pipeline, said):
+    done = tileiras("--gpu-name=sm_90", f"--pass-pipeline={pipeline}", VECTOR_ADD, "-o", tmp_path / "k")
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert said in done.err and not (tmp_path / "k").exists()
 
 
 def test_time_report_accounts_for_the_whole(tmp_path):

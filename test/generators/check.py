@@ -12,7 +12,8 @@ import libtile
 from generators.core import Parameter, Program
 from libtile.interpreter.formats import ELEMENTS, from_bits
 from libtile.lowering.strip_mine.strip_mine import strip_mine
-from libtile.passes.pipeline import PassManager, parse_pipeline
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
 from libtile.targets import target as find_target
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")

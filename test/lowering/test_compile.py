@@ -9,10 +9,12 @@ import pytest
 from xdsl.passes import ModulePass
 
 import libtile
-from libtile.compiler import stages as pipeline
+from libtile.compiler import stages
 from libtile.interpreter.formats import ELEMENTS
 from libtile.ir import tile_form
 from libtile.lowering.to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
+from libtile.passes import registry
+from libtile.passes.pipeline import parse_pipeline, passes_in
 from libtile.support.diagnostics import LoweringError
 
 COPY = """cuda_tile.module @m {{
@@ -63,11 +65,10 @@ def test_an_observer_sees_the_module_after_each_pass():
 
     def observe(name, op):
         seen.append(name)
-        op.verify()
+        libtile.verify(op)
 
     libtile.compile(copy_module(), emit="tileas", observer=observe)
-    assert seen[:2] == ["convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"]
-    assert "tileas-insert-barriers" in seen
+    assert seen == [item.name for item in passes_in(parse_pipeline("O3"))]
 
 
 TRANSPOSE = """
@@ -85,6 +86,7 @@ TRANSPOSE = """
 """  # noqa: E501
 
 
+@dataclasses.dataclass(frozen=True)
 class WrongPass(ModulePass):
     """Adds a conversion that its verifier refuses: neither type is a block-scaled format."""
 
@@ -97,15 +99,15 @@ class WrongPass(ModulePass):
 
 
 def test_ir_between_passes_is_verified_when_asked_for(monkeypatch):
-    monkeypatch.setattr(pipeline, "TILEAS_PASSES", (*pipeline.TILEAS_PASSES, WrongPass))
-    monkeypatch.delenv(pipeline.VERIFY_EACH, raising=False)
-    libtile.compile(copy_module(), emit="tileas")
+    monkeypatch.setitem(registry.PASSES, "wrong", registry.Entry(f"{__name__}:WrongPass"))
+    monkeypatch.delenv(stages.VERIFY_EACH, raising=False)
+    libtile.compile(copy_module(), emit="tileas", pipeline="O3,wrong")
     said = "the compiler made invalid IR in wrong:\n.*expects floats, one of which is of a block-scaled format"
     with pytest.raises(LoweringError, match=said):
-        libtile.compile(copy_module(), emit="tileas", verify_each=True)
-    monkeypatch.setenv(pipeline.VERIFY_EACH, "1")
+        libtile.compile(copy_module(), emit="tileas", pipeline="O3,wrong", verify_each=True)
+    monkeypatch.setenv(stages.VERIFY_EACH, "1")
     with pytest.raises(LoweringError, match=said):
-        libtile.compile(copy_module(), emit="tileas")
+        libtile.compile(copy_module(), emit="tileas", pipeline="O3,wrong")
 
 
 def test_kernels_of_a_module_take_what_each_needs_of_shared_memory():
@@ -116,10 +118,9 @@ def test_kernels_of_a_module_take_what_each_needs_of_shared_memory():
 
 def test_an_exchange_that_does_not_fit_says_what_is_missing(monkeypatch):
     from libtile import targets
-    from libtile.compiler import stages as pipeline
 
     small = dataclasses.replace(targets.target("sm_80"), shared_per_block=16)
-    monkeypatch.setattr(pipeline, "target", lambda name: small)
+    monkeypatch.setattr(stages, "target", lambda name: small)
     module = libtile.parse("cuda_tile.module @m {" + TRANSPOSE.format(size=64) + "}", filename="t.mlir")
     with pytest.raises(LoweringError) as error:
         libtile.compile(module, gpu_name="sm_80")
@@ -208,7 +209,7 @@ def test_scalar_parameters_of_every_width_arrive(backend):
 
 
 def _verify(name, op):
-    op.verify()
+    libtile.verify(op)
 
 
 TV = "tensor_view<60x64xf32, strides=[64,1]>"

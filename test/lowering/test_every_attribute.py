@@ -23,7 +23,6 @@ from dialects.inner import module as text_of
 from dialects.inner_samples import BODIES, TARGET
 from libtile.asm import parse
 from libtile.asm.module import diagnose
-from libtile.compiler.stages import TILEAS_PASSES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, MemScopeAttr, MemSemanticAttr
 from libtile.ir.tile_form import OP_CLASSES, SEGMENTS, TileOp
 from libtile.lowering.tileas.barriers import InsertBarriersPass
@@ -32,6 +31,8 @@ from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
 from libtile.lowering.to_llvm.emitter import RULES
 from libtile.lowering.to_llvm.legality import HONOURED, INFORMATION, left_out
 from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline, passes_in
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import target
 
@@ -93,13 +94,16 @@ def kernel(name: str) -> str | None:
     return f"module {{\nnv_tileaa.func @k({PARAMETERS}) {TARGET} {{\n{prelude}\n{body}\nnv_tileaa.return\n}}\n}}\n"
 
 
+BEHIND = [item for item in passes_in(parse_pipeline("O3")) if item.name.startswith("tileas-")]
+"""What a compilation runs behind the conversion to nv_tileas."""
+
+
 def outcome_of(module: Operation) -> str | LoweringError:
     """The LLVM IR of a module, or why there is none."""
     assert isinstance(module, ModuleOp)
     try:
         to_tileas(module)
-        for pass_ in TILEAS_PASSES:
-            pass_().apply(Context(), module)
+        PassManager(BEHIND, verify_each=False).run(module)
         return to_llvm(module, target("sm_90")).text()
     except LoweringError as error:
         return error

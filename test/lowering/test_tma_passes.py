@@ -8,7 +8,8 @@ import pytest
 from dialects.inner import GATHER, MEMREF, VIEW, messages, module
 from libtile.asm import parse, print_op
 from libtile.asm.module import diagnose
-from libtile.passes.pipeline import PassManager, parse_pipeline
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
 
 LOWER, SEPARATE, ATTACH, LEGALIZE = (
     "lower-tma-load-store-to-async",

@@ -7,7 +7,8 @@ import pytest
 
 from dialects.inner import messages, module
 from libtile.asm import parse, print_op
-from libtile.passes.pipeline import PassManager, parse_pipeline
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
 
 PTR, PTRS = "!nv_tileaa.ptr<f32, 1>", "tile<4x!nv_tileaa.ptr<f32, 1>>"
 TOKEN = "!nv_tileaa.mem_token"

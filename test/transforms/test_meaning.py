@@ -13,7 +13,8 @@ import libtile
 from generators.check import Outcome, check_pipeline, parsed, run
 from generators.core import Program
 from generators.programs import program
-from libtile.passes.pipeline import PassManager, parse_pipeline
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
 
 PIPELINES = [
     "canonicalize",

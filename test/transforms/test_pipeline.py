@@ -13,7 +13,17 @@ from xdsl.passes import ModulePass
 
 from libtile.asm import parse
 from libtile.passes import registry
-from libtile.passes.pipeline import Nest, PassItem, PassManager, PipelineError, make_pass, parse_pipeline
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import (
+    Nest,
+    PassItem,
+    PipelineError,
+    for_target,
+    make_pass,
+    parse_pipeline,
+    pipeline_text,
+)
+from libtile.passes.pipelines import PIPELINES
 from libtile.support.diagnostics import DiagnosticError
 
 SEEN: list[tuple[str, object]] = []
@@ -50,8 +60,8 @@ class Breaking(ModulePass):
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     SEEN.clear()
-    monkeypatch.setitem(registry.PASSES, "test-recording", f"{__name__}:Recording")
-    monkeypatch.setitem(registry.PASSES, "test-breaking", f"{__name__}:Breaking")
+    monkeypatch.setitem(registry.PASSES, "test-recording", registry.Entry(f"{__name__}:Recording"))
+    monkeypatch.setitem(registry.PASSES, "test-breaking", registry.Entry(f"{__name__}:Breaking"))
 
 
 MODULE = "cuda_tile.module @m { entry @a() {} entry @b() {} global @g <i32: 1> : tile<1xi32> }"
@@ -105,6 +115,31 @@ def test_wrong_options_are_refused(option: str) -> None:
     assert isinstance(item, PassItem)
     with pytest.raises(PipelineError, match="test-recording"):
         make_pass(item)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cse,dce",
+        "builtin.module(cse,cuda_tile.module(cuda_tile.entry(test-recording{count=2 mode=b}),any(dce)))",
+        "test-recording{sizes=1,2}",
+        'test-debuginfo-update-symbol-name{symbol-to-rename="a b" new-name=c}',
+    ],
+)
+def test_a_pipeline_is_printed_as_it_is_read(text: str) -> None:
+    assert pipeline_text(parse_pipeline(text)) == text
+
+
+def test_a_level_in_a_text_stands_for_its_passes() -> None:
+    assert pipeline_text(parse_pipeline("cse,O1,dce")) == f"cse,{pipeline_text(parse_pipeline(PIPELINES['O1']))},dce"
+
+
+def test_the_target_is_an_option_of_the_passes_that_take_one() -> None:
+    bound = for_target(parse_pipeline("any(strip-mine{max-words=8}),cse"), "sm_120")
+    assert pipeline_text(bound) == "any(strip-mine{gpu-name=sm_120 max-words=8}),cse"
+    assert for_target(bound, "sm_120") == bound
+    with pytest.raises(PipelineError, match="pass 'strip-mine' is for sm_120, and the compilation for sm_80"):
+        for_target(bound, "sm_80")
 
 
 def test_passes_run_on_the_ops_that_they_are_nested_in() -> None:

@@ -24,7 +24,7 @@ def test_a_pass_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
 
 
 def test_every_pass_says_whose_functions_it_changes() -> None:
-    assert set(registry.WORKS_ON) == set(registry.PASSES)
+    assert all(entry.works_on for entry in registry.PASSES.values())
 
 
 def test_an_unknown_pass_is_named() -> None:

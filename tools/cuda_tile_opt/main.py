@@ -16,7 +16,7 @@ from libtile_tools import cli
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from libtile.passes.pipeline import PassManager, Timing
+    from libtile.passes.manager import PassManager
     from libtile.support.diagnostics import Diagnostic
 
 
@@ -44,22 +44,23 @@ class Options:
 class Optimizer:
     """Reads, verifies, transforms and prints one input (or one of its parts); keeps its warnings."""
 
-    def __init__(self, options: Options, timing: Timing | None) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
-        self.timing = timing
         self.warnings: list[Diagnostic] = []
 
     def run(self, text: str) -> str:
         """The output for a text. DiagnosticError when it is malformed or does not verify, before or behind a pass."""
         from libtile.asm.reading import parse
+        from libtile.support import timing
 
         options = self.options
-        op = parse(
-            text,
-            options.filename,
-            implicit_module=options.implicit_module,
-            allow_unregistered=options.allow_unregistered,
-        )
+        with timing.stage("parse"):
+            op = parse(
+                text,
+                options.filename,
+                implicit_module=options.implicit_module,
+                allow_unregistered=options.allow_unregistered,
+            )
         self.warnings += self._verify(op)
         if options.passes:
             self._run_passes(op)
@@ -92,13 +93,13 @@ class Optimizer:
         return print_op(op, generic=options.generic, debuginfo=options.debuginfo, local_scope=options.local_scope)
 
     def _manager(self) -> PassManager:
-        from libtile.passes.pipeline import PassManager
+        from libtile.passes.manager import PassManager
 
         def after(name: str, op: Operation) -> None:
             if self.options.print_after_all or name in self.options.print_after:
                 click.echo(f"// -----// IR Dump After {name} //----- //\n{self._print(op)}", err=True)
 
-        return PassManager(self.options.passes, verify_each=self.options.verify_each, after=after, timing=self.timing)
+        return PassManager(self.options.passes, verify_each=self.options.verify_each, after=after)
 
 
 class _PassCommand(cli.Command):
@@ -212,6 +213,7 @@ def _pass_items(ctx: click.Context) -> list[Any]:
     "--print-ir-after-all", "--mlir-print-ir-after-all", "print_after_all", is_flag=True,
     help="Print the IR to stderr after every pass.",
 )  # fmt: skip
+@click.option("--dump-pass-pipeline", "dump_pipeline", is_flag=True, help="Print the pipeline that is run on stderr.")
 @click.option("--mlir-timing", "--time-report", "timing", is_flag=True, help="Report the time of each pass on stderr.")
 @click.option("--Wunsupported-hints", "warn_hints", is_flag=True, help="Warn about unsupported optimization hints.")
 @click.option("--Werr-hints", "error_hints", is_flag=True, help="Take unsupported optimization hints as errors.")
@@ -232,6 +234,7 @@ def command(
     verify_each: bool,
     print_after: tuple[str, ...],
     print_after_all: bool,
+    dump_pipeline: bool,
     timing: bool,
     warn_hints: bool,
     error_hints: bool,
@@ -255,30 +258,24 @@ def command(
         print_after_all=print_after_all,
         passes=_pass_items(ctx) if ctx.meta["libtile.passes"] else (),
     )
-    timer = _timer() if timing else None
+    if dump_pipeline:
+        from libtile.passes.pipeline import pipeline_text
+
+        cli.say(f"Pass Manager with {len(options.passes)} passes:\n{pipeline_text(options.passes)}")
     text = cli.decode_text(cli.read_input(input_))
     parts = cli.split_input(text) if split_input_file else [text]
-    try:
+    with cli.time_report(timing):
         if verify_diagnostics is not None:
-            _check_diagnostics(options, parts, verify_diagnostics == "only-expected", timer)
+            _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
         else:
-            _process(options, parts, output, timer)
-    finally:
-        if timer is not None:
-            click.echo(timer.report(), err=True, nl=False)
+            _process(options, parts, output)
 
 
-def _timer() -> Timing:
-    from libtile.passes.pipeline import Timing
-
-    return Timing({})
-
-
-def _process(options: Options, parts: Sequence[str], output: str, timer: Timing | None) -> None:
+def _process(options: Options, parts: Sequence[str], output: str) -> None:
     """Write the output of all parts, if all were good."""
     outputs: list[str] = []
     for part in parts:
-        optimizer = Optimizer(options, timer)
+        optimizer = Optimizer(options)
         source = part.split("\n")
         try:
             outputs.append(optimizer.run(part))
@@ -291,14 +288,14 @@ def _process(options: Options, parts: Sequence[str], output: str, timer: Timing 
     cli.write_output(output, f"{cli.SPLIT_MARKER}\n".join(outputs))
 
 
-def _check_diagnostics(options: Options, parts: Sequence[str], only_expected: bool, timer: Timing | None) -> None:
+def _check_diagnostics(options: Options, parts: Sequence[str], only_expected: bool) -> None:
     """`-verify-diagnostics`: each part has to give just the diagnostics that its comments announce."""
     from libtile.support.diagnostics import DiagnosticError, error
     from libtile_tools import expected_diagnostics
 
     good = True
     for part in parts:
-        optimizer = Optimizer(options, timer)
+        optimizer = Optimizer(options)
         try:
             optimizer.run(part)
             found = optimizer.warnings

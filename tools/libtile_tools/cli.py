@@ -366,6 +366,21 @@ def preview_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+@contextlib.contextmanager
+def time_report(wanted: bool) -> Iterator[None]:
+    """Print where the time of the body went on stderr, if that is wanted, also when the body fails."""
+    if not wanted:
+        yield
+        return
+    from libtile.support import timing
+
+    try:
+        with timing.collect() as report:
+            yield
+    finally:
+        click.echo(report.table(), nl=False, err=True)
+
+
 def version_option(description: str) -> Callable[[Any], Any]:
     """`--version`: the tool, what it is a part of, and the bytecode versions are not loaded for it."""
 

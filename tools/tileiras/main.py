@@ -127,6 +127,13 @@ def _remark_options(function: Any) -> Any:
 @_choice("emit", _EMIT, "cubin", "Stop after a stage and write it: to stdout, unless -o is given, if it is text.")
 @_choice("launch-abi", ("tileir", "simt"), "tileir", "How it is launched: block (1,1,1), or a block size of your own.")
 @click.option(
+    "--pass-pipeline", "pipeline", metavar="PIPELINE", default="",
+    help="Run these passes in place of those of the level; O0 to O3 in it stand for those.",
+)  # fmt: skip
+@click.option(
+    "--print-pipeline", is_flag=True, help="Print the passes that would run, for --pass-pipeline to take, and exit."
+)
+@click.option(
     "--print-ir-after", "print_after", multiple=True, metavar="PASS", help="Print the IR after this pass, on stderr."
 )
 @click.option("--print-ir-after-all", "print_after_all", is_flag=True, help="Print the IR after every pass, on stderr.")
@@ -149,17 +156,14 @@ def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> N
         raise click.ClickException(
             "Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: tileiras --help"
         )
+    if options["print_pipeline"]:
+        _print_pipeline(options)
+        return
     if not inputs or not inputs[0]:
         cli.say("error: no input file provided")
         click.echo(ctx.get_help())
         raise cli.Failed
-    if options["time_report"]:
-        from libtile.support import timing
-
-        with timing.collect() as report:
-            _compile(inputs[0], options)
-        click.echo(report.table(), nl=False, err=True)
-    else:
+    with cli.time_report(options["time_report"]):
         _compile(inputs[0], options)
 
 
@@ -200,6 +204,20 @@ def _compile(path: str, given: dict[str, Any]) -> None:
     observer.check()
     _give_remarks(made, filter_, given)
     _write(made, given)
+
+
+def _print_pipeline(given: dict[str, Any]) -> None:
+    """The pipeline of a compilation with these options: without a target, where its name would stand is nothing."""
+    from libtile.compiler.options import OptionsError
+    from libtile.passes.pipeline import PipelineError, for_target, parse_pipeline, pipeline_text
+
+    try:
+        options = _options(given)
+        options.check()
+        items = parse_pipeline(options.pipeline or f"O{options.opt_level}")
+        click.echo(pipeline_text(for_target(items, options.gpu_name) if options.gpu_name else items))
+    except (OptionsError, PipelineError) as error:
+        raise cli.ToolError(f"error: {error}", _REQUEST) from None
 
 
 def _read(path: str) -> bytes:
@@ -265,6 +283,7 @@ def _options(given: dict[str, Any]) -> Options:
         launch_abi=given["launch_abi"],
         emit=given["emit"],
         keep_text=given["keep"],
+        pipeline=given["pipeline"],
     )
 
 

@@ -19,7 +19,7 @@ from libtile.lowering.strip_mine.cuts import LOADS, Uncut, is_elementwise, mnemo
 from libtile.lowering.strip_mine.loops import PieceLoop, Tokens
 from libtile.lowering.strip_mine.plan import Plan
 from libtile.lowering.strip_mine.slices import captured
-from libtile.lowering.tile_registers import WARP, thread_registers, words_of
+from libtile.lowering.tile_registers import WARP, check_registers, thread_registers, words_of
 from libtile.lowering.to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps
 from libtile.targets import Target, target
 from libtile.transforms.greedy import functions_in
@@ -36,7 +36,8 @@ class StripMinePass(ModulePass):
 
     `max_words` is the number of 32-bit words above which a tile is cut (0: as many as half of the registers that the
     threads of the kernel can have), `piece_words` what a piece of the largest one may take (0: 32 registers of each
-    thread), `gpu_name` the target whose hints count. What cannot be cut stays as it is.
+    thread), `gpu_name` the target whose hints count. What cannot be cut stays as it is, or is an error with
+    `refuse_uncut` where no thread could hold it.
     """
 
     name = "strip-mine"
@@ -44,9 +45,13 @@ class StripMinePass(ModulePass):
     gpu_name: str = "sm_90"
     max_words: int = 0
     piece_words: int = 0
+    refuse_uncut: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        strip_mine(op, target(self.gpu_name), self.max_words, self.piece_words)
+        gpu = target(self.gpu_name)
+        reasons = strip_mine(op, gpu, self.max_words, self.piece_words)
+        if self.refuse_uncut:
+            check_registers(op, gpu, reasons)
 
 
 def strip_mine(root: Operation, gpu: Target, max_words: int = 0, piece_words: int = 0) -> dict[Operation, str]:
@@ -61,11 +66,6 @@ def strip_mine(root: Operation, gpu: Target, max_words: int = 0, piece_words: in
             piece = piece_words or PIECE_REGISTERS * WARP * _warps_for_pieces(entry, gpu)
             _Miner(limit, piece, reasons).region_op(entry)
     return reasons
-
-
-def needs_strip_mining(root: Operation, gpu: Target) -> bool:
-    """Whether `strip_mine` would look for something to cut."""
-    return any(_has_larger(entry, words_to_hold(entry, gpu)) for entry in functions_in(root))
 
 
 def words_to_hold(entry: CudaTileOp, gpu: Target) -> int:
@@ -214,4 +214,4 @@ def _in_order(units: list[tuple[int, list[Operation]]]) -> Iterator[list[Operati
         raise AssertionError("ops that wait for each other")
 
 
-__all__ = ["StripMinePass", "needs_strip_mining", "strip_mine"]
+__all__ = ["StripMinePass", "strip_mine"]

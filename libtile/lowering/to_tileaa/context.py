@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED
@@ -61,10 +60,8 @@ def convert_type(type_: Attribute) -> Attribute:
 class Context:
     """The state of the conversion of one function."""
 
-    def __init__(self, facts: Facts, target: Target, block: Block, lines: Mapping[Operation, int] | None = None):
-        """`lines`, if given, are those of the ops in the text of the module; locations get to know them."""
+    def __init__(self, facts: Facts, target: Target, block: Block):
         self.facts = facts
-        self.lines = lines
         self.target = target
         self.block = block
         self.values: dict[SSAValue, SSAValue] = {}
@@ -186,17 +183,12 @@ class Context:
 
     # -- ops --------------------------------------------------------------------------------------------------------
 
-    def place(self, op: Operation) -> Attribute:
-        """The location of what an op becomes."""
-        line = self.lines.get(op, 0) if self.lines is not None else 0
-        return with_source_line(op.location, line) if line else op.location
-
     def convert(self, op: Operation) -> None:
         """Convert one op by its rule; LoweringError for an op without."""
         name = op.name.removeprefix("cuda_tile.")
         function = RULES.get(name)
         if function is None or not isinstance(op, CudaTileOp):
             raise unsupported(op, "cannot be compiled", self.target.name)
-        outer, self.location = self.location, self.place(op)
+        outer, self.location = self.location, op.location
         function(self, op)
         self.location = outer

@@ -71,7 +71,7 @@ def lower_ops(c: Context, ops: Sequence[Operation], exits: Exits, fall: Callable
     `fall` makes these from the operands of a yield.
     """
     for position, op in enumerate(ops):
-        c.location = c.place(op)
+        c.location = op.location
         match op.name:
             case "cuda_tile.break":
                 assert exits.break_ is not None

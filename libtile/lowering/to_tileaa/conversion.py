@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context as XdslContext
@@ -20,15 +19,12 @@ from libtile.lowering.to_tileaa.functions import convert_entry, convert_global
 from libtile.targets import Target, target
 
 
-def convert_module(module: Operation, gpu: Target, lines: Mapping[Operation, int] | None = None) -> ModuleOp:
-    """A new module in nv_tileaa for a verified `cuda_tile.module`; LoweringError for what the target cannot do.
-
-    `lines` are those of the ops in the module's text, which the new ops' locations get to know.
-    """
+def convert_module(module: Operation, gpu: Target) -> ModuleOp:
+    """A new module in nv_tileaa for a verified `cuda_tile.module`; LoweringError for what the target cannot do."""
     ops: list[Operation] = []
     for op in module.regions[0].block.ops if module.regions[0].blocks else ():
         if op.name == "cuda_tile.entry" and isinstance(op, CudaTileOp):
-            ops.append(convert_entry(op, gpu, lines))
+            ops.append(convert_entry(op, gpu))
         elif op.name == "cuda_tile.global" and isinstance(op, CudaTileOp):
             ops.append(convert_global(op))
         else:

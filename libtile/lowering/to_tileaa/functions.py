@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -82,7 +81,7 @@ def _accumulator_words(op: CudaTileOp) -> int:
     return total
 
 
-def convert_entry(op: CudaTileOp, target: Target, lines: Mapping[Operation, int] | None = None) -> Operation:
+def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     """The nv_tileaa.func of an entry; LoweringError, before anything is made, for a name that no cubin can have."""
     name = str(op.attribute_value("sym_name"))
     if problem := kernel_problem(name):
@@ -91,12 +90,12 @@ def convert_entry(op: CudaTileOp, target: Target, lines: Mapping[Operation, int]
     old = op.regions[0].block
     types = [convert_type(a.type) for a in old.args]
     block = Block(arg_types=types)
-    context = Context(Facts(op), target, block, lines)
+    context = Context(Facts(op), target, block)
     for before, after in zip(old.args, block.args, strict=True):
         context.bind(before, after)
     exits = Exits([], return_=list)
     lower_ops(context, list(old.ops), exits, lambda values: values)
-    context.location = context.place(op.regions[0].block.last_op or op)
+    context.location = (op.regions[0].block.last_op or op).location
     context.make("return", [[]])
     spec = KernelSpecAttr(True, number_of_warps(op, target), 1, entry_hint(op, "occupancy", target), target.name)
     return tile_form.build(

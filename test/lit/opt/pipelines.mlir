@@ -9,7 +9,7 @@
 // RUN: not cuda-tile-opt %s -p 'cuda_tile.module(canonicalize)' 2>&1 | FileCheck %s --check-prefix=ANCHOR
 
 // DUMP: // -----// IR Dump After canonicalize //----- //
-// TIME: Execution time report
+// TIME: seconds    share  stage
 // TIME: canonicalize
 // TIME: dce
 // UNKNOWN: error: 'nothing' does not refer to a registered pass or pass pipeline

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The pass manager: runs a pipeline on an op, times it, verifies what each pass leaves, and tells who watches.
+
+    manager = PassManager(parse_pipeline("canonicalize, cse"))
+    manager.run(module)
+
+What is printed, counted, left out or written down on the way are instruments: see `Instrument`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from libtile.passes.pipeline import Item, Nest, PassItem, make_pass, passes_in
+from libtile.passes.registry import PASSES
+from libtile.support import timing
+from libtile.support.diagnostics import DiagnosticError, error, has_errors, warning
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+    from xdsl.passes import ModulePass
+
+    from libtile.support.diagnostics import Diagnostic
+
+Hook = Callable[["str", "Operation"], None]
+
+
+@dataclass(frozen=True)
+class PassRun:
+    """One run of a pass on an op. Runs are counted from 1 in the order of the manager's work."""
+
+    item: PassItem
+    number: int
+
+    @property
+    def name(self) -> str:
+        return self.item.name
+
+    @property
+    def required(self) -> bool:
+        """Whether a compilation cannot do without the pass."""
+        return PASSES[self.name].required
+
+
+class Instrument:
+    """What watches a pass manager at work, or has a say in it. This one does nothing."""
+
+    def begin(self, items: Sequence[Item], op: Operation) -> None:
+        """Before anything runs on `op`."""
+
+    def skips(self, run: PassRun, op: Operation) -> bool:
+        """Whether the pass is left out. All are asked, in order, until one says so."""
+        return False
+
+    def before(self, run: PassRun, op: Operation) -> None:
+        """Before a pass."""
+
+    def after(self, run: PassRun, op: Operation) -> None:
+        """Behind a pass that succeeded, and the verifier."""
+
+    def failed(self, run: PassRun, op: Operation, failure: Exception) -> None:
+        """Behind a pass that failed, or left IR that does not verify; the exception goes on."""
+
+
+class _Calls(Instrument):
+    """Calls a function with the name of each pass and the op behind it."""
+
+    def __init__(self, hook: Hook):
+        self.hook = hook
+
+    def after(self, run: PassRun, op: Operation) -> None:
+        self.hook(run.name, op)
+
+
+class InvalidIrError(DiagnosticError):
+    """A pass left IR that does not verify."""
+
+    def __init__(self, name: str, diagnostics: Sequence[Diagnostic]):
+        super().__init__(diagnostics)
+        self.name = name
+
+
+class PassManager:
+    """Runs a pipeline on an op, and verifies what each pass leaves behind.
+
+    `after` is called behind each pass with its name and the op that it ran on; `instruments` see more, in their order.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        *,
+        verify_each: bool = True,
+        after: Hook | None = None,
+        instruments: Sequence[Instrument] = (),
+    ):
+        self.items = tuple(items)
+        self.verify_each = verify_each
+        self.instruments = [*instruments, *([_Calls(after)] if after is not None else [])]
+        self.warnings: list[Diagnostic] = []
+        """What passes did not do, in the order of their runs."""
+        self._runs = 0
+        self._made: dict[PassItem, ModulePass] = {item: make_pass(item) for item in passes_in(self.items)}
+
+    def run(self, op: Operation) -> None:
+        """Run everything; DiagnosticError when a pass fails, InvalidIrError when it leaves IR that does not verify."""
+        for instrument in self.instruments:
+            instrument.begin(self.items, op)
+        for item in self.items:
+            if isinstance(item, Nest):
+                if item.anchor not in (op.name, "any"):
+                    raise DiagnosticError([error(None, f"can't run '{item.anchor}' pass manager on '{op.name}' op")])
+                self._run_items(item.items, op)
+            else:
+                self._run_pass(item, op)
+
+    def _run_items(self, items: Sequence[Item], op: Operation) -> None:
+        for item in items:
+            if isinstance(item, PassItem):
+                self._run_pass(item, op)
+                continue
+            for inner in list(_below(op)):
+                if item.anchor in (inner.name, "any"):
+                    self._run_items(item.items, inner)
+
+    def _run_pass(self, item: PassItem, op: Operation) -> None:
+        from xdsl.context import Context
+
+        self._runs += 1
+        run = PassRun(item, self._runs)
+        if any(instrument.skips(run, op) for instrument in self.instruments):
+            return
+        for instrument in self.instruments:
+            instrument.before(run, op)
+        self.warnings += _left_alone(item.name, op)
+        try:
+            with timing.stage(item.name):
+                self._made[item].apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
+            if self.verify_each:
+                _verify(item.name, op)
+        except Exception as failure:
+            for instrument in self.instruments:
+                instrument.failed(run, op, failure)
+            raise
+        for instrument in self.instruments:
+            instrument.after(run, op)
+
+
+def _verify(name: str, op: Operation) -> None:
+    from libtile.asm.module import diagnose
+
+    with timing.stage("verify"):
+        found = diagnose(op)
+    if has_errors(found):
+        raise InvalidIrError(name, found)
+
+
+def _left_alone(name: str, op: Operation) -> list[Diagnostic]:
+    """A warning for the first function of each dialect that a pass does not work on."""
+    from libtile.dialects.cuda_tile.locations import source_location
+
+    works_on = PASSES[name].works_on
+    found: dict[str, Operation] = {}
+    if works_on:
+        for function in _functions(op):
+            found.setdefault(function.name.partition(".")[0], function)
+    return [
+        warning(
+            source_location(function.location),
+            f"pass '{name}' leaves functions of {dialect} as they are: it works on those of {' and '.join(works_on)}",
+        )
+        for dialect, function in found.items()
+        if dialect not in works_on
+    ]
+
+
+def _functions(op: Operation) -> Iterator[Operation]:
+    """The functions in an op, or the op itself when it is one."""
+    if op.name in _FUNCTIONS:
+        yield op
+    elif op.name in _MODULES:
+        for inner in _below(op):
+            yield from _functions(inner)
+
+
+_FUNCTIONS = ("cuda_tile.entry", "nv_tileaa.func")
+_MODULES = ("builtin.module", "cuda_tile.module")
+
+
+def _below(op: Operation) -> Iterator[Operation]:
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.ops
