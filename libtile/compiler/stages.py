@@ -81,8 +81,8 @@ def lower(
     verify_each: bool | None = None,
     instruments: Sequence[Instrument] = (),
 ) -> Compiled:
-    """Lower a verified `cuda_tile.module`, which nobody else needs any more if it is `owned`, or one of an inner dialect
-    from its own stage on.
+    """Lower a verified `cuda_tile.module`, which nobody else needs any more if it is `owned`, or one of an inner
+    dialect from its own stage on.
 
     `observer` sees the module behind each pass. With `verify_each` the verifier runs there (default: as the
     environment's LIBTILE_VERIFY_EACH says, off without it); what it finds is a LoweringError that names the pass.
