@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
 
 from libtile.codegen.async_copies import copy_width, tiled_copy_width
 from libtile.codegen.memory import MAX_ACCESS_BYTES, register_groups
 from libtile.codegen.views import TiledView, ViewFacts, access_width, contiguous_dim, element_bits
+from libtile.dialects.nv_tileaa.memory import Access
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType
@@ -47,10 +47,10 @@ class Form:
         return remarks.ASYNC_COPY if self.asynchronous else remarks.GLOBAL_LOAD
 
 
-def load_remarks(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
+def load_remarks(op: Access, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
     """By which instruction a load is done, and how wide it is."""
     layout = _layout(op)
-    if isinstance(op.operands[0].type, TensorType):
+    if isinstance(op.accessed.type, TensorType):
         copied = layout is not None and _pointer_copy(op, layout) is not None
         instruction = remarks.ASYNC_COPY if copied else remarks.GLOBAL_LOAD
     else:
@@ -63,12 +63,12 @@ def load_remarks(op: Operation, function: str, place: SourceLocation | None) -> 
     yield from width_remarks(op, function, place)
 
 
-def width_remarks(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
+def width_remarks(op: Access, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
     """What to say of the width of an access: nothing of one that is always 128 bits wide, or of a single element."""
     layout = _layout(op)
     if layout is None or not layout.out_dims:
         return
-    if isinstance(op.operands[0].type, TensorType):
+    if isinstance(op.accessed.type, TensorType):
         yield from _of_pointers(op, layout, function, place)
         return
     view = described_view(op)
@@ -86,13 +86,13 @@ def width_remarks(op: Operation, function: str, place: SourceLocation | None) ->
         yield remarks.access_not_vectorized(function, place, forms[0].bits, reason)
 
 
-def _forms(op: Operation, tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> list[Form]:
+def _forms(op: Access, tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> list[Form]:
     """The forms of an access through a view: one, or that behind a check at run time and then the other."""
     checked = checked_facts(tiled, layout, facts) if "mem_scope" not in op.properties else None
     return [_form(op, tiled, known, layout) for known in (checked, facts) if known is not None]
 
 
-def _form(op: Operation, tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> Form:
+def _form(op: Access, tiled: TiledView, facts: ViewFacts, layout: LinearLayout) -> Form:
     element, buffer = tiled.view.element, _buffer(op)
     if buffer is not None:
         copied = tiled_copy_width(buffer, layout, element, tiled, facts)
@@ -101,20 +101,20 @@ def _form(op: Operation, tiled: TiledView, facts: ViewFacts, layout: LinearLayou
     return Form(facts, access_width(tiled, facts, layout) * element_bits(element), False)
 
 
-def _buffer(op: Operation) -> LinearLayout | None:
+def _buffer(op: Access) -> LinearLayout | None:
     """The layout of the shared memory that an asynchronous load fills; None for one to registers."""
     types = [v.type for v in op.operands if isinstance(v.type, BufferType)]
     return types[0].layout.layout if types and types[0].layout is not None else None
 
 
-def _pointer_copy(op: Operation, layout: LinearLayout) -> int | None:
+def _pointer_copy(op: Access, layout: LinearLayout) -> int | None:
     """The elements of each copy of a load by pointers; None when it is not asynchronous, or goes through registers."""
     buffer = _buffer(op)
     vector, element = pointer_vector(op)
     return None if buffer is None else copy_width(buffer, layout, element, vector.dim, vector.count)
 
 
-def _layout(op: Operation) -> LinearLayout | None:
+def _layout(op: Access) -> LinearLayout | None:
     """The layout of the tile that an access moves."""
     given = op.properties.get("layout", op.attributes.get("layout"))
     if isinstance(given, LayoutAttr):
@@ -160,7 +160,7 @@ def _adjacent(layout: LinearLayout, dim: int, most: int) -> Limit:
 
 
 def _of_pointers(
-    op: Operation, layout: LinearLayout, function: str, place: SourceLocation | None
+    op: Access, layout: LinearLayout, function: str, place: SourceLocation | None
 ) -> Iterator[remarks.Remark]:
     pointers = op.operands[0].type
     assert isinstance(pointers, TensorType) and isinstance(pointers.element_type, PtrType)
@@ -174,7 +174,7 @@ def _of_pointers(
     yield remarks.access_not_vectorized(function, place, 8 * size * width, reason)
 
 
-def _pointer_limits(op: Operation, layout: LinearLayout, size: int) -> Iterator[Limit]:
+def _pointer_limits(op: Access, layout: LinearLayout, size: int) -> Iterator[Limit]:
     most = MAX_ACCESS_BYTES // size
     contiguity, divisibility, mask = (numbers(op, n) for n in ("contiguity", "divisibility", "mask_constancy"))
     runs = contiguity or (1,) * len(shape_of(op.operands[0].type))

@@ -14,8 +14,11 @@ from libtile.compiler.access_remarks import load_remarks, width_remarks
 from libtile.compiler.tensor_map_remarks import REDUCTION, tensor_map_remarks
 from libtile.dialects.cuda_tile.locations import source_location, without_source_line
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import FpToFpOp, MakeMemRefOp
+from libtile.dialects.nv_tileas import memory, tma
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.layouts import REGISTER
 from libtile.lowering.index_width import NARROW, index_bits
 from libtile.lowering.tileas.schedule import NOT_PIPELINED
@@ -25,9 +28,9 @@ from libtile.support import remarks
 from libtile.support.diagnostics import SourceLocation
 from libtile.targets import MmaAtom, Target
 
-LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
-ASYNCHRONOUS_LOADS = ("nv_tileas.async.tiled_load", "nv_tileas.async.load")
-STORES = ("nv_tileas.tiled_store", "nv_tileas.store")
+LOADS = (memory.TiledLoadOp, memory.LoadOp)
+ASYNCHRONOUS_LOADS = (tma.TiledLoadOp, tma.LoadOp)
+STORES = (memory.TiledStoreOp, memory.StoreOp)
 
 
 def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
@@ -48,8 +51,8 @@ def _holds_too_much(function: FuncOp, target: Target) -> bool:
     """Whether the accumulator of some product alone takes more registers than a thread can have."""
     for op in function.walk():
         if isinstance(op, DotOp | ScaledDotOp):
-            registers = layout_of(op.operands[2]).in_size(REGISTER)
-            if registers * STORAGE_BYTES[element_of(op.operands[2])] // WORD_BYTES > target.registers_per_thread:
+            registers = layout_of(op.c).in_size(REGISTER)
+            if registers * STORAGE_BYTES[element_of(op.c)] // WORD_BYTES > target.registers_per_thread:
                 return True
     return False
 
@@ -57,27 +60,27 @@ def _holds_too_much(function: FuncOp, target: Target) -> bool:
 def _of(
     op: Operation, function: str, place: SourceLocation | None, gpu: Target, warps: int
 ) -> Iterator[remarks.Remark]:
-    if op.name in (*LOADS, *ASYNCHRONOUS_LOADS, *STORES, REDUCTION) and gpu.has("tma"):
-        yield from tensor_map_remarks(op, function, place, store=op.name in (*STORES, REDUCTION))
-    if op.name in LOADS:
+    if isinstance(op, (*LOADS, *ASYNCHRONOUS_LOADS, *STORES, REDUCTION)) and gpu.has("tma"):
+        yield from tensor_map_remarks(op, function, place, store=isinstance(op, (*STORES, REDUCTION)))
+    if isinstance(op, LOADS):
         yield from load_remarks(op, function, place)
         if isinstance(reason := op.attributes.get(NOT_PIPELINED), StringAttr):
             yield remarks.load_not_pipelined(function, place, reason.data)
-    elif op.name in ASYNCHRONOUS_LOADS:
+    elif isinstance(op, ASYNCHRONOUS_LOADS):
         yield from load_remarks(op, function, place)
-    elif op.name in STORES:
+    elif isinstance(op, STORES):
         yield remarks.store_selected(function, place)
         yield from width_remarks(op, function, place)
     elif isinstance(op, DotOp | ScaledDotOp):
         yield from _of_product(op, function, place, gpu, warps)
-    elif op.name == "nv_tileaa.make_memref" and (bits := index_bits(op)) > NARROW:
+    elif isinstance(op, MakeMemRefOp) and (bits := index_bits(op)) > NARROW:
         yield remarks.index_not_narrowed(function, place, bits)
 
 
 def _of_product(
     op: DotOp | ScaledDotOp, function: str, place: SourceLocation | None, gpu: Target, warps: int
 ) -> Iterator[remarks.Remark]:
-    a, b, c = (_given_element(v, op) for v in op.operands[:3])
+    a, b, c = (_given_element(v, op) for v in (op.a, op.b, op.c))
     if op.atom.kind == FMA:
         yield remarks.mma_fma(function, place)
         yield remarks.mma_not_native(function, place, f"{gpu.name} has none for {a} and {b} into {c}")
@@ -116,10 +119,10 @@ def _lacking(gpu: Target, a: str, b: str, scaled: bool) -> str:
 def _given_element(value: SSAValue, product: Operation) -> str:
     """The element type of a product's operand, before what the compiler converted it to (at the product's location)."""
     source = value.owner
-    while isinstance(source, Operation) and source.name in ("nv_tileas.convert_layout", "nv_tileaa.fp_to_fp"):
-        if source.name == "nv_tileaa.fp_to_fp":
+    while isinstance(source, ConvertLayoutOp | FpToFpOp):
+        if isinstance(source, FpToFpOp):
             if without_source_line(source.location) != without_source_line(product.location):
                 break
-            value = source.operands[0]
-        source = source.operands[0].owner
+            value = source.source
+        source = source.source.owner
     return element_of(value)

@@ -10,33 +10,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import CallSiteLoc, DictionaryAttr, IntegerAttr
-from xdsl.ir import Operation
 
 from libtile.codegen.views import TiledView, ViewFacts, element_bits
+from libtile.dialects.nv_tileaa.memory import Access
+from libtile.dialects.nv_tileas.memory import TiledAtomicRmwOp
 from libtile.lowering.to_llvm.view_facts import access_facts, described_view
 from libtile.support import remarks
 from libtile.support.diagnostics import SourceLocation
 
 TMA_BITS = 128
-REDUCTION = "nv_tileas.tiled_atomic_rmw"
+REDUCTION = TiledAtomicRmwOp
 """A store that adds, whose ordering is relaxed at least, as that of TMA's reductions is."""
 
 
 def tensor_map_remarks(
-    op: Operation, function: str, place: SourceLocation | None, *, store: bool
+    op: Access, function: str, place: SourceLocation | None, *, store: bool
 ) -> Iterator[remarks.Remark]:
     """That an access is not done by TMA, and why. Nothing for gathers, pointers, and where a hint forbids it."""
     view = described_view(op)
     if view is None or view.tiled is None or view.tiled.sparse is not None or _is_forbidden(op):
         return
-    if "mem_scope" in op.properties and op.name != REDUCTION:
+    if "mem_scope" in op.properties and not isinstance(op, REDUCTION):
         reason = "memory semantic must be weak for TMA operations"
     else:
         reason = obstacle(view.tiled, access_facts(op, view), store) or remarks.NO_TENSOR_MAPS
     yield remarks.tma_failed(function, place, reason, store=store, inlined=isinstance(op.location, CallSiteLoc))
 
 
-def _is_forbidden(op: Operation) -> bool:
+def _is_forbidden(op: Access) -> bool:
     """Whether the program asks for an access without TMA."""
     hints = op.properties.get("hints", op.attributes.get("hints"))
     allowed = hints.data.get("allow_tma") if isinstance(hints, DictionaryAttr) else None

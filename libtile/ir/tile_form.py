@@ -211,6 +211,11 @@ def operand_group(op: Operation, name: str) -> tuple[SSAValue, ...]:
     return op.group(name)
 
 
+def integer_of(attr: IntegerAttr | None, default: int = 0) -> int:
+    """The value of an integer attribute, or what an absent one stands for."""
+    return default if attr is None else attr.value.data
+
+
 def integer_property(op: Operation, name: str) -> int:
     """The value of an integer property that the op's verifier asks for."""
     value = op.properties[name]

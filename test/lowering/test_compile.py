@@ -166,16 +166,17 @@ def test_what_cannot_be_compiled_names_op_target_and_place():
 }
 """
     module = libtile.parse(text, filename="k.mlir")
+    from libtile.dialects.nv_tileas.memory import StoreOp
     from libtile.lowering.to_llvm.emitter import RULES
 
-    rule = RULES.pop("nv_tileas.store")
+    rule = RULES.pop(StoreOp)
     try:
         with pytest.raises(
             LoweringError, match=r"^k\.mlir:4:10: 'nv_tileas\.store' op cannot be compiled on sm_90"
         ) as e:
             libtile.compile(module)
     finally:
-        RULES["nv_tileas.store"] = rule
+        RULES[StoreOp] = rule
     assert e.value.location.line == 4
 
 

@@ -79,6 +79,23 @@ class ElementwiseOp(TileOp):
 
     ROW: ClassVar[Row]
 
+    @property
+    def rounding(self) -> str | None:
+        """The rounding mode that the op names, or None."""
+        mode = self.properties.get("rounding_mode")
+        return mode.keyword if isinstance(mode, RoundingModeAttr) else None
+
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormal operands and results are zeros."""
+        return "flush_to_zero" in self.properties
+
+    @property
+    def propagates_nan(self) -> bool:
+        """Whether one NaN among the operands makes the result NaN."""
+        nan = self.properties.get("propagate_nan")
+        return isinstance(nan, PropagateNanAttr) and nan.keyword == "all"
+
     def check(self) -> None:
         row, result = self.ROW, self.results[0].type
         rounding = self.properties.get("rounding_mode")

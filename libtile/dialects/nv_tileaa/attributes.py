@@ -46,6 +46,11 @@ class KeywordAttr(ParsedData):
         return cls(keyword)
 
 
+def keyword_of(attr: KeywordAttr | None, default: str) -> str:
+    """The keyword of an attribute, or what an absent one stands for."""
+    return default if attr is None else attr.keyword
+
+
 # -- memory policy ----------------------------------------------------------------------------------------------------
 
 

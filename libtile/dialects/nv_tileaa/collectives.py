@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import ActivationLayoutAttr, ConvParamsAttr, SignednessAttr
 from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
+from libtile.dialects.nv_tileaa.shapes import Unary
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
@@ -166,13 +167,10 @@ class ScanOp(ScanLike):
 
 
 @tile_op
-class HistogramOp(TileOp):
+class HistogramOp(Unary):
     """How often each number from 0 on occurs in the source, in a tile of rank 1; others are not counted."""
 
     name = "nv_tileaa.histogram"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         if len(shape_of(self.result.type)) != 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, UnitAttr, i1
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     operand_def,
@@ -35,7 +35,7 @@ from libtile.dialects.nv_tileaa.attributes import (
 )
 from libtile.dialects.nv_tileaa.element_types import is_float
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
-from libtile.ir.tile_form import TileOp, element_of, is_token, shape_of, tile_op, type_text
+from libtile.ir.tile_form import INDICES, TileOp, element_of, is_token, shape_of, tile_op, type_text
 
 
 def pointee_of(base: Attribute) -> Attribute | None:
@@ -51,7 +51,27 @@ def base_rank(base: Attribute) -> int:
     return base.rank if isinstance(base, MemRefType | TiledViewType) else 0
 
 
-class MemoryOp(TileOp):
+class Access(TileOp):
+    """Base of what names memory by its first operand (a base or a view) and the indices behind it."""
+
+    @property
+    def accessed(self) -> SSAValue:
+        """The pointers, the memref or the view that names the memory."""
+        return self.operands[0]
+
+    @property
+    def coordinates(self) -> tuple[SSAValue, ...]:
+        """The indices into it; none where pointers are addresses themselves."""
+        return self.group(INDICES)
+
+    @property
+    def inside(self) -> tuple[bool, ...]:
+        """For each dimension whether nothing of the access lies beyond it; empty where nothing is said."""
+        flags = self.properties.get("in_bounds")
+        return tuple(bool(v) for v in flags.get_values()) if isinstance(flags, DenseArrayBase) else ()
+
+
+class MemoryOp(Access):
     """Base of all accesses: what orders, caches and bounds them."""
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -81,11 +101,11 @@ class MemoryOp(TileOp):
 
     def check(self) -> None:
         self.check_order()
-        base = self.operands[0].type
+        base = self.accessed.type
         pointee = pointee_of(base)
         if pointee is None:
             raise VerifyException(f"expects a pointer, a memref or a tiled view as base, but got {type_text(base)}")
-        indices, rank = self.group("indices"), base_rank(base)
+        indices, rank = self.coordinates, base_rank(base)
         if len(indices) != rank:
             raise VerifyException(f"expects {rank} indices, but got {len(indices)}")
         if element_of(self.value_type) != pointee:
@@ -125,7 +145,7 @@ class MemoryOp(TileOp):
                 )
 
     def _check_in_bounds(self) -> None:
-        base, flags = self.operands[0].type, self.in_bounds
+        base, flags = self.accessed.type, self.in_bounds
         if flags is None:
             return
         expected = len(base.shape) if isinstance(base, TiledViewType) else base_rank(base)

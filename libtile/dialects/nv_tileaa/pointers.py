@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.effect_traits import PureIfSaid
 from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_float, is_integer
-from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.shapes import Unary, integers_of
 from libtile.dialects.nv_tileaa.target import lacks_block_scaling
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
 from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
@@ -66,13 +66,10 @@ class AddPtrOp(TileOp):
 
 
 @tile_op
-class IntToPtrOp(TileOp):
+class IntToPtrOp(Unary):
     """64-bit integers as addresses."""
 
     name = "nv_tileaa.int_to_ptr"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         _require_same_shape(self)
@@ -81,13 +78,10 @@ class IntToPtrOp(TileOp):
 
 
 @tile_op
-class PtrToIntOp(TileOp):
+class PtrToIntOp(Unary):
     """Addresses as 64-bit integers."""
 
     name = "nv_tileaa.ptr_to_int"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         _require_same_shape(self)
@@ -96,17 +90,14 @@ class PtrToIntOp(TileOp):
 
 
 @tile_op
-class BitcastOp(TileOp):
+class BitcastOp(Unary):
     """The same bits as elements of another type of the same width; pointers keep their address space.
 
     Packing (`packed`) reads the elements of a rank-1 tile as dense little-endian bits: of 4-bit elements two to a byte.
     """
 
     name = "nv_tileaa.bitcast"
-    source = operand_def()
-    result = result_def()
     packed = opt_prop_def(UnitAttr)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         source, result = element_of(self.source.type), element_of(self.result.type)
@@ -128,15 +119,17 @@ def _count(type_: Attribute) -> int:
     return count
 
 
+class FloatConversion(Unary):
+    """Base of conversions from or to floats."""
+
+    rounding_mode = opt_prop_def(RoundingModeAttr)
+
+
 @tile_op
-class FpToFpOp(TileOp):
+class FpToFpOp(FloatConversion):
     """Floats in another format: the only op that changes the width of floats. Rounds to nearest even by default."""
 
     name = "nv_tileaa.fp_to_fp"
-    source = operand_def()
-    result = result_def()
-    rounding_mode = opt_prop_def(RoundingModeAttr)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         source, result = element_of(self.source.type), element_of(self.result.type)
@@ -151,14 +144,10 @@ class FpToFpOp(TileOp):
 
 
 @tile_op
-class EmulatedFpToFpOp(TileOp):
+class EmulatedFpToFpOp(FloatConversion):
     """`fp_to_fp` from or to a block-scaled format on targets without block-scaled MMA: made of integer instructions."""
 
     name = "nv_tileaa.emulated_fp_to_fp"
-    source = operand_def()
-    result = result_def()
-    rounding_mode = opt_prop_def(RoundingModeAttr)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         _require_same_shape(self)
@@ -168,15 +157,11 @@ class EmulatedFpToFpOp(TileOp):
 
 
 @tile_op
-class IntToFpOp(TileOp):
+class IntToFpOp(FloatConversion):
     """Integers as floats, rounded."""
 
     name = "nv_tileaa.int_to_fp"
-    source = operand_def()
-    result = result_def()
     unsigned = opt_prop_def(UnitAttr)
-    rounding_mode = opt_prop_def(RoundingModeAttr)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         _require_same_shape(self)
@@ -185,16 +170,12 @@ class IntToFpOp(TileOp):
 
 
 @tile_op
-class FpToIntOp(TileOp):
+class FpToIntOp(FloatConversion):
     """Floats as integers, truncated. With `saturating`, what does not fit gives the nearest limit, and NaN gives 0."""
 
     name = "nv_tileaa.fp_to_int"
-    source = operand_def()
-    result = result_def()
     unsigned = opt_prop_def(UnitAttr)
     saturating = opt_prop_def(UnitAttr)
-    rounding_mode = opt_prop_def(RoundingModeAttr)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         _require_same_shape(self)
@@ -285,14 +266,11 @@ class MakeMemRefOp(TileOp):
             raise VerifyException("expects the result to have the alias scope of the op")
 
 
-class TileBlocking(TileOp):
+class TileBlocking(Unary):
     """Base: cuts `source` into tiles. Group i of `dim_groups` has the axes of the source that tile axis i runs over."""
 
-    source = operand_def()
-    result = result_def()
     tile_sizes = opt_prop_def(DenseArrayBase, prop_name="tileSizes")
     dim_groups = opt_prop_def(ArrayAttr, prop_name="dimGroups")
-    traits = traits_def(Pure())
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
@@ -362,14 +340,11 @@ class ConvTileOp(TileBlocking):
 
 
 @tile_op
-class GetDimSizeOp(TileOp):
+class GetDimSizeOp(Unary):
     """The size of a memref along `dim`; of a tiled view, the number of tiles along it."""
 
     name = "nv_tileaa.get_dim_size"
-    source = operand_def()
-    result = result_def()
     dim = prop_def(IntegerAttr)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         source = self.source.type

@@ -33,6 +33,14 @@ def integers_of(attr: object) -> tuple[int, ...]:
     return tuple(int(v) for v in attr.get_values()) if isinstance(attr, DenseArrayBase) else ()
 
 
+class Unary(TileOp):
+    """Base of ops that make one value of another, `source`, and do nothing else."""
+
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+
 @tile_op
 class ConstantOp(TileOp):
     """A tile of constants: `value` holds its elements, or the one that all of them equal."""
@@ -50,13 +58,10 @@ class ConstantOp(TileOp):
 
 
 @tile_op
-class SplatOp(TileOp):
+class SplatOp(Unary):
     """A tile whose elements all equal a scalar."""
 
     name = "nv_tileaa.splat"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         require_same_element(self)
@@ -65,13 +70,10 @@ class SplatOp(TileOp):
 
 
 @tile_op
-class BroadcastOp(TileOp):
+class BroadcastOp(Unary):
     """Repeats the source along its axes of size one."""
 
     name = "nv_tileaa.broadcast"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         require_same_element(self)
@@ -83,13 +85,10 @@ class BroadcastOp(TileOp):
             )
 
 
-class ExpandDims(TileOp):
+class ExpandDims(Unary):
     """Inserts axes of size one; `axes` are their positions in the result."""
 
-    source = operand_def()
-    result = result_def()
     axes = prop_def(DenseArrayBase)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         require_same_element(self)
@@ -108,12 +107,8 @@ class ExpandDimsOp(ExpandDims):
     name = "nv_tileaa.expand_dims"
 
 
-class View(TileOp):
+class View(Unary):
     """The same elements, in row-major order, in another shape."""
-
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         require_same_element(self)
@@ -131,14 +126,11 @@ class ViewOp(View):
 
 
 @tile_op
-class PermuteOp(TileOp):
+class PermuteOp(Unary):
     """Axis i of the result is axis `permutation[i]` of the source."""
 
     name = "nv_tileaa.permute"
-    source = operand_def()
-    result = result_def()
     permutation = prop_def(DenseArrayBase)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         require_same_element(self)
@@ -177,15 +169,12 @@ class ExtractOp(TileOp):
 
 
 @tile_op
-class ExtractSliceOp(TileOp):
+class ExtractSliceOp(Unary):
     """The part of the source from constant `offsets` on, with constant `strides` (all 1 when absent)."""
 
     name = "nv_tileaa.extract_slice"
-    source = operand_def()
-    result = result_def()
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         require_same_element(self)

@@ -70,7 +70,7 @@ class TiledMemOp(MemoryOp):
     atom = opt_prop_def(CopyAtomAttr)
 
     def check(self) -> None:
-        view = self.operands[0].type
+        view = self.accessed.type
         pointee = pointee_of(view)
         if pointee is None or not base_rank(view):
             raise VerifyException(f"expects a memref or a tiled view, but got {type_text(view)}")
@@ -102,7 +102,7 @@ class TiledMemOp(MemoryOp):
 
     def _check_coordinates(self, view: Attribute) -> None:
         """Scalars of one type; along the sparse dimension a tile of indices, which may be of another type."""
-        coordinates = self.group("indices")
+        coordinates = self.coordinates
         expected = base_rank(view) + (view.layout.leading if isinstance(view, TiledViewType) else 0)
         if len(coordinates) != expected:
             raise VerifyException(f"expects {expected} coordinates, but got {len(coordinates)}")

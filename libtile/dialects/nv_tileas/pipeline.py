@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, OpResult
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -157,6 +157,15 @@ class RegionOp(TileOp):
     traits = traits_def(Observable())
     ROLE: ClassVar[str] = "producer"
     TOKEN_TYPE: ClassVar[type[Attribute]] = ProducerTokenType
+    token = operand_def()
+    iterator = operand_def()
+    outputs = var_result_def()
+    body = region_def()
+
+    @property
+    def handed_on(self) -> OpResult:
+        """The token, to be committed or released."""
+        return self.results[0]
 
     def check_body(self, token: Attribute, results: int) -> None:
         """Ends, arguments and yielded types of the region; VerifyException."""
@@ -178,11 +187,7 @@ class ProducerWriteOp(RegionOp):
     """Fills a stage: the region gets what the stage holds; the first result is the token for the commit."""
 
     name = "nv_tileas.async.pipeline.producer_write"
-    token = operand_def()
-    iterator = operand_def()
     written = result_def()
-    outputs = var_result_def()
-    body = region_def()
 
     def check(self) -> None:
         if self.token.type != self.written.type:
@@ -244,11 +249,7 @@ class ConsumerReadOp(RegionOp):
     name = "nv_tileas.async.pipeline.consumer_read"
     ROLE: ClassVar[str] = "consumer"
     TOKEN_TYPE: ClassVar[type[Attribute]] = ConsumerTokenType
-    token = operand_def()
-    iterator = operand_def()
     consumed = result_def()
-    outputs = var_result_def()
-    body = region_def()
 
     def check(self) -> None:
         if self.token.type != self.consumed.type:

@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable, ReadsOrWrites
 from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
-from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, View, check_slice, require_same_element
+from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, Unary, View, check_slice, require_same_element
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -51,12 +51,8 @@ class AllocTensorOp(TileOp):
             raise VerifyException(f"expects a buffer as result, but got {type_text(self.result.type)}")
 
 
-class Rearranging(TileOp):
+class Rearranging(Unary):
     """Base: the same tile in another layout."""
-
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         require_same_element(self)
@@ -115,13 +111,10 @@ class ViewOp(View):
 
 
 @tile_op
-class ReinterpretOp(TileOp):
+class ReinterpretOp(Unary):
     """The same storage (or the same registers) seen as another type of the same number of bits."""
 
     name = "nv_tileas.reinterpret"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         from libtile.dialects.nv_tileaa.element_types import bit_width

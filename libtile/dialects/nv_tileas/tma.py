@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import PaddingValueAttr, RmwModeAttr
-from libtile.dialects.nv_tileaa.memory import base_rank, pointee_of
+from libtile.dialects.nv_tileaa.memory import Access, base_rank, pointee_of
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import expect_type
@@ -190,7 +190,7 @@ class TiledAtomicRmwOp(TmaStore):
 
 
 @tile_op
-class TiledLoadOp(TileOp):
+class TiledLoadOp(Access):
     """Copies a tile of a view to a buffer by asynchronous copies of threads (cp.async).
 
     `layout` says which thread copies which elements.
@@ -221,7 +221,7 @@ class TiledLoadOp(TileOp):
 
 
 @tile_op
-class LoadOp(TileOp):
+class LoadOp(Access):
     """Copies what a tile of pointers points to into a buffer by asynchronous copies of threads (cp.async); zeros where
     the mask is false."""
 

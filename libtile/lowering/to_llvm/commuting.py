@@ -17,12 +17,15 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from libtile.ir.tile_form import integer_property
+from libtile.dialects.nv_tileaa.arithmetic import OPS
+from libtile.dialects.nv_tileaa.collectives import ReduceLike
+from libtile.dialects.nv_tileaa.shapes import BroadcastOp, MakeRangeOp, ViewOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.lowering.to_tileas.types import tile_shape
 
-_COMMUTATIVE = frozenset(
-    ["arith.addi", "arith.muli", "arith.andi", "arith.ori", "arith.xori", "arith.maxsi", "arith.maxui", "arith.minsi",
-     "arith.minui", "nv_tileaa.addf", "nv_tileaa.mulf", "nv_tileaa.maxf", "nv_tileaa.minf"]
+_COMMUTATIVE: frozenset[type[Operation]] = frozenset(
+    [arith.AddiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MaxSIOp, arith.MaxUIOp, arith.MinSIOp,
+     arith.MinUIOp, OPS["addf"], OPS["mulf"], OPS["maxf"], OPS["minf"]]
 )  # fmt: skip
 
 _MOST_CASES = 200
@@ -33,14 +36,14 @@ _FLOAT_PREDICATES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 8, 15)
 """For which values each predicate of cmpf holds, by its number: equal, greater, less, and unordered ones."""
 
 
-def commutes(op: Operation) -> bool:
+def commutes(op: ReduceLike) -> bool:
     """Whether a reduction's body may get its arguments in either order."""
-    block = op.regions[0].block
+    block = op.body.block
     *steps, last = block.ops
     if any(len(step.results) != 1 or step.regions for step in steps):
         return False
-    dim = integer_property(op, "dim")
-    choices = [_cases(steps, block, i, _is_distinct(v, dim)) for i, v in enumerate(op.operands)]
+    dim = op.dim.value.data
+    choices = [_cases(steps, block, i, _is_distinct(v, dim)) for i, v in enumerate(op.inputs)]
     if prod(map(len, choices)) > _MOST_CASES:
         return False
     return all(_same_exchanged(steps, block, last.operands, case) for case in product(*choices))
@@ -79,27 +82,22 @@ def _cases(steps: Sequence[Operation], block: Block, i: int, distinct: bool) -> 
 
 def _is_distinct(value: SSAValue, dim: int) -> bool:
     """Whether a tile has no element twice along a dimension: it is a range there."""
-    op = value.owner
-    if isinstance(op, Block):
-        return False
-    match op.name:
-        case "nv_tileaa.make_range":
+    match value.owner:
+        case MakeRangeOp():
             return True
-        case "nv_tileaa.broadcast":
-            (source,) = op.operands
+        case BroadcastOp(source=source):
             before, after = tile_shape(source), tile_shape(value)
             if not before or not after or before[dim] != after[dim]:
                 return False
             return _is_distinct(source, dim)
-        case "nv_tileaa.view":
-            (source,) = op.operands
+        case ViewOp(source=source):
             before, after = tile_shape(source), tile_shape(value)
             # Only where the dimension has all elements before and after.
             if not before or not after or after[dim] != prod(after) or prod(after) not in before:
                 return False
             return _is_distinct(source, before.index(prod(after)))
-        case "nv_tileas.convert_layout" | "arith.extsi" | "arith.extui":
-            return _is_distinct(op.operands[0], dim)
+        case ConvertLayoutOp(source=source) | arith.ExtSIOp(input=source) | arith.ExtUIOp(input=source):
+            return _is_distinct(source, dim)
     return False
 
 
@@ -149,7 +147,7 @@ class _Numbers:
                 return operands[0] | operands[1]
             case arith.XOrIOp() if max(operands) <= 1:
                 return operands[0] ^ operands[1]
-        ordered = sorted(operands) if step.name in _COMMUTATIVE else operands
+        ordered = sorted(operands) if type(step) in _COMMUTATIVE else operands
         attributes = (*sorted(step.properties.items()), *sorted(step.attributes.items()))
         return self._of((step.name, step.results[0].type, attributes, tuple(ordered)))
 

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from libtile.codegen import globals, limits, scratch
 from libtile.codegen.builder import KernelBuilder
 from libtile.codegen.llvm_types import I1, I8
-from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
-from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp
 from libtile.dialects.nv_tileaa.kernels import scalar_type
 from libtile.ir.kernels import Parameter
+from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm import control, elementwise, memory, pipelines, shapes  # noqa: F401  (they register rules)
 from libtile.lowering.to_llvm.debug_info import DebugInfo
@@ -81,7 +81,7 @@ def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
 
 
 def convert_function(
-    function: FuncOp, target: Target, variables: Sequence[Operation] = (), debug: DebugInfo | None = None
+    function: FuncOp, target: Target, variables: Sequence[GlobalOp] = (), debug: DebugInfo | None = None
 ) -> LlvmKernel:
     """Emit one kernel, with these variables of its module. LoweringError for what the target cannot do."""
     spec = function.kernel_spec
@@ -110,10 +110,8 @@ def convert_function(
     return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy)
 
 
-def _define_global(b: KernelBuilder, op: Operation) -> None:
-    value = op.properties["value"]
-    assert isinstance(value, DenseElementsAttr)
-    alignment = Emitter.attribute(op, "alignment", 0)
+def _define_global(b: KernelBuilder, op: GlobalOp) -> None:
+    value, alignment = op.value, integer_of(op.alignment)
     if alignment > limits.MAX_GLOBAL_ALIGNMENT:
         reason = f"asks for an alignment of {alignment} bytes, and {limits.MAX_GLOBAL_ALIGNMENT} is the most"
         raise unsupported(op, reason, b.target.name)
@@ -124,19 +122,19 @@ def _define_global(b: KernelBuilder, op: Operation) -> None:
         raise unsupported(op, reason, b.target.name)
     globals.define_global(
         b,
-        Emitter.attribute(op, "sym_name"),
+        op.sym_name.data,
         NUMBER_NAMES[value.type.element_type],
         value.memory_bytes if zero else value.memory(),
         alignment=alignment,
-        constant=Emitter.attribute(op, "constant", False),
-        private=Emitter.attribute(op, "sym_visibility", "public") == "private",
+        constant=op.constant is not None,
+        private=op.sym_visibility is not None and op.sym_visibility.data == "private",
     )
 
 
 def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = None) -> LlvmModule:
     """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations."""
     ops = list(module.body.block.ops)
-    variables = [op for op in ops if op.name == "nv_tileaa.global"]
+    variables = [op for op in ops if isinstance(op, GlobalOp)]
     functions = [op for op in ops if isinstance(op, FuncOp)]
     # They are the module's: the first kernel brings them all.
     result = LlvmModule(

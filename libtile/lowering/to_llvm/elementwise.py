@@ -4,46 +4,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation
 
 from libtile.codegen import compare, conversions, floats, integers, math_functions
 from libtile.codegen.builder import Value, integer
-from libtile.codegen.llvm_types import IntType
+from libtile.codegen.llvm_types import I64, IntType
 from libtile.codegen.tile import map_tiles
+from libtile.dialects.nv_tileaa.arithmetic import OPS, ElementwiseOp
+from libtile.dialects.nv_tileaa.attributes import keyword_of
+from libtile.dialects.nv_tileaa.pointers import (
+    EmulatedFpToFpOp,
+    FloatConversion,
+    FpToFpOp,
+    FpToIntOp,
+    IntToFpOp,
+    IntToPtrOp,
+    PtrToIntOp,
+)
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 
 Function = Callable[..., Value]
 
-INTEGERS: dict[str, tuple[Function, tuple[Any, ...]]] = {
-    "divsi": (integers.div, ("signed", "zero")),
-    "divui": (integers.div, ("unsigned", "zero")),
-    "floordivsi": (integers.div, ("signed", "negative_inf")),
-    "ceildivsi": (integers.div, ("signed", "positive_inf")),
-    "ceildivui": (integers.div, ("unsigned", "positive_inf")),
-    "remsi": (integers.rem, ("signed",)),
-    "remui": (integers.rem, ("unsigned",)),
-    "maxsi": (integers.max_, ("signed",)),
-    "maxui": (integers.max_, ("unsigned",)),
-    "minsi": (integers.min_, ("signed",)),
-    "minui": (integers.min_, ("unsigned",)),
-    "shrsi": (integers.shr, ("signed",)),
-    "shrui": (integers.shr, ("unsigned",)),
-    "andi": (integers.and_, ()),
-    "ori": (integers.or_, ()),
-    "xori": (integers.xor, ()),
+INTEGERS: dict[type[Operation], tuple[Function, tuple[str, ...]]] = {
+    arith.DivSIOp: (integers.div, ("signed", "zero")),
+    arith.DivUIOp: (integers.div, ("unsigned", "zero")),
+    arith.FloorDivSIOp: (integers.div, ("signed", "negative_inf")),
+    arith.CeilDivSIOp: (integers.div, ("signed", "positive_inf")),
+    arith.CeilDivUIOp: (integers.div, ("unsigned", "positive_inf")),
+    arith.RemSIOp: (integers.rem, ("signed",)),
+    arith.RemUIOp: (integers.rem, ("unsigned",)),
+    arith.MaxSIOp: (integers.max_, ("signed",)),
+    arith.MaxUIOp: (integers.max_, ("unsigned",)),
+    arith.MinSIOp: (integers.min_, ("signed",)),
+    arith.MinUIOp: (integers.min_, ("unsigned",)),
+    arith.ShRSIOp: (integers.shr, ("signed",)),
+    arith.ShRUIOp: (integers.shr, ("unsigned",)),
+    arith.AndIOp: (integers.and_, ()),
+    arith.OrIOp: (integers.or_, ()),
+    arith.XOrIOp: (integers.xor, ()),
 }
-"""Ops of arith without attributes: the function and the arguments that the op's name stands for."""
+"""Ops of arith without attributes: the function and the arguments that the op stands for."""
 
-WRAPPING: dict[str, Function] = {
-    "addi": integers.add,
-    "subi": integers.sub,
-    "muli": integers.mul,
-    "shli": integers.shl,
+WRAPPING: dict[type[Operation], Function] = {
+    arith.AddiOp: integers.add,
+    arith.SubiOp: integers.sub,
+    arith.MuliOp: integers.mul,
+    arith.ShLIOp: integers.shl,
 }
 """Ops of arith with overflow flags."""
 
@@ -52,7 +62,7 @@ _CMPI = [(c, "signed") for c in COMPARISONS] + [(c, "unsigned") for c in COMPARI
 _CMPF = {1: 0, 6: 1, 4: 2, 5: 3, 2: 4, 3: 5, 8: 0, 13: 1, 11: 2, 12: 3, 9: 4, 10: 5}
 _FIRST_UNORDERED = 8
 
-FLOATS: dict[str, tuple[Function, str]] = {
+_FLOATS: dict[str, tuple[Function, str]] = {
     "addf": (floats.add, "rounding flush"),
     "subf": (floats.sub, "rounding flush"),
     "mulf": (floats.mul, "rounding flush"),
@@ -82,17 +92,22 @@ FLOATS: dict[str, tuple[Function, str]] = {
     "atan2": (math_functions.atan2, ""),
     "mulhiui": (integers.mulhi, ""),
 }
-"""Ops of nv_tileaa: the function and the attributes that it takes, in order."""
+"""Rows of nv_tileaa's arithmetic, by mnemonic: the function and the attributes that it takes, in order."""
 
-_ATTRIBUTES: dict[str, Callable[[Operation], Any]] = {
-    "rounding": lambda op: Emitter.attribute(op, "rounding_mode", "nearest_even"),
-    "full": lambda op: Emitter.attribute(op, "rounding_mode", "full"),
-    "flush": lambda op: Emitter.attribute(op, "flush_to_zero", False),
-    "nan": lambda op: Emitter.attribute(op, "propagate_nan", "none") == "all",
+FLOATS: dict[type[Operation], tuple[Function, tuple[str, ...]]] = {
+    OPS[name]: (function, tuple(attributes.split())) for name, (function, attributes) in _FLOATS.items()
+}
+"""The same by the classes that are made of the rows."""
+
+_ATTRIBUTES: dict[str, Callable[[ElementwiseOp], str | bool]] = {
+    "rounding": lambda op: op.rounding or "nearest_even",
+    "full": lambda op: op.rounding or "full",
+    "flush": lambda op: op.flushes,
+    "nan": lambda op: op.propagates_nan,
 }
 
 
-def apply(e: Emitter, op: Operation, function: Function, *arguments: Any) -> None:
+def apply(e: Emitter, op: Operation, function: Function, *arguments: object) -> None:
     """Bind the op's result to a function of its operands: element by element for tiles."""
     result = op.results[0]
     held = [e.held[v] for v in op.operands]
@@ -103,15 +118,15 @@ def apply(e: Emitter, op: Operation, function: Function, *arguments: Any) -> Non
     e.bind(result, map_tiles(lambda *rs: function(e.b, *rs, *arguments), *tiles, element=e.element(result)))
 
 
-@rule(*(f"arith.{name}" for name in INTEGERS))
+@rule(*INTEGERS)
 def _integer(e: Emitter, op: Operation) -> None:
-    function, arguments = INTEGERS[op.name.removeprefix("arith.")]
+    function, arguments = INTEGERS[type(op)]
     apply(e, op, function, *arguments)
 
 
-@rule(*(f"arith.{name}" for name in WRAPPING))
+@rule(*WRAPPING)
 def _wrapping(e: Emitter, op: Operation) -> None:
-    apply(e, op, WRAPPING[op.name.removeprefix("arith.")], _overflow(op))
+    apply(e, op, WRAPPING[type(op)], _overflow(op))
 
 
 def _overflow(op: Operation) -> str:
@@ -122,91 +137,98 @@ def _overflow(op: Operation) -> str:
     return "no_signed_wrap" if "nsw" in flags else "no_unsigned_wrap" if "nuw" in flags else "none"
 
 
-@rule("math.absi")
-def _absolute(e: Emitter, op: Operation) -> None:
+@rule(math.AbsIOp)
+def _absolute(e: Emitter, op: math.AbsIOp) -> None:
     apply(e, op, integers.abs_)
 
 
-@rule("arith.cmpi")
-def _compare_integers(e: Emitter, op: Operation) -> None:
-    predicate, signedness = _CMPI[e.attribute(op, "predicate")]
+@rule(arith.CmpiOp)
+def _compare_integers(e: Emitter, op: arith.CmpiOp) -> None:
+    predicate, signedness = _CMPI[op.predicate.value.data]
     apply(e, op, compare.compare_integers, predicate, signedness)
 
 
-@rule("arith.cmpf")
-def _compare_floats(e: Emitter, op: Operation) -> None:
-    number = e.attribute(op, "predicate")
+@rule(arith.CmpfOp)
+def _compare_floats(e: Emitter, op: arith.CmpfOp) -> None:
+    number = op.predicate.value.data
     ordering = "ordered" if number < _FIRST_UNORDERED else "unordered"
     apply(e, op, compare.compare_floats, COMPARISONS[_CMPF[number]], ordering)
 
 
-@rule("arith.select")
-def _select(e: Emitter, op: Operation) -> None:
+@rule(arith.SelectOp)
+def _select(e: Emitter, op: arith.SelectOp) -> None:
     apply(e, op, compare.select)
 
 
-@rule("arith.constant")
-def _scalar_constant(e: Emitter, op: Operation) -> None:
-    value = op.properties["value"]
+@rule(arith.ConstantOp)
+def _scalar_constant(e: Emitter, op: arith.ConstantOp) -> None:
+    value = op.value
     if not isinstance(value, IntegerAttr):
         raise unsupported(op, "cannot be compiled", e.b.target.name)
-    width = getattr(value.type, "width", None)
-    e.bind(op.results[0], integer(IntType(width.data if width is not None else 64), value.value.data))
+    e.bind(op.result, integer(_scalar_type(value.type), value.value.data))
 
 
-@rule("arith.index_cast")
-def _index_cast(e: Emitter, op: Operation) -> None:
-    source = e.scalar(op.operands[0])
-    width = getattr(op.results[0].type, "width", None)
-    bits = width.data if width is not None else 64
-    e.bind(op.results[0], e.b.cast("sext" if bits > integers.width(source) else "trunc", source, IntType(bits)))
+def _scalar_type(type_: Attribute) -> IntType:
+    return I64 if not isinstance(type_, IntegerType) else IntType(type_.width.data)
 
 
-@rule("arith.extsi", "arith.extui")
-def _extend(e: Emitter, op: Operation) -> None:
-    source, result = e.element(op.operands[0]), e.element(op.results[0])
-    apply(e, op, conversions.exti, source, result, "signed" if op.name == "arith.extsi" else "unsigned")
+@rule(arith.IndexCastOp)
+def _index_cast(e: Emitter, op: arith.IndexCastOp) -> None:
+    source, type_ = e.scalar(op.input), _scalar_type(op.result.type)
+    e.bind(op.result, e.b.cast("sext" if type_.bits > source.type.bits else "trunc", source, type_))
 
 
-@rule("arith.trunci")
-def _truncate(e: Emitter, op: Operation) -> None:
-    apply(e, op, conversions.trunci, e.element(op.operands[0]), e.element(op.results[0]), _overflow(op))
+@rule(arith.ExtSIOp)
+def _extend_signed(e: Emitter, op: arith.ExtSIOp) -> None:
+    apply(e, op, conversions.exti, e.element(op.input), e.element(op.result), "signed")
 
 
-@rule(*(f"nv_tileaa.{name}" for name in FLOATS))
-def _float(e: Emitter, op: Operation) -> None:
-    function, attributes = FLOATS[op.name.removeprefix("nv_tileaa.")]
-    apply(e, op, function, *(_ATTRIBUTES[a](op) for a in attributes.split()))
+@rule(arith.ExtUIOp)
+def _extend_unsigned(e: Emitter, op: arith.ExtUIOp) -> None:
+    apply(e, op, conversions.exti, e.element(op.input), e.element(op.result), "unsigned")
 
 
-@rule("nv_tileaa.fp_to_fp", "nv_tileaa.emulated_fp_to_fp")
-def _fp_to_fp(e: Emitter, op: Operation) -> None:
-    source, result = e.element(op.operands[0]), e.element(op.results[0])
-    mode = e.attribute(op, "rounding_mode", "nearest_even")
-    tile = e.tile(op.operands[0])
+@rule(arith.TruncIOp)
+def _truncate(e: Emitter, op: arith.TruncIOp) -> None:
+    apply(e, op, conversions.trunci, e.element(op.input), e.element(op.result), _overflow(op))
+
+
+@rule(*(OPS[name] for name in _FLOATS))
+def _float(e: Emitter, op: ElementwiseOp) -> None:
+    function, attributes = FLOATS[type(op)]
+    apply(e, op, function, *(_ATTRIBUTES[a](op) for a in attributes))
+
+
+@rule(FpToFpOp, EmulatedFpToFpOp)
+def _fp_to_fp(e: Emitter, op: FloatConversion) -> None:
+    source, result = e.element(op.source), e.element(op.result)
+    mode = keyword_of(op.rounding_mode, "nearest_even")
+    tile = e.tile(op.source)
     registers = conversions.ftof_all(e.b, list(tile.registers), source, result, mode)
-    e.bind(op.results[0], tile.with_registers(registers, result))
+    e.bind(op.result, tile.with_registers(registers, result))
 
 
-@rule("nv_tileaa.int_to_fp")
-def _int_to_fp(e: Emitter, op: Operation) -> None:
-    sign = "unsigned" if e.attribute(op, "unsigned") else "signed"
-    mode = e.attribute(op, "rounding_mode", "nearest_even")
-    apply(e, op, conversions.itof, e.element(op.results[0]), sign, mode)
+def _signedness(op: IntToFpOp | FpToIntOp) -> str:
+    return "signed" if op.unsigned is None else "unsigned"
 
 
-@rule("nv_tileaa.fp_to_int")
-def _fp_to_int(e: Emitter, op: Operation) -> None:
-    sign = "unsigned" if e.attribute(op, "unsigned") else "signed"
-    source, result = e.element(op.operands[0]), e.element(op.results[0])
-    apply(e, op, conversions.ftoi, source, result, sign, e.attribute(op, "saturating", False))
+@rule(IntToFpOp)
+def _int_to_fp(e: Emitter, op: IntToFpOp) -> None:
+    mode = keyword_of(op.rounding_mode, "nearest_even")
+    apply(e, op, conversions.itof, e.element(op.result), _signedness(op), mode)
 
 
-@rule("nv_tileaa.ptr_to_int")
-def _ptr_to_int(e: Emitter, op: Operation) -> None:
+@rule(FpToIntOp)
+def _fp_to_int(e: Emitter, op: FpToIntOp) -> None:
+    source, result = e.element(op.source), e.element(op.result)
+    apply(e, op, conversions.ftoi, source, result, _signedness(op), op.saturating is not None)
+
+
+@rule(PtrToIntOp)
+def _ptr_to_int(e: Emitter, op: PtrToIntOp) -> None:
     apply(e, op, conversions.ptr_to_int)
 
 
-@rule("nv_tileaa.int_to_ptr")
-def _int_to_ptr(e: Emitter, op: Operation) -> None:
+@rule(IntToPtrOp)
+def _int_to_ptr(e: Emitter, op: IntToPtrOp) -> None:
     apply(e, op, conversions.int_to_ptr)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.codegen.builder import KernelBuilder, SharedBuffer, Value
@@ -15,7 +15,6 @@ from libtile.codegen.llvm_types import ELEMENT_TYPES, I64, LlvmType
 from libtile.codegen.tile import Tile
 from libtile.codegen.views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
-from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir.tile_form import TileOp
 from libtile.layouts import LinearLayout
@@ -29,7 +28,7 @@ from libtile.support.diagnostics import LoweringError, UnsupportedError
 if TYPE_CHECKING:
     from libtile.codegen.globals import Allocation
 
-__all__ = ["RULES", "Emitter", "View", "element_name", "rule"]
+__all__ = ["RULES", "Emitter", "View", "element_name", "rule", "rule_of"]
 
 
 @dataclass(frozen=True)
@@ -49,20 +48,27 @@ Held = Tile | Value | View | Buffer | Ring | Turn | None
 """What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
 turn of one, or (tokens) nothing."""
 
-Rule = Callable[["Emitter", Operation], None]
-RULES: dict[str, Rule] = {}
-"""The emission rule of each op, by full name."""
+Rule = Callable[["Emitter", Any], None]
+RULES: dict[type[Operation], Rule] = {}
+"""The emission rule of each op, by its class."""
+
+Op = TypeVar("Op", bound=Operation)
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register the rule of one or more ops."""
+def rule(*classes: type[Op]) -> Callable[[Callable[[Emitter, Op], None]], Callable[[Emitter, Op], None]]:
+    """Register the rule of ops of one or more classes, which it takes as what they are."""
 
-    def register(function: Rule) -> Rule:
-        for name in names:
-            RULES[name] = function
+    def register(function: Callable[[Emitter, Op], None]) -> Callable[[Emitter, Op], None]:
+        for cls in classes:
+            RULES[cls] = function
         return function
 
     return register
+
+
+def rule_of(cls: type[Operation]) -> Rule | None:
+    """The rule of a class of ops, or of the nearest of its bases that has one."""
+    return next((RULES[base] for base in cls.__mro__ if base in RULES), None)
 
 
 def element_name(type_: Attribute) -> str:
@@ -126,30 +132,11 @@ class Emitter:
         type_ = value.type
         return element_name(type_.element_type if isinstance(type_, TensorType) else type_)
 
-    # -- attributes -------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def attribute(op: Operation, name: str, default: Any = None) -> Any:
-        """The Python value of an attribute: a keyword, an int, a str, True for a flag."""
-        attr = op.properties.get(name, op.attributes.get(name))
-        match attr:
-            case None:
-                return default
-            case KeywordAttr():
-                return attr.keyword
-            case IntegerAttr():
-                return attr.value.data
-            case StringAttr():
-                return attr.data
-            case UnitAttr():
-                return True
-        return attr
-
     # -- ops --------------------------------------------------------------------------------------------------------
 
     def emit(self, op: Operation) -> None:
         """Emit one op by its rule. LoweringError for one without, or that the target lacks something for."""
-        function = RULES.get(op.name)
+        function = rule_of(type(op))
         if function is None:
             raise unsupported(op, "cannot be compiled", self.b.target.name)
         if isinstance(op, TileOp) and (unsaid := left_out(op)) is not None:

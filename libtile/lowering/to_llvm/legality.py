@@ -13,9 +13,20 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute
 
+from libtile.dialects.nv_tileaa import functions as tileaa_functions
+from libtile.dialects.nv_tileaa import memory as tileaa_memory
+from libtile.dialects.nv_tileaa import pointers as tileaa_pointers
+from libtile.dialects.nv_tileaa import shapes as tileaa_shapes
+from libtile.dialects.nv_tileaa import tokens as tileaa_tokens
+from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.dialects.nv_tileas import memory as tileas_memory
+from libtile.dialects.nv_tileas import pipeline as tileas_pipeline
+from libtile.dialects.nv_tileas import products as tileas_products
+from libtile.dialects.nv_tileas import tiles as tileas_tiles
+from libtile.dialects.nv_tileas import tma as tileas_tma
 from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, CopyAtomAttr, MmaAtomAttr
 from libtile.dialects.nv_tileas.types import PipelineType
 from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
@@ -23,49 +34,49 @@ from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
 _ORDER = frozenset({"mem_semantic", "mem_scope"})
 _CACHE = frozenset({"cache_modifier", "eviction_policy"})
 _BOUNDS = frozenset({"in_bounds"})
-_PIPELINE = "nv_tileas.async.pipeline."
 
 
 def _reads(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-HONOURED: dict[str, frozenset[str]] = {
-    **{f"nv_tileaa.{name}": _reads("rounding_mode", "flush_to_zero") for name in ("addf", "subf", "mulf", "divf")},
-    **{f"nv_tileaa.{name}": _reads("rounding_mode", "flush_to_zero") for name in ("fma", "sqrt")},
-    **{f"nv_tileaa.{name}": _reads("flush_to_zero", "propagate_nan") for name in ("maxf", "minf")},
-    **{f"nv_tileaa.{name}": _reads("flush_to_zero") for name in ("rsqrt", "exp2")},
-    **{f"nv_tileaa.{name}": _reads("rounding_mode") for name in ("exp", "tanh", "fp_to_fp", "emulated_fp_to_fp")},
-    "nv_tileaa.int_to_fp": _reads("unsigned", "rounding_mode"),
-    "nv_tileaa.fp_to_int": _reads("unsigned", "saturating"),
-    "nv_tileaa.get_program_id": _reads("axis"),
-    "nv_tileaa.get_num_programs": _reads("axis"),
-    "nv_tileaa.print": _reads("format"),
-    "nv_tileaa.assert": _reads("message"),
-    "nv_tileaa.get_dim_size": _reads("dim"),
-    "nv_tileaa.get_global": _reads("name"),
-    "nv_tileaa.alloca": _reads("count", "alignment"),
-    "nv_tileaa.constant": _reads("value"),
-    "nv_tileaa.make_range": _reads("start"),
-    "nv_tileaa.bitcast": _reads("packed"),
-    "nv_tileaa.cat": _reads("dim"),
-    "nv_tileaa.permute": _reads("permutation"),
-    "nv_tileas.load": _ORDER | _CACHE,
-    "nv_tileas.store": _ORDER | _CACHE,
-    "nv_tileas.tiled_load": _ORDER | _CACHE | _BOUNDS,
-    "nv_tileas.tiled_store": _ORDER | _CACHE | _BOUNDS,
-    "nv_tileas.tiled_atomic_rmw": _ORDER | _BOUNDS | _reads("rmw_mode"),
-    "nv_tileas.fence": _ORDER,
-    "nv_tileaa.atomic_rmw": _ORDER | _reads("rmw_mode"),
-    "nv_tileaa.atomic_cas": _ORDER,
-    "nv_tileaa.multimem_load_reduce": _ORDER | _BOUNDS | _reads("reduction"),
-    "nv_tileaa.multimem_reduce": _ORDER | _BOUNDS | _reads("reduction"),
-    "nv_tileaa.multimem_store": _ORDER | _BOUNDS,
-    "nv_tileas.async.tiled_load": _BOUNDS | _reads("layout"),
-    "nv_tileas.reduce": _reads("dim"),
-    "nv_tileas.scan": _reads("dim", "reverse"),
-    "nv_tileas.dot": _reads("signedness_a", "signedness_b"),
-    _PIPELINE + "consumer_wait": _reads("pending"),
+HONOURED: dict[type[TileOp], frozenset[str]] = {
+    **{OPS[name]: _reads("rounding_mode", "flush_to_zero") for name in ("addf", "subf", "mulf", "divf", "fma", "sqrt")},
+    **{OPS[name]: _reads("flush_to_zero", "propagate_nan") for name in ("maxf", "minf")},
+    **{OPS[name]: _reads("flush_to_zero") for name in ("rsqrt", "exp2")},
+    **{OPS[name]: _reads("rounding_mode") for name in ("exp", "tanh")},
+    tileaa_pointers.FpToFpOp: _reads("rounding_mode"),
+    tileaa_pointers.EmulatedFpToFpOp: _reads("rounding_mode"),
+    tileaa_pointers.IntToFpOp: _reads("unsigned", "rounding_mode"),
+    tileaa_pointers.FpToIntOp: _reads("unsigned", "saturating"),
+    tileaa_functions.GetProgramIdOp: _reads("axis"),
+    tileaa_functions.GetNumProgramsOp: _reads("axis"),
+    tileaa_tokens.PrintOp: _reads("format"),
+    tileaa_tokens.AssertOp: _reads("message"),
+    tileaa_pointers.GetDimSizeOp: _reads("dim"),
+    tileaa_pointers.GetGlobalOp: _reads("name"),
+    tileaa_memory.AllocaOp: _reads("count", "alignment"),
+    tileaa_shapes.ConstantOp: _reads("value"),
+    tileaa_shapes.MakeRangeOp: _reads("start"),
+    tileaa_pointers.BitcastOp: _reads("packed"),
+    tileaa_shapes.CatOp: _reads("dim"),
+    tileaa_shapes.PermuteOp: _reads("permutation"),
+    tileas_memory.LoadOp: _ORDER | _CACHE,
+    tileas_memory.StoreOp: _ORDER | _CACHE,
+    tileas_memory.TiledLoadOp: _ORDER | _CACHE | _BOUNDS,
+    tileas_memory.TiledStoreOp: _ORDER | _CACHE | _BOUNDS,
+    tileas_memory.TiledAtomicRmwOp: _ORDER | _BOUNDS | _reads("rmw_mode"),
+    tileas_memory.FenceOp: _ORDER,
+    tileaa_memory.AtomicRmwOp: _ORDER | _reads("rmw_mode"),
+    tileaa_memory.AtomicCasOp: _ORDER,
+    tileaa_memory.MultimemLoadReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
+    tileaa_memory.MultimemReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
+    tileaa_memory.MultimemStoreOp: _ORDER | _BOUNDS,
+    tileas_tma.TiledLoadOp: _BOUNDS | _reads("layout"),
+    tileas_tiles.ReduceOp: _reads("dim"),
+    tileas_tiles.ScanOp: _reads("dim", "reverse"),
+    tileas_products.DotOp: _reads("signedness_a", "signedness_b"),
+    tileas_pipeline.ConsumerWaitOp: _reads("pending"),
 }
 """By op, the attributes that its emission rule reads, or that its atom, which the rule reads, has to agree with."""
 
@@ -88,7 +99,7 @@ INFORMATION: dict[str, str] = {
 
 def left_out(op: TileOp) -> str | None:
     """What an op says that code generation would leave out; None when there is nothing."""
-    honoured = HONOURED.get(op.name, frozenset())
+    honoured = HONOURED.get(type(op), frozenset())
     for name, attr in op.properties.items():
         if name in honoured or name == SEGMENTS:
             continue
@@ -101,7 +112,7 @@ def left_out(op: TileOp) -> str | None:
 
 
 def _operand_problem(op: TileOp) -> str | None:
-    for name in _UNREAD_OPERANDS.get(op.name, ()):
+    for name in _UNREAD_OPERANDS.get(type(op), ()):
         if operand_group(op, name):
             return f"has the operand '{name}', which code generation does not honour"
     for result in op.results:
@@ -110,11 +121,11 @@ def _operand_problem(op: TileOp) -> str | None:
     return None
 
 
-_UNREAD_OPERANDS = {
-    "nv_tileas.tiled_load": ("offsets", "other"),
-    "nv_tileas.tiled_store": ("offsets",),
-    "nv_tileas.tiled_atomic_rmw": ("offsets",),
-    _PIPELINE + "create_pipeline": ("storage",),
+_UNREAD_OPERANDS: dict[type[TileOp], tuple[str, ...]] = {
+    tileas_memory.TiledLoadOp: ("offsets", "other"),
+    tileas_memory.TiledStoreOp: ("offsets",),
+    tileas_memory.TiledAtomicRmwOp: ("offsets",),
+    tileas_pipeline.CreatePipelineOp: ("storage",),
 }
 """Optional operands that an emission rule does not read."""
 
@@ -137,7 +148,7 @@ def _keyword(name: str, *neutral: str) -> Check:
 
 def _padding(op: TileOp, attr: Attribute) -> str | None:
     """What is read out of bounds is up to the view; of a store it says that not all may be inside."""
-    if op.name == "nv_tileas.tiled_store":
+    if isinstance(op, tileas_memory.TiledStoreOp):
         return None
     view = op.operands[0].type
     given = attr.keyword if isinstance(attr, PaddingValueAttr) else attr
@@ -145,22 +156,22 @@ def _padding(op: TileOp, attr: Attribute) -> str | None:
     return None if same else f"{_refuse('padding_value', attr)} but where its view pads with the same"
 
 
-_ATOMS = {
-    "nv_tileas.dot": (FMA, MMA_SYNC),
-    "nv_tileas.scaled_dot": (MMA_SYNC,),
-    "nv_tileas.load": ("ldg",),
-    "nv_tileas.tiled_load": ("ldg",),
-    "nv_tileas.store": ("stg",),
-    "nv_tileas.tiled_store": ("stg",),
-    "nv_tileas.async.load": ("ldgsts",),
-    "nv_tileas.async.tiled_load": ("ldgsts",),
-    "nv_tileas.copy": ("lds", "sts"),
+_ATOMS: dict[type[TileOp], tuple[str, ...]] = {
+    tileas_products.DotOp: (FMA, MMA_SYNC),
+    tileas_products.ScaledDotOp: (MMA_SYNC,),
+    tileas_memory.LoadOp: ("ldg",),
+    tileas_memory.TiledLoadOp: ("ldg",),
+    tileas_memory.StoreOp: ("stg",),
+    tileas_memory.TiledStoreOp: ("stg",),
+    tileas_tma.LoadOp: ("ldgsts",),
+    tileas_tma.TiledLoadOp: ("ldgsts",),
+    tileas_tiles.CopyOp: ("lds", "sts"),
 }
 """The kinds of atoms that the rule of an op spells."""
 
 
 def _atom(op: TileOp, attr: Attribute) -> str | None:
-    if isinstance(attr, CopyAtomAttr | MmaAtomAttr) and attr.kind in ("unknown_copy", *_ATOMS.get(op.name, ())):
+    if isinstance(attr, CopyAtomAttr | MmaAtomAttr) and attr.kind in ("unknown_copy", *_ATOMS.get(type(op), ())):
         return None
     return _refuse("atom", attr)
 

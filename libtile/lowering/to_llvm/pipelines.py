@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -28,13 +29,29 @@ from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.control import Carried
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.memory import register_groups
-from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.pipeline import (
+    ConsumeOneOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    ProduceOneOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+    RegionOp,
+    TurnOp,
+)
+from libtile.dialects.nv_tileas.tiles import CopyOp
+from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
-from libtile.ir.tile_form import operand_group
+from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.materialize import PIPELINE, PLACE
-from libtile.lowering.tileas.schedule import LOOPS
+from libtile.lowering.tileas.materialize import PLACE
 from libtile.lowering.tileas.shared_memory import STAGE_ALIGNMENT, pipeline_bytes, stage_offsets
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.fast_path import wide_facts
@@ -44,18 +61,18 @@ from libtile.lowering.to_tileas.accesses import pointer_vector
 from libtile.lowering.to_tileas.shape_layouts import spread
 
 
-def reserve(e: Emitter, function: Operation) -> None:
+def reserve(e: Emitter, function: FuncOp) -> None:
     """Set aside shared memory for all pipelines of a function: those with a place share it with others."""
     placed = 0
-    made = [op for op in function.walk() if op.name == PIPELINE + "create_pipeline"]
+    made = [op for op in function.walk() if isinstance(op, CreatePipelineOp)]
     for op in made:
         place = op.attributes.get(PLACE)
         if isinstance(place, IntegerAttr):
-            placed = max(placed, place.value.data + pipeline_bytes(_type(op.results[0])))
+            placed = max(placed, place.value.data + pipeline_bytes(_type(op.pipeline)))
     base = e.b.shared_buffer(placed, STAGE_ALIGNMENT).offset if placed else 0
     for op in made:
         place = op.attributes.get(PLACE)
-        size = pipeline_bytes(_type(op.results[0]))
+        size = pipeline_bytes(_type(op.pipeline))
         if isinstance(place, IntegerAttr):
             e.reserved[op] = SharedBuffer(base + place.value.data, size)
         else:
@@ -70,26 +87,26 @@ def _type(value: SSAValue) -> PipelineType:
 # -- pipelines and iterators ------------------------------------------------------------------------------------------
 
 
-@rule(PIPELINE + "create_pipeline")
-def _create_pipeline(e: Emitter, op: Operation) -> None:
-    offsets, size = stage_offsets(_type(op.results[0]))
-    e.bind(op.results[0], Ring(op, e.reserved[op], size, tuple(offsets)))
+@rule(CreatePipelineOp)
+def _create_pipeline(e: Emitter, op: CreatePipelineOp) -> None:
+    offsets, size = stage_offsets(_type(op.pipeline))
+    e.bind(op.pipeline, Ring(op, e.reserved[op], size, tuple(offsets)))
 
 
-@rule(PIPELINE + "create_iterator")
-def _create_iterator(e: Emitter, op: Operation) -> None:
-    e.bind(op.results[0], integer(I32, 0))
+@rule(CreateIteratorOp)
+def _create_iterator(e: Emitter, op: CreateIteratorOp) -> None:
+    e.bind(op.iterator, integer(I32, 0))
 
 
-@rule(PIPELINE + "inc_iter")
-def _inc_iter(e: Emitter, op: Operation) -> None:
-    b, stage = e.b, e.scalar(op.operands[0])
-    stages = _type_of_iterator(op.operands[0]).stages
+@rule(IncIterOp)
+def _inc_iter(e: Emitter, op: IncIterOp) -> None:
+    b, stage = e.b, e.scalar(op.iterator)
+    stages = _type_of_iterator(op.iterator).stages
     if stage.constant is not None:
-        e.bind(op.results[0], integer(I32, (stage.constant + 1) % stages))
+        e.bind(op.result, integer(I32, (stage.constant + 1) % stages))
         return
     more = b.add(stage, integer(I32, 1))
-    e.bind(op.results[0], b.select(b.compare("eq", more, integer(I32, stages)), integer(I32, 0), more))
+    e.bind(op.result, b.select(b.compare("eq", more, integer(I32, stages)), integer(I32, 0), more))
 
 
 def _type_of_iterator(value: SSAValue) -> PipelineType:
@@ -112,44 +129,44 @@ def _turn(e: Emitter, value: SSAValue) -> Turn:
     return held
 
 
-@rule(PIPELINE + "produce_one", PIPELINE + "consume_one")
-def _one_turn(e: Emitter, op: Operation) -> None:
-    _emit_region(e, op, op.regions[0].block, op.results)
+@rule(ProduceOneOp, ConsumeOneOp)
+def _one_turn(e: Emitter, op: TurnOp) -> None:
+    _emit_region(e, op.body.block, op.outputs)
 
 
-def _emit_region(e: Emitter, op: Operation, block: Block, results: Sequence[SSAValue]) -> None:
+def _emit_region(e: Emitter, block: Block, results: Sequence[SSAValue]) -> None:
     """Emit a region that ends with a yield, and bind results to what that gives."""
     for result, value in zip(results, e.emit_block(block)):
         e.bind(result, e.held[value])
 
 
-@rule(PIPELINE + "producer_acquire")
-def _acquire(e: Emitter, op: Operation) -> None:
-    ring = _ring(e, op.operands[0])
+@rule(ProducerAcquireOp)
+def _acquire(e: Emitter, op: ProducerAcquireOp) -> None:
+    ring = _ring(e, op.pipeline)
     if not ring.held and not (ring.unread and _runs_once(op, ring.origin)):
         e.b.barrier()
-    e.bind(op.results[0], Turn(ring))
+    e.bind(op.token, Turn(ring))
 
 
 def _runs_once(op: Operation, origin: Operation) -> bool:
     """Whether an op runs at most once for each time that a pipeline is made."""
     parent = op.parent_op()
     while parent is not None and parent is not origin.parent_op():
-        if parent.name in LOOPS:
+        if isinstance(parent, scf.ForOp | scf.WhileOp):
             return False
         parent = parent.parent_op()
     return parent is not None
 
 
-@rule(PIPELINE + "producer_write", PIPELINE + "consumer_read")
-def _on_stage(e: Emitter, op: Operation) -> None:
-    turn, stage, block = _turn(e, op.operands[0]), e.scalar(op.operands[1]), op.regions[0].block
+@rule(ProducerWriteOp, ConsumerReadOp)
+def _on_stage(e: Emitter, op: RegionOp) -> None:
+    turn, stage, block = _turn(e, op.token), e.scalar(op.iterator), op.body.block
     ring = turn.ring
     for argument, offset in zip(block.args, ring.offsets):
         if argument.first_use is not None:
             e.bind(argument, _buffer(e, argument, ring, stage, offset))
-    e.bind(op.results[0], turn)
-    _emit_region(e, op, block, op.results[1:])
+    e.bind(op.handed_on, turn)
+    _emit_region(e, block, op.outputs)
 
 
 def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) -> Buffer:
@@ -162,23 +179,23 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
     return Buffer(b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type))
 
 
-@rule(PIPELINE + "producer_commit")
-def _commit(e: Emitter, op: Operation) -> None:
+@rule(ProducerCommitOp)
+def _commit(e: Emitter, op: ProducerCommitOp) -> None:
     async_copies.commit_copies(e.b)
 
 
-@rule(PIPELINE + "consumer_wait")
-def _wait(e: Emitter, op: Operation) -> None:
-    ring = _ring(e, op.operands[0])
-    async_copies.wait_copies(e.b, e.attribute(op, "pending", 0))
+@rule(ConsumerWaitOp)
+def _wait(e: Emitter, op: ConsumerWaitOp) -> None:
+    ring = _ring(e, op.pipeline)
+    async_copies.wait_copies(e.b, integer_of(op.pending))
     e.b.barrier()
     ring.held, ring.unread = True, False
-    e.bind(op.results[0], Turn(ring))
+    e.bind(op.token, Turn(ring))
 
 
-@rule(PIPELINE + "consumer_release")
-def _release(e: Emitter, op: Operation) -> None:
-    _turn(e, op.operands[0]).ring.held = False
+@rule(ConsumerReleaseOp)
+def _release(e: Emitter, op: ConsumerReleaseOp) -> None:
+    _turn(e, op.token).ring.held = False
 
 
 # -- copies -----------------------------------------------------------------------------------------------------------
@@ -190,14 +207,12 @@ def _held_buffer(e: Emitter, value: SSAValue) -> Buffer:
     return held
 
 
-@rule("nv_tileas.async.tiled_load")
-def _tiled_load(e: Emitter, op: Operation) -> None:
+@rule(TiledLoadOp)
+def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
     b = e.b
-    given = op.properties.get("layout")
-    if not isinstance(given, LayoutAttr):
+    if op.layout is None:
         raise unsupported(op, "cannot be compiled without a layout", b.target.name)
-    (value,) = operand_group(op, "buffer")
-    to, wanted = _held_buffer(e, value), given.layout
+    to, wanted = _held_buffer(e, op.buffer), op.layout.layout
     tiled, index, facts = tiled_operands(e, op)
     dim = views.contiguous_dim(tiled)
 
@@ -214,7 +229,7 @@ def _tiled_load(e: Emitter, op: Operation) -> None:
         )
         return []
 
-    e.bind(op.results[0], None)
+    e.bind(op.result, None)
     wide = wide_facts(b, tiled, index, wanted, facts)
     if wide is None:
         copy(facts)
@@ -232,15 +247,13 @@ def _side_by_side(e: Emitter, layout: LinearLayout, dim: int, width: int) -> Lin
     return spread(layout.shape, e.b.threads // e.b.target.warp_size, width, order)
 
 
-@rule("nv_tileas.async.load")
-def _pointer_load(e: Emitter, op: Operation) -> None:
-    b, pointers = e.b, e.tile(op.operands[0])
-    to = _held_buffer(e, op.operands[1])
-    masks = [e.tile(v) for v in operand_group(op, "mask")]
-    mask = masks[0] if masks else None
+@rule(LoadOp)
+def _pointer_load(e: Emitter, op: LoadOp) -> None:
+    b, pointers, to = e.b, e.tile(op.base), _held_buffer(e, op.buffer)
+    mask = None if op.mask is None else e.tile(op.mask)
     vector, element = pointer_vector(op)
     width = async_copies.copy_width(to.layout, pointers.layout, element, vector.dim, vector.count)
-    e.bind(op.results[0], None)
+    e.bind(op.result, None)
     if width is None:
         tile = memory.load(b, pointers, element, mask=mask, vector=vector)
         shared_tiles.store_shared(b, to.pointer, to.layout, tile)
@@ -252,15 +265,15 @@ def _pointer_load(e: Emitter, op: Operation) -> None:
     )  # fmt: skip
 
 
-@rule("nv_tileas.copy")
-def _copy(e: Emitter, op: Operation) -> None:
+@rule(CopyOp)
+def _copy(e: Emitter, op: CopyOp) -> None:
     """Between registers and shared memory; the two are not synchronized here."""
-    source = e.held[op.operands[0]]
-    if isinstance(source, Buffer) and op.results:
-        layout = e.layout(op.results[0])
-        e.bind(op.results[0], shared_tiles.load_shared(e.b, source.pointer, source.layout, layout, source.element))
+    source = e.held[op.source]
+    if isinstance(source, Buffer) and op.result is not None:
+        layout = e.layout(op.result)
+        e.bind(op.result, shared_tiles.load_shared(e.b, source.pointer, source.layout, layout, source.element))
         return
-    if isinstance(source, Buffer) or op.results:
+    if isinstance(source, Buffer) or op.destination is None:
         raise unsupported(op, "cannot be compiled: it copies between registers and shared memory only", e.b.target.name)
-    buffer = _held_buffer(e, op.operands[1])
-    shared_tiles.store_shared(e.b, buffer.pointer, buffer.layout, e.tile(op.operands[0]))
+    buffer = _held_buffer(e, op.destination)
+    shared_tiles.store_shared(e.b, buffer.pointer, buffer.layout, e.tile(op.source))

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from xdsl.dialects import tensor
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from libtile.codegen import constants, conversions, mma, mma_scaled, packing, reduce, scan
 from libtile.codegen import shapes as movement
@@ -14,9 +15,25 @@ from libtile.codegen.builder import Value, integer
 from libtile.codegen.convert_layout import convert_layout
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.tile import Tile, map_tiles, scalar
-from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.nv_tileaa.collectives import Collective
+from libtile.dialects.nv_tileaa.pointers import BitcastOp
+from libtile.dialects.nv_tileaa.shapes import (
+    BroadcastOp,
+    CatOp,
+    ConstantOp,
+    ExpandDimsOp,
+    ExtractOp,
+    InsertSliceOp,
+    MakeRangeOp,
+    PermuteOp,
+    SplatOp,
+    Unary,
+    ViewOp,
+)
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
+from libtile.ir.tile_form import integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.lowering.to_llvm.commuting import commutes
 from libtile.lowering.to_llvm.elementwise import apply
@@ -24,10 +41,9 @@ from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
 
 
-@rule("nv_tileaa.constant")
-def _constant(e: Emitter, op: Operation) -> None:
-    value, result = op.properties["value"], op.results[0]
-    assert isinstance(value, DenseElementsAttr)
+@rule(ConstantOp)
+def _constant(e: Emitter, op: ConstantOp) -> None:
+    value, result = op.value, op.result
     layout, element = e.layout(result), e.element(result)
     if value.is_splat:
         e.bind(result, constants.splat(layout, element, value.raw))
@@ -37,9 +53,9 @@ def _constant(e: Emitter, op: Operation) -> None:
     e.bind(result, dense(e.b, layout, element, patterns_of_bytes(value.raw, element).reshape(value.type.shape)))
 
 
-@rule("nv_tileaa.make_range")
-def _make_range(e: Emitter, op: Operation) -> None:
-    result, start = op.results[0], e.attribute(op, "start", 0)
+@rule(MakeRangeOp)
+def _make_range(e: Emitter, op: MakeRangeOp) -> None:
+    result, start = op.result, integer_of(op.start)
     tile = constants.iota(e.b, e.layout(result), e.element(result))
     if start:
         first = integer(tile.registers[0].type, start)
@@ -47,39 +63,38 @@ def _make_range(e: Emitter, op: Operation) -> None:
     e.bind(result, tile)
 
 
-@rule("nv_tileaa.splat")
-def _splat(e: Emitter, op: Operation) -> None:
-    result = op.results[0]
-    e.bind(result, scalar(e.scalar(op.operands[0]), e.element(result), e.layout(result)))
+@rule(SplatOp)
+def _splat(e: Emitter, op: SplatOp) -> None:
+    e.bind(op.result, scalar(e.scalar(op.source), e.element(op.result), e.layout(op.result)))
 
 
-@rule("tensor.extract")
-def _element(e: Emitter, op: Operation) -> None:
-    e.bind(op.results[0], e.scalar(op.operands[0]))
+@rule(tensor.ExtractOp)
+def _element(e: Emitter, op: tensor.ExtractOp) -> None:
+    e.bind(op.result, e.scalar(op.tensor))
 
 
-@rule("nv_tileaa.bitcast")
-def _bitcast(e: Emitter, op: Operation) -> None:
-    source, result = e.element(op.operands[0]), e.element(op.results[0])
-    if e.attribute(op, "packed"):
+@rule(BitcastOp)
+def _bitcast(e: Emitter, op: BitcastOp) -> None:
+    source, result = e.element(op.source), e.element(op.result)
+    if op.packed is not None:
         _packing(e, op, source, result)
     elif source == "ptr":
-        e.bind(op.results[0], e.held[op.operands[0]])
+        e.bind(op.result, e.held[op.source])
     else:
         apply(e, op, conversions.bitcast, source, result)
 
 
-def _packing(e: Emitter, op: Operation, source: str, result: str) -> None:
+def _packing(e: Emitter, op: BitcastOp, source: str, result: str) -> None:
     """In the layout that the result's has before, so that every thread holds whole groups."""
     if (source == "i8") == (result == "i8"):
         raise UnsupportedError(f"packs elements into i8, or unpacks them from i8, and not {source} into {result}")
-    tile = e.tile(op.operands[0])
+    tile = e.tile(op.source)
     regroup = packing.unpacked_layout if result == "i8" else packing.packed_layout
-    before = regroup(e.layout(op.results[0]), source if result == "i8" else result)
+    before = regroup(e.layout(op.result), source if result == "i8" else result)
     if before is not None and before != tile.layout:
         tile = convert_layout(e.b, tile, before)
     made = packing.pack(e.b, tile) if result == "i8" else packing.unpack(e.b, tile, result)
-    e.bind(op.results[0], convert(e, made, op))
+    e.bind(op.result, converted(e, made, op.result))
 
 
 def converted(e: Emitter, tile: Tile, value: SSAValue) -> Tile:
@@ -92,26 +107,19 @@ def converted(e: Emitter, tile: Tile, value: SSAValue) -> Tile:
     return convert_layout(e.b, tile, wanted)
 
 
-def convert(e: Emitter, tile: Tile, op: Operation) -> Tile:
-    """The tile in the layout of an op's result."""
-    return converted(e, tile, op.results[0])
+@rule(ConvertLayoutOp)
+def _convert_layout(e: Emitter, op: ConvertLayoutOp) -> None:
+    e.bind(op.result, converted(e, e.tile(op.source), op.result))
 
 
-@rule("nv_tileas.convert_layout")
-def _convert_layout(e: Emitter, op: Operation) -> None:
-    e.bind(op.results[0], convert(e, e.tile(op.operands[0]), op))
-
-
-@rule("nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute", "nv_tileaa.broadcast")
-def _rename(e: Emitter, op: Operation) -> None:
+@rule(ViewOp, ExpandDimsOp, PermuteOp, BroadcastOp)
+def _rename(e: Emitter, op: Unary) -> None:
     """The elements stay in their threads: the layouts were chosen so."""
-    result, held = op.results[0], e.tile(op.operands[0])
-    type_ = result.type
-    assert isinstance(type_, TensorType)
+    result, held = op.result, e.tile(op.source)
     layout = e.layout(result)
     if not held.layout.outs or not layout.outs or held.layout.out_bits == 0:
         e.bind(result, scalar(held.registers[0], held.element, layout))
-    elif op.name == "nv_tileaa.broadcast":
+    elif isinstance(op, BroadcastOp):
         e.bind(result, _repeat(held, layout))
     else:
         e.bind(result, Tile(layout, held.element, held.registers))
@@ -130,36 +138,32 @@ def _repeat(source: Tile, layout: LinearLayout) -> Tile:
 # -- movement and collectives -----------------------------------------------------------------------------------------
 
 
-@rule("nv_tileaa.cat")
-def _cat(e: Emitter, op: Operation) -> None:
-    lhs, rhs = (e.tile(v) for v in op.operands)
-    made = movement.cat(e.b, lhs, rhs, e.attribute(op, "dim"), e.layout(op.results[0]))
-    e.bind(op.results[0], convert(e, made, op))
+@rule(CatOp)
+def _cat(e: Emitter, op: CatOp) -> None:
+    made = movement.cat(e.b, e.tile(op.lhs), e.tile(op.rhs), op.dim.value.data, e.layout(op.result))
+    e.bind(op.result, converted(e, made, op.result))
 
 
-def _indices(e: Emitter, op: Operation, first: int) -> list[Value]:
-    return [e.b.cast("trunc", e.scalar(v), I32) for v in op.operands[first:]]
+def _indices(e: Emitter, values: Sequence[SSAValue]) -> list[Value]:
+    return [e.b.cast("trunc", e.scalar(v), I32) for v in values]
 
 
-@rule("nv_tileaa.extract")
-def _extract(e: Emitter, op: Operation) -> None:
-    type_ = op.results[0].type
-    assert isinstance(type_, TensorType)
-    tile = e.tile(op.operands[0])
-    shape = tuple(type_.get_shape())
-    made = movement.extract(e.b, tile, _indices(e, op, 1), shape, e.layout(op.results[0]))
-    e.bind(op.results[0], convert(e, made, op))
+@rule(ExtractOp)
+def _extract(e: Emitter, op: ExtractOp) -> None:
+    tile, shape = e.tile(op.source), shape_of(op.result.type)
+    made = movement.extract(e.b, tile, _indices(e, op.indices), shape, e.layout(op.result))
+    e.bind(op.result, converted(e, made, op.result))
 
 
-@rule("nv_tileaa.insert_slice")
-def _insert(e: Emitter, op: Operation) -> None:
-    part, tile = (e.tile(v) for v in op.operands[:2])
-    e.bind(op.results[0], convert(e, movement.insert(e.b, tile, part, _indices(e, op, 2)), op))
+@rule(InsertSliceOp)
+def _insert(e: Emitter, op: InsertSliceOp) -> None:
+    made = movement.insert(e.b, e.tile(op.destination), e.tile(op.source), _indices(e, op.indices))
+    e.bind(op.result, converted(e, made, op.result))
 
 
-def _body(e: Emitter, op: Operation) -> Callable[[list[Value], list[Value]], list[Value]]:
+def _body(e: Emitter, op: Collective) -> Callable[[list[Value], list[Value]], list[Value]]:
     """The function in an op's region, on single values."""
-    block = op.regions[0].block
+    block = op.body.block
 
     def run(accumulated: list[Value], following: list[Value]) -> list[Value]:
         for argument, value in zip(block.args, [*accumulated, *following], strict=True):
@@ -170,33 +174,31 @@ def _body(e: Emitter, op: Operation) -> Callable[[list[Value], list[Value]], lis
     return run
 
 
-@rule("nv_tileas.reduce")
-def _reduce(e: Emitter, op: Operation) -> None:
-    tiles = [e.tile(v) for v in op.operands]
-    made = reduce.reduce(e.b, tiles, e.attribute(op, "dim"), _body(e, op), commutative=commutes(op))
-    for result, tile in zip(op.results, made, strict=True):
+@rule(ReduceOp)
+def _reduce(e: Emitter, op: ReduceOp) -> None:
+    tiles = [e.tile(v) for v in op.inputs]
+    made = reduce.reduce(e.b, tiles, op.dim.value.data, _body(e, op), commutative=commutes(op))
+    for result, tile in zip(op.outputs, made, strict=True):
         e.bind(result, converted(e, tile, result))
 
 
-@rule("nv_tileas.scan")
-def _scan(e: Emitter, op: Operation) -> None:
-    tiles = [e.tile(v) for v in op.operands]
-    reverse = bool(e.attribute(op, "reverse", False))
-    made = scan.scan(e.b, tiles, e.attribute(op, "dim"), _body(e, op), reverse=reverse)
-    for result, tile in zip(op.results, made, strict=True):
+@rule(ScanOp)
+def _scan(e: Emitter, op: ScanOp) -> None:
+    tiles = [e.tile(v) for v in op.inputs]
+    reverse = op.reverse is not None
+    made = scan.scan(e.b, tiles, op.dim.value.data, _body(e, op), reverse=reverse)
+    for result, tile in zip(op.outputs, made, strict=True):
         e.bind(result, converted(e, tile, result))
 
 
-@rule("nv_tileas.dot")
-def _dot(e: Emitter, op: Operation) -> None:
-    assert isinstance(op, DotOp)
-    a, b, c = (e.tile(v) for v in op.operands)
+@rule(DotOp)
+def _dot(e: Emitter, op: DotOp) -> None:
+    a, b, c = (e.tile(v) for v in (op.a, op.b, op.c))
     made = mma.multiply_add(e.b, a, b, c) if op.atom.kind == FMA else mma.dot(e.b, a, b, c, op.atom.instruction)
-    e.bind(op.results[0], made)
+    e.bind(op.result, made)
 
 
-@rule("nv_tileas.scaled_dot")
-def _scaled_dot(e: Emitter, op: Operation) -> None:
-    assert isinstance(op, ScaledDotOp)
-    a, b, c, sfa, sfb = (e.tile(v) for v in op.operands)
-    e.bind(op.results[0], mma_scaled.dot_scaled(e.b, a, b, c, sfa, sfb, op.atom.instruction))
+@rule(ScaledDotOp)
+def _scaled_dot(e: Emitter, op: ScaledDotOp) -> None:
+    a, b, c, sfa, sfb = (e.tile(v) for v in (op.a, op.b, op.c, op.sfa, op.sfb))
+    e.bind(op.result, mma_scaled.dot_scaled(e.b, a, b, c, sfa, sfb, op.atom.instruction))

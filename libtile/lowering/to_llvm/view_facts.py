@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.ir import Operation
-
 from libtile.codegen import views
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.llvm_types import I64
+from libtile.dialects.nv_tileaa.memory import Access
+from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, TiledViewType
 from libtile.lowering.index_width import NARROW, index_bits
 from libtile.lowering.to_llvm.emitter import View, element_name
@@ -20,9 +19,9 @@ from libtile.lowering.to_tileas.accesses import numbers
 _UNKNOWN = Value(I64, "%unknown")
 
 
-def memref_view(op: Operation, base: Value, sizes: Iterable[Value], strides: Iterable[Value]) -> View:
+def memref_view(op: MakeMemRefOp, base: Value, sizes: Iterable[Value], strides: Iterable[Value]) -> View:
     """The view of a `make_memref`, with the values of its dynamic sizes and strides in order."""
-    type_ = op.results[0].type
+    type_ = op.result.type
     assert isinstance(type_, MemRefType)
     next_size, next_stride = iter(sizes), iter(strides)
     tensor = views.TensorView(
@@ -41,9 +40,9 @@ def memref_view(op: Operation, base: Value, sizes: Iterable[Value], strides: Ite
     )
 
 
-def block_view(op: Operation, source: View) -> View:
+def block_view(op: BlockTileOp, source: View) -> View:
     """The view of a `block_tile` of a memref's."""
-    type_ = op.results[0].type
+    type_ = op.result.type
     assert isinstance(type_, TiledViewType)
     tiling = type_.layout
     if tiling.sparse_dim is not None:
@@ -55,23 +54,26 @@ def block_view(op: Operation, source: View) -> View:
     return replace(source, tiled=tiled)
 
 
-def access_facts(op: Operation, view: View) -> views.ViewFacts:
+def access_facts(op: Access, view: View) -> views.ViewFacts:
     """What is known of an access through a view."""
-    bounds = op.properties.get("in_bounds")
-    flags = tuple(bool(v) for v in bounds.get_values()) if isinstance(bounds, DenseArrayBase) else ()
     return views.ViewFacts(
-        view.alignment, view.stride_divisors, view.size_divisors, numbers(op, "index_divisibility"), flags, view.narrow
+        view.alignment,
+        view.stride_divisors,
+        view.size_divisors,
+        numbers(op, "index_divisibility"),
+        op.inside,
+        view.narrow,
     )
 
 
-def described_view(op: Operation) -> View | None:
+def described_view(op: Access) -> View | None:
     """The view of an access without a kernel to be emitted: with unknown values where they are dynamic. None when the
     ops that make it are elsewhere."""
-    block = op.operands[0].owner
-    memref = block.operands[0].owner if isinstance(block, Operation) and block.name == "nv_tileaa.block_tile" else None
-    if not isinstance(block, Operation) or not isinstance(memref, Operation) or memref.name != "nv_tileaa.make_memref":
+    block = op.accessed.owner
+    memref = block.source.owner if isinstance(block, BlockTileOp) else None
+    if not isinstance(block, BlockTileOp) or not isinstance(memref, MakeMemRefOp):
         return None
-    type_ = memref.results[0].type
+    type_ = memref.result.type
     assert isinstance(type_, MemRefType)
     unknown = [_UNKNOWN] * type_.rank
     return block_view(block, memref_view(memref, _UNKNOWN, unknown, unknown))
