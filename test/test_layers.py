@@ -26,6 +26,7 @@ LAYERS = (
     ("compiler", "interpreter", "simulator"),
     ("runtime", "debugging"),
     ("api",),
+    ("cutile",),
     ("tools",),
 )
 """A room imports rooms of earlier rows only; those of one row do not import each other."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element, from_bits, to_bits
+from libtile.support.arrays import memory_span
 
 FIRST_ADDRESS = 0x7_0000_0000
 ALIGNMENT = 256
@@ -76,11 +77,11 @@ class Memory:
         return allocation
 
     def map_arrays(self, arrays: Sequence[tuple[np.ndarray, str]]) -> list[int]:
-        """Map C-contiguous host arrays, each with its name in reports; the address of each one's first byte.
+        """Map host arrays, each with its name in reports; the address of each one's first element.
 
         Arrays that share host bytes become one allocation, the union of their extents.
         """
-        flat = [a.reshape(-1).view(np.uint8) for a, _ in arrays]
+        flat = [memory_span(a) for a, _ in arrays]
         starts = [f.ctypes.data for f in flat]
         order = sorted(range(len(flat)), key=lambda i: (starts[i], -flat[i].size))
         addresses = [0] * len(flat)

@@ -20,6 +20,7 @@ from libtile.interpreter.faults import BlockId, Fault
 from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
 from libtile.interpreter.rounding import round_to
+from libtile.support.arrays import memory_span
 from libtile.support.checks import INTERPRETER
 
 MAX_GRID = (1 << 24) - 1
@@ -56,7 +57,7 @@ def prepare(entry: Entry, args: Sequence[Any], memory: Memory) -> list[Any]:
             values[position] = _number(entry, position, arg)
         elif isinstance(arg, (list, tuple)) and all(isinstance(a, np.ndarray) for a in arg):
             slots.append((position, list(arg)))
-            arrays += [(_memory_of(entry, position, a), f"parameter {position}[{i}]") for i, a in enumerate(arg)]
+            arrays += [(_item_of(entry, position, a), f"parameter {position}[{i}]") for i, a in enumerate(arg)]
         elif isinstance(arg, int):
             if not 0 <= arg < 1 << 63:
                 raise LaunchError(f"{_shown(arg)} is no address for parameter {position}")
@@ -73,6 +74,15 @@ def prepare(entry: Entry, args: Sequence[Any], memory: Memory) -> list[Any]:
             words = np.array([w for row in rows for w in row], np.int64)
             values[position] = np.int64(memory.allocate(words.view(np.uint8), f"parameter {position}").base)
     return values
+
+
+def _item_of(entry: Entry, position: int, array: np.ndarray) -> np.ndarray:
+    """An array of a list: its strides are words of the table, so that any but negative ones do."""
+    try:
+        memory_span(array)
+    except ValueError as problem:
+        raise LaunchError(f"an array of the list for parameter {position} cannot be passed: {problem}") from None
+    return array
 
 
 def _memory_of(entry: Entry, position: int, arg: Any) -> np.ndarray:

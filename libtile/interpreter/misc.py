@@ -11,7 +11,8 @@ import numpy as np
 
 from libtile.codegen.limits import MAX_PRINT_WIDTH, is_too_wide
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, SameElementsAttr
-from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType, TileType
 from libtile.interpreter.address_space import first_index
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element
@@ -30,7 +31,7 @@ def _assumed_mask(site: Site) -> Any:
 @pure("assume", undefined=_assumed_mask)
 def assume(site: Site) -> Run:
     predicate, type_ = site.attr("predicate"), site.type_of("value")
-    if not site.on("assume"):
+    if not site.on("assume") or _moves_nothing(site):
         return lambda value: value
     if not isinstance(type_, TileType):
 
@@ -53,6 +54,25 @@ def assume(site: Site) -> Run:
         return value
 
     return run
+
+
+def _moves_nothing(site: Site) -> bool:
+    """Whether all that uses the number takes it as the stride of a dimension of size 1: it moves no address, and cuTile
+    says of such a stride that it is aligned, whatever it is."""
+    result = site.op.results[0]
+    return result.first_use is not None and all(
+        isinstance(use.operation, CudaTileOp) and use.operation.spec.name == "make_tensor_view"
+        and _strides_along_one(use.operation, use.index) for use in result.uses
+    )  # fmt: skip
+
+
+def _strides_along_one(op: CudaTileOp, operand: int) -> bool:
+    """Whether an operand of `make_tensor_view` is the stride of a dimension of size 1."""
+    view = op.results[0].type
+    assert isinstance(view, TensorViewType)
+    first = 1 + len(op.operand_group("dynamicShape"))
+    dynamic = [axis for axis, stride in enumerate(view.strides) if stride == DYNAMIC]
+    return operand >= first and view.shape[dynamic[operand - first]] == 1
 
 
 def _broken(predicate: Any, what: str, index: Sequence[int] | None) -> Fault:

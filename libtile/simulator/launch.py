@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from libtile.support.arrays import memory_span
 from libtile.support.checks import SIMULATOR
 
 from . import tensor_map
@@ -402,7 +403,8 @@ class _Memory:
         self.arena.allocate(buffer.offset, buffer.end - buffer.start, buffer.name, flags)
         for array in buffer.arrays:
             at = buffer.offset + _address(array) - buffer.start
-            self.arena.data[at : at + array.nbytes] = array.reshape(-1).view(np.uint8)
+            span = memory_span(array)
+            self.arena.data[at : at + span.size] = span
 
     def write_back(self) -> None:
         """Copy the memory contents back into the argument arrays."""
@@ -410,7 +412,8 @@ class _Memory:
             for array in buffer.arrays:
                 if array.flags.writeable:
                     at = buffer.offset + _address(array) - buffer.start
-                    array.reshape(-1).view(np.uint8)[:] = self.arena.data[at : at + array.nbytes]
+                    span = memory_span(array)
+                    span[:] = self.arena.data[at : at + span.size]
 
     def device_address(self, array: np.ndarray) -> int:
         """Simulated address of an argument array."""
@@ -486,10 +489,12 @@ def _merge(args: Sequence[Any]) -> list[_Buffer]:
     """One buffer per set of overlapping array arguments, so that aliasing arguments alias in the kernel too."""
     spans = []
     for name, array, ready in _array_arguments(args):
-        if not array.flags.c_contiguous:
-            raise LaunchError(f"argument {name} is not C-contiguous")
+        try:
+            size = memory_span(array).size
+        except ValueError as problem:
+            raise LaunchError(f"argument {name} cannot be passed: {problem}") from None
         start = _address(array)
-        spans.append((start, start + array.nbytes, name, array, ready))
+        spans.append((start, start + size, name, array, ready))
     buffers: list[_Buffer] = []
     for start, end, name, array, ready in sorted(spans, key=lambda s: (s[0], s[1])):
         last = buffers[-1] if buffers else None
@@ -510,9 +515,16 @@ def _array_arguments(args: Sequence[Any]) -> Iterator[tuple[str, np.ndarray, boo
             yield str(index), value.words, True
             yield from ((f"{index}[{item}]", array, True) for item, array in enumerate(value.arrays))
         elif isinstance(value, Uninitialized | TensorMap | EncodedTensorMap):
-            yield str(index), value.array, not isinstance(value, Uninitialized)
+            yield str(index), _contiguous(index, value.array), not isinstance(value, Uninitialized)
         elif isinstance(value, np.ndarray):
-            yield str(index), value, True
+            yield str(index), _contiguous(index, value), True
+
+
+def _contiguous(index: int, array: np.ndarray) -> np.ndarray:
+    """An array that stands for its memory alone: nothing tells the kernel its strides."""
+    if not array.flags.c_contiguous:
+        raise LaunchError(f"argument {index} is not C-contiguous")
+    return array
 
 
 def _table(index: int, arrays: Sequence[Any]) -> _ArrayTable:

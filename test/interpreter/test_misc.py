@@ -105,6 +105,19 @@ def test_a_violated_assumption_is_a_fault_and_one_that_holds_is_none(predicate, 
     run_body("", assume(predicate, type_, bad), check="off")
 
 
+@pytest.mark.parametrize(("size", "holds"), [(1, True), (2, False)])
+def test_the_stride_of_a_dimension_of_one_element_may_be_said_to_be_aligned(size: int, holds: bool) -> None:
+    body = f"""
+    %one = constant <i32: 1> : tile<i32>
+    %s = assume div_by<4>, %one : tile<i32>
+    %v = make_tensor_view %p, shape = [8, {size}], strides = [1, %s] : tile<i32> -> VIEW
+    """.replace("VIEW", f"tensor_view<8x{size}xf32, strides=[1,?]>")
+    if holds:
+        run_body("%p: tile<ptr<f32>>", body, [np.zeros(16, np.float32)])
+    else:
+        fault_of(FaultKind.ASSUMPTION, "%p: tile<ptr<f32>>", body, [np.zeros(16, np.float32)])
+
+
 def test_assumptions_on_pointers_see_their_addresses():
     body = """
     %d = constant <i32: STEP> : tile<i32>

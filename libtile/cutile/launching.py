@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Running a `ct.kernel` over arrays in host memory."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from libtile.cutile.signature import Arguments, Table, read_arguments
+from libtile.support.errors import LibtileError
+
+if TYPE_CHECKING:
+    from libtile.interpreter import RunResult
+
+DEFAULT_TARGET = "sm_90"
+"""What is compiled for without a name. The frontend asks for a target too: some types are refused on older ones."""
+
+_compiled: weakref.WeakKeyDictionary[Any, dict[Any, tuple[bytes, str]]] = weakref.WeakKeyDictionary()
+"""The bytecode made so far: by kernel, and by target and what is assumed of the arguments."""
+
+
+def require_cutile() -> None:
+    """LibtileError that says what to install when there is no cuTile Python."""
+    try:
+        import cuda.tile  # noqa: F401
+    except ImportError as error:
+        raise LibtileError(f"cuTile Python is needed: pip install 'libtile[cutile]' ({error})") from None
+
+
+def launch(
+    kernel: Any,
+    grid: Sequence[int],
+    args: Sequence[Any] = (),
+    *,
+    backend: str = "interpreter",
+    gpu_name: str | None = None,
+    check: str = "basic",
+    block_order: int | None = None,
+    out: TextIO | None = None,
+) -> RunResult:
+    """Run a `ct.kernel` over a grid of tile blocks, as `ct.launch` does, with arrays in host memory.
+
+    `grid` is a tuple of one to three extents. `args` are what `ct.launch` takes, with numpy arrays or torch tensors of
+    the CPU for arrays: arrays (also slices and other strided views), lists of them, bools, ints, floats, constants, and
+    tuples of all these. They are modified in place.
+
+    `backend` is "interpreter", "simulator" (the code for `gpu_name`, by default sm_90, in the PTX simulator) or "gpu";
+    `check`, `block_order` and `out` are those of `libtile.run`; what a kernel prints goes to stdout without `out`.
+
+    Returns what the run did. Raises what cuTile raises for kernels that it cannot compile; TypeError, ValueError and
+    OverflowError for arguments and grids that cuTile refuses; InterpreterFault, SimulationFault or GpuFault, with the
+    line of the Python source, for a fault of the kernel; LibtileError without cuTile.
+    """
+    require_cutile()
+    from libtile.runtime.run import run
+
+    extents = checked_grid(grid)
+    data, symbol, arguments = _compile(kernel, tuple(args), gpu_name or DEFAULT_TARGET)
+    return run(
+        data, symbol,
+        grid=extents, args=[_given(word) for word in arguments.flat],
+        backend=backend, gpu_name=gpu_name, check=check, block_order=block_order, out=out or sys.stdout,
+        opt_level=kernel._compiler_options.opt_level_for_target(gpu_name or DEFAULT_TARGET),
+    )  # fmt: skip
+
+
+def bytecode_for(kernel: Any, args: Sequence[Any] = (), *, gpu_name: str = DEFAULT_TARGET) -> tuple[bytes, str]:
+    """The Tile IR bytecode of a `ct.kernel` for arguments like these, and the name of the kernel in it."""
+    require_cutile()
+    return _compile(kernel, tuple(args), gpu_name)[:2]
+
+
+def checked_grid(grid: Sequence[int]) -> tuple[int, ...]:
+    """A grid that `ct.launch` takes. TypeError or ValueError for one that it does not."""
+    if not isinstance(grid, tuple):
+        raise TypeError("Grid must be a tuple")
+    if len(grid) > 3:
+        raise ValueError(f"Grid dimensions must be at most 3, got length {len(grid)}")
+    for axis, extent in enumerate(grid):
+        if extent >= 1 << 24:
+            raise ValueError(
+                f"Grid[{axis}] exceeds 24-bit limit: max={(1 << 24) - 1}, got={extent}. "
+                "Use multiple kernel launches for larger workloads."
+            )
+    return (*grid, 1, 1, 1)[:3]
+
+
+def _compile(kernel: Any, args: tuple[Any, ...], gpu_name: str) -> tuple[bytes, str, Arguments]:
+    from cuda.tile.compilation import CallingConvention, KernelSignature
+
+    if not hasattr(kernel, "_annotated_function"):
+        raise TypeError(f"launch expects a tile kernel, got {type(kernel).__name__}")
+    arguments = read_arguments(kernel, args)
+    key = (gpu_name, _key(arguments.constraints))
+    made = _compiled.setdefault(kernel, {})
+    if key not in made:
+        convention = CallingConvention.cutile_python_v2()
+        name = kernel._annotated_function.pyfunc.__name__
+        signature = KernelSignature(arguments.constraints, convention).with_mangled_symbol(name)
+        made[key] = (_export(kernel, signature, gpu_name), str(signature.symbol))
+    return (*made[key], arguments)
+
+
+def _export(kernel: Any, signature: Any, gpu_name: str) -> bytes:
+    from cuda.tile._compile import compile_tile
+
+    result = compile_tile(
+        kernel._annotated_function,
+        (signature,),
+        sm_arch=gpu_name,
+        compiler_options=kernel._compiler_options,
+        bytecode_version=newest_version(),
+        return_bytecode=True,
+        return_cubin=False,
+    )
+    return bytes(result.bytecode)
+
+
+def newest_version() -> Any:
+    """The newest version of the bytecode that both cuTile and libtile write, as cuTile's BytecodeVersion."""
+    from cuda.tile._bytecode.version import BytecodeVersion
+
+    from libtile.spec import default_spec
+
+    ours = {f"V_{v.major}_{v.minor}" for v in default_spec().released_versions}
+    return max((v for v in BytecodeVersion if v.name in ours), key=lambda v: v.value)
+
+
+def _key(constraint: Any) -> Any:
+    """Constraints as something to look up: constants of Python are equal across types, and those of cuTile not."""
+    from cuda.tile.compilation import ConstantConstraint, TupleConstraint
+
+    if isinstance(constraint, tuple):
+        return tuple(map(_key, constraint))
+    if isinstance(constraint, TupleConstraint):
+        return ("tuple", *map(_key, constraint.items))
+    if isinstance(constraint, ConstantConstraint):
+        value = constraint.value
+        return ("constant", type(value), value.hex() if isinstance(value, float) else value)
+    return constraint
+
+
+def _given(word: Any) -> Any:
+    """A flat parameter as the backends take it."""
+    import numpy as np
+
+    if not isinstance(word, Table):
+        return word
+    return [
+        np.lib.stride_tricks.as_strided(
+            array.memory[: array.memory.size // size * size].view(f"V{size}"),
+            array.shape,
+            tuple(size * stride for stride in array.strides),
+            writeable=bool(array.memory.flags.writeable),
+        )
+        for array in word.arrays
+        for size in [array.dtype.bitwidth // 8]
+    ]

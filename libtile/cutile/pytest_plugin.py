@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`pytest --cutile-backend=interpreter`: a project's cuTile tests on a machine with no GPU.
+
+Registered by its entry point. Without the option it does nothing, and imports nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import partial
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the plugin."""
+    group = parser.getgroup("libtile", "cuTile kernels with no GPU")
+    group.addoption(
+        "--cutile-backend",
+        choices=("interpreter", "simulator"),
+        default=None,
+        help="Run the kernels that ct.launch launches in libtile's interpreter, or as PTX in its simulator; torch's "
+        "CPU stands for CUDA.",
+    )
+    group.addoption(
+        "--cutile-gpu", metavar="sm_NN", default="sm_90", help="The GPU that cuTile believes to be there (sm_90)."
+    )
+    group.addoption(
+        "--cutile-check",
+        metavar="CHECKS",
+        default="basic",
+        help="What is checked while a kernel runs: off, basic, full, or a list as of cuda-tile-run --check (basic).",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Take `ct.launch` over before anything of the project is imported, its conftest.py files included."""
+    options = early_config.known_args_namespace
+    if options.cutile_backend is None:
+        return
+    from libtile.cutile.replacement import on_host
+    from libtile.support.checks import INTERPRETER, SIMULATOR
+    from libtile.support.errors import LibtileError
+
+    try:
+        (INTERPRETER if options.cutile_backend == "interpreter" else SIMULATOR).choose(options.cutile_check)
+        mode = on_host(options.cutile_backend, options.cutile_gpu, check=options.cutile_check)
+        mode.__enter__()
+    except LibtileError as error:
+        raise pytest.UsageError(f"--cutile-backend: {error}") from None
+    early_config.add_cleanup(partial(_end, mode))
+
+
+def _end(mode: AbstractContextManager[None]) -> None:
+    mode.__exit__(None, None, None)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say in the report's head where kernels run."""
+    backend = config.getoption("cutile_backend")
+    return None if backend is None else f"cuTile: libtile's {backend}, as for {config.getoption('cutile_gpu')}"

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`pytest --cutile-backend`: a project's tests, unchanged, with no GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NUMPY_TEST = """
+import cuda.tile as ct
+import numpy as np
+from cuda.tile import launch
+
+
+@ct.kernel
+def double(a, b, n: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(b, i, ct.load(a, i, (n,)) * 2)
+
+
+def test_double():
+    a = np.arange(50, dtype=np.float32)
+    b = np.zeros_like(a)
+    launch(None, (4,), double, (a, b, 16))
+    np.testing.assert_array_equal(b, 2 * a)
+
+
+def test_wrong():
+    a = np.ones(16, np.float32)
+    b = np.zeros_like(a)
+    ct.launch(None, (1,), double, (a, b, 16))
+    assert (b == 3).all()
+"""
+
+TORCH_TEST = """
+import cuda.tile as ct
+import torch
+
+
+@ct.kernel
+def double(a, b, n: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(b, i, ct.load(a, i, (n,)) * 2)
+
+
+def test_double():
+    assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (8, 0)
+    for device in ("cuda", "cuda:0", torch.device("cuda"), torch.device("cuda", 0)):
+        a = torch.arange(50, dtype=torch.bfloat16, device=device)
+        b = torch.zeros_like(a).cuda().to("cuda")
+        with torch.cuda.stream(torch.cuda.Stream()):
+            ct.launch(torch.cuda.current_stream(), (4,), double, (a, b, 16))
+        torch.cuda.synchronize()
+        torch.testing.assert_close(b, 2 * a)
+        assert b.is_cuda
+"""
+
+
+def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_kernels.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "simulator"])
+def test_a_projects_tests_run_with_no_gpu(tmp_path: Path, backend: str):
+    done = run_pytest(tmp_path, NUMPY_TEST, f"--cutile-backend={backend}")
+    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "FAILED test_kernels.py::test_wrong - assert" in done.stdout
+
+
+def test_without_the_option_nothing_is_replaced(tmp_path: Path):
+    done = run_pytest(
+        tmp_path, "import sys\ndef test_it():\n    assert 'libtile.cutile.launching' not in sys.modules\n"
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_torch_tensors_of_the_cpu_stand_for_those_of_cuda(tmp_path: Path):
+    pytest.importorskip("torch")
+    done = run_pytest(tmp_path, TORCH_TEST, "--cutile-backend=interpreter", "--cutile-gpu=sm_80")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(("option", "problem"), [("--cutile-gpu=sm_42", "sm_42"), ("--cutile-check=x", "'x'")])
+def test_a_wrong_option_is_one_line(tmp_path: Path, option: str, problem: str):
+    done = run_pytest(tmp_path, NUMPY_TEST, "--cutile-backend=interpreter", option)
+    assert done.returncode == 4 and done.stdout == "" and problem in done.stderr
+    assert done.stderr.startswith("ERROR: --cutile-backend: ") and done.stderr.count("\n") <= 2, done.stderr
