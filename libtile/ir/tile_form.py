@@ -253,6 +253,12 @@ def build(
     return cls.make(*operands, results=result_types, regions=regions, location=location, **dict(attributes or {}))
 
 
+def erase(op: Operation) -> None:
+    """Take an op, whose results nobody uses any more, out of its block."""
+    op.detach()
+    op.erase()
+
+
 def _group(definition: Any, given: Any) -> Any:
     if isinstance(definition, VariadicDef):
         if given is None:
@@ -380,6 +386,6 @@ def parse_type(parser: AttrParser) -> Attribute:
 
 
 __all__ = [
-    "OP_CLASSES", "Storage", "TileOp", "attribute_of", "build", "element_of", "is_token", "layout_of", "parse_type",
-    "rank_of", "shape_of", "stored_element", "stored_shape", "tile", "tile_op", "type_text",
+    "OP_CLASSES", "Storage", "TileOp", "attribute_of", "build", "element_of", "erase", "is_token", "layout_of",
+    "parse_type", "rank_of", "shape_of", "stored_element", "stored_shape", "tile", "tile_op", "type_text",
 ]  # fmt: skip

@@ -9,7 +9,8 @@ import pytest
 from xdsl.ir import Operation
 
 import libtile
-from libtile.lowering.tileas.cleanup import CONVERT, clean_up
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
 from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
 from libtile.lowering.to_tileas.types import layout_of
@@ -151,7 +152,7 @@ def test_chained_products_keep_rows_in_their_warps(way, follows):
     assert loop is not None and loop.name == "scf.for"
     if "scf.while" in (op.name for op in loop.walk()):
         return  # what only one of its two blocks uses has the layout of a load
-    moved = [op.results[0].type.get_shape() for op in loop.walk() if op.name == CONVERT]
+    moved = [op.results[0].type.get_shape() for op in loop.walk() if isinstance(op, ConvertLayoutOp)]
     assert (64, 64) not in moved, "scores and weights stay where they are"
 
 

@@ -7,7 +7,8 @@ import pytest
 from xdsl.ir import Operation
 
 import libtile
-from libtile.lowering.tileas.cleanup import CONVERT, clean_up
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
 from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
 from libtile.targets import target
@@ -41,9 +42,9 @@ def origin(op: Operation) -> str:
 @pytest.mark.parametrize("gpu", TARGETS)
 def test_attention_converts_only_what_it_loads(gpu):
     function = tileas("attention", gpu)
-    inside = [op for op in the_loop(function).walk() if op.name == CONVERT]
+    inside = [op for op in the_loop(function).walk() if isinstance(op, ConvertLayoutOp)]
     assert [origin(op) for op in inside] == ["nv_tileas.tiled_load"] * 2, "keys and values"
-    outside = [op for op in function.walk() if op.name == CONVERT and op not in inside]
+    outside = [op for op in function.walk() if isinstance(op, ConvertLayoutOp) and op not in inside]
     assert len(outside) == 2, "the queries before the loop, the result after it"
 
 
@@ -57,7 +58,7 @@ def test_attention_sums_rows_within_four_lanes_and_spills_nothing(gpu):
 
 @pytest.mark.parametrize("name", ["vector_add", "softmax", "layer_norm", "prefix_sum", "histogram"])
 def test_kernels_without_products_or_transposes_convert_nothing(name):
-    assert not [op for op in tileas(name, "sm_80").walk() if op.name == CONVERT]
+    assert not [op for op in tileas(name, "sm_80").walk() if isinstance(op, ConvertLayoutOp)]
 
 
 def products(shapes: list[tuple[int, int, int]], element: str = "f16", result: str = "f32", chain: bool = False) -> str:

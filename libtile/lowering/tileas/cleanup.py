@@ -7,18 +7,22 @@ from collections import ChainMap
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import scf, tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator, Pure
 
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp
+from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, Unary, ViewOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.tile_form import erase
 from libtile.layouts import REGISTER
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
 
-CONVERT = "nv_tileas.convert_layout"
-
-_Key = tuple[str, tuple[SSAValue, ...], tuple[Attribute, ...], frozenset[tuple[str, Attribute]]]
+_Key = tuple[type[Operation], tuple[SSAValue, ...], tuple[Attribute, ...], frozenset[tuple[str, Attribute]]]
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,11 @@ class RemoveLayoutConversionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
-            if inner.name == "nv_tileaa.func":
+            if isinstance(inner, FuncOp):
                 clean_up(inner)
 
 
-def clean_up(function: Operation) -> None:
+def clean_up(function: FuncOp) -> None:
     """Clean up one function in place."""
     for region in function.regions:
         for block in region.blocks:
@@ -46,7 +50,7 @@ def is_pure(op: Operation) -> bool:
     """Whether an op does nothing but compute its results from its operands."""
     if op.regions or op.has_trait(IsTerminator):
         return False
-    return op.name == "tensor.extract" or op.has_trait(Pure)
+    return isinstance(op, tensor.ExtractOp) or op.has_trait(Pure)
 
 
 def _hoist(block: Block) -> None:
@@ -58,17 +62,14 @@ def _hoist(block: Block) -> None:
         for region in loop.regions:
             for body in region.blocks:
                 _hoist(body)
-                for op in list(body.ops) if loop.name in _LOOPS else ():
-                    if op.name in _HOISTED and not any(_is_inside(v, body) for v in op.operands) and _is_held(op):
-                        op.detach()
+                for op in list(body.ops) if isinstance(loop, LOOPS) else ():
+                    if isinstance(op, _HOISTED) and not any(_is_inside(v, body) for v in op.operands) and _is_held(op):
+                        body.detach_op(op)
                         block.insert_op_before(op, loop)
 
 
-_LOOPS = ("scf.for", "scf.while")
-_HOISTED = (
-    CONVERT, "nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute", "nv_tileaa.fp_to_fp",
-    "nv_tileaa.emulated_fp_to_fp",
-)  # fmt: skip
+LOOPS = (scf.ForOp, scf.WhileOp)
+_HOISTED = (ConvertLayoutOp, ViewOp, ExpandDimsOp, PermuteOp, FpToFpOp, EmulatedFpToFpOp)
 HELD_REGISTERS = 64
 """Registers of a thread that a converted tile may take throughout a loop, if it takes more than the tile itself."""
 
@@ -78,9 +79,9 @@ def _is_inside(value: SSAValue, body: Block) -> bool:
     return owner is body or (isinstance(owner, Operation) and owner.parent is body)
 
 
-def _is_held(op: Operation) -> bool:
+def _is_held(op: Unary) -> bool:
     """Whether an op's result may stay in registers for as long as its operand does."""
-    after, before = (_registers(v) for v in (op.results[0], op.operands[0]))
+    after, before = (_registers(v) for v in (op.result, op.source))
     return after <= max(before, HELD_REGISTERS)
 
 
@@ -95,14 +96,14 @@ def _merge(block: Block, known: ChainMap[_Key, Operation]) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _merge(inner, known.new_child())
-        if op.name == CONVERT:
+        if isinstance(op, ConvertLayoutOp):
             _fold(op)
             if op.parent is None:
                 continue
         if not is_pure(op):
             continue
         key = (
-            op.name,
+            type(op),
             tuple(op.operands),
             tuple(r.type for r in op.results),
             frozenset((*op.properties.items(), *op.attributes.items())),
@@ -113,19 +114,17 @@ def _merge(block: Block, known: ChainMap[_Key, Operation]) -> None:
             continue
         for old, new in zip(op.results, same.results):
             old.replace_all_uses_with(new)
-        op.detach()
-        op.erase()
+        erase(op)
 
 
-def _fold(op: Operation) -> None:
+def _fold(op: ConvertLayoutOp) -> None:
     """A conversion of a conversion is one, and none when it leads back."""
-    source = op.operands[0].owner
-    if isinstance(source, Operation) and source.name == CONVERT:
-        op.operands[0] = source.operands[0]
-    if op.operands[0].type == op.results[0].type:
-        op.results[0].replace_all_uses_with(op.operands[0])
-        op.detach()
-        op.erase()
+    before = op.source.owner
+    if isinstance(before, ConvertLayoutOp):
+        op.operands[0] = before.source
+    if op.source.type == op.result.type:
+        op.result.replace_all_uses_with(op.source)
+        erase(op)
 
 
 def drop_unused(block: Block) -> None:
@@ -135,5 +134,4 @@ def drop_unused(block: Block) -> None:
             for inner in region.blocks:
                 drop_unused(inner)
         if is_pure(op) and all(r.first_use is None for r in op.results):
-            op.detach()
-            op.erase()
+            erase(op)

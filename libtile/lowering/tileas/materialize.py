@@ -33,9 +33,25 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
+from libtile.dialects.nv_tileas import tma
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.memory import LoadOp
+from libtile.dialects.nv_tileas.pipeline import (
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    PipelineYieldOp,
+    ProduceOneOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
     BufferType,
@@ -45,16 +61,15 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.locations import set_location
-from libtile.ir.tile_form import Given, build, operand_group
+from libtile.ir.tile_form import TileOp, erase
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
-from libtile.lowering.tileas.cleanup import drop_unused
-from libtile.lowering.tileas.schedule import LOADS, LOOPS, ORDER, STAGE, STAGES, buffer_layout, conversions
+from libtile.lowering.tileas.cleanup import LOOPS, drop_unused
+from libtile.lowering.tileas.schedule import LOADS, ORDER, STAGE, STAGES, Load, buffer_layout, conversions
 from libtile.lowering.tileas.shared_memory import pipeline_bytes
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target, target
 
-PIPELINE = "nv_tileas.async.pipeline."
 PLACE = "shared_offset"
 """Where in the block's shared memory the stages of a pipeline begin (an attribute of create_pipeline)."""
 _SCHEDULE = (STAGE, ORDER)
@@ -87,12 +102,12 @@ def _place(block: Block, start: int) -> None:
     """Give the pipelines of a block and below their places, behind those that live around it."""
     at = start
     for op in block.ops:
-        if op.name == PIPELINE + "create_pipeline" and isinstance(op.results[0].type, PipelineType):
+        if isinstance(op, CreatePipelineOp) and isinstance(op.pipeline.type, PipelineType):
             op.attributes[PLACE] = IntegerAttr(start, IntegerType(64))
-            at = start + pipeline_bytes(op.results[0].type)
+            at = start + pipeline_bytes(op.pipeline.type)
         for region in op.regions:
             for inner in region.blocks:
-                _place(inner, at if op.name in LOOPS and at != start and _iterates(op) else start)
+                _place(inner, at if isinstance(op, LOOPS) and at != start and _iterates(op) else start)
 
 
 def _iterates(loop: Operation) -> bool:
@@ -119,16 +134,6 @@ class _Emit:
     def value(self, op: Operation) -> SSAValue:
         return self.add(op).results[0]
 
-    def build(
-        self,
-        name: str,
-        operands: Sequence[Given] = (),
-        results: Sequence[Attribute | Sequence[Attribute] | None] = (),
-        regions: Sequence[Region] = (),
-        **attributes: object,
-    ) -> Operation:
-        return self.add(build(name, operands, results, attributes, regions))
-
     def clone(self, ops: Sequence[Operation], values: dict[SSAValue, SSAValue]) -> None:
         """Ops again, with other values for some; `values` gets their results."""
         for op in ops:
@@ -149,16 +154,18 @@ class _Pipeline:
 
     def __init__(self, loop: Operation, first: bool, gpu: Target):
         number = _positive(loop, STAGES)
-        if loop.name != "scf.for":
+        if not isinstance(loop, scf.ForOp):
             raise unsupported(loop, f"has '{STAGES}', and only a loop with a counter runs its loads ahead", gpu.name)
         self.loop, self.first = loop, first
         self.stages = number
-        self.body = loop.regions[0].block
+        self.body = loop.body.block
         found = [op for op in self.body.ops if STAGE in op.attributes]
+        loads: list[Load] = []
         for load in found:
-            if load.name not in LOADS or load.attributes[STAGE] != IntegerAttr(0, i64):
+            if not isinstance(load, LOADS) or load.attributes[STAGE] != IntegerAttr(0, i64):
                 raise unsupported(load, f"has '{STAGE}', which only a load has, and which can be 0 only", gpu.name)
-        self.loads = sorted(found, key=lambda op: _positive(op, ORDER, least=0))
+            loads.append(load)
+        self.loads = sorted(loads, key=lambda op: _positive(op, ORDER, least=0))
         ahead = computed_ahead(self.loads, self.body)
         if ahead is None or not self.loads:
             raise unsupported(loop, f"has '{STAGES}', and no load in it can run ahead", gpu.name)
@@ -173,13 +180,13 @@ class _Pipeline:
             for name in (STAGES, *_SCHEDULE):
                 op.attributes.pop(name, None)
         before = _Emit(block, loop, loop.location)
-        self.pipe = before.value(build(PIPELINE + "create_pipeline", [], [self.type]))
+        self.pipe = before.value(CreatePipelineOp.make(results=[self.type]))
         if not self.first or _is_repeated(loop) or any(_is_ordered(load) for load in self.loads):
-            before.build("nv_tileas.barrier")
-        start = before.value(build(PIPELINE + "create_iterator", [self.pipe], [self.iterator]))
-        counter, step = loop.operands[0], loop.operands[2]
+            before.add(BarrierOp.make())
+        start = before.value(CreateIteratorOp.make(self.pipe, results=[self.iterator]))
+        counter, step = loop.lb, loop.step
         trips = self._trips(before)
-        state = [loop.operands[3 + number] for number in self.ahead.carried]
+        state = [loop.iter_args[number] for number in self.ahead.carried]
         written = start
         for stage in range(self.stages - 1):
             self._produce(before, written, self._more(before, trips, stage), counter, state)
@@ -199,30 +206,28 @@ class _Pipeline:
         if self.stages == 1:
             self._produce(begin, written, self._more(begin, left, 0), counter, state)
         token_type = ConsumerTokenType(self.type.element_types)
-        token: SSAValue = begin.build(
-            PIPELINE + "consumer_wait", [self.pipe, read], [token_type], pending=max(self.stages - 2, 0)
-        ).results[0]
+        token = begin.value(ConsumerWaitOp.make(self.pipe, read, results=[token_type], pending=max(self.stages - 2, 0)))
         if self.stages > 1:
             self._produce(begin, written, self._more(begin, left, self.stages - 1), counter, state)
         ends = _Emit(body, last, old.location)
         given = self._next_state(ends, counter, state)
-        for number, load in enumerate(op for op in list(body.ops) if op in self.loads):
+        places = {op: place for place, op in enumerate(body.ops)}
+        for number, load in enumerate(sorted(self.loads, key=lambda load: places[load])):
             token, after = self._read(load, token, read)
             if number == len(self.loads) - 1:
-                after.build(PIPELINE + "consumer_release", [token])
+                after.add(ConsumerReleaseOp.make(token))
         one = ends.value(arith.ConstantOp(self._number(1)))
         carried = [
             self._next(ends, read),
             self._next(ends, written),
             ends.value(arith.SubiOp(left, one)),
-            ends.value(arith.AddiOp(counter, old.operands[2])),
+            ends.value(arith.AddiOp(counter, old.step)),
             *given,
         ]
         yielded = scf.YieldOp(*last.operands, *carried)
         yielded.location = last.location
         body.insert_op_before(yielded, last)
-        last.detach()
-        last.erase()
+        erase(last)
         region = old.regions[0]
         old.detach_region(region)
         new = scf.ForOp.create(
@@ -238,8 +243,7 @@ class _Pipeline:
         for before, after_ in zip(old.results, new.results):
             after_.name_hint = before.name_hint
             before.replace_all_uses_with(after_)
-        old.detach()
-        old.erase()
+        erase(old)
 
     def _number(self, value: int) -> IntegerAttr:
         """A number of the type that the loop counts in."""
@@ -251,7 +255,7 @@ class _Pipeline:
 
     def _trips(self, at: _Emit) -> SSAValue:
         """How many iterations the loop has: as many steps as there are from the lower bound to the upper one."""
-        lower, upper, step = self.loop.operands[:3]
+        lower, upper, step = self.loop.lb, self.loop.ub, self.loop.step
         unsigned = "unsignedCmp" in self.loop.attributes or "unsignedCmp" in self.loop.properties
         zero, one = (at.value(arith.ConstantOp(self._number(n))) for n in (0, 1))
         some = at.value(arith.CmpiOp(lower, upper, "ult" if unsigned else "slt"))
@@ -266,7 +270,7 @@ class _Pipeline:
         return at.value(arith.CmpiOp(left, limit, "ugt"))
 
     def _next(self, at: _Emit, iterator: SSAValue) -> SSAValue:
-        return at.value(build(PIPELINE + "inc_iter", [iterator], [self.iterator]))
+        return at.value(IncIterOp.make(iterator, results=[self.iterator]))
 
     def _values(self, counter: SSAValue, state: Sequence[SSAValue]) -> dict[SSAValue, SSAValue]:
         """What stands for the loop's counter and the carried values in an iteration ahead."""
@@ -298,45 +302,44 @@ class _Pipeline:
         inner.add(scf.YieldOp())
         guarded = _Emit(buffers, None, at.location)
         guarded.add(scf.IfOp.create(operands=[wanted], result_types=[], regions=[Region(copies), Region()]))
-        guarded.build(PIPELINE + "yield")
+        guarded.add(PipelineYieldOp.make())
         turn = _Emit(Block(), None, at.location)
         token_type = ProducerTokenType(self.type.element_types)
-        token = turn.value(build(PIPELINE + "producer_acquire", [self.pipe, iterator], [token_type]))
-        token = turn.value(build(PIPELINE + "producer_write", [token, iterator], [token_type], {}, [Region(buffers)]))
-        turn.build(PIPELINE + "producer_commit", [token])
-        turn.build(PIPELINE + "yield")
-        at.build(PIPELINE + "produce_one", [self.pipe, iterator], [], [Region(turn.block)])
+        token = turn.value(ProducerAcquireOp.make(self.pipe, iterator, results=[token_type]))
+        token = turn.value(ProducerWriteOp.make(token, iterator, results=[token_type], regions=[Region(buffers)]))
+        turn.add(ProducerCommitOp.make(token))
+        turn.add(PipelineYieldOp.make())
+        at.add(ProduceOneOp.make(self.pipe, iterator, regions=[Region(turn.block)]))
 
-    def _read(self, load: Operation, token: SSAValue, iterator: SSAValue) -> tuple[SSAValue, _Emit]:
+    def _read(self, load: Load, token: SSAValue, iterator: SSAValue) -> tuple[SSAValue, _Emit]:
         """Read the tile where the load is, in each layout that somebody wants; the token, and the place behind."""
         block = load.parent
         assert block is not None
         converts = conversions(load)
-        wanted = {convert.results[0].type: None for convert in converts}
-        if len(converts) < sum(1 for _ in load.results[0].uses):
-            wanted[load.results[0].type] = None
+        wanted = {convert.result.type: None for convert in converts}
+        if len(converts) < sum(1 for _ in load.value.uses):
+            wanted[load.value.type] = None
         here = Block(arg_types=self.type.element_types)
         inside = _Emit(here, None, load.location)
         buffer = here.args[self.loads.index(load)]
-        read = [inside.value(build("nv_tileas.copy", [buffer, None], [type_])) for type_ in wanted]
-        inside.build(PIPELINE + "yield", [read])
+        read = [inside.value(CopyOp.make(buffer, results=[type_])) for type_ in wanted]
+        inside.add(PipelineYieldOp.make(read))
         at = _Emit(block, load, load.location)
-        done = at.build(PIPELINE + "consumer_read", [token, iterator], [token.type, list(wanted)], [Region(here)])
-        tiles = dict(zip(wanted, done.results[1:]))
+        done = ConsumerReadOp.make(token, iterator, results=[token.type, list(wanted)], regions=[Region(here)])
+        at.add(done)
+        tiles = dict(zip(wanted, done.outputs))
         for convert in converts:
-            convert.results[0].replace_all_uses_with(tiles[convert.results[0].type])
-            convert.detach()
-            convert.erase()
-        if load.results[0].type in tiles:
-            load.results[0].replace_all_uses_with(tiles[load.results[0].type])
+            convert.result.replace_all_uses_with(tiles[convert.result.type])
+            erase(convert)
+        if load.value.type in tiles:
+            load.value.replace_all_uses_with(tiles[load.value.type])
         _hand_on_token(at, load)
-        load.detach()
-        load.erase()
-        return done.results[0], _Emit(block, done.next_op, load.location)
+        erase(load)
+        return done.consumed, _Emit(block, done.next_op, load.location)
 
 
-def _buffer(load: Operation, gpu: Target) -> BufferType:
-    type_ = load.results[0].type
+def _buffer(load: Load, gpu: Target) -> BufferType:
+    type_ = load.value.type
     assert isinstance(type_, TensorType)  # a load gives a tile
     return BufferType(type_.get_shape(), type_.element_type, "shared", LayoutAttr(buffer_layout(load, gpu)))
 
@@ -344,46 +347,41 @@ def _buffer(load: Operation, gpu: Target) -> BufferType:
 def _is_repeated(loop: Operation) -> bool:
     parent = loop.parent_op()
     while parent is not None:
-        if parent.name in LOOPS:
+        if isinstance(parent, LOOPS):
             return True
         parent = parent.parent_op()
     return False
 
 
-def _is_ordered(load: Operation) -> bool:
+def _is_ordered(load: Load) -> bool:
     """Whether a token orders a load behind something."""
-    return any(
-        isinstance(v.type, MemTokenType)
-        and not (isinstance(v.owner, Operation) and v.owner.name == "nv_tileaa.create_mem_token")
-        for v in load.operands
-    )
+    return load.token is not None and not isinstance(load.token.owner, CreateMemTokenOp)
 
 
-def _start(at: _Emit, load: Operation, values: dict[SSAValue, SSAValue], buffer: SSAValue) -> None:
+def _start(at: _Emit, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue) -> None:
     """The asynchronous copy for a load, with its operands of another iteration."""
 
-    def group(name: str) -> list[SSAValue]:
-        return [values.get(v, v) for v in operand_group(load, name)]
+    def moved(value: SSAValue | None) -> SSAValue | None:
+        return None if value is None else values.get(value, value)
 
-    attributes: dict[str, object] = {"atom": CopyAtomAttr("ldgsts"), **load.attributes}
-    source = values.get(load.operands[0], load.operands[0])
-    token = next(iter(group("token")), None)
-    if load.name == "nv_tileas.load":
-        mask = next(iter(group("mask")), None)
-        made = build("nv_tileas.async.load", [source, buffer, mask, token], [AsyncTokenType()], attributes)
+    source, token, atom = moved(load.accessed), moved(load.token), CopyAtomAttr("ldgsts")
+    made: TileOp
+    if isinstance(load, LoadOp):
+        made = tma.LoadOp.make(source, buffer, moved(load.mask), token, results=[AsyncTokenType()], atom=atom)
     else:
-        attributes["layout"] = LayoutAttr(layout_of(load.results[0]))
-        attributes["in_bounds"] = load.properties.get("in_bounds")
-        operands: list[Given] = [source, buffer, group("indices"), token]
-        made = build("nv_tileas.async.tiled_load", operands, [AsyncTokenType()], attributes)
+        indices, layout = [values.get(v, v) for v in load.indices], LayoutAttr(layout_of(load.value))
+        results = [AsyncTokenType()]
+        made = tma.TiledLoadOp.make(
+            source, buffer, indices, token, results=results, atom=atom, layout=layout, in_bounds=load.in_bounds
+        )
+    made.attributes |= {name: attr for name, attr in load.attributes.items() if name not in made.properties}
     at.add(made, load.location)
 
 
-def _hand_on_token(at: _Emit, load: Operation) -> None:
+def _hand_on_token(at: _Emit, load: Load) -> None:
     """What is ordered behind the load is behind the wait for it, at which all threads meet."""
-    token = load.results[-1]
-    if not isinstance(token.type, MemTokenType) or token.first_use is None:
+    token = load.result_token
+    if token is None or token.first_use is None:
         return
-    before = operand_group(load, "token")
-    after = before[0] if before else at.value(build("nv_tileaa.create_mem_token", [], [token.type]))
+    after = load.token if load.token is not None else at.value(CreateMemTokenOp.make(results=[token.type]))
     token.replace_all_uses_with(after)

@@ -18,22 +18,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i64
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.codegen.async_copies import copy_width, operand_shared_layout, staged_layout
 from libtile.codegen.scratch import PIECE_BYTES
-from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, ExpandDimsOp, PermuteOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
+from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.ir.tile_form import SEGMENTS, operand_group
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.tile_form import SEGMENTS, erase
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileas.ahead import computed_ahead, is_inside
-from libtile.lowering.tileas.cleanup import CONVERT, is_pure
+from libtile.lowering.tileas.cleanup import LOOPS, is_pure
 from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, tile_bytes
 from libtile.lowering.to_tileas.accesses import access, element_bytes, pointer_vector
 from libtile.lowering.to_tileas.demands import source_layout
@@ -42,9 +45,10 @@ from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
 from libtile.numerics.elements import PACKED
 from libtile.targets import Target, target
 
-LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
-RENAMING = ("nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
-LOOPS = ("scf.for", "scf.while")
+LOADS = (TiledLoadOp, LoadOp)
+RENAMING = (ViewOp, ExpandDimsOp, PermuteOp)
+
+Load = TiledLoadOp | LoadOp
 
 STAGES, STAGE, ORDER, NOT_PIPELINED = "num_stages", "stage", "order", "not_pipelined"
 
@@ -77,12 +81,12 @@ class _Scheduler:
         spec = function.kernel_spec
         assert spec is not None
         self._limit = block_bytes(gpu, spec)
-        self._copied: set[Operation] = set()
+        self._copied: set[Load] = set()
 
     def run(self) -> None:
-        candidates: dict[Operation, list[Operation]] = {}
+        candidates: dict[Operation, list[Load]] = {}
         for op in list(self.function.walk()):
-            if op.name in LOADS and (loop := _loop_around(op)) is not None and _is_worth_it(op):
+            if isinstance(op, LOADS) and (loop := _loop_around(op)) is not None and _is_worth_it(op):
                 candidates.setdefault(loop, []).append(op)
         if not candidates:
             return
@@ -92,7 +96,7 @@ class _Scheduler:
         for loop in sorted(candidates, key=_depth, reverse=True):
             self._schedule(loop, candidates[loop])
 
-    def _schedule(self, loop: Operation, loads: Sequence[Operation]) -> None:
+    def _schedule(self, loop: Operation, loads: Sequence[Load]) -> None:
         chosen = []
         for load in loads:
             reason = self._reason(loop, load)
@@ -103,7 +107,7 @@ class _Scheduler:
         if not chosen:
             return
         for load in chosen:
-            raise_conversions(load.results[0])
+            raise_conversions(load.value)
             self._exchanges.add(conversions(load))
         inside = self.inside.get(loop, 0)
         each = sum(tile_bytes(_tile_type(load)) for load in chosen)
@@ -111,7 +115,7 @@ class _Scheduler:
         free = self._free(inside, each, wanted, chosen)
         stages = min(wanted, free // each)
         # One stage hides no latency, but holds what would take registers on its way to a product.
-        least = 1 if all(_feeds_product(load.results[0]) for load in chosen) else 2
+        least = 1 if all(_feeds_product(load.value) for load in chosen) else 2
         if stages < least:
             count = "one stage takes" if least == 1 else "two stages take"
             reason = f"{count} {least * each} bytes of shared memory, of which {free} are left"
@@ -127,7 +131,7 @@ class _Scheduler:
             load.attributes[STAGE], load.attributes[ORDER] = IntegerAttr(0, i64), IntegerAttr(order, i64)
         self._copied.update(chosen)
 
-    def _free(self, inside: int, each: int, wanted: int, chosen: Sequence[Operation]) -> int:
+    def _free(self, inside: int, each: int, wanted: int, chosen: Sequence[Load]) -> int:
         """Shared memory for a loop's stages of `each` bytes, around `inside` bytes of its inner loops' pipelines: all
         but what exchanges take, which go in smaller pieces where a few stages would not fit otherwise."""
         free, most = 0, PIECE_BYTES
@@ -136,16 +140,16 @@ class _Scheduler:
             most //= 2
         return free
 
-    def _reason(self, loop: Operation, load: Operation) -> str | None:
+    def _reason(self, loop: Operation, load: Load) -> str | None:
         """Why a load cannot run ahead; None when it can."""
         if not self.gpu.has("cp_async"):
             return f"{self.gpu.name} has no asynchronous copies"
-        if loop.name != "scf.for":
+        if not isinstance(loop, scf.ForOp):
             return "the loop has no counter that says which iterations there will be"
-        body = loop.regions[0].block
+        body = loop.body.block
         if load.parent is not body:
             return "it is under a condition"
-        if "mem_scope" in load.properties:
+        if load.mem_scope is not None:
             return "its memory ordering is not weak"
         if (said := _not_handed_on(load)) is not None:
             return said
@@ -156,28 +160,28 @@ class _Scheduler:
         )
 
 
-def _not_handed_on(load: Operation) -> str | None:
+def _not_handed_on(load: Load) -> str | None:
     """What a load says that its asynchronous copy could not."""
     for name, attr in load.properties.items():
         if name not in _HANDED_ON and not (isinstance(attr, KeywordAttr) and attr.keyword in ("none", "normal")):
             return f"asynchronous copies have no '{name}'"
-    more = ("offsets", "other") if load.name == "nv_tileas.tiled_load" else ()
-    return next((f"asynchronous copies have no '{name}'" for name in more if operand_group(load, name)), None)
+    more = ("offsets", "other") if isinstance(load, TiledLoadOp) else ()
+    return next((f"asynchronous copies have no '{name}'" for name in more if load.group(name)), None)
 
 
 _HANDED_ON = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector", "allow_tma"})
 """Properties that an asynchronous copy takes over, that have done their work, or that only permit something."""
 
 
-def _tile_type(load: Operation) -> TensorType[Attribute]:
-    type_ = load.results[0].type
+def _tile_type(load: Load) -> TensorType[Attribute]:
+    type_ = load.value.type
     assert isinstance(type_, TensorType)
     return type_
 
 
 def _loop_around(op: Operation) -> Operation | None:
     parent = op.parent_op()
-    while parent is not None and parent.name not in LOOPS:
+    while parent is not None and not isinstance(parent, LOOPS):
         parent = parent.parent_op()
     return parent
 
@@ -189,22 +193,21 @@ def _depth(op: Operation) -> int:
     return depth
 
 
-def _latency(load: Operation) -> int | None:
+def _latency(load: Load) -> int | None:
     """The hint how long a load takes, 1 to 10."""
-    hints = load.properties.get("hints")
-    value = hints.data.get("latency") if isinstance(hints, DictionaryAttr) else None
+    value = load.hints.data.get("latency") if load.hints is not None else None
     return value.value.data if isinstance(value, IntegerAttr) else None
 
 
-def _stages(load: Operation, default: int) -> int:
+def _stages(load: Load, default: int) -> int:
     """How many stages a load should have: 2 for a latency of 1, up to 6 for 10."""
     latency = _latency(load)
     return default if latency is None else max(1 + (latency + 1) // 2, 2)
 
 
-def _is_worth_it(load: Operation) -> bool:
+def _is_worth_it(load: Load) -> bool:
     """Whether a load feeds a product, or is said to take long."""
-    return bool(tile_shape(load.results[0])) and (_latency(load) is not None or _feeds_product(load.results[0]))
+    return bool(tile_shape(load.value)) and (_latency(load) is not None or _feeds_product(load.value))
 
 
 def _feeds_product(value: SSAValue) -> bool:
@@ -220,26 +223,26 @@ def _feeds_product(value: SSAValue) -> bool:
             op = use.operation
             if isinstance(op, DotOp | ScaledDotOp) and use.index != ACCUMULATOR:
                 return True
-            if is_pure(op) and (op.name == CONVERT or op.name in RENAMING or is_elementwise(op)):
+            if is_pure(op) and (isinstance(op, (ConvertLayoutOp, *RENAMING)) or is_elementwise(op)):
                 work += op.results
     return False
 
 
-def fastest_dim(load: Operation) -> int:
+def fastest_dim(load: Load) -> int:
     """The dimension along which the tile of a load is contiguous in memory, and should be in shared memory."""
     return access(load)[1]
 
 
-def _not_copied(load: Operation) -> str | None:
+def _not_copied(load: Load) -> str | None:
     """Why asynchronous copies cannot do a load; None when they can."""
     type_ = _tile_type(load)
     if isinstance(type_.element_type, PtrType):
         return "its elements are pointers"
     if NUMBER_NAMES[type_.element_type] in PACKED:
         return "its elements share bytes"
-    if load.name == "nv_tileas.load":
+    if isinstance(load, LoadOp):
         return _pointers_not_copied(load)
-    view = load.operands[0].type
+    view = load.view.type
     if not isinstance(view, TiledViewType):
         return "it is not of a tiled view"
     if view.layout.sparse_dim is not None:
@@ -253,45 +256,42 @@ def _not_copied(load: Operation) -> str | None:
     return None if row >= MIN_ROW_BYTES else f"its rows are {row} bytes, less than {MIN_ROW_BYTES}"
 
 
-def _pointers_not_copied(load: Operation) -> str | None:
+def _pointers_not_copied(load: LoadOp) -> str | None:
     layout, element, dim, width = pointer_copy(load)
-    if any(not _is_zero(v) for v in operand_group(load, "other")):
+    if load.other is not None and not _is_zero(load.other):
         return "asynchronous copies pad with zeros, not with a tile"
     if copy_width(operand_shared_layout(layout.shape, element, fastest_dim(load)), layout, element, dim, width) is None:
         return "adjacent pointers are not known to be adjacent and aligned in memory"
     return None
 
 
-def pointer_copy(load: Operation) -> tuple[LinearLayout, str, int, int]:
+def pointer_copy(load: LoadOp) -> tuple[LinearLayout, str, int, int]:
     """(layout, element, dimension, most elements of one copy) of a load by pointers."""
     vector, element = pointer_vector(load)
-    return layout_of(load.operands[0]), element, vector.dim, vector.count
+    return layout_of(load.base), element, vector.dim, vector.count
 
 
-def buffer_layout(load: Operation, gpu: Target) -> LinearLayout:
+def buffer_layout(load: Load, gpu: Target) -> LinearLayout:
     """Where the elements of a load's tile lie in a stage."""
     type_ = _tile_type(load)
-    wanted = tuple(dict.fromkeys(layout_of(op.results[0]) for op in conversions(load)))
-    if len(conversions(load)) < sum(1 for _ in load.results[0].uses):
-        wanted += (layout_of(load.results[0]),)
+    wanted = tuple(dict.fromkeys(layout_of(op.result) for op in conversions(load)))
+    if len(conversions(load)) < sum(1 for _ in load.value.uses):
+        wanted += (layout_of(load.value),)
     name = NUMBER_NAMES[type_.element_type]
-    return staged_layout(layout_of(load.results[0]), wanted, name, fastest_dim(load), gpu.has("ldmatrix"))
+    return staged_layout(layout_of(load.value), wanted, name, fastest_dim(load), gpu.has("ldmatrix"))
 
 
-def conversions(load: Operation) -> list[Operation]:
+def conversions(load: Load) -> list[ConvertLayoutOp]:
     """The conversions of what a load gives."""
-    return [use.operation for use in load.results[0].uses if use.operation.name == CONVERT]
+    return [op for use in load.value.uses if isinstance(op := use.operation, ConvertLayoutOp)]
 
 
 def _is_zero(value: SSAValue) -> bool:
     """Whether a tile is a constant of nothing but zero bits."""
     op = value.owner
-    if not isinstance(op, Operation):
-        return False
-    if op.name in (CONVERT, "nv_tileaa.broadcast", "nv_tileaa.splat", *RENAMING):
-        return _is_zero(op.operands[0])
-    constant = op.properties.get("value")
-    return op.name == "nv_tileaa.constant" and isinstance(constant, DenseElementsAttr) and not any(constant.raw)
+    if isinstance(op, ConvertLayoutOp | BroadcastOp | SplatOp | ViewOp | ExpandDimsOp | PermuteOp):
+        return _is_zero(op.source)
+    return isinstance(op, ConstantOp) and not any(op.value.raw)
 
 
 # -- conversions of what is loaded ------------------------------------------------------------------------------------
@@ -302,22 +302,22 @@ def raise_conversions(value: SSAValue) -> None:
     one: the tile is then read from shared memory in the layout in which it is needed."""
     for use in list(value.uses):
         op = use.operation
-        if op.name == CONVERT or len(op.operands) != 1 or len(op.results) != 1:
+        if isinstance(op, ConvertLayoutOp) or len(op.operands) != 1 or len(op.results) != 1:
             continue
-        if is_pure(op) and (op.name in RENAMING or is_elementwise(op)):
+        if is_pure(op) and (isinstance(op, RENAMING) or is_elementwise(op)):
             raise_conversions(op.results[0])
-            for user in [u.operation for u in op.results[0].uses if u.operation.name == CONVERT]:
+            for user in [u for use in op.results[0].uses if isinstance(u := use.operation, ConvertLayoutOp)]:
                 _raise(op, user)
 
 
-def _raise(op: Operation, convert: Operation) -> None:
-    layout = layout_of(convert.results[0])
-    before = source_layout(op, layout) if op.name in RENAMING else layout
+def _raise(op: Operation, convert: ConvertLayoutOp) -> None:
+    layout = layout_of(convert.result)
+    before = source_layout(op, layout) if isinstance(op, RENAMING) else layout
     source = op.operands[0]
-    converted = type(convert).create(operands=[source], result_types=[with_layout(source.type, before)])
+    converted = ConvertLayoutOp.create(operands=[source], result_types=[with_layout(source.type, before)])
     remade = type(op).create(
         operands=[converted.results[0]],
-        result_types=[convert.results[0].type],
+        result_types=[convert.result.type],
         properties=dict(op.properties),
         attributes=dict(op.attributes),
     )
@@ -326,9 +326,7 @@ def _raise(op: Operation, convert: Operation) -> None:
     for made, like in ((converted, convert), (remade, op)):
         made.location = like.location
         block.insert_op_before(made, op)
-    convert.results[0].replace_all_uses_with(remade.results[0])
-    convert.detach()
-    convert.erase()
+    convert.result.replace_all_uses_with(remade.results[0])
+    erase(convert)
     if op.results[0].first_use is None:
-        op.detach()
-        op.erase()
+        erase(op)

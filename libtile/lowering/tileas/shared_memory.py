@@ -17,11 +17,12 @@ from xdsl.ir import Operation
 
 from libtile.codegen.scratch import PIECE_BYTES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.shapes import CatOp, ExtractOp, InsertSliceOp
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.layouts import WARP
-from libtile.lowering.tileas.cleanup import CONVERT
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
@@ -30,9 +31,8 @@ STAGE_ALIGNMENT = 128
 """Bytes: what a swizzle of 128 bytes, and a copy by TMA, need."""
 SMALLEST_EXCHANGE = 8 << 10
 """What exchanges are left at least, so that one after the other does without barriers in between."""
-_EXCHANGES = frozenset(
-    (CONVERT, "nv_tileaa.extract", "nv_tileaa.insert", "nv_tileaa.cat", "nv_tileas.scan", "nv_tileas.reduce")
-)
+_EXCHANGES = (ExtractOp, InsertSliceOp, CatOp, ScanOp, ReduceOp)
+"""Ops that may hand elements on between threads, beside conversions and products by fused multiply-adds."""
 
 
 def tile_bytes(type_: TensorType | BufferType) -> int:
@@ -68,17 +68,17 @@ class Exchanges:
 
     def __init__(self, function: Operation):
         self._largest = 0
-        self._conversions: list[Operation] = []
-        self._by_size: dict[int, list[tuple[int, int, Operation]]] = {}
+        self._conversions: list[ConvertLayoutOp] = []
+        self._by_size: dict[int, list[tuple[int, int, ConvertLayoutOp]]] = {}
         self.looks = 0
         """How often a conversion was looked at."""
         for op in function.walk():
-            if op.name == CONVERT:
+            if isinstance(op, ConvertLayoutOp):
                 self._conversions.append(op)
-            elif op.name in _EXCHANGES or (isinstance(op, DotOp) and op.atom.kind == FMA):
+            elif isinstance(op, _EXCHANGES) or (isinstance(op, DotOp) and op.atom.kind == FMA):
                 self._largest = max(self._largest, min(_largest_tile(op), PIECE_BYTES))
 
-    def add(self, conversions: Iterable[Operation]) -> None:
+    def add(self, conversions: Iterable[ConvertLayoutOp]) -> None:
         """Conversions that were not there before. Those that are erased need not be told of."""
         for op in conversions:
             self._conversions.append(op)
@@ -99,8 +99,8 @@ class Exchanges:
         while heap:
             self.looks += 1
             size, _, op = heap[0]
-            if op.parent is not None and op.operands[0].owner not in copied:
-                if op.operands[0].owner not in chosen:
+            if op.parent is not None and op.source.owner not in copied:
+                if op.source.owner not in chosen:
                     largest = max(largest, -size)
                     break
                 passed.append(heap[0])
@@ -109,7 +109,7 @@ class Exchanges:
             heappush(heap, entry)
         return largest
 
-    def _entry(self, number: int, op: Operation, most: int) -> tuple[int, int, Operation]:
+    def _entry(self, number: int, op: ConvertLayoutOp, most: int) -> tuple[int, int, ConvertLayoutOp]:
         size = _largest_tile(op)
         return -(size if size <= most else _conversion_bytes(op, most)), number, op
 
@@ -118,10 +118,10 @@ def _largest_tile(op: Operation) -> int:
     return max(tile_bytes(v.type) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
 
 
-def _conversion_bytes(op: Operation, most: int) -> int:
+def _conversion_bytes(op: ConvertLayoutOp, most: int) -> int:
     from libtile.codegen.convert_layout import shared_bytes
 
-    source, target = layout_of(op.operands[0]), layout_of(op.results[0])
-    type_ = op.results[0].type
+    source, target = layout_of(op.source), layout_of(op.result)
+    type_ = op.result.type
     assert isinstance(type_, TensorType)
     return shared_bytes(source, target, element_bytes(type_.element_type), len(source.basis(WARP)), most)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -19,6 +19,7 @@ from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir.tile_form import TileOp
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
+from libtile.lowering.rules import Rules
 from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.to_llvm.legality import left_out
 from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
@@ -28,7 +29,7 @@ from libtile.support.diagnostics import LoweringError, UnsupportedError
 if TYPE_CHECKING:
     from libtile.codegen.globals import Allocation
 
-__all__ = ["RULES", "Emitter", "View", "element_name", "rule", "rule_of"]
+__all__ = ["RULES", "Emitter", "View", "element_name", "rule"]
 
 
 @dataclass(frozen=True)
@@ -48,27 +49,10 @@ Held = Tile | Value | View | Buffer | Ring | Turn | None
 """What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
 turn of one, or (tokens) nothing."""
 
-Rule = Callable[["Emitter", Any], None]
-RULES: dict[type[Operation], Rule] = {}
+RULES: Rules[Emitter] = Rules()
 """The emission rule of each op, by its class."""
 
-Op = TypeVar("Op", bound=Operation)
-
-
-def rule(*classes: type[Op]) -> Callable[[Callable[[Emitter, Op], None]], Callable[[Emitter, Op], None]]:
-    """Register the rule of ops of one or more classes, which it takes as what they are."""
-
-    def register(function: Callable[[Emitter, Op], None]) -> Callable[[Emitter, Op], None]:
-        for cls in classes:
-            RULES[cls] = function
-        return function
-
-    return register
-
-
-def rule_of(cls: type[Operation]) -> Rule | None:
-    """The rule of a class of ops, or of the nearest of its bases that has one."""
-    return next((RULES[base] for base in cls.__mro__ if base in RULES), None)
+rule = RULES.on
 
 
 def element_name(type_: Attribute) -> str:
@@ -136,7 +120,7 @@ class Emitter:
 
     def emit(self, op: Operation) -> None:
         """Emit one op by its rule. LoweringError for one without, or that the target lacks something for."""
-        function = rule_of(type(op))
+        function = RULES.of(op)
         if function is None:
             raise unsupported(op, "cannot be compiled", self.b.target.name)
         if isinstance(op, TileOp) and (unsaid := left_out(op)) is not None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
 from xdsl.ir import Attribute, Operation
 
+from libtile.dialects.nv_tileaa import memory
+from libtile.dialects.nv_tileaa.memory import Access
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas.shape_layouts import spread
@@ -26,15 +28,11 @@ VECTOR_BYTES = 16
 WORD_BYTES = 4
 """What an access to a multicast object moves at least (PTX ISA, "multimem": types)."""
 
-POINTER_ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
-TILED_ACCESSES = (
-    "tiled_load",
-    "tiled_store",
-    "tiled_atomic_rmw",
-    "multimem_load_reduce",
-    "multimem_reduce",
-    "multimem_store",
-)
+MULTIMEM_ACCESSES = (memory.MultimemLoadReduceOp, memory.MultimemReduceOp, memory.MultimemStoreOp)
+POINTER_ACCESSES = (memory.LoadOp, memory.StoreOp, memory.AtomicRmwOp, memory.AtomicCasOp)
+TILED_ACCESSES = (memory.TiledLoadOp, memory.TiledStoreOp, memory.TiledAtomicRmwOp, *MULTIMEM_ACCESSES)
+ACCESSES = (*POINTER_ACCESSES, *TILED_ACCESSES)
+"""The ops of nv_tileaa whose tiles lie as memory is accessed."""
 
 
 def numbers(op: Operation, name: str) -> tuple[int, ...]:
@@ -63,9 +61,9 @@ def _pointee(type_: Attribute) -> Attribute:
     return type_.element_type.pointee
 
 
-def _pointer_access(op: Operation) -> tuple[tuple[int, ...], int, int]:
+def _pointer_access(op: Access) -> tuple[tuple[int, ...], int, int]:
     """(shape, fastest dimension, elements at once) of an access by pointers."""
-    base = op.operands[0].type
+    base = op.accessed.type
     assert isinstance(base, TensorType)
     shape = tuple(base.get_shape())
     contiguity, divisibility = numbers(op, "contiguity"), numbers(op, "divisibility")
@@ -86,13 +84,13 @@ def _pointer_access(op: Operation) -> tuple[tuple[int, ...], int, int]:
     return shape, best[1], vector if best[0] > 1 else 1
 
 
-def pointer_vector(op: Operation) -> tuple[Vector, str]:
+def pointer_vector(op: Access) -> tuple[Vector, str]:
     """What the facts on an access by pointers say of neighbouring ones, and the element type that they point to."""
     from libtile.codegen.memory import vector_from_facts
     from libtile.dialects.cuda_tile.types import NUMBER_NAMES
     from libtile.ir.facts import Fact
 
-    pointee = _pointee(op.operands[0].type)
+    pointee = _pointee(op.accessed.type)
     element = "ptr" if isinstance(pointee, PtrType) else NUMBER_NAMES[pointee]
     contiguity, mask = numbers(op, "contiguity"), numbers(op, "mask_constancy")
     ones = (1,) * len(contiguity)
@@ -100,9 +98,9 @@ def pointer_vector(op: Operation) -> tuple[Vector, str]:
     return vector_from_facts(pointers, Fact(ones, ones, mask) if mask else None, element), element
 
 
-def _tiled_access(op: Operation) -> tuple[tuple[int, ...], int, int]:
+def _tiled_access(op: Access) -> tuple[tuple[int, ...], int, int]:
     """(shape, fastest dimension, elements at once) of an access through a view."""
-    view = op.operands[0].type
+    view = op.accessed.type
     assert isinstance(view, TiledViewType)
     shape = view.shape
     memref = view.source
@@ -119,26 +117,21 @@ def _tiled_access(op: Operation) -> tuple[tuple[int, ...], int, int]:
     return shape, fastest, vector
 
 
-def access(op: Operation) -> tuple[tuple[int, ...], int, int]:
+def access(op: Access) -> tuple[tuple[int, ...], int, int]:
     """(shape, fastest dimension, elements at once) of a memory access."""
-    name = op.name.partition(".")[2]
-    return _pointer_access(op) if name in POINTER_ACCESSES else _tiled_access(op)
+    return _pointer_access(op) if isinstance(op.accessed.type, TensorType) else _tiled_access(op)
 
 
-def least_vector(op: Operation) -> int:
+def least_vector(op: Access) -> int:
     """How many elements a thread must have side by side: those of a word of a multicast object, without which there is
     no access at all, and those of a byte, half of which takes atomic changes of the word around it."""
-    view = op.operands[0].type
+    view = op.accessed.type
     if not isinstance(view, TiledViewType) or not isinstance(view.source, MemRefType):
         return 1
     bits = element_bits(view.source.element_type)
-    if op.name.startswith("nv_tileaa.multimem"):
+    if isinstance(op, MULTIMEM_ACCESSES):
         return max(8 * WORD_BYTES // bits, 1)
     return 2 if bits == 4 else 1
-
-
-def is_access(op: Operation) -> bool:
-    return op.name.startswith("nv_tileaa.") and op.name.partition(".")[2] in POINTER_ACCESSES + TILED_ACCESSES
 
 
 class AccessLayouts:
@@ -150,7 +143,7 @@ class AccessLayouts:
         self._least: dict[tuple[tuple[int, ...], int], int] = {}
         self._orders: dict[tuple[int, ...], int] = {}
         for op in function.walk():
-            if is_access(op):
+            if isinstance(op, ACCESSES):
                 shape, fastest, vector = access(op)
                 if not shape:
                     continue
@@ -159,7 +152,7 @@ class AccessLayouts:
                 self._least[key] = max(self._least.get(key, 1), least_vector(op))
                 self._orders.setdefault(shape, fastest)
 
-    def of(self, op: Operation) -> LinearLayout:
+    def of(self, op: Access) -> LinearLayout:
         """The layout of the tile that an access moves."""
         shape, fastest, _ = access(op)
         return self.layout(shape, fastest)

@@ -8,7 +8,7 @@ again: constants, ranges, and short chains of ops over these and over scalars ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
@@ -16,24 +16,52 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from libtile.dialects import nv_tileas  # noqa: F401  (its ops are in OP_CLASSES)
-from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.ir.tile_form import OP_CLASSES, integer_property
+from libtile.dialects.nv_tileaa import collectives, memory
+from libtile.dialects.nv_tileaa.collectives import Collective
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.memory import MemoryOp
+from libtile.dialects.nv_tileaa.shapes import (
+    BroadcastOp,
+    ConstantOp,
+    ExpandDimsOp,
+    InsertSliceOp,
+    MakeRangeOp,
+    PermuteOp,
+    SplatOp,
+    Unary,
+    ViewOp,
+    integers_of,
+)
+from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
+from libtile.dialects.nv_tileas import memory as tileas_memory
+from libtile.dialects.nv_tileas import products, tiles
 from libtile.layouts import LinearLayout
+from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileas import shape_layouts as layouts
-from libtile.lowering.to_tileas.accesses import AccessLayouts, is_access, numbers
+from libtile.lowering.to_tileas.accesses import ACCESSES, AccessLayouts
 from libtile.lowering.to_tileas.demands import Demands, source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.ordering import fence_of, lowered_properties, make_fence
 from libtile.lowering.to_tileas.origins import Origins
-from libtile.lowering.to_tileas.products import SCALED_DOT, Products
+from libtile.lowering.to_tileas.products import Product, Products
 from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
 
 REMAKE_DEPTH = 8
-_LOWERED = ("load", "store", "tiled_load", "tiled_store", "tiled_atomic_rmw", "dot", "scaled_dot", "reduce", "scan")
+LOWERED: dict[type[Operation], type[Operation]] = {
+    memory.LoadOp: tileas_memory.LoadOp,
+    memory.StoreOp: tileas_memory.StoreOp,
+    memory.TiledLoadOp: tileas_memory.TiledLoadOp,
+    memory.TiledStoreOp: tileas_memory.TiledStoreOp,
+    memory.TiledAtomicRmwOp: tileas_memory.TiledAtomicRmwOp,
+    collectives.DotOp: products.DotOp,
+    collectives.ScaledDotOp: products.ScaledDotOp,
+    collectives.ReduceOp: tiles.ReduceOp,
+    collectives.ScanOp: tiles.ScanOp,
+}
 """Ops that nv_tileas has a form of its own of."""
-_LEAVES = ("nv_tileaa.constant", "nv_tileaa.make_range", "nv_tileaa.splat")
-_RENAMING = ("nv_tileaa.broadcast", "nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
+LEAVES = (ConstantOp, MakeRangeOp, SplatOp)
+RENAMING = (BroadcastOp, ViewOp, ExpandDimsOp, PermuteOp)
+"""Ops whose result has elements of their source at other places, or more often."""
 
 
 WIDE_BROADCAST = 4
@@ -41,25 +69,20 @@ WIDE_BROADCAST = 4
 
 
 def _is_wide_broadcast(op: Operation) -> bool:
-    if op.name != "nv_tileaa.broadcast":
+    if not isinstance(op, BroadcastOp):
         return False
-    return prod(tile_shape(op.results[0]) or ()) >= WIDE_BROADCAST * prod(tile_shape(op.operands[0]) or ())
-
-
-def lower_name(name: str) -> str:
-    """The nv_tileas name of an op, where that dialect has it; the name itself otherwise."""
-    return name.replace("nv_tileaa.", "nv_tileas.") if name.partition(".")[2] in _LOWERED else name
+    return prod(tile_shape(op.result) or ()) >= WIDE_BROADCAST * prod(tile_shape(op.source) or ())
 
 
 class Assigner:
     """Rebuilds one function."""
 
-    def __init__(self, function: Operation, warps: int, products: Products):
+    def __init__(self, function: FuncOp, warps: int, chosen: Products):
         self.warps = warps
         self.accesses = AccessLayouts(function, warps)
-        self.products = products
-        self.origins = Origins(self.accesses, products)
-        self.demands = Demands(function, self.accesses, products, self.origins)
+        self.products = chosen
+        self.origins = Origins(self.accesses, chosen)
+        self.demands = Demands(function, self.accesses, chosen, self.origins)
         self.values: dict[SSAValue, SSAValue] = {}
         self.block = Block()
         self._converted: list[dict[tuple[SSAValue, LinearLayout], SSAValue]] = [{}]
@@ -103,9 +126,7 @@ class Assigner:
                 return scope[value, layout]
         made = self._remake(value, layout) if self.remakeable(value) else None
         if made is None:
-            convert = OP_CLASSES["nv_tileas.convert_layout"].create(
-                operands=[new], result_types=[with_layout(new.type, layout)]
-            )
+            convert = tiles.ConvertLayoutOp.create(operands=[new], result_types=[with_layout(new.type, layout)])
             convert.location = self.location
             made = self.emit(convert).results[0]
         self._converted[-1][value, layout] = made
@@ -123,9 +144,9 @@ class Assigner:
             return self._depths[value]
         op, depth = value.owner, 1000
         if isinstance(op, Operation):
-            if op.name in _LEAVES or _is_wide_broadcast(op):
+            if isinstance(op, LEAVES) or _is_wide_broadcast(op):
                 depth = 1
-            elif op.name in _RENAMING or (is_elementwise(op) and len(op.results) == 1):
+            elif isinstance(op, RENAMING) or (is_elementwise(op) and len(op.results) == 1):
                 depth = min(1 + sum(self._depth(v) for v in op.operands), 1000)
         self._depths[value] = depth
         return depth
@@ -133,9 +154,8 @@ class Assigner:
     def _remake(self, value: SSAValue, layout: LinearLayout) -> SSAValue | None:
         op = value.owner
         assert isinstance(op, Operation)
-        if op.name in _RENAMING:
-            source = source_layout(op, layout)
-            operands = [self.get(op.operands[0], source)]
+        if isinstance(op, RENAMING):
+            operands = [self.get(op.source, source_layout(op, layout))]
         else:
             operands = [self.get(v, layout) if tile_shape(v) else self.get(v) for v in op.operands]
         return self.clone(op, operands, [layout]).results[0]
@@ -155,9 +175,7 @@ class Assigner:
             if isinstance(result.type, TensorType) and layout is None:
                 layout = self.default(result.type.get_shape())
             types.append(with_layout(result.type, layout))
-        name = lower_name(op.name)
-        cls = OP_CLASSES[name] if name != op.name else type(op)
-        new = cls.create(
+        new = LOWERED.get(type(op), type(op)).create(
             operands=operands,
             result_types=types,
             properties=lowered_properties(op),
@@ -195,10 +213,10 @@ class Assigner:
 
     def convert(self, op: Operation) -> None:
         self.location = op.location
-        rule = RULES.get(op.name)
+        rule = RULES.of(op)
         if rule is not None:
             rule(self, op)
-        elif is_access(op):
+        elif isinstance(op, ACCESSES):
             self._access(op)
         elif is_elementwise(op):
             self._elementwise(op)
@@ -224,10 +242,10 @@ class Assigner:
         operands = [self.get(v, layout if tile_shape(v) else None) for v in op.operands]
         self.bind_results(op, self.clone(op, operands, [layout] * len(op.results)))
 
-    def _access(self, op: Operation) -> None:
+    def _access(self, op: MemoryOp) -> None:
         layout = self.accesses.of(op)
-        view = op.operands[0].type
-        sparse = getattr(getattr(view, "layout", None), "sparse_dim", None)
+        view = op.accessed.type
+        sparse = view.layout.sparse_dim if isinstance(view, TiledViewType) else None
         operands = []
         for value in op.operands:
             size = tile_shape(value)
@@ -253,31 +271,21 @@ class Assigner:
                 self.bind(op.results[-1], made.results[0])
 
 
-Rule = Callable[[Assigner, Operation], None]
-RULES: dict[str, Rule] = {}
+RULES: Rules[Assigner] = Rules()
 """Ops whose results' layouts follow other rules than those of elementwise ops and accesses."""
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        for name in names:
-            RULES[name] = function
-        return function
-
-    return register
-
-
-@rule(*_LEAVES)
+@RULES.on(*LEAVES)
 def _leaf(a: Assigner, op: Operation) -> None:
     """Constants, ranges and splats are made in the layout that somebody wants."""
     wanted = a.demands.of(op.results[0])
     a.keep(op, [wanted])
 
 
-@rule("nv_tileaa.broadcast")
-def _broadcast(a: Assigner, op: Operation) -> None:
+@RULES.on(BroadcastOp)
+def _broadcast(a: Assigner, op: BroadcastOp) -> None:
     """In the layout that is wanted when the source can be had for it, else each thread repeats what it has."""
-    source, result = op.operands[0], op.results[0]
+    source, result = op.source, op.result
     size = tile_shape(result)
     if not size:
         a.keep(op)
@@ -286,9 +294,9 @@ def _broadcast(a: Assigner, op: Operation) -> None:
     a.bind_results(op, a.clone(op, [a.get(source, layouts.shrunk(wanted, tile_shape(source) or ()))], [wanted]))
 
 
-@rule("nv_tileaa.view", "nv_tileaa.expand_dims", "nv_tileaa.permute")
-def _rename(a: Assigner, op: Operation) -> None:
-    source, result = op.operands[0], op.results[0]
+@RULES.on(ViewOp, ExpandDimsOp, PermuteOp)
+def _rename(a: Assigner, op: Unary) -> None:
+    source, result = op.source, op.result
     size, wanted = tile_shape(result), a.demands.of(result)
     if not size:
         a.keep(op)
@@ -299,22 +307,22 @@ def _rename(a: Assigner, op: Operation) -> None:
     else:
         held = layout_of(a.values[source])
         layout = (
-            layouts.permuted(held, numbers(op, "permutation"))
-            if op.name == "nv_tileaa.permute"
+            layouts.permuted(held, integers_of(op.permutation))
+            if isinstance(op, PermuteOp)
             else layouts.reshaped(held, size)
         )
         a.bind_results(op, a.clone(op, [a.get(source)], [layout]))
 
 
-def _same_layout(a: Assigner, op: Operation) -> LinearLayout:
+def _same_layout(a: Assigner, op: Collective) -> LinearLayout:
     """One layout for all operands of a reduction or scan: that of the first one that is not made at will."""
-    size = tile_shape(op.operands[0]) or ()
-    held = [layout_of(a.values[v]) for v in op.operands if not a.remakeable(v)]
-    return held[0] if held else (a.demands.of(op.operands[0]) or a.default(size))
+    size = tile_shape(op.inputs[0]) or ()
+    held = [layout_of(a.values[v]) for v in op.inputs if not a.remakeable(v)]
+    return held[0] if held else (a.demands.of(op.inputs[0]) or a.default(size))
 
 
-def _body(a: Assigner, op: Operation) -> Region:
-    old = op.regions[0].block
+def _body(a: Assigner, op: Collective) -> Region:
+    old = op.body.block
     new = Block(arg_types=[a.default_type(v.type) for v in old.args])
     for before, after in zip(old.args, new.args):
         a.bind(before, after)
@@ -323,36 +331,34 @@ def _body(a: Assigner, op: Operation) -> Region:
     return Region(new)
 
 
-@rule("nv_tileaa.insert_slice")
-def _insert_slice(a: Assigner, op: Operation) -> None:
+@RULES.on(InsertSliceOp)
+def _insert_slice(a: Assigner, op: InsertSliceOp) -> None:
     """In the layout of the tile that a part of is replaced."""
-    source, destination, *indices = op.operands
+    source, destination, indices = op.source, op.destination, op.indices
     layout = None
     if size := tile_shape(destination):
         at_will = a.remakeable(destination)
-        layout = a.demands.of(op.results[0]) or a.default(size) if at_will else layout_of(a.values[destination])
+        layout = a.demands.of(op.result) or a.default(size) if at_will else layout_of(a.values[destination])
     operands = [a.get(source), a.get(destination, layout), *(a.get(v) for v in indices)]
     a.bind_results(op, a.clone(op, operands, [layout]))
 
 
-@rule("nv_tileaa.reduce")
-def _reduce(a: Assigner, op: Operation) -> None:
+@RULES.on(collectives.ReduceOp)
+def _reduce(a: Assigner, op: collectives.ReduceOp) -> None:
     layout = _same_layout(a, op)
-    dim = integer_property(op, "dim")
-    rest = layouts.sliced(layout, dim) if len(layout.outs) > 1 else a.default(())
-    operands = [a.get(v, layout) for v in op.operands]
-    a.bind_results(op, a.clone(op, operands, [rest] * len(op.results), [_body(a, op)]))
+    rest = layouts.sliced(layout, op.dim.value.data) if len(layout.outs) > 1 else a.default(())
+    operands = [a.get(v, layout) for v in op.inputs]
+    a.bind_results(op, a.clone(op, operands, [rest] * len(op.outputs), [_body(a, op)]))
 
 
-@rule("nv_tileaa.scan")
-def _scan(a: Assigner, op: Operation) -> None:
+@RULES.on(collectives.ScanOp)
+def _scan(a: Assigner, op: collectives.ScanOp) -> None:
     layout = _same_layout(a, op)
-    operands = [a.get(v, layout) for v in op.operands]
-    a.bind_results(op, a.clone(op, operands, [layout] * len(op.results), [_body(a, op)]))
+    operands = [a.get(v, layout) for v in op.inputs]
+    a.bind_results(op, a.clone(op, operands, [layout] * len(op.outputs), [_body(a, op)]))
 
 
-@rule("nv_tileaa.dot", SCALED_DOT)
-def _dot(a: Assigner, op: Operation) -> None:
+def _dot(a: Assigner, op: Product) -> None:
     wanted: list[LinearLayout | None] = list(a.products.operand_layouts(op))
     if a.products.of(op).atom is None:  # fused multiply-adds fetch operands from shared memory, however they came
         wanted[:2] = None, None
@@ -360,6 +366,10 @@ def _dot(a: Assigner, op: Operation) -> None:
     made = a.clone(op, operands, [wanted[2]])
     made.properties.update(a.products.chosen(op))
     a.bind_results(op, made)
+
+
+RULES.on(collectives.DotOp)(_dot)
+RULES.on(collectives.ScaledDotOp)(_dot)
 
 
 # -- control flow -----------------------------------------------------------------------------------------------------
@@ -383,12 +393,12 @@ def _result_layout(a: Assigner, result: SSAValue) -> LinearLayout | None:
     return a.demands.of(result) or a.origins.of(result) or a.default(size)
 
 
-@rule("scf.for")
-def _for(a: Assigner, op: Operation) -> None:
-    old = op.regions[0].block
-    carried = [_carried_layout(a, v, arg) for v, arg in zip(op.operands[3:], old.args[1:])]
-    starts = [a.get(v, layout) for v, layout in zip(op.operands[3:], carried)]
-    bounds = [a.get(v) for v in op.operands[:3]]
+@RULES.on(scf.ForOp)
+def _for(a: Assigner, op: scf.ForOp) -> None:
+    old = op.body.block
+    carried = [_carried_layout(a, v, arg) for v, arg in zip(op.iter_args, old.args[1:])]
+    starts = [a.get(v, layout) for v, layout in zip(op.iter_args, carried)]
+    bounds = [a.get(v) for v in (op.lb, op.ub, op.step)]
     new = Block(arg_types=[bounds[0].type, *(v.type for v in starts)])
     for before, after in zip(old.args, new.args):
         a.bind(before, after)
@@ -397,18 +407,18 @@ def _for(a: Assigner, op: Operation) -> None:
     a.bind_results(op, a.clone(op, [*bounds, *starts], carried, [Region(new)]))
 
 
-@rule("scf.while")
-def _while(a: Assigner, op: Operation) -> None:
-    before, after = (region.block for region in op.regions)
-    carried = [_carried_layout(a, v, arg) for v, arg in zip(op.operands, before.args)]
-    starts = [a.get(v, layout) for v, layout in zip(op.operands, carried)]
-    results = [_result_layout(a, r) for r in op.results]
+@RULES.on(scf.WhileOp)
+def _while(a: Assigner, op: scf.WhileOp) -> None:
+    before, after = op.before_region.block, op.after_region.block
+    carried = [_carried_layout(a, v, arg) for v, arg in zip(op.arguments, before.args)]
+    starts = [a.get(v, layout) for v, layout in zip(op.arguments, carried)]
+    results = [_result_layout(a, r) for r in op.res]
     first = Block(arg_types=[v.type for v in starts])
     for old_arg, new_arg in zip(before.args, first.args):
         a.bind(old_arg, new_arg)
     with a.inside(first):
         a.convert_body(before, [None, *results])
-    second = Block(arg_types=[with_layout(r.type, layout) for r, layout in zip(op.results, results)])
+    second = Block(arg_types=[with_layout(r.type, layout) for r, layout in zip(op.res, results)])
     for old_arg, new_arg in zip(after.args, second.args):
         a.bind(old_arg, new_arg)
     with a.inside(second):
@@ -416,11 +426,11 @@ def _while(a: Assigner, op: Operation) -> None:
     a.bind_results(op, a.clone(op, starts, results, [Region(first), Region(second)]))
 
 
-@rule("scf.if")
-def _if(a: Assigner, op: Operation) -> None:
-    results = [_result_layout(a, r) for r in op.results]
+@RULES.on(scf.IfOp)
+def _if(a: Assigner, op: scf.IfOp) -> None:
+    results = [_result_layout(a, r) for r in op.output]
     regions = []
-    condition = a.get(op.operands[0])
+    condition = a.get(op.cond)
     for region in op.regions:
         if not region.blocks:
             regions.append(Region())

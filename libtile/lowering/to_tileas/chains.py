@@ -14,34 +14,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp
+from libtile.dialects.nv_tileaa.shapes import ViewOp
+from libtile.ir.tile_form import shape_of
 from libtile.lowering.to_tileas.elementwise import is_elementwise
-
-DOT, REDUCE = "nv_tileaa.dot", "nv_tileaa.reduce"
 
 
 def chained_products(function: Operation) -> frozenset[Operation]:
     """The products of a function that should keep whole rows of their result in one warp."""
     feeds, adds, chained = set(), set(), set()
     for op in function.walk():
-        if op.name == REDUCE and _is_along_rows(op):
-            chained |= {source for source in _products_behind(op.operands[0]) if _loop_of(source) is _loop_of(op)}
-        if op.name == DOT:
-            left, _, accumulator = op.operands
-            feeds |= {(source, op) for source in _products_behind(left)}
-            adds |= {(source, op) for source in _products_behind(accumulator) if source is not op}
+        if isinstance(op, ReduceOp) and _is_along_rows(op):
+            chained |= {source for source in _products_behind(op.inputs[0]) if _loop_of(source) is _loop_of(op)}
+        if isinstance(op, DotOp):
+            feeds |= {(source, op) for source in _products_behind(op.a)}
+            adds |= {(source, op) for source in _products_behind(op.c) if source is not op}
     chained |= {op for pair in feeds for op in pair}
     while grown := {op for pair in adds if chained.intersection(pair) for op in pair} - chained:
         chained |= grown
     return frozenset(chained)
 
 
-def _is_along_rows(reduction: Operation) -> bool:
-    type_, dim = reduction.operands[0].type, reduction.properties["dim"]
-    assert isinstance(type_, TensorType) and isinstance(dim, IntegerAttr)
-    return dim.value.data == len(type_.get_shape()) - 1 > 0
+def _is_along_rows(reduction: ReduceOp) -> bool:
+    return reduction.dim.value.data == len(shape_of(reduction.inputs[0].type)) - 1 > 0
 
 
 def _loop_of(op: Operation) -> Operation | None:
@@ -61,7 +59,7 @@ def _products_behind(value: SSAValue) -> Iterator[Operation]:
         if current in seen:
             continue
         seen.add(current)
-        if isinstance(current.owner, Operation) and current.owner.name == DOT:
+        if isinstance(current.owner, DotOp):
             yield current.owner
         else:
             work += [v for v in _same_place(current) if _matrix(v) == _matrix(value)]
@@ -80,7 +78,7 @@ def _same_place(value: SSAValue) -> Iterable[SSAValue]:
             return [_leaving(region.block, position) for region in owner.regions if region.blocks]
         case scf.WhileOp():
             return (_leaving(owner.before_region.block, position + 1),)
-    if is_elementwise(owner) or owner.name == "nv_tileaa.view":
+    if is_elementwise(owner) or isinstance(owner, ViewOp):
         return owner.operands
     return ()
 

@@ -7,36 +7,37 @@ their result on to their operands, and ops that rename elements translate it. Th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp, ScanOp
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, Unary, ViewOp, integers_of
 from libtile.layouts import LinearLayout
+from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileas import shape_layouts as layouts
-from libtile.lowering.to_tileas.accesses import AccessLayouts, is_access, numbers
+from libtile.lowering.to_tileas.accesses import ACCESSES, AccessLayouts
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.origins import Origins
-from libtile.lowering.to_tileas.products import SCALED_DOT, Products
+from libtile.lowering.to_tileas.products import Product, Products
 from libtile.lowering.to_tileas.types import tile_shape
 
-SHAPE_OPS = ("broadcast", "view", "expand_dims", "permute", "splat")
 
-
-def source_layout(op: Operation, result: LinearLayout) -> LinearLayout | None:
-    """The layout of an op's first operand that gives its result this layout without moving anything."""
-    source = tile_shape(op.operands[0])
+def source_layout(op: Unary, result: LinearLayout) -> LinearLayout | None:
+    """The layout of an op's source that gives its result this layout without moving anything."""
+    source = tile_shape(op.source)
     if not source:
         return None
-    match op.name:
-        case "nv_tileaa.broadcast":
+    match op:
+        case BroadcastOp():
             return layouts.shrunk(result, source)
-        case "nv_tileaa.view" | "nv_tileaa.expand_dims":
+        case ViewOp() | ExpandDimsOp():
             return layouts.reshaped(result, source)
-        case "nv_tileaa.permute":
-            order = numbers(op, "permutation")
-            return layouts.permuted(result, layouts.inverse_permutation(order))
+        case PermuteOp():
+            return layouts.permuted(result, layouts.inverse_permutation(integers_of(op.permutation)))
     return None
 
 
@@ -82,7 +83,7 @@ class _Waiting:
 class Demands:
     """The wishes of a function. `of(value)` is the layout that a value should have, or None."""
 
-    def __init__(self, function: Operation, accesses: AccessLayouts, products: Products, origins: Origins):
+    def __init__(self, function: FuncOp, accesses: AccessLayouts, products: Products, origins: Origins):
         self._wants: dict[SSAValue, LinearLayout] = {}
         self._accesses = accesses
         self._products = products
@@ -91,7 +92,7 @@ class Demands:
         self._changed: set[Operation] = set()
         self.visits = 0
         """How often an op was visited: a few times each, however deep loops are nested."""
-        self._visit_block(function.regions[0].block)
+        self._visit_block(function.body.block)
 
     def of(self, value: SSAValue) -> LinearLayout | None:
         return self._wants.get(value)
@@ -125,10 +126,10 @@ class Demands:
         return block in self._waiting and bool(self._waiting[block])
 
     def _visit(self, op: Operation) -> None:
-        visit = _VISITS.get(op.name)
+        visit = _VISITS.of(op)
         if visit is not None:
             visit(self, op)
-        elif is_access(op):
+        elif isinstance(op, ACCESSES):
             layout = self._accesses.of(op)
             for operand in op.operands:
                 self._want(operand, layout)
@@ -136,31 +137,26 @@ class Demands:
             wanted = self.of(op.results[0])
             for operand in op.operands:
                 self._want(operand, wanted)
-        elif op.name.removeprefix("nv_tileaa.") in SHAPE_OPS:
-            wanted = self.of(op.results[0])
+        elif isinstance(op, BroadcastOp | ViewOp | ExpandDimsOp | PermuteOp):
+            wanted = self.of(op.result)
             if wanted is not None:
-                self._want(op.operands[0], source_layout(op, wanted))
+                self._want(op.source, source_layout(op, wanted))
 
-    def _visit_dot(self, op: Operation) -> None:
+    def _visit_dot(self, op: Product) -> None:
         for operand, layout in zip(op.operands, self._products.operand_layouts(op)):
             self._want(operand, layout)
 
-    def _visit_scan(self, op: Operation) -> None:
-        for operand, result in zip(op.operands, op.results):
+    def _visit_scan(self, op: ScanOp) -> None:
+        for operand, result in zip(op.inputs, op.outputs):
             self._want(operand, self.of(result))
 
-    def _visit_for(self, op: Operation) -> None:
-        block = op.regions[0].block
-        self._loop(op, block, list(op.operands[3:]), list(block.args[1:]), list(op.results))
-
-    def _loop(
-        self, op: Operation, block: Block, initial: list[SSAValue], carried: list[SSAValue], results: list[SSAValue]
-    ) -> None:
+    def _visit_for(self, op: scf.ForOp) -> None:
         """The wish of the body for a carried value goes first, where it leaves it second; where it starts goes last."""
+        block = op.body.block
         self._visit_block(block)
         last = block.last_op
         assert last is not None
-        for before, inside, result, after in zip(initial, carried, results, last.operands):
+        for before, inside, result, after in zip(op.iter_args, block.args[1:], op.res, last.operands):
             wanted = self.of(inside) or self._origins.of(after) or self.of(result) or self._origins.of(before)
             if wanted is None:
                 continue
@@ -168,36 +164,35 @@ class Demands:
                 self._want(value, wanted)
         self._visit_block(block)
 
-    def _visit_while(self, op: Operation) -> None:
-        before, after = (region.block for region in op.regions)
+    def _visit_while(self, op: scf.WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
         condition = before.last_op
         assert condition is not None and after.last_op is not None
-        for result, inside, given in zip(op.results, after.args, condition.operands[1:]):
+        for result, inside, given in zip(op.res, after.args, condition.operands[1:]):
             wanted = self.of(result)
             self._want(inside, wanted)
             self._want(given, wanted)
         self._visit_block(after)
         self._visit_block(before)
-        for start, inside, given in zip(op.operands, before.args, after.last_op.operands):
+        for start, inside, given in zip(op.arguments, before.args, after.last_op.operands):
             wanted = self.of(inside)
             self._want(start, wanted)
             self._want(given, wanted)
 
-    def _visit_if(self, op: Operation) -> None:
+    def _visit_if(self, op: scf.IfOp) -> None:
         for region in op.regions:
             last = region.block.last_op if region.blocks else None
             if last is not None and isinstance(last, scf.YieldOp):
-                for result, given in zip(op.results, last.operands):
+                for result, given in zip(op.output, last.operands):
                     self._want(given, self.of(result))
             if region.blocks:
                 self._visit_block(region.block)
 
 
-_VISITS: dict[str, Callable[[Demands, Operation], None]] = {
-    "nv_tileaa.dot": Demands._visit_dot,
-    SCALED_DOT: Demands._visit_dot,
-    "nv_tileaa.scan": Demands._visit_scan,
-    "scf.for": Demands._visit_for,
-    "scf.while": Demands._visit_while,
-    "scf.if": Demands._visit_if,
-}
+_VISITS: Rules[Demands] = Rules()
+_VISITS.on(DotOp)(Demands._visit_dot)
+_VISITS.on(ScaledDotOp)(Demands._visit_dot)
+_VISITS.on(ScanOp)(Demands._visit_scan)
+_VISITS.on(scf.ForOp)(Demands._visit_for)
+_VISITS.on(scf.WhileOp)(Demands._visit_while)
+_VISITS.on(scf.IfOp)(Demands._visit_if)

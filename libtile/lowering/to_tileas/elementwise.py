@@ -3,25 +3,23 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from xdsl.ir import Operation
+
+from libtile.dialects.nv_tileaa.arithmetic import ElementwiseOp
+from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BitcastOp, FloatConversion, IntToPtrOp, PtrToIntOp
+
+_DIALECTS = ("arith", "math")
+"""Dialects all of whose ops are elementwise."""
+_OPS = (ElementwiseOp, FloatConversion, AddPtrOp, IntToPtrOp, PtrToIntOp)
 
 
 def is_elementwise(op: Operation) -> bool:
     """Whether an op computes each element of tiles of one shape from the elements at the same index."""
-    if op.name.startswith(("arith.", "math.")):
-        return True
-    return op.name.startswith("nv_tileaa.") and (op.name.partition(".")[2] in ELEMENTWISE or is_plain_bitcast(op))
+    return isinstance(op, _OPS) or is_plain_bitcast(op) or op.dialect_name() in _DIALECTS
 
 
-def is_plain_bitcast(op: Operation) -> bool:
-    return op.name == "nv_tileaa.bitcast" and "packed" not in op.properties
-
-
-def _elementwise_names() -> frozenset[str]:
-    from libtile.dialects.nv_tileaa.arithmetic import ROWS
-
-    others = ("addptr", "int_to_ptr", "ptr_to_int", "fp_to_fp", "emulated_fp_to_fp", "int_to_fp", "fp_to_int")
-    return frozenset((*ROWS, *others))
-
-
-ELEMENTWISE = _elementwise_names()
+def is_plain_bitcast(op: Operation) -> TypeGuard[BitcastOp]:
+    """Whether an op gives each element another type, and does not regroup their bits."""
+    return isinstance(op, BitcastOp) and op.packed is None

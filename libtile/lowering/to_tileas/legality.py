@@ -7,20 +7,23 @@ knows when these run and with what. Which ops can be compiled is for the emissio
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, TensorType
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
-from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
+from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp
+from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import PtrType, QueueType, TiledViewType
+from libtile.dialects.nv_tileas import NAME as TILEAS
 from libtile.ir.tile_form import TileOp, layout_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas.accesses import POINTER_ACCESSES, TILED_ACCESSES
 
-REGIONS = frozenset({"nv_tileaa.reduce", "nv_tileaa.scan", "scf.for", "scf.while", "scf.if"})
+REGIONS = (ReduceOp, ScanOp, scf.ForOp, scf.WhileOp, scf.IfOp)
 """The ops whose regions are rebuilt."""
-_MAY_BE_EMPTY = "scf.if"
 
 
 def check_convertible(function: FuncOp) -> KernelSpecAttr:
@@ -44,13 +47,13 @@ def _problem(op: Operation, function: FuncOp) -> str | None:
     """What keeps an op from being converted; None when nothing does."""
     types = [value.type for value in (*op.operands, *op.results)]
     types += [argument.type for region in op.regions for block in region.blocks for argument in block.args]
-    if op.name.startswith("nv_tileas.") or any(layout_of(t) is not None for t in types):
+    if op.dialect_name() == TILEAS or any(layout_of(t) is not None for t in types):
         return "is in nv_tileas already"
-    if op is not function and op.regions and op.name not in REGIONS:
+    if op is not function and op.regions and not isinstance(op, REGIONS):
         return "has a region, which cannot be converted to nv_tileas"
-    if any(len(region.blocks) != 1 and (region.blocks or op.name != _MAY_BE_EMPTY) for region in op.regions):
+    if any(len(region.blocks) != 1 and (region.blocks or not isinstance(op, scf.IfOp)) for region in op.regions):
         return "has a region that is not one block, which cannot be converted to nv_tileas"
-    if op.name == "nv_tileaa.call":
+    if isinstance(op, CallOp):
         return "cannot be converted: functions are not called in nv_tileas"
     if any(_holds_tiles(t) for t in types):
         return "has a type that hands on tiles, which would get no layout"
@@ -58,17 +61,14 @@ def _problem(op: Operation, function: FuncOp) -> str | None:
 
 
 def _access_problem(op: Operation) -> str | None:
-    dialect, _, name = op.name.partition(".")
-    if dialect != "nv_tileaa":
-        return None
-    if name in TILED_ACCESSES and not isinstance(op.operands[0].type, TiledViewType):
+    if isinstance(op, TILED_ACCESSES) and not isinstance(op.accessed.type, TiledViewType):
         return "goes to memory without a tiled view (nv_tileaa.block_tile), by which its tile could get a layout"
-    if name in TILED_ACCESSES and isinstance(op, TileOp) and "mask" in _groups(op) and op.group("mask"):
+    if isinstance(op, TILED_ACCESSES) and "mask" in _groups(op) and op.group("mask"):
         return "has a mask, which accesses through views have not in nv_tileas"
-    if name == "block_tile":
+    if isinstance(op, BlockTileOp):
         return _blocking_problem(op)
-    if name in POINTER_ACCESSES:
-        base = op.operands[0].type
+    if isinstance(op, POINTER_ACCESSES):
+        base = op.accessed.type
         if not isinstance(base, TensorType) or not isinstance(base.element_type, PtrType):
             return "goes to memory without a tile of pointers, by which its tile could get a layout"
     return None
@@ -78,17 +78,17 @@ def _groups(op: TileOp) -> list[str]:
     return [name for name, _ in op.get_irdl_definition().operands]
 
 
-def _blocking_problem(op: Operation) -> str | None:
+def _blocking_problem(op: BlockTileOp) -> str | None:
     """Tiles lie on memory as the result's tiling says: the groups of dimensions have to say the same."""
-    groups, result = op.properties.get("dimGroups"), op.results[0].type
-    if not isinstance(groups, ArrayAttr) or not isinstance(result, TiledViewType):
+    groups, result = op.dim_groups, op.result.type
+    if groups is None or not isinstance(result, TiledViewType):
         return None
     found, expected = [integers_of(group) for group in groups.data], [(dim,) for dim in result.dim_map]
     return None if found == expected else f"has dimGroups {found}, and the tiling of its result says {expected}"
 
 
 def _product_problem(op: Operation) -> str | None:
-    if op.name == "nv_tileaa.dot" and len(op.operands) > 3:
+    if isinstance(op, DotOp) and (op.sfa is not None or op.sfb is not None):
         return "has scale factors: the block-scaled product that can be converted is nv_tileaa.scaled_dot"
     return None
 

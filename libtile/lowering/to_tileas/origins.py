@@ -10,10 +10,11 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from libtile.ir.tile_form import integer_property
+from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
+from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas import shape_layouts as layouts
-from libtile.lowering.to_tileas.accesses import AccessLayouts, is_access, numbers
+from libtile.lowering.to_tileas.accesses import ACCESSES, AccessLayouts
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.products import Products
 from libtile.lowering.to_tileas.types import tile_shape
@@ -37,7 +38,7 @@ class Origins:
         op = value.owner
         if isinstance(op, Block):
             return self._carried(value, op)
-        if is_access(op):
+        if isinstance(op, ACCESSES):
             return self._accesses.of(op)
         if is_elementwise(op):
             found = (self.of(v) for v in op.operands if tile_shape(v) == tile_shape(value))
@@ -52,20 +53,20 @@ class Origins:
         return self._moved(op, value)
 
     def _moved(self, op: Operation, value: SSAValue) -> LinearLayout | None:
-        if op.name == "nv_tileaa.dot":
+        if isinstance(op, DotOp):
             return self._products.operand_layouts(op)[2]
         source = self.of(op.operands[0]) if op.operands else None
         shape = tile_shape(value)
         if source is None or shape is None:
             return None
-        match op.name:
-            case "nv_tileaa.reduce":
-                return layouts.sliced(source, integer_property(op, "dim"))
-            case "nv_tileaa.scan":
+        match op:
+            case ReduceOp():
+                return layouts.sliced(source, op.dim.value.data)
+            case ScanOp():
                 return source
-            case "nv_tileaa.permute":
-                return layouts.permuted(source, numbers(op, "permutation"))
-            case "nv_tileaa.view" | "nv_tileaa.expand_dims":
+            case PermuteOp():
+                return layouts.permuted(source, integers_of(op.permutation))
+            case ViewOp() | ExpandDimsOp():
                 return layouts.reshaped(source, shape)
         return None
 

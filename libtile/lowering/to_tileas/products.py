@@ -9,17 +9,18 @@ from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation
 
 from libtile.atoms.mma_layouts import DotLayouts, ScaledLayouts, accumulator_type, dot_layouts, scaled_layouts
-from libtile.dialects.nv_tileaa.attributes import SignednessAttr
+from libtile.dialects.nv_tileaa.attributes import keyword_of
+from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, MmaAtomAttr
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas.types import element_of
 from libtile.targets import Target
 
-SCALED_DOT = "nv_tileaa.scaled_dot"
-"""Of nv_tileaa; that of nv_tileas has the instruction."""
+Product = DotOp | ScaledDotOp
+"""The products of nv_tileaa; those of nv_tileas have the instruction."""
 
 
-def _shapes(op: Operation) -> list[tuple[int, ...]]:
+def _shapes(op: Product) -> list[tuple[int, ...]]:
     return [tuple(v.type.get_shape()) for v in op.operands if isinstance(v.type, TensorType)]
 
 
@@ -32,31 +33,31 @@ class Products:
         self.chained = chained
         self._known: dict[Operation, DotLayouts] = {}
 
-    def operand_layouts(self, op: Operation) -> tuple[LinearLayout, ...]:
+    def operand_layouts(self, op: Product) -> tuple[LinearLayout, ...]:
         """Layouts of the operands of a dot or scaled_dot; the result has that of the third, the accumulator."""
-        if op.name == SCALED_DOT:
+        if isinstance(op, ScaledDotOp):
             scaled = self._scaled(op)
             return scaled.dot.a, scaled.dot.b, scaled.dot.c, scaled.lhs_scale, scaled.rhs_scale
         found = self.of(op)
         return found.a, found.b, found.c
 
-    def of(self, op: Operation) -> DotLayouts:
+    def of(self, op: Product) -> DotLayouts:
         """How a dot or scaled_dot is computed: by which instruction, and in which layouts."""
-        if op.name == SCALED_DOT:
+        if isinstance(op, ScaledDotOp):
             return self._scaled(op).dot
         if op not in self._known:
             self._known[op] = self._compute(op)
         return self._known[op]
 
-    def _scaled(self, op: Operation) -> ScaledLayouts:
+    def _scaled(self, op: ScaledDotOp) -> ScaledLayouts:
         a, b, _, sfa, sfb = _shapes(op)
         return scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps)
 
-    def chosen(self, op: Operation) -> dict[str, Attribute]:
+    def chosen(self, op: Product) -> dict[str, Attribute]:
         """The attributes by which a dot or scaled_dot of nv_tileas says how it is computed."""
         found = self.of(op)
         if found.atom is None:
-            element = accumulator_type(element_of(op.operands[2]))
+            element = accumulator_type(element_of(op.c))
             return {"atom": MmaAtomAttr(FMA, (1, 1, 1), element, element, element)}
         atom = found.atom
         return {
@@ -64,13 +65,13 @@ class Products:
             "warps": DenseArrayBase.from_list(i64, found.grid),
         }
 
-    def _compute(self, op: Operation) -> DotLayouts:
-        a, b, c = (element_of(v) for v in op.operands)
+    def _compute(self, op: DotOp) -> DotLayouts:
+        a, b, c = (element_of(v) for v in (op.a, op.b, op.c))
         shapes = _shapes(op)
         whole_rows = op in self.chained
         return dot_layouts(shapes[0], shapes[1], a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
 
 
-def _signs(op: Operation) -> dict[str, bool]:
-    given = {f"signed_{x}": op.properties.get(f"signedness_{x}") for x in "ab"}
-    return {name: not isinstance(sign, SignednessAttr) or sign.keyword == "signed" for name, sign in given.items()}
+def _signs(op: DotOp) -> dict[str, bool]:
+    given = {"signed_a": op.signedness_a, "signed_b": op.signedness_b}
+    return {name: keyword_of(sign, "signed") == "signed" for name, sign in given.items()}

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tables of rules: what a stage does with an op, by the class of the op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from xdsl.ir import Operation
+
+Stage = TypeVar("Stage")
+Op = TypeVar("Op", bound=Operation)
+
+
+class Rules(dict[type[Operation], Callable[[Stage, Any], None]], Generic[Stage]):
+    """A rule for each class of ops; `Stage` is what holds the state of the stage.
+
+    `@rules.on(LoadOp)` registers a function that takes the stage and an op of the class, as what it is.
+    """
+
+    def on(self, *classes: type[Op]) -> Callable[[Callable[[Stage, Op], None]], Callable[[Stage, Op], None]]:
+        """Register the rule of ops of one or more classes."""
+
+        def register(function: Callable[[Stage, Op], None]) -> Callable[[Stage, Op], None]:
+            for cls in classes:
+                self[cls] = function
+            return function
+
+        return register
+
+    def of(self, op: Operation) -> Callable[[Stage, Any], None] | None:
+        """The rule of an op: of its class, or of the nearest base that has one; None where there is none."""
+        return next((self[cls] for cls in type(op).__mro__ if cls in self), None)
