@@ -23,6 +23,7 @@ from libtile.dialects.nv_tileaa.memory import Load, Store
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.tile_arith import ExtSIOp, like
 from libtile.ir.tile_form import SEGMENTS, TileOp, build, element_of
+from libtile.support import statistics
 
 MAX_SWEEPS = 10
 
@@ -61,11 +62,13 @@ def _rewrite(op: TileOp) -> bool:
         found = pattern(op)
         if isinstance(found, bool):
             if found:
+                statistics.count("patterns applied")
                 return True
             continue
         for result, value in zip(op.results, found, strict=True):
             result.replace_all_uses_with(value)
         _erase(op)
+        statistics.count("patterns applied")
         return True
     return False
 
@@ -261,10 +264,10 @@ def drop_true_mask(op: TileOp) -> bool:
 
 def flatten_join(op: TileOp) -> list[SSAValue] | bool:
     """Joined tokens of joins are joined at once; repeated ones and those that order nothing are left out."""
-    flat: list[SSAValue] = []
+    flat: dict[SSAValue, None] = {}
     for token in op.operands:
         inner = _producer(token, "join_mem_token")
-        flat += [t for t in (inner.operands if inner is not None else [token]) if t not in flat]
+        flat.update(dict.fromkeys(inner.operands if inner is not None else [token]))
     kept = [t for t in flat if _producer(t, "create_mem_token") is None]
     if len(kept) == 1:
         return [kept[0]]

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
+from libtile.support import statistics
 from libtile.transforms.canonical_values import is_op, replace_op
 from libtile.transforms.effects import has_no_effects
 from libtile.transforms.greedy import functions_in, inner_functions_in
@@ -59,6 +60,7 @@ def _merge_in(block: Block, available: ChainMap[_Key, Operation]) -> bool:
             available[key] = op
         else:
             replace_op(op, list(same.results))
+            statistics.count("ops merged")
             changed = True
     return changed
 

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.support import statistics
 from libtile.transforms.canonical_values import is_op
 from libtile.transforms.effects import is_removable
 from libtile.transforms.greedy import erase_dead, functions_in, inner_functions_in
@@ -64,6 +65,7 @@ def _break_dead_cycles(function: CudaTileOp) -> bool:
             for exit_ in list(_own_exits(loop, "continue")):
                 if exit_.operands[index] is not arg:
                     exit_.operands[index] = arg
+                    statistics.count("carried values left alone")
                     changed = True
     return changed
 

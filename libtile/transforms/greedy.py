@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.support import statistics
 from libtile.transforms.canonical_values import is_op, replace_op
 from libtile.transforms.effects import is_trivially_dead
 
@@ -65,6 +66,7 @@ def _sweep(block: Block, patterns: Patterns) -> bool:
         before = op.prev_op
         if isinstance(op, CudaTileOp) and any(pattern(op) for pattern in patterns.get(op.spec.name, ())):
             changed = True
+            statistics.count("patterns applied")
             # What the pattern left behind, from its first op on, gets its turn as well.
             op = before.next_op if before is not None else block.first_op
             continue
@@ -82,6 +84,7 @@ def erase_dead(root: Operation, is_dead: Callable[[Operation], bool]) -> bool:
         if op is not root and op.parent is not None and is_dead(op):
             op.detach()
             op.erase()
+            statistics.count("ops erased")
             changed = True
     return changed
 
@@ -107,6 +110,7 @@ def share_constants(function: CudaTileOp) -> bool:
             if same.location != op.location:
                 same.location = UNKNOWN_LOC
             replace_op(op, [same.results[0]])
+            statistics.count("constants shared")
             changed = True
             continue
         known[value] = op

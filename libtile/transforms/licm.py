@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.support import statistics
 from libtile.transforms.canonical_values import constant_elements, is_op
 from libtile.transforms.effects import has_no_effects, is_speculatable, leaves_region
 from libtile.transforms.greedy import functions_in, inner_functions_in
@@ -56,6 +57,7 @@ def _hoist_speculatable(loop: Operation) -> bool:
             if block is not None and _is_invariant(op, loop) and is_speculatable(op):
                 op.detach()
                 block.insert_op_before(op, loop)
+                statistics.count("ops moved")
                 changed = True
     return changed
 
@@ -70,6 +72,7 @@ def _hoist(loop: CudaTileOp) -> bool:
         if _is_invariant(op, loop) and (is_speculatable(op) or (certain and _is_movable(op))):
             op.detach()
             block.insert_op_before(op, loop)
+            statistics.count("ops moved")
             changed = True
         elif certain and not _returns_for_certain(op):
             certain = False

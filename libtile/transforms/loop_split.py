@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
+from libtile.support import statistics
 from libtile.transforms.canonical_values import defining, is_op, replace_op
 from libtile.transforms.greedy import functions_in
 from libtile.transforms.loop_split_point import split_point
@@ -98,6 +99,7 @@ def _split_first(loop: CudaTileOp, threshold: int) -> bool:
         split = _find_split(loop, op, _threshold_of(op, threshold))
         if split is not None:
             _perform(split)
+            statistics.count("loops split")
             return True
     return False
 

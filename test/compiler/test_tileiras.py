@@ -244,9 +244,33 @@ def test_print_ir_after_a_pass_and_after_all(tmp_path):
     assert passes == [item.name for item in passes_in(parse_pipeline("O3"))]
     one = tileiras("--gpu-name=sm_90", f"--print-ir-after={passes[1]}", VECTOR_ADD, "-o", tmp_path / "k")
     assert re.findall(r"IR Dump After (\S+)", one.err) == passes[1:2]
-    unknown = tileiras("--gpu-name=sm_90", "--print-ir-after=nothing", VECTOR_ADD, "-o", tmp_path / "x")
+    nothing = tileiras("--gpu-name=sm_90", "--print-ir-after=nothing", VECTOR_ADD, "-o", tmp_path / "x")
+    assert (nothing.status, nothing.err.splitlines()) == (
+        1, ["error: there is no pass 'nothing': --list-passes lists those that there are"]
+    )  # fmt: skip
+    unknown = tileiras("--gpu-name=sm_90", "--print-ir-before=separate-host-tma", VECTOR_ADD, "-o", tmp_path / "x")
     assert unknown.status == 1
-    assert unknown.err.startswith(f"error: no pass 'nothing' was run; there were {passes[0]}, ")
+    assert unknown.err.startswith(f"error: no pass 'separate-host-tma' was run; there were {passes[0]}, ")
+    assert not (tmp_path / "x").exists()
+
+
+def test_passes_are_counted_and_left_out_without_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LIBTILE_CACHE", "1")
+    arguments = ("--gpu-name=sm_80", f"--cache-dir={tmp_path / 'cache'}", "--emit=tileas", VECTOR_ADD)
+    for _ in range(2):
+        done = tileiras(*arguments, "--mlir-pass-statistics", "--opt-bisect-limit=0", "--verify-each")
+        assert "BISECT: NOT running pass (1) " in done.err
+        assert "  tileas-insert-barriers: barriers inserted" in done.err
+        assert "convert-tileaa-to-tileas" not in re.sub(r"^ .*", "", done.err, flags=re.MULTILINE)  # it has to run
+
+
+def test_a_reproducer_of_a_failing_pass_is_written(tmp_path):
+    arguments = ("--gpu-name=sm_80", "--pass-pipeline=O3,convert-tileaa-to-tileas", VECTOR_ADD, "-o", tmp_path / "k")
+    done = tileiras(*arguments, f"--mlir-pass-pipeline-crash-reproducer={tmp_path / 'r.mlir'}")
+    assert done.status == 5 and f"a reproducer is in '{tmp_path / 'r.mlir'}'" in done.err
+    again = run("cuda_tile_opt", "--run-reproducer", tmp_path / "r.mlir")
+    assert again.status == 1 and "op is in nv_tileas already" in again.err
+    assert [p.name for p in tmp_path.iterdir()] == ["r.mlir"]
 
 
 def test_the_pipeline_of_a_level_is_printed_and_another_one_is_run(tmp_path):

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from libtile.passes.registry import PASSES
 from libtile.support.errors import LibtileError
-from libtile_tools import cli
+from libtile_tools import cli, pass_options
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from libtile.passes.instrumentation import Watch
     from libtile.passes.manager import PassManager
     from libtile.support.diagnostics import Diagnostic
 
@@ -33,12 +34,14 @@ class Options:
     warn_hints: bool = False
     error_hints: bool = False
     verify_each: bool = True
-    print_after: frozenset[str] = frozenset()
-    print_after_all: bool = False
-    print_before: frozenset[str] = frozenset()
-    timing: bool = False
     passes: Sequence[Any] = ()
-    emitted: list[str] = field(default_factory=list)
+    watch: Watch | None = None
+
+    def text_of(self, op: Operation) -> str:
+        """An op as it is to be printed."""
+        from libtile.asm.printer import print_op
+
+        return print_op(op, generic=self.generic, debuginfo=self.debuginfo, local_scope=self.local_scope)
 
 
 class Optimizer:
@@ -64,7 +67,7 @@ class Optimizer:
         self.warnings += self._verify(op)
         if options.passes:
             self._run_passes(op)
-        return self._print(op)
+        return options.text_of(op)
 
     def _run_passes(self, op: Operation) -> None:
         from libtile.support.diagnostics import DiagnosticError, LoweringError
@@ -86,20 +89,15 @@ class Optimizer:
             raise DiagnosticError(found)
         return found
 
-    def _print(self, op: Operation) -> str:
-        from libtile.asm.printer import print_op
-
-        options = self.options
-        return print_op(op, generic=options.generic, debuginfo=options.debuginfo, local_scope=options.local_scope)
-
     def _manager(self) -> PassManager:
         from libtile.passes.manager import PassManager
 
-        def after(name: str, op: Operation) -> None:
-            if self.options.print_after_all or name in self.options.print_after:
-                click.echo(f"// -----// IR Dump After {name} //----- //\n{self._print(op)}", err=True)
-
-        return PassManager(self.options.passes, verify_each=self.options.verify_each, after=after)
+        watch = self.options.watch
+        return PassManager(
+            self.options.passes,
+            verify_each=self.options.verify_each,
+            instruments=watch.instruments if watch is not None else (),
+        )
 
 
 class _PassCommand(cli.Command):
@@ -203,24 +201,18 @@ def _pass_items(ctx: click.Context) -> list[Any]:
 @click.option(
     "--allow-unregistered-dialect", is_flag=True, help="Accept ops, types and attributes of unknown dialects."
 )
-@click.option("--verify-each", cls=cli.OptionalValue, implied="true", type=click.BOOL, default=True,
-              help="Verify after each pass (default: true).")  # fmt: skip
-@click.option(
-    "--print-ir-after", "--mlir-print-ir-after", "print_after", metavar="PASS", multiple=True,
-    help="Print the IR to stderr after PASS (may be repeated).",
-)  # fmt: skip
-@click.option(
-    "--print-ir-after-all", "--mlir-print-ir-after-all", "print_after_all", is_flag=True,
-    help="Print the IR to stderr after every pass.",
-)  # fmt: skip
 @click.option("--dump-pass-pipeline", "dump_pipeline", is_flag=True, help="Print the pipeline that is run on stderr.")
-@click.option("--mlir-timing", "--time-report", "timing", is_flag=True, help="Report the time of each pass on stderr.")
+@pass_options.add
+@click.option(
+    "--run-reproducer", is_flag=True, help="Run the pipeline that the input, a reproducer of a failure, names."
+)
 @click.option("--Wunsupported-hints", "warn_hints", is_flag=True, help="Warn about unsupported optimization hints.")
 @click.option("--Werr-hints", "error_hints", is_flag=True, help="Take unsupported optimization hints as errors.")
 @cli.version_option("CUDA Tile IR optimizer and test driver")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     input_: str,
     output: str,
     pipeline: tuple[str, ...],
@@ -231,13 +223,11 @@ def command(
     local_scope: bool,
     no_implicit_module: bool,
     allow_unregistered_dialect: bool,
-    verify_each: bool,
-    print_after: tuple[str, ...],
-    print_after_all: bool,
     dump_pipeline: bool,
-    timing: bool,
+    run_reproducer: bool,
     warn_hints: bool,
     error_hints: bool,
+    **given: Any,
 ) -> None:
     """Read Tile IR text, verify it, run passes on it, and print it.
 
@@ -253,18 +243,23 @@ def command(
         local_scope=local_scope,
         warn_hints=warn_hints,
         error_hints=error_hints,
-        verify_each=verify_each,
-        print_after=frozenset(print_after),
-        print_after_all=print_after_all,
+        verify_each=given["verify_each"] is not False,
         passes=_pass_items(ctx) if ctx.meta["libtile.passes"] else (),
     )
+    text = cli.decode_text(cli.read_input(input_))
+    if run_reproducer:
+        from libtile.passes.pipeline import parse_pipeline
+        from libtile.passes.reproducer import recorded
+
+        found = recorded(text)
+        options.passes, options.verify_each = parse_pipeline(found.pipeline), found.verify_each
     if dump_pipeline:
         from libtile.passes.pipeline import pipeline_text
 
         cli.say(f"Pass Manager with {len(options.passes)} passes:\n{pipeline_text(options.passes)}")
-    text = cli.decode_text(cli.read_input(input_))
     parts = cli.split_input(text) if split_input_file else [text]
-    with cli.time_report(timing):
+    options.watch = pass_options.watch({**given, "verify_each": options.verify_each}, options.text_of)
+    with pass_options.reports(given, options.watch):
         if verify_diagnostics is not None:
             _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
         else:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from libtile.support.errors import visible
-from libtile_tools import cli
+from libtile_tools import cli, pass_options
 
 if TYPE_CHECKING:
     from libtile.compiler.cache import Cache
     from libtile.compiler.options import Compiled, Options
+    from libtile.passes.instrumentation import Watch
     from libtile.support.remarks import RemarkFilter
 
 _COMMAND_LINE = 1
@@ -133,11 +134,7 @@ def _remark_options(function: Any) -> Any:
 @click.option(
     "--print-pipeline", is_flag=True, help="Print the passes that would run, for --pass-pipeline to take, and exit."
 )
-@click.option(
-    "--print-ir-after", "print_after", multiple=True, metavar="PASS", help="Print the IR after this pass, on stderr."
-)
-@click.option("--print-ir-after-all", "print_after_all", is_flag=True, help="Print the IR after every pass, on stderr.")
-@click.option("--time-report", is_flag=True, help="Print where the time went, on stderr.")
+@pass_options.add
 @click.option("--keep", is_flag=True, help="Keep every stage's text beside the output.")
 @click.option("--no-cache", is_flag=True, help="Neither ask nor fill the compile cache.")
 @click.option("--cache-dir", metavar="DIR", help="Where the compile cache is; default LIBTILE_CACHE_DIR's place.")
@@ -188,7 +185,7 @@ def _compile(path: str, given: dict[str, Any]) -> None:
     _check_request(data, given)
     _check_files(path, given)
     filter_ = _remark_filter(given)
-    observer = _Printer(given["print_after"], given["print_after_all"])
+    watch = pass_options.watch(given) if pass_options.wanted(given) else None
     try:
         made = driver.compile_bytecode(
             data,
@@ -196,14 +193,29 @@ def _compile(path: str, given: dict[str, Any]) -> None:
             filename=path,
             preview=given["previews"],
             cache=_cache(given),
-            observer=observer if observer.wanted else None,
+            verify_each=given["verify_each"],
+            instruments=watch.instruments if watch is not None else (),
         )
     except driver.DriverError as error:
         statuses: dict[type, int] = {driver.InputError: _INPUT, driver.RequestError: _REQUEST}
         raise cli.ToolError(str(error), statuses.get(type(error), _COMPILE)) from None
-    observer.check()
+    finally:
+        if watch is not None:
+            watch.report()
+    if watch is not None:
+        _check_watched(watch)
     _give_remarks(made, filter_, given)
     _write(made, given)
+
+
+def _check_watched(watch: Watch) -> None:
+    """A pass whose IR was asked for and that did not run is a mistake in the command line."""
+    from libtile.passes.instrumentation import WatchError
+
+    try:
+        watch.check()
+    except WatchError as error:
+        raise cli.ToolError(f"error: {error}", _COMMAND_LINE) from None
 
 
 def _print_pipeline(given: dict[str, Any]) -> None:
@@ -291,33 +303,6 @@ def _cache(given: dict[str, Any]) -> Cache | None:
     from libtile.compiler import cache
 
     return None if given["no_cache"] else cache.from_environment(given["cache_dir"])
-
-
-class _Printer:
-    """Prints modules after the passes that were asked for."""
-
-    def __init__(self, after: tuple[str, ...], everything: bool):
-        self.after = after
-        self.everything = everything
-        self.seen: list[str] = []
-
-    @property
-    def wanted(self) -> bool:
-        return self.everything or bool(self.after)
-
-    def __call__(self, name: str, op: Any) -> None:
-        self.seen.append(name)
-        if self.everything or name in self.after:
-            from libtile.asm import print_op
-
-            click.echo(f"// -----// IR Dump After {name} //----- //\n{print_op(op)}", err=True)
-
-    def check(self) -> None:
-        """A pass that was asked for and did not run is a mistake in its name."""
-        for name in self.after:
-            if name not in self.seen:
-                passes = ", ".join(dict.fromkeys(self.seen))
-                raise cli.ToolError(f"error: no pass '{name}' was run; there were {passes}", _COMMAND_LINE)
 
 
 def _output(given: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from libtile.lowering.strip_mine.plan import Plan
 from libtile.lowering.strip_mine.slices import captured
 from libtile.lowering.tile_registers import WARP, check_registers, thread_registers, words_of
 from libtile.lowering.to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps
+from libtile.support import statistics
 from libtile.targets import Target, target
 from libtile.transforms.greedy import functions_in
 
@@ -148,6 +149,7 @@ def _perform(plan: Plan) -> None:
         done = PieceLoop(plan, loop, tokens)
         made.append(done)
         units.append((max(order[sink.op] for sink in loop.sinks), done.ops))
+    statistics.count("loops made", len(made))
     for done in made:
         for old, new in done.results.items():
             old.replace_all_uses_with(new)

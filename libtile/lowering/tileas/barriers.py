@@ -24,6 +24,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.tile_form import build
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
+from libtile.support import statistics
 
 ACCESSES = frozenset(
     f"{dialect}.{name}"
@@ -76,6 +77,7 @@ def insert_barriers(function: Operation) -> int:
     block = function.regions[0].block
     analysis.block(block, _NONE)
     places = analysis.places
+    statistics.count("barriers inserted", len(places))
     for op in places:
         assert op.parent is not None
         barrier = build("nv_tileas.barrier", location=op.location)

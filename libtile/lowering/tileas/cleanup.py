@@ -21,6 +21,7 @@ from libtile.ir.tile_form import erase
 from libtile.layouts import REGISTER
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
+from libtile.support import statistics
 
 _Key = tuple[type[Operation], tuple[SSAValue, ...], tuple[Attribute, ...], frozenset[tuple[str, Attribute]]]
 
@@ -66,6 +67,7 @@ def _hoist(block: Block) -> None:
                     if isinstance(op, _HOISTED) and not any(_is_inside(v, body) for v in op.operands) and _is_held(op):
                         body.detach_op(op)
                         block.insert_op_before(op, loop)
+                        statistics.count("ops moved out of loops")
 
 
 LOOPS = (scf.ForOp, scf.WhileOp)
@@ -115,6 +117,7 @@ def _merge(block: Block, known: ChainMap[_Key, Operation]) -> None:
         for old, new in zip(op.results, same.results):
             old.replace_all_uses_with(new)
         erase(op)
+        statistics.count("ops merged")
 
 
 def _fold(op: ConvertLayoutOp) -> None:
@@ -125,6 +128,7 @@ def _fold(op: ConvertLayoutOp) -> None:
     if op.source.type == op.result.type:
         op.result.replace_all_uses_with(op.source)
         erase(op)
+        statistics.count("conversions folded")
 
 
 def drop_unused(block: Block) -> None:
@@ -135,3 +139,4 @@ def drop_unused(block: Block) -> None:
                 drop_unused(inner)
         if is_pure(op) and all(r.first_use is None for r in op.results):
             erase(op)
+            statistics.count("ops erased")

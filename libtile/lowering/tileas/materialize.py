@@ -68,6 +68,7 @@ from libtile.lowering.tileas.cleanup import LOOPS, drop_unused
 from libtile.lowering.tileas.schedule import LOADS, ORDER, STAGE, STAGES, Load, buffer_layout, conversions
 from libtile.lowering.tileas.shared_memory import pipeline_bytes
 from libtile.lowering.to_tileas.types import layout_of
+from libtile.support import statistics
 from libtile.targets import Target, target
 
 PLACE = "shared_offset"
@@ -90,6 +91,7 @@ class MaterializeSchedulePass(ModulePass):
 def materialize(function: FuncOp, gpu: Target) -> None:
     """Make the pipelines of one function, and place them in shared memory."""
     scheduled = [op for op in function.walk() if STAGES in op.attributes]
+    statistics.count("pipelines made", len(scheduled))
     for number, loop in enumerate(reversed(scheduled)):  # inner ones first: an outer loop is made anew with them in it
         first = number == len(scheduled) - 1
         _Pipeline(loop, first, gpu).make()

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The list of passes for a reader."""
+
+from __future__ import annotations
+
+from libtile.passes.pipeline import pass_options
+from libtile.passes.pipelines import PIPELINES
+from libtile.passes.registry import PASSES, pass_class
+
+
+def passes_text() -> str:
+    """Each pass with what it does, and its options with their defaults; then the pipelines that have a name."""
+    lines = ["Passes:"]
+    for name in sorted(PASSES):
+        lines.append(f"  {name:36} {_summary(name)}")
+        lines += [f"    {option:34} {_default(value)}" for option, value in pass_options(name).items()]
+    lines.append("Pipelines:")
+    lines += [f"  {name:36} what a compilation runs at -{name}" for name in PIPELINES]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(name: str) -> str:
+    return " ".join((pass_class(name).__doc__ or "").split("\n\n")[0].split())
+
+
+def _default(value: str) -> str:
+    return f"default {value}" if value else "has to be given, or is empty"
