@@ -8,6 +8,7 @@
     data = libtile.write(m, version="13.4")          # Module -> bytecode
     text = libtile.print_module(m)
     data = libtile.migrate(data, to="13.1")
+    m = libtile.optimize(m, level=3)                 # Tile IR to Tile IR, before any compiler
     m = libtile.reduce(m, still_fails)               # the smallest module found for which the function says True
     libtile.diff("a.bc", "b.mlir")                   # the differences of two programs; none: they are the same
 
@@ -20,7 +21,7 @@ TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
 
-    from libtile.api import compile, migrate, write
+    from libtile.api import compile, migrate, optimize, write
     from libtile.asm.module import Module, parse, print_module, read, verify
     from libtile.debugging.behaviour import compare_runs
     from libtile.debugging.reduction import reduce
@@ -43,6 +44,7 @@ _HOME = {
     "compile": "libtile.api",
     "diff": "libtile.debugging.structure",
     "migrate": "libtile.api",
+    "optimize": "libtile.api",
     "parse": "libtile.asm.module",
     "print_module": "libtile.asm.module",
     "read": "libtile.asm.module",
@@ -67,6 +69,7 @@ __all__ = [
     "compile",
     "diff",
     "migrate",
+    "optimize",
     "parse",
     "print_module",
     "read",

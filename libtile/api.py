@@ -10,10 +10,13 @@ from libtile.support.errors import HintsDroppedWarning
 from libtile.support.files import Bytes, Path, file_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import Operation
 
     from libtile.asm.module import Module
     from libtile.compiler.options import Compiled, Observer
+    from libtile.passes.manager import Instrument
     from libtile.spec import Version
 
 
@@ -50,6 +53,42 @@ def migrate(data: Path | Bytes, to: str | Version, *, for_target: str | None = N
     for message in dropped:
         warnings.warn(message, HintsDroppedWarning, stacklevel=2)
     return result
+
+
+def optimize(
+    source: Module | Operation | Path | Bytes,
+    level: int = 3,
+    *,
+    fuse_fma: bool = False,
+    before: str = "",
+    after: str = "",
+    verify: bool = True,
+    instruments: Sequence[Instrument] = (),
+) -> Module:
+    """The module with the passes of an optimization level (0 to 3) run on a copy of it: cuda_tile in, cuda_tile out.
+
+    `source` is a Module, a path, or the bytes of a file, bytecode or text; the result prints as text, and
+    `libtile.write` makes bytecode of it. The levels are the pipelines `tile-O0` to `tile-O3` of
+    `libtile.passes.pipelines`; `before` and `after` are texts of pipelines that run in front of it and behind it, and
+    `fuse_fma` runs `fuse-fma`, which changes last bits, right before it. `verify` verifies the module first, and behind
+    each pass; `instruments` watch the pass manager. Raises DiagnosticError for a module that breaks a rule of the
+    dialect, PipelineError for a pipeline that is malformed, LibtileError for another level.
+    """
+    from libtile.asm.module import Module, load
+    from libtile.asm.module import verify as verify_module
+    from libtile.passes.manager import PassManager
+    from libtile.passes.pipeline import parse_pipeline, unwrapped
+    from libtile.passes.pipelines import tile_pipeline
+
+    texts = [before, tile_pipeline(level, fuse_fma), after]
+    items = [item for text in texts for item in unwrapped(parse_pipeline(text))]
+    given = load(source)
+    if verify:
+        verify_module(given)
+    optimized = Module(given.clone(), source.version if isinstance(source, Module) else None)
+    with collector_paused():
+        PassManager(items, verify_each=verify, instruments=instruments).run(optimized.op)
+    return optimized
 
 
 def compile(

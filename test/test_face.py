@@ -61,6 +61,7 @@ def test_bytecode_is_usable_without_xdsl() -> None:
         "cuda_tile_run",
         "cuda_tile_diff",
         "cuda_tile_reduce",
+        "cuda_tile_optimize",
     ],
 )
 def test_version_of_a_tool_loads_nothing_heavy(tool: str) -> None:

@@ -8,6 +8,8 @@ ptxas optimize at the same level.
 
 from __future__ import annotations
 
+from libtile.support.errors import LibtileError
+
 STEPS: tuple[tuple[str, str], ...] = (
     # cuda_tile
     ("strip-mine{refuse-uncut=true}", "0123"),
@@ -22,13 +24,32 @@ STEPS: tuple[tuple[str, str], ...] = (
 )
 """Each pass, and the levels that run it."""
 
+TILE_STEPS: tuple[tuple[str, str], ...] = (
+    ("canonicalize", "123"),
+    ("cse", "123"),
+    ("licm", "23"),
+    ("loop-split", "3"),
+    ("canonicalize", "3"),
+)
+"""The optimizer of cuda_tile, each pass with its levels: what `cuda-tile-optimize` and `libtile.optimize` run."""
+
 LEVELS = ("0", "1", "2", "3")
 
 
-def pipeline_text(level: str) -> str:
+def pipeline_text(level: str, steps: tuple[tuple[str, str], ...] = STEPS) -> str:
     """The passes of an optimization level, as the text of a pipeline for a `builtin.module`."""
-    return ", ".join(step for step, levels in STEPS if level in levels)
+    return ", ".join(step for step, levels in steps if level in levels)
 
 
-PIPELINES: dict[str, str] = {f"O{level}": pipeline_text(level) for level in LEVELS}
+def tile_pipeline(level: int, fuse_fma: bool = False) -> str:
+    """The optimizer's pipeline, behind `fuse-fma` if that is asked for. LibtileError for a level that there is not."""
+    if str(level) not in LEVELS:
+        raise LibtileError(f"there is no optimization level {level}: the levels are {', '.join(LEVELS)}")
+    return ", ".join(["fuse-fma"] * fuse_fma + [pipeline_text(str(level), TILE_STEPS)]).rstrip(", ")
+
+
+PIPELINES: dict[str, str] = {
+    **{f"O{level}": pipeline_text(level) for level in LEVELS},
+    **{f"tile-O{level}": pipeline_text(level, TILE_STEPS) for level in LEVELS},
+}
 """Pipelines by the name that stands for them in the text of others."""

@@ -29,6 +29,7 @@ TOOLS = {
     "cuda-tile-opt": "-m cuda_tile_opt example.mlir",
     "cuda-tile-run": "-m cuda_tile_run example.bc --describe",
     "cuda-tile-diff": "-m cuda_tile_diff --help",
+    "cuda-tile-optimize": "-m cuda_tile_optimize example.bc",
     "cuda-tile-reduce": "-m cuda_tile_reduce --help",
     "simulator": "-m libtile.simulator k.ptx --entry k --trace --stats",
     "layouts": "-m libtile.layouts show mma-c 16x8",

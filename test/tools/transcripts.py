@@ -23,6 +23,7 @@ TOOLS = (
     "cuda-tile-run",
     "cuda-tile-diff",
     "cuda-tile-reduce",
+    "cuda-tile-optimize",
     "tileirdisasm",
     "tileiras",
 )

@@ -65,6 +65,13 @@ def cuda_tile_reduce() -> None:
     main()
 
 
+def cuda_tile_optimize() -> None:
+    prepare()
+    from cuda_tile_optimize.main import main
+
+    main()
+
+
 def simulator() -> None:
     _begin()
     from libtile_tools.simulator import main
