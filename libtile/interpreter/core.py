@@ -97,7 +97,7 @@ def select(site: Site) -> Run:
 # -- bytes ----------------------------------------------------------------------------------------------------------
 
 
-def _bytes_of(value: Array, elem: Element) -> np.ndarray:
+def bytes_of(value: Array, elem: Element) -> np.ndarray:
     """The elements' bits, one after the other from the lowest bit of the first byte, as bytes."""
     bits = to_bits(value, elem)
     if elem.width == 1:
@@ -107,7 +107,7 @@ def _bytes_of(value: Array, elem: Element) -> np.ndarray:
     return np.ascontiguousarray(bits).view(np.uint8)
 
 
-def _from_bytes(data: np.ndarray, elem: Element) -> np.ndarray:
+def from_bytes(data: np.ndarray, elem: Element) -> np.ndarray:
     if elem.width == 1:
         return np.unpackbits(data, bitorder="little") != 0
     if elem.width == 4:
@@ -131,13 +131,13 @@ def _regrouped(site: Site) -> Any:
 @pure("pack", undefined=_regrouped, elementwise=False)
 def pack(site: Site) -> Run:
     elem = site.element("source")
-    return lambda source: _bytes_of(source, elem).view(np.int8)
+    return lambda source: bytes_of(source, elem).view(np.int8)
 
 
 @pure("unpack", undefined=_regrouped, elementwise=False)
 def unpack(site: Site) -> Run:
     elem = site.element("result")
-    return lambda source: _from_bytes(np.ascontiguousarray(source).view(np.uint8), elem)
+    return lambda source: from_bytes(np.ascontiguousarray(source).view(np.uint8), elem)
 
 
 # -- pointers and the grid ------------------------------------------------------------------------------------------

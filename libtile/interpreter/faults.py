@@ -26,6 +26,7 @@ class FaultKind(Enum):
     CONVERSION = "value out of range"
     UNINITIALISED = "use of an uninitialised element"
     RACE = "data race"
+    PIPELINE = "misused pipeline"
     DEADLOCK = "deadlock"
     ASSERTION = "assertion failed"
     LOOP = "invalid loop"

@@ -21,7 +21,7 @@ from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
 from libtile.interpreter.rounding import round_to
 from libtile.support.arrays import memory_span
-from libtile.support.checks import INTERPRETER
+from libtile.support.checks import INNER_INTERPRETER, INTERPRETER
 
 MAX_GRID = (1 << 24) - 1
 """The largest extent of a grid along one axis (Tile IR specification, get_num_tile_blocks)."""
@@ -194,11 +194,8 @@ def run(
     Raises LaunchError or CheckError before running, InterpreterFault while running.
     """
     entry = find_entry(module, kernel)
-    if entry.op.name == INNER_FUNCTION:
-        raise LaunchError(
-            f"@{entry.name} is in an inner dialect, which the interpreter does not run: use the simulator"
-        )
-    checks = INTERPRETER.choose(check)
+    inner = entry.op.name == INNER_FUNCTION
+    checks = (INNER_INTERPRETER if inner else INTERPRETER).choose(check)
     extents = normal_grid(grid)
     memory = Memory()
     try:
@@ -206,7 +203,12 @@ def run(
         addresses = map_globals(entry, memory)
     except Fault as fault:
         raise LaunchError(fault.message) from None
-    program = compile_entry(entry.op, checks, addresses, trace)
+    if inner:
+        from libtile.interpreter.inner_codegen import compile_kernel
+
+        program = compile_kernel(entry.op, checks, addresses, trace)
+    else:
+        program = compile_entry(entry.op, checks, addresses, trace)
     races = RaceDetector() if "race" in checks else None
     launch = Launch(program, extents, memory, checks, out, races)
     return run_grid(launch, values, order=block_order, progress=progress)

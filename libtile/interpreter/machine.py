@@ -74,7 +74,9 @@ class Launch:
 class TileBlock:
     """The state of one tile block, as rules see it."""
 
-    __slots__ = ("allocas", "count", "grid", "id", "launch", "linear", "memory", "races", "sequence")
+    __slots__ = (
+        "allocas", "count", "grid", "groups", "id", "launch", "linear", "memory", "progress", "races", "sequence"
+    )  # fmt: skip
 
     def __init__(self, launch: Launch, linear: int):
         width, height, _ = launch.grid
@@ -87,6 +89,10 @@ class TileBlock:
         self.count = [0]
         self.sequence = 0
         self.allocas: list[Allocation] = []
+        self.groups: list[Any] = []
+        """Groups of asynchronous copies that have not been waited for, in order (of the inner dialects)."""
+        self.progress = 0
+        """Counts what agents did that others may wait for."""
 
     def unwind(self, count: int) -> None:
         """End the lifetime of all allocations of the block but the first `count`."""
@@ -177,7 +183,7 @@ class _Scheduler:
                 window += WINDOW
                 quiet = 0
                 continue
-            current = [_state(generator) for _, generator in self.live]
+            current = [state_of(generator) for _, generator in self.live]
             if current == snapshots:
                 self.deadlock()
             snapshots = current
@@ -252,7 +258,7 @@ def _places(generator: Any) -> list[tuple[str, int]]:
     return [(g.gi_frame.f_code.co_filename, g.gi_frame.f_lineno) for g in _frames(generator)]
 
 
-def _state(generator: Any) -> list[Any]:
+def state_of(generator: Any) -> list[Any]:
     """Where a suspended tile block stands and all that it holds: equal states go on equally.
 
     Counters of the spin check are no state of the program, nor are tokens.

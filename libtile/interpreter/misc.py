@@ -37,7 +37,7 @@ def assume(site: Site) -> Run:
 
         def view(value: Any) -> Any:
             if isinstance(predicate, DivByAttr) and value.base % predicate.divisor:
-                raise _broken(predicate, f"the base address {value.base:#x}", None)
+                raise broken(predicate, f"the base address {value.base:#x}", None)
             return value
 
         return view
@@ -46,11 +46,11 @@ def assume(site: Site) -> Run:
     def run(value: Array) -> Array:
         match predicate:
             case DivByAttr():
-                _divisible(predicate, value, elem)
+                check_divisible(predicate, value, elem)
             case SameElementsAttr():
-                _same(predicate, value, elem)
+                check_same(predicate, value)
             case BoundedAttr():
-                _bounded(predicate, value, elem)
+                check_bounded(predicate, value, elem)
         return value
 
     return run
@@ -75,11 +75,14 @@ def _strides_along_one(op: CudaTileOp, operand: int) -> bool:
     return operand >= first and view.shape[dynamic[operand - first]] == 1
 
 
-def _broken(predicate: Any, what: str, index: Sequence[int] | None) -> Fault:
-    return Fault(FaultKind.ASSUMPTION, f"{what} breaks {predicate.text()}", index)
+def broken(predicate: Any, what: str, index: Sequence[int] | None) -> Fault:
+    """The fault for an assumption that does not hold."""
+    shown = getattr(predicate, "text", predicate.__str__)()  # attributes of Tile IR have a spelling of their own
+    return Fault(FaultKind.ASSUMPTION, f"{what} breaks {shown}", index)
 
 
-def _bounded(predicate: BoundedAttr, value: Array, elem: Element) -> None:
+def check_bounded(predicate: Any, value: Array, elem: Element) -> None:
+    """A fault for numbers out of bounds that are assumed."""
     number = np.asarray(signed(value, elem))
     bad = np.zeros(number.shape, bool)
     if predicate.lower is not None:
@@ -88,10 +91,11 @@ def _bounded(predicate: BoundedAttr, value: Array, elem: Element) -> None:
         bad |= number > predicate.upper
     if bad.any():
         index = first_index(bad)
-        raise _broken(predicate, str(number[index]), index)
+        raise broken(predicate, str(number[index]), index)
 
 
-def _divisible(predicate: DivByAttr, value: Array, elem: Element) -> None:
+def check_divisible(predicate: Any, value: Array, elem: Element) -> None:
+    """A fault for numbers or addresses that are not divisible as is assumed."""
     number = np.asarray(signed(value, elem)).astype(np.int64)
     every, along = predicate.every or 1, predicate.along or 0
     step = elem.pointee.storage_bytes if elem.pointee is not None else 1
@@ -105,14 +109,15 @@ def _divisible(predicate: DivByAttr, value: Array, elem: Element) -> None:
         bad = number != first + (position % every * step).reshape(shape)
         if bad.any():
             index = first_index(bad)
-            raise _broken(predicate, str(number[index]), index)
+            raise broken(predicate, str(number[index]), index)
     bad = np.asarray(first & (predicate.divisor - 1)) != 0
     if bad.any():
         index = first_index(bad)
-        raise _broken(predicate, str(number[index]), index)
+        raise broken(predicate, str(number[index]), index)
 
 
-def _same(predicate: SameElementsAttr, value: Array, elem: Element) -> None:
+def check_same(predicate: Any, value: Array) -> None:
+    """A fault for elements that differ within a box that is assumed to be of one value."""
     number = np.asarray(value)
     first = number
     for dim, size in enumerate(predicate.values):
@@ -121,7 +126,7 @@ def _same(predicate: SameElementsAttr, value: Array, elem: Element) -> None:
     bad = number != first
     if bad.any():
         index = first_index(bad)
-        raise _broken(predicate, str(number[index]), index)
+        raise broken(predicate, str(number[index]), index)
 
 
 # -- assert ---------------------------------------------------------------------------------------------------------

@@ -62,6 +62,12 @@ INTERPRETER = Catalogue(
     Checks(("assume", "conversion", "division", "index", "overflow")),
     Checks(("race", "uninitialized", "view-range")),
 )
+INNER_INTERPRETER = Catalogue(
+    "interpreter of the inner dialects",
+    Checks(("assume", "conversion", "division", "index", "overflow")),
+    Checks(("view-range",)),
+)
+"""What the interpreter looks for in a module of nv_tileaa or nv_tileas: `full` is less there than in one of Tile IR."""
 SIMULATOR = Catalogue(
     "simulator",
     Checks(("convergence", "memory", "register-pool", "wgmma")),

@@ -115,27 +115,31 @@ def _again(op: TileOp, name: str, source: SSAValue, **attributes: object) -> lis
     return [_put(op, build(full, [source], [op.results[0].type], attributes))]
 
 
-def constant_bool(value: SSAValue) -> bool | None:
-    """The value of an i1 (tile) that is one constant everywhere; None when it is not known to be."""
+def _constant_elements(value: SSAValue) -> set[int] | None:
+    """The numbers that a constant holds, as bits; None for what is no constant of integers."""
     owner = value.owner
     splat = _producer(value, "splat")
     if splat is not None:
-        return constant_bool(splat.operands[0])
+        return _constant_elements(splat.operands[0])
     attr = owner.properties.get("value") if isinstance(owner, Operation) else None
     if isinstance(attr, IntegerAttr):
-        return bool(attr.value.data)
+        return {attr.value.data}
     if isinstance(attr, DenseElementsAttr):
-        elements = set(attr.elements())
-        return bool(elements.pop() & 1) if len(elements) == 1 else None
+        return set(attr.elements())
     if isinstance(attr, DenseIntOrFPElementsAttr) and isinstance(owner, arith.ConstantOp):
-        values = set(attr.get_values())
-        return bool(values.pop()) if len(values) == 1 else None
+        return {int(v) for v in attr.get_values()}
     return None
+
+
+def constant_bool(value: SSAValue) -> bool | None:
+    """The value of an i1 (tile) that is one constant everywhere; None when it is not known to be."""
+    elements = _constant_elements(value)
+    return bool(elements.pop() & 1) if elements is not None and len(elements) == 1 else None
 
 
 def constant_zero(value: SSAValue) -> bool:
     """Whether an integer (tile) is 0 everywhere."""
-    return constant_bool(value) is False
+    return _constant_elements(value) == {0}
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------

@@ -28,6 +28,24 @@ nv_tileaa.func @narrow_chain(%p: !p, %i: tile<i32>, %j: tile<i32>) {
   nv_tileaa.return
 }
 
+// An offset of zero goes away; an even one is none.
+// CHECK-LABEL: nv_tileaa.func @offsets
+nv_tileaa.func @offsets(%p: !p, %q: tile<4x!p>) {
+  // CHECK: %[[FOUR:.*]] = arith.constant 4 : index
+  // CHECK-NEXT: %[[A:.*]] = nv_tileaa.addptr %{{.*}}, %[[FOUR]]
+  %zero = arith.constant 0 : index
+  %four = arith.constant 4 : index
+  %a = nv_tileaa.addptr %p, %zero : !p, index -> !p
+  %b = nv_tileaa.addptr %a, %four : !p, index -> !p
+  // CHECK-NEXT: %[[TWO:.*]] = nv_tileaa.constant
+  // CHECK-NEXT: %[[C:.*]] = nv_tileaa.addptr %{{.*}}, %[[TWO]]
+  %two = nv_tileaa.constant {value = dense<2> : !cuda_tile.tile<4xi32>} : tile<4xi32>
+  %c = nv_tileaa.addptr %q, %two : tile<4x!p>, tile<4xi32> -> tile<4x!p>
+  // CHECK-NEXT: nv_tileaa.mark_for_reuse %[[A]], %[[C]]
+  nv_tileaa.mark_for_reuse %b, %c : !p, tile<4x!p>
+  nv_tileaa.return
+}
+
 // CHECK-LABEL: nv_tileaa.func @splats
 nv_tileaa.func @splats(%f: tile<f32>) {
   // CHECK: nv_tileaa.splat %{{.*}} : tile<f32> -> tile<8x4xf32>

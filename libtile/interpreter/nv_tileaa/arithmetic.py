@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Elementwise arithmetic of nv_tileaa: what Tile IR has under the same names, clamps and high halves of products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from libtile.interpreter.floating import flushing
+from libtile.interpreter.formats import Array
+from libtile.interpreter.inner_rules import Run, Site, pure, same
+from libtile.interpreter.integer import signed, wrap
+from libtile.interpreter.rules import load_rules
+
+SAME = (
+    "absf", "addf", "atan2", "ceil", "cos", "cosh", "divf", "exp", "exp2", "floor", "fma", "fpowi", "log", "log2",
+    "maxf", "minf", "mulf", "negf", "pow", "remf", "rsqrt", "sin", "sinh", "sqrt", "subf", "tan", "tanh",
+)  # fmt: skip
+for _name in SAME:
+    same(f"nv_tileaa.{_name}", _name)
+same("nv_tileaa.mulhiui", "mulhii")
+
+
+@pure("nv_tileaa.clampf", elementwise=True)
+def clampf(site: Site) -> Run:
+    """min(max(source, lower), upper)."""
+    table = load_rules()
+    larger, smaller = (table[name].make(site) for name in ("maxf", "minf"))  # type: ignore[arg-type]
+    return flushing(site, site.element("result"), lambda x, low, high: smaller(larger(x, low), high))  # type: ignore[arg-type]
+
+
+@pure("nv_tileaa.mulhisi", elementwise=True)
+def mulhisi(site: Site) -> Run:
+    """The high half of the signed product: the unsigned one less each operand where the other is negative."""
+    elem = site.element("result")
+    high = load_rules()["mulhii"].make(site)  # type: ignore[arg-type]
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        zero = np.zeros_like(lhs)
+        left, right = np.asarray(signed(lhs, elem)) < 0, np.asarray(signed(rhs, elem)) < 0
+        return wrap(high(lhs, rhs) - np.where(left, rhs, zero) - np.where(right, lhs, zero), elem)
+
+    return run

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where the elements of a tile lie in memory: the geometry of tiled views, memrefs and pointers.
+
+An access through a view names a tile by an index for each of its dimensions; along the sparse dimension that is a tile
+of element indices. An access to a memref itself names the first element of the box; where an index is a tile, each of
+its elements names an element of its own. What of a tile lies outside of the memref is padding for a load, and left out
+by a store.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
+from libtile.interpreter.faults import Fault, FaultKind
+from libtile.interpreter.formats import element
+from libtile.interpreter.inner_rules import Site
+from libtile.interpreter.views import Box, Geometry, TensorView
+
+
+def geometry_of(view: Attribute, tile: tuple[int, ...]) -> Geometry:
+    """The geometry of accesses to tiles of a view, or of a memref, whose boxes have the shape `tile`."""
+    if isinstance(view, MemRefType):
+        if len(tile) > view.rank:
+            raise Fault(FaultKind.UNSUPPORTED, f"a tile of {len(tile)} dimensions in a memref of {view.rank}")
+        whole = (1,) * (view.rank - len(tile)) + tile
+        return Geometry(whole, tuple(range(view.rank)), (1,) * view.rank, None, None, element(view.element_type))
+    if not isinstance(view, TiledViewType) or not isinstance(view.source, MemRefType) or view.layout.leading:
+        raise Fault(FaultKind.UNSUPPORTED, f"an access through {view}")
+    layout, rank = view.layout, len(view.shape)
+    steps = view.traversal_strides if layout.sparse_dim is None else (1,) * rank
+    elem = element(view.source.element_type)
+    return Geometry(view.shape, view.dim_map, steps, layout.sparse_dim, layout.padding, elem)
+
+
+def tile_counts(view: TiledViewType, memref: TensorView) -> tuple[int, ...]:
+    """How many tiles there are along each dimension of a view."""
+    return geometry_of(view, view.shape).index_space(memref)
+
+
+def box_of(site: Site, geometry: Geometry, view: TensorView, indices: tuple, offsets: tuple = ()) -> Box:
+    """The part of a tile that lies inside of the memref. `offsets` are added to where the indices point, in elements.
+
+    A fault for an index outside of the index space (of which a padded load may be on purpose: `view-range`), and for a
+    tile that is said to be in bounds and is not.
+    """
+    starts: list[Any] = []
+    bounds = site.attr("in_bounds") or ()
+    moved = [*(int(o) for o in offsets), *[0] * (len(indices) - len(offsets))]
+    for t, value in enumerate(indices):
+        size, promised = view.shape[geometry.dims[t]], t < len(bounds) and bool(bounds[t])
+        if t == geometry.sparse:
+            positions = np.asarray(value).astype(np.int64) + moved[t]
+            outside = (positions < 0) | (positions >= size)
+            starts.append(np.where(outside, -1, positions))
+            reaches = bool(outside.any())
+        else:
+            start = int(value) * geometry.steps[t] + moved[t]
+            padded = geometry.padding is not None and site.op.name.endswith("load")
+            if (start < 0 or start >= size) and site.on("view-range" if padded else "index"):
+                raise Fault(FaultKind.INDEX, f"index {int(value)} of dimension {t} is outside of {size} elements", (t,))
+            starts.append(size if start < 0 else min(start, size))
+            reaches = start + geometry.tile[t] > size
+        if promised and reaches and site.on("index"):
+            raise Fault(
+                FaultKind.INDEX, f"the tile reaches beyond size {size} of dimension {t}, said to be in bounds", (t,)
+            )
+    return Box.of(geometry, view, starts)
+
+
+def element_addresses(
+    site: Site, view: TensorView, indices: tuple, size: int, shape: tuple[int, ...], where: np.ndarray | None
+) -> np.ndarray:
+    """The byte address of each element that indices name in a memref: one where they are scalars and the access is of
+    one element, each element of a box from there on, or one for each element of tiles of indices.
+
+    A fault for an index outside of the memref where the access is active.
+    """
+    grids: list[np.ndarray] = []
+    gathers = any(np.ndim(i) for i in indices)
+    for dim, index in enumerate(indices):
+        position = np.asarray(index).astype(np.int64)
+        axis = dim - (len(indices) - len(shape))
+        if not gathers and axis >= 0:
+            extent = [1] * len(shape)
+            extent[axis] = -1
+            position = position + np.arange(shape[axis], dtype=np.int64).reshape(extent)
+        bad = np.broadcast_to((position < 0) | (position >= view.shape[dim]), shape)
+        bad = bad if where is None else bad & where
+        if bad.any():
+            first = tuple(int(i) for i in np.argwhere(bad)[0])
+            message = (
+                f"index {np.broadcast_to(position, shape)[first]} of dimension {dim} is not below {view.shape[dim]}"
+            )
+            raise Fault(FaultKind.OUT_OF_BOUNDS, message, first)
+        grids.append(position * view.strides[dim])
+    total = np.zeros(shape, np.int64)
+    for grid in grids:
+        total = total + grid
+    return view.base + total * size
