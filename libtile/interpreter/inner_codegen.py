@@ -66,7 +66,7 @@ class InnerEmitter(Emitter):
         return name
 
     def op(self, op: Operation) -> None:
-        handler = _STRUCTURE.get(op.name)
+        handler = STRUCTURE.get(op.name)
         if handler is not None:
             handler(self, op)
             return
@@ -338,7 +338,7 @@ def _fill(token: Turn, values: tuple[Any, ...]) -> None:
     token.ring.fill(token.number, values)
 
 
-_STRUCTURE: dict[str, _Handler] = {
+STRUCTURE: dict[str, _Handler] = {
     "scf.if": InnerEmitter.if_op,
     "scf.for": InnerEmitter.for_op,
     "scf.while": InnerEmitter.while_op,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -365,3 +366,23 @@ def test_an_op_without_a_meaning_here_is_named():
     """
     found = fault(kernel(body), matrices()[2])
     assert (found.kind, found.op) == (FaultKind.UNSUPPORTED, "nv_tileaa.elementwise_inline_asm")
+
+
+NOT_RUN = {
+    "nv_tileaa.call_elementwise_intrinsic", "nv_tileaa.conv_dot", "nv_tileaa.conv_tile",
+    "nv_tileaa.elementwise_inline_asm", "nv_tileaa.extern_elementwise", "nv_tileaa.inject_ir",
+    "nv_tileaa.launch_func", "nv_tileaa.plugin", "nv_tileas.get_tma_desc", "nv_tileas.tensormap_replace",
+}  # fmt: skip
+"""Ops without a rule, which the interpreter's page lists."""
+
+
+def test_every_op_runs_or_is_listed():
+    import libtile.asm.dialect  # noqa: F401  (registers the ops)
+    from libtile.interpreter.inner_codegen import STRUCTURE
+    from libtile.interpreter.inner_rules import load_rules
+    from libtile.ir.tile_form import OP_CLASSES
+
+    runs = {*load_rules(), *STRUCTURE, "nv_tileaa.func", "nv_tileaa.global"}
+    assert set(OP_CLASSES) - runs == NOT_RUN
+    page = (Path(__file__).resolve().parents[2] / "docs" / "interpreter.md").read_text()
+    assert all(f"`{name.partition('.')[2]}`" in page for name in NOT_RUN)

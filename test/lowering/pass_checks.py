@@ -36,16 +36,18 @@ def outcome(module: Operation, kernel: str, grid: Any, arguments: Callable[[], S
 
 
 def modules_of(module: Operation, gpu_name: str) -> dict[str, Operation]:
-    """The module behind each pass of the lowering, by the pass's name, in order; the first is the module itself."""
+    """The module behind each pass of the lowering, by the pass's name, in order, with the number of its run behind it
+    from the second one on; the first is the module itself, without a name."""
     found: dict[str, Operation] = {"": module}
 
     def keep(name: str, op: Operation) -> None:
-        found[name] = op.clone()
+        number = sum(key.partition(" ")[0] == name for key in found)
+        found[f"{name} ({number + 1})" if number else name] = op.clone()
         if name == "convert-cuda-tile-to-tileaa":
             shorter = op.clone()
             assert isinstance(shorter, ModuleOp)
             CanonicalizeTileaaPass().apply(Context(), shorter)
-            found["canonicalize-tileaa"] = shorter
+            found["canonicalize-tileaa (alone)"] = shorter
 
     lower(Module(module).tile_module, Options(gpu_name, emit="tileas"), observer=keep)
     return found
