@@ -159,12 +159,12 @@ class EveryAccess(BarrierAnalysis):
     def op(self, op: Operation, live: Accesses) -> Accesses:
         if op.name == "nv_tileas.barrier":
             return frozenset()
-        if op.name in barriers.LOOPS:
+        if isinstance(op, barriers.LOOPS):
             return self.loop(op, live)
         if op.name == "scf.if":
             return self.branch(op, live)
         before = self.tokens([v for v in op.operands if isinstance(v.type, MemTokenType)])
-        is_access = op.name in barriers.ACCESSES
+        is_access = type(op) in barriers.ACCESSES
         if is_access and any(barriers.needs_barrier(other, op) for other in before & live):
             self.places[op] = None
             live = frozenset()
@@ -262,7 +262,7 @@ def scoped(function: Operation) -> Callable[[Operation], int | None]:
     """An alias scope for each access, by its pointers: two have one of their own, the others none."""
     numbers: dict[SSAValue, int] = {}
     for op in function.walk():
-        if op.name in barriers.ACCESSES:
+        if type(op) in barriers.ACCESSES:
             numbers.setdefault(op.operands[0], len(numbers))
     return lambda op: (1, 2, None)[min(numbers[op.operands[0]], 2)]
 

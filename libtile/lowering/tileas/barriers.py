@@ -15,35 +15,38 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.dialects.nv_tileaa import memory as tileaa
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import BlockTileOp
+from libtile.dialects.nv_tileaa.tokens import GdcLaunchDependentsOp, GdcWaitOp, MemoryFenceAliasOp, PrintOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
+from libtile.dialects.nv_tileas import memory as tileas
+from libtile.dialects.nv_tileas import tma
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.ir.tile_form import build
+from libtile.dialects.nv_tileas.memory import FenceOp
+from libtile.dialects.nv_tileas.pipeline import ConsumeOneOp, ConsumerReadOp, ProduceOneOp, ProducerWriteOp
+from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.cleanup import LOOPS
 from libtile.support import statistics
 
-ACCESSES = frozenset(
-    f"{dialect}.{name}"
-    for dialect in ("nv_tileaa", "nv_tileas")
-    for name in ("load", "store", "tiled_load", "tiled_store", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw",
-                 "multimem_load_reduce", "multimem_store", "multimem_reduce", "gdc_wait", "gdc_launch_dependents",
-                 "memory_fence_alias", "print", "async.load", "async.tiled_load")
-)  # fmt: skip
-READS = frozenset(
-    f"{d}.{n}" for d in ("nv_tileaa", "nv_tileas") for n in ("load", "tiled_load", "async.load", "async.tiled_load")
+READS: frozenset[type[Operation]] = frozenset(
+    (tileaa.LoadOp, tileaa.TiledLoadOp, tileas.LoadOp, tileas.TiledLoadOp, tma.LoadOp, tma.TiledLoadOp)
 )
-FENCE = "nv_tileas.fence"
-"""All threads of the block meet at a fence: before one that releases, behind one that acquires."""
-PARTIAL = "num_warps"
-"""The property of a barrier at which not all warps meet."""
-LOOPS = ("scf.for", "scf.while")
-TURNS = tuple(
-    f"nv_tileas.async.pipeline.{name}" for name in ("produce_one", "consume_one", "producer_write", "consumer_read")
-)
+ACCESSES: frozenset[type[Operation]] = READS | {
+    tileaa.StoreOp, tileaa.TiledStoreOp, tileaa.AtomicRmwOp, tileaa.AtomicCasOp, tileaa.TiledAtomicRmwOp,
+    tileaa.MultimemLoadReduceOp, tileaa.MultimemStoreOp, tileaa.MultimemReduceOp,
+    tileas.StoreOp, tileas.TiledStoreOp, tileas.TiledAtomicRmwOp,
+    GdcWaitOp, GdcLaunchDependentsOp, MemoryFenceAliasOp, PrintOp,
+}  # fmt: skip
+"""What tokens order. Looked up by the very class: an op is asked for what is around it, too."""
+TURNS = (ProduceOneOp, ConsumeOneOp, ProducerWriteOp, ConsumerReadOp)
 """Ops whose region is run in their place."""
 
 EXACT_LOOPS = 4
@@ -67,20 +70,20 @@ class InsertBarriersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
-            if inner.name == "nv_tileaa.func":
+            if isinstance(inner, FuncOp):
                 insert_barriers(inner)
 
 
-def insert_barriers(function: Operation) -> int:
+def insert_barriers(function: FuncOp) -> int:
     """Insert the barriers of a function; returns how many."""
     analysis = BarrierAnalysis()
-    block = function.regions[0].block
+    block = function.body.block
     analysis.block(block, _NONE)
     places = analysis.places
     statistics.count("barriers inserted", len(places))
     for op in places:
         assert op.parent is not None
-        barrier = build("nv_tileas.barrier", location=op.location)
+        barrier = BarrierOp.make(location=op.location)
         op.parent.insert_op_before(barrier, op)
     return len(places)
 
@@ -118,7 +121,7 @@ class BarrierAnalysis:
         """Without reads of a third kind of one alias scope: a barrier is needed against one of two kinds of reads if it
         is against any, and what a token is made to stand for is live then, so that all of it is live later, or nothing.
         """
-        reads = [op for op in accesses if op.name in READS]
+        reads = [op for op in accesses if type(op) in READS]
         if len(reads) <= 2:
             return accesses
         kinds: dict[int | None, set[int]] = {}
@@ -144,22 +147,22 @@ class BarrierAnalysis:
         return live
 
     def op(self, op: Operation, live: Accesses) -> Accesses:
-        if op.name == "nv_tileas.barrier":
-            return live if PARTIAL in op.properties else self.barrier()
-        if op.name in LOOPS:
+        if isinstance(op, BarrierOp):
+            return live if op.num_warps is not None else self.barrier()
+        if isinstance(op, LOOPS):
             return self.loop(op, live)
-        if op.name == "scf.if":
+        if isinstance(op, scf.IfOp):
             return self.branch(op, live)
-        if op.name in TURNS:
-            return self.block(op.regions[0].block, live)
-        if any(inner is not op and inner.name in ACCESSES for inner in op.walk()):
+        if isinstance(op, TURNS):
+            return self.block(op.body.block, live)
+        if any(inner is not op and type(inner) in ACCESSES for inner in op.walk()):
             raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
         tokens = [v for v in op.operands if _is_token(v)]
-        if op.name == FENCE:
+        if isinstance(op, FenceOp):  # all threads meet: before one that releases, behind one that acquires
             before = self.tokens(tokens)
             self.behind.update((result, before) for result in op.results)
             return self.barrier()
-        is_access = op.name in ACCESSES
+        is_access = type(op) in ACCESSES
         if not is_access and not tokens:
             return live
         before = self.tokens(tokens)
@@ -173,13 +176,13 @@ class BarrierAnalysis:
                 self.kept += len(made)
         return live | {self.first(op)} if is_access else live
 
-    def branch(self, op: Operation, live: Accesses) -> Accesses:
+    def branch(self, op: scf.IfOp, live: Accesses) -> Accesses:
         ends = []
         for region in op.regions:
             ends.append(self.block(region.block, live) if region.blocks else live)
             last = region.block.last_op if region.blocks else None
             if last is not None:
-                self.join(op.results, last.operands)
+                self.join(op.output, last.operands)
         return frozenset().union(*ends)
 
     def join(self, targets: Iterable[SSAValue], sources: Iterable[SSAValue]) -> bool:
@@ -192,14 +195,15 @@ class BarrierAnalysis:
                 self.behind[target] = both
         return grown
 
-    def loop(self, op: Operation, live: Accesses) -> Accesses:
+    def loop(self, op: scf.ForOp | scf.WhileOp, live: Accesses) -> Accesses:
         """Once more as long as the second time round sees more than the first. A deep loop goes round once, remembers
         what it begins with, and leaves it to the loop around it to come again."""
-        is_for = op.name == "scf.for"
-        first = op.regions[0].block
-        last = op.regions[-1].block
-        starts = op.operands[3:] if is_for else op.operands
-        inside = first.args[1:] if is_for else first.args
+        if isinstance(op, scf.ForOp):
+            first = last = op.body.block
+            starts, inside = op.iter_args, first.args[1:]
+        else:
+            first, last = op.before_region.block, op.after_region.block
+            starts, inside = op.arguments, first.args
         self.join(inside, starts)
         self._loops += 1
         is_deep = self._loops > EXACT_LOOPS
@@ -210,7 +214,7 @@ class BarrierAnalysis:
             end = self.block(first, live)
             leave = first.last_op
             assert leave is not None
-            if not is_for:
+            if isinstance(op, scf.WhileOp):
                 self.join(last.args, leave.operands[1:])
                 self.join(op.results, leave.operands[1:])
                 out = end
@@ -235,7 +239,7 @@ _Kind = tuple[bool, int | None, LinearLayout | None, object, object]
 
 def _kind(op: Operation) -> _Kind:
     """What `needs_barrier` asks of an access."""
-    layout, is_read = _layout(op), op.name in READS
+    layout, is_read = _layout(op), type(op) in READS
     scope = _scope(op)
     if layout is None or has_copies(layout):  # in the way of every access of the scope that is not read as well
         return is_read, scope, None, None, None
@@ -251,7 +255,7 @@ def _scope(op: Operation) -> int | None:
 
 def needs_barrier(earlier: Operation, later: Operation) -> bool:
     """Whether different threads may touch the same bytes in two accesses, of which one writes."""
-    if earlier.name in READS and later.name in READS:
+    if type(earlier) in READS and type(later) in READS:
         return False
     if _of_different_scopes(earlier, later):
         return False
@@ -313,7 +317,7 @@ def _alias_scope(view: SSAValue) -> int | None:
 
 def _viewed(value: SSAValue) -> SSAValue:
     owner = value.owner
-    return owner.operands[0] if isinstance(owner, Operation) and owner.name == "nv_tileaa.block_tile" else value
+    return owner.source if isinstance(owner, BlockTileOp) else value
 
 
 def _same_pointers(earlier: Operation, later: Operation) -> bool:
@@ -324,7 +328,7 @@ def _same_pointers(earlier: Operation, later: Operation) -> bool:
     block = a.owner.parent if isinstance(a.owner, Operation) else a.owner
     parent = block.parent_op() if block is not None else None
     while parent is not None:
-        if parent.name in LOOPS:
+        if isinstance(parent, LOOPS):
             return False
         parent = parent.parent_op()
     return True

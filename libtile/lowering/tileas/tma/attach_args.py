@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.tma import TmaOp
+from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.tma.common import (
     GRID_CONSTANT,
     HIDDEN,
@@ -26,7 +27,6 @@ from libtile.lowering.tileas.tma.common import (
     append_argument,
     count_attribute,
     descriptors,
-    erase,
     fail,
     functions,
     index_of,

@@ -26,12 +26,6 @@ def fail(op: Operation, message: str) -> NoReturn:
     raise DiagnosticError([error(source_location(op.location), f"'{op.name}' op {message}")])
 
 
-def erase(op: Operation) -> None:
-    """Take an op whose results are not used out of the IR."""
-    op.detach()
-    op.erase()
-
-
 def functions(root: Operation) -> list[FuncOp]:
     """The functions with a body below (or at) an op."""
     return [op for op in root.walk() if isinstance(op, FuncOp) and op.body.first_block is not None]

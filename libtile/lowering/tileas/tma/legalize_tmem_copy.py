@@ -25,9 +25,9 @@ from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
-from libtile.ir.tile_form import build, layout_of, stored_element, stored_shape, tile
+from libtile.ir.tile_form import erase, layout_of, stored_element, stored_shape, tile
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
-from libtile.lowering.tileas.tma.common import erase, fail
+from libtile.lowering.tileas.tma.common import fail
 
 ROWS = 128
 COLUMNS = 512
@@ -72,10 +72,8 @@ def _legalize(op: CopyOp) -> None:
     through = tile(stored_shape(source), stored_element(source), LayoutAttr(registers))
     block = op.parent
     assert block is not None and op.destination is not None  # both sides are buffers
-    load = build("nv_tileas.copy", [op.source], [through], {"atom": CopyAtomAttr(first)}, location=op.location)
-    store = build(
-        "nv_tileas.copy", [load.results[0], op.destination], [], {"atom": CopyAtomAttr(second)}, location=op.location
-    )
+    load = CopyOp.make(op.source, results=[through], atom=CopyAtomAttr(first), location=op.location)
+    store = CopyOp.make(load.results[0], op.destination, atom=CopyAtomAttr(second), location=op.location)
     block.insert_ops_before([load, store], op)
     erase(op)
 

@@ -11,31 +11,52 @@ TMA. TILEIR_DELAY_TMA_STORE_WAIT lets the wait of a store move behind the next b
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, i8
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, UnknownLoc, i8
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.nv_tileaa.attributes import KeywordAttr
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.memory import pointee_of
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
-from libtile.dialects.nv_tileas.memory import TiledAtomicRmwOp, TiledLoadOp, TiledMemOp
-from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, TmaLoad
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.memory import TiledAtomicRmwOp, TiledLoadOp, TiledMemOp, TiledStoreOp
+from libtile.dialects.nv_tileas.pipeline import WaitOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp, CopyOp
+from libtile.dialects.nv_tileas.tma import (
+    CommitGroupOp,
+    CreateMBarrierOp,
+    FenceProxyOp,
+    GatherTmaLoadOp,
+    MakeTiledTmaDescOp,
+    MBarrierArriveOp,
+    MBarrierWaitOp,
+    ScatterTmaStoreOp,
+    TiledTmaLoadOp,
+    TiledTmaStoreOp,
+    TmaLoad,
+    TmaStore,
+)
+from libtile.dialects.nv_tileas.tma import TiledAtomicRmwOp as AsyncTiledAtomicRmwOp
 from libtile.dialects.nv_tileas.tma_rules import check_partition
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
-from libtile.ir.tile_form import SEGMENTS, build, element_of, shape_of
-from libtile.lowering.tileas.tma.common import erase, fail, functions
+from libtile.ir.tile_form import SEGMENTS, element_of, erase, shape_of
+from libtile.lowering.tileas.tma.common import fail, functions
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
+
+SHARED_ALIGNMENT = 128
+"""Bytes to which the shared-memory side of a copy is aligned."""
 
 
 def switched_on(name: str) -> bool:
@@ -64,7 +85,7 @@ class _Lowering:
     function: FuncOp
     prefer: bool
     delay: bool
-    known: dict[tuple[Any, ...], tuple[SSAValue, int]] = field(default_factory=dict)
+    known: dict[tuple[SSAValue, Block | None, CopyAtomAttr], tuple[SSAValue, int]] = field(default_factory=dict)
     """Descriptors by tensor, block, atom and element type, so that accesses of one kind share one."""
     next_index: int = 0
 
@@ -82,9 +103,9 @@ class _Lowering:
         return allowed and op.atom is not None and op.atom.is_tma
 
     def _lower(self, op: TiledMemOp) -> None:
-        view = op.operands[0].type
+        view = op.accessed.type
         padding = view.layout.padding if isinstance(view, TiledViewType) else None
-        given = getattr(op, "padding_value", None)
+        given = _padding(op)
         padding = given.keyword if given is not None else padding
         _check_boxes(op)
         _check_nothing_lost(op)
@@ -93,87 +114,95 @@ class _Lowering:
             if padding not in (None, "zero"):
                 fail(op, f"{'GatherTmaLoad' if sparse else 'TmaLoad'} only support zero padding now")
             self._load(op, sparse)
-        else:
+        elif isinstance(op, TiledStoreOp | TiledAtomicRmwOp):
             self._store(op, sparse)
 
     def _descriptor(self, op: TiledMemOp) -> tuple[SSAValue, int]:
         """The descriptor that an access uses, and its index."""
-        tensor, atom = op.operands[0], op.atom
+        tensor, atom = op.accessed, op.atom
         assert atom is not None  # by _takes_part
         key = (tensor, op.parent, atom)
         if key not in self.known:
             memref = tensor.type.source if isinstance(tensor.type, TiledViewType) else tensor.type
-            made = build(
-                "nv_tileas.make_tiled_tma_desc",
-                [tensor],
-                [TmaDescType(memref, atom.box)],
-                {
-                    "atom": atom,
-                    "tmaIdx": self.next_index,
-                    "padding_value": getattr(op, "padding_value", None),
-                    "tma_internal_type": _internal_type(pointee_of(tensor.type)),
-                },
-                location=op.location,
+            made = MakeTiledTmaDescOp.make(
+                tensor,
+                results=[TmaDescType(memref, atom.box)],
+                atom=atom,
+                tmaIdx=self.next_index,
+                padding_value=_padding(op),
+                tma_internal_type=_internal_type(pointee_of(tensor.type)),
             )
             _insert(made, op)
-            self.known[key] = (made.results[0], self.next_index)
+            self.known[key] = (made.result, self.next_index)
             self.next_index += 1
         return self.known[key]
 
     def _load(self, op: TiledLoadOp, sparse: bool) -> None:
         descriptor, index = self._descriptor(op)
         bytes_ = _bytes(op)
-        (buffer,) = _make(op, "alloc_tensor", [], [_buffer(op.value.type)], {"alignment": 128})
-        (barrier,) = _make(op, "create_mbarrier", [], [MBarrierType()], {"arrivals": 1})
-        _make(op, "mbarrier_arrive", [barrier], [], {"tx_count": bytes_})
-        name = "async.gather_tma_load" if sparse else "async.tiled_tma_load"
-        _make(
-            op,
-            name,
-            [descriptor, _coordinates(op), buffer, barrier],
-            [AsyncTokenType()],
-            {"atom": op.atom, "tmaIdx": index, "tx_count": bytes_, "padding_value": op.padding_value},
+        (buffer,) = _insert(AllocTensorOp.make(results=[_buffer(op.value.type)], alignment=SHARED_ALIGNMENT), op)
+        (barrier,) = _insert(CreateMBarrierOp.make(results=[MBarrierType()], arrivals=1), op)
+        _insert(MBarrierArriveOp.make(barrier, tx_count=bytes_), op)
+        copy = (GatherTmaLoadOp if sparse else TiledTmaLoadOp).make(
+            descriptor,
+            _coordinates(op),
+            buffer,
+            barrier,
+            results=[AsyncTokenType()],
+            atom=op.atom,
+            tmaIdx=index,
+            tx_count=bytes_,
+            padding_value=op.padding_value,
         )
-        _make(op, "mbarrier_wait", [barrier], [], {})
-        (value,) = _make(op, "copy", [buffer], [op.value.type], {})
+        _insert(copy, op)
+        _insert(MBarrierWaitOp.make(barrier), op)
+        (value,) = _insert(CopyOp.make(buffer, results=[op.value.type]), op)
         op.value.replace_all_uses_with(value)
         _finish(op)
 
-    def _store(self, op: TiledMemOp, sparse: bool) -> None:
+    def _store(self, op: TiledStoreOp | TiledAtomicRmwOp, sparse: bool) -> None:
         descriptor, index = self._descriptor(op)
-        value = op.operands[1]
-        (buffer,) = _make(op, "alloc_tensor", [], [_buffer(value.type)], {"alignment": 128})
-        _make(op, "copy", [value, buffer], [], {})
-        _make(op, "fence_proxy", [], [], {"proxy": "async.shared"})
-        _make(op, "barrier", [], [], {})
-        attributes: dict[str, Any] = {"atom": op.atom, "tmaIdx": index, "tx_count": _bytes(op)}
-        attributes["delay_wait"] = self.delay
-        name = "async.scatter_tma_store" if sparse else "async.tiled_tma_store"
+        (buffer,) = _insert(AllocTensorOp.make(results=[_buffer(op.value.type)], alignment=SHARED_ALIGNMENT), op)
+        _insert(CopyOp.make(op.value, buffer), op)
+        _insert(FenceProxyOp.make(proxy="async.shared"), op)
+        _insert(BarrierOp.make(), op)
+        cls: type[TmaStore] = ScatterTmaStoreOp if sparse else TiledTmaStoreOp
+        mode = None
         if isinstance(op, TiledAtomicRmwOp):
-            name = "async.tiled_atomic_rmw"
-            attributes["rmw_mode"] = op.rmw_mode
+            cls, mode = AsyncTiledAtomicRmwOp, op.rmw_mode
             if list(op.result.uses):
                 fail(op, "a TMA reduction does not give what was there before, but it is used")
-        (token,) = _make(op, name, [descriptor, _coordinates(op), buffer], [AsyncTokenType()], attributes)
-        (group,) = _make(op, "async.commit_group", [token], [AsyncTokenType()], {})
-        wait = build("nv_tileas.async.wait", [[group]], [], {"pending": 0}, location=op.location)
+        copy = cls.make(
+            descriptor,
+            _coordinates(op),
+            buffer,
+            results=[AsyncTokenType()],
+            atom=op.atom,
+            tmaIdx=index,
+            tx_count=_bytes(op),
+            delay_wait=self.delay,
+            rmw_mode=mode,
+        )
+        (token,) = _insert(copy, op)
+        (group,) = _insert(CommitGroupOp.make(token, results=[AsyncTokenType()]), op)
+        wait = WaitOp.make(group, pending=0, location=op.location)
         _insert(wait, _behind_next_barrier(op) if self.delay else op)
         _finish(op)
 
 
-def _insert(made: Operation, before: Operation) -> None:
+def _padding(op: TiledMemOp) -> PaddingValueAttr | None:
+    """What an access itself says of what lies beyond the tensor."""
+    return op.padding_value if isinstance(op, TiledLoadOp | TiledStoreOp) else None
+
+
+def _insert(made: Operation, before: Operation) -> Sequence[SSAValue]:
+    """Put an op in front of another, at its place in the source if it has none of its own; its results."""
     block = before.parent
     assert block is not None  # an op of a function's body
+    if isinstance(made.location, UnknownLoc):
+        made.location = before.location
     block.insert_op_before(made, before)
-
-
-def _make(
-    before: Operation, name: str, operands: list[Any], results: list[Attribute], attributes: dict[str, Any]
-) -> list[SSAValue]:
-    """Insert an op in front of another; its results."""
-    made = build(f"nv_tileas.{name}", operands, results, attributes, location=before.location)
-    _insert(made, before)
-    return list(made.results)
+    return made.results
 
 
 def _behind_next_barrier(op: Operation) -> Operation:
@@ -181,7 +210,7 @@ def _behind_next_barrier(op: Operation) -> Operation:
     at = op.next_op
     last = op
     while at is not None:
-        if last.name == "nv_tileas.barrier":
+        if isinstance(last, BarrierOp):
             return at
         last, at = at, at.next_op
     return last
@@ -192,7 +221,7 @@ def _buffer(type_: Attribute) -> BufferType:
 
 
 def _bytes(op: TiledMemOp) -> int:
-    element = pointee_of(op.operands[0].type)
+    element = pointee_of(op.accessed.type)
     atom = op.atom
     if atom is None or not atom.box or element is None:
         fail(op, "failed to get expected tx-count")
@@ -201,7 +230,7 @@ def _bytes(op: TiledMemOp) -> int:
 
 def _check_boxes(op: TiledMemOp) -> None:
     """The tile is made of whole boxes of the atom, dimension by dimension of what is viewed; DiagnosticError."""
-    view, atom = op.operands[0].type, op.atom
+    view, atom = op.accessed.type, op.atom
     if atom is None or not atom.box:
         return  # the bytes of the copy are not known either, which is said when they are needed
     extents = dict(enumerate(shape_of(op.value_type)))
@@ -239,12 +268,12 @@ def _internal_type(element: Attribute | None) -> Attribute | None:
 
 def _coordinates(op: TiledMemOp) -> list[SSAValue]:
     """The coordinates in elements: tile indices times the distance of tiles."""
-    view = op.operands[0].type
+    view = op.accessed.type
     if not isinstance(view, TiledViewType):
-        return list(op.group("indices"))
+        return list(op.coordinates)
     distance = dict(zip(view.dim_map, view.traversal_strides))
     found = []
-    for dim, index in enumerate(op.group("indices")):
+    for dim, index in enumerate(op.coordinates):
         step = distance.get(dim, 1)
         if dim == view.layout.sparse_dim or step == 1:
             found.append(index)
@@ -265,13 +294,10 @@ def _finish(op: TiledMemOp) -> None:
     tokens = op.group("token")
     out = op.results[-1] if op.results and isinstance(op.results[-1].type, MemTokenType) else None
     if out is not None:
-        after: SSAValue
         if tokens:
             after = tokens[0]
         else:
-            made = build("nv_tileaa.create_mem_token", [], [MemTokenType()], location=op.location)
-            _insert(made, op)
-            after = made.results[0]
+            (after,) = _insert(CreateMemTokenOp.make(results=[MemTokenType()]), op)
         out.replace_all_uses_with(after)
     erase(op)
 

@@ -11,15 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.target import gpu_name_of
-from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
-from libtile.ir.tile_form import build
-from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, erase, fail, functions, index_of, is_on_device
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
+from libtile.ir.tile_form import erase
+from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of, is_on_device
 
 MAX_DEVICE_DESCRIPTORS = 32
 """How many descriptors a kernel may make itself: each takes 128 bytes of the launch's scratch memory."""
@@ -57,14 +60,14 @@ def _separate(module: ModuleOp, kernel: FuncOp, most: int) -> None:
         if index_of(op) is None:
             fail(op, "not find tmaIdx.")
         _copy(op, kernel, block, copies)
-        named = build("nv_tileas.get_tma_desc", [], [op.result.type], {"tmaIdx": index_of(op)}, location=op.location)
+        named = GetTmaDescOp.make(results=[op.result.type], tmaIdx=index_of(op), location=op.location)
         parent = op.parent
         assert parent is not None  # found by a walk of the kernel
         parent.insert_op_before(named, op)
         op.result.replace_all_uses_with(named.results[0])
         erase(op)
     _erase_unused(kernel)
-    block.add_op(build("nv_tileaa.return"))
+    block.add_op(ReturnOp.make())
     _add_host_module(module, kernel, block)
 
 
@@ -111,8 +114,8 @@ def _owner(value: SSAValue, op: Operation, kernel: FuncOp) -> Operation:
     if isinstance(owner, Operation):
         return owner
     parent = owner.parent_op()
-    if isinstance(value, BlockArgument) and parent is not None and parent.name.startswith("scf."):
-        if parent.name != "scf.for" or value.index > 0:
+    if isinstance(value, BlockArgument) and parent is not None and parent.dialect_name() == "scf":
+        if not isinstance(parent, scf.ForOp) or value.index > 0:
             name = value.name_hint or f"argument {value.index}"
             fail(
                 op,
@@ -124,7 +127,7 @@ def _owner(value: SSAValue, op: Operation, kernel: FuncOp) -> Operation:
 
 
 def _check_captured(at: Operation, op: Operation) -> None:
-    dialect = at.name.partition(".")[0]
+    dialect = at.dialect_name()
     if dialect == "math":
         fail(op, "math dialect not suppourt in separateHostTMA pass in the moment.")
     if at.regions or dialect == "scf":
@@ -134,6 +137,5 @@ def _check_captured(at: Operation, op: Operation) -> None:
 def _erase_unused(kernel: FuncOp) -> None:
     """Erase views and memrefs that only the descriptors used."""
     for op in reversed(list(kernel.body.walk())):
-        removable = op.name in ("nv_tileaa.make_memref", "nv_tileaa.block_tile")
-        if removable and not any(list(r.uses) for r in op.results):
+        if isinstance(op, MakeMemRefOp | BlockTileOp) and not any(list(r.uses) for r in op.results):
             erase(op)
