@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -32,8 +32,14 @@ class OptionsError(LibtileError):
 
 def machine() -> str:
     """The architecture of this machine as host objects name it."""
-    name = platform.machine().lower()
+    name = os.uname().machine.lower() if hasattr(os, "uname") else _machine_elsewhere()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+def _machine_elsewhere() -> str:
+    import platform  # takes long to import
+
+    return platform.machine().lower()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from xdsl.ir import Operation
@@ -15,8 +16,14 @@ Op = TypeVar("Op", bound=Operation)
 class Rules(dict[type[Operation], Callable[[Stage, Any], None]], Generic[Stage]):
     """A rule for each class of ops; `Stage` is what holds the state of the stage.
 
-    `@rules.on(LoadOp)` registers a function that takes the stage and an op of the class, as what it is.
+    `@rules.on(LoadOp)` registers a function that takes the stage and an op of the class, as what it is. `late` are
+    modules of rules that are loaded with the ops they are for, by the module of these: one that is seldom needed and
+    takes long to import.
     """
+
+    def __init__(self, late: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self.late = late or {}
 
     def on(self, *classes: type[Op]) -> Callable[[Callable[[Stage, Op], None]], Callable[[Stage, Op], None]]:
         """Register the rule of ops of one or more classes."""
@@ -30,4 +37,6 @@ class Rules(dict[type[Operation], Callable[[Stage, Any], None]], Generic[Stage])
 
     def of(self, op: Operation) -> Callable[[Stage, Any], None] | None:
         """The rule of an op: of its class, or of the nearest base that has one; None where there is none."""
+        if type(op) not in self and type(op).__module__ in self.late:
+            import_module(self.late[type(op).__module__])
         return next((self[cls] for cls in type(op).__mro__ if cls in self), None)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from libtile_tools import cli
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.asm.module import Module
@@ -18,7 +17,6 @@ _TROUBLE = 2
 
 @click.command(
     "cuda-tile-diff",
-    cls=cli.Command,
     examples=(
         "cuda-tile-diff before.bc after.mlir",
         "cuda-tile-diff --locations a.bc b.bc",

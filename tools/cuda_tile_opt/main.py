@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from libtile.passes.registry import PASSES
 from libtile.support.errors import LibtileError
 from libtile_tools import cli, pass_options
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -100,40 +99,6 @@ class Optimizer:
         )
 
 
-class _PassCommand(cli.Command):
-    """Adds an option for every registered pass; which were given, and in what order, is kept for the callback."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        from libtile.passes.registry import PASSES
-
-        known = {p.name for p in self.params}
-        for name in PASSES:
-            parameter = "pass_" + name.replace("-", "_")
-            if parameter not in known:
-                self.params.append(
-                    cli.OptionalValue(
-                        [f"--{name}", parameter],
-                        implied="",
-                        metavar="[=OPTIONS]",
-                        expose_value=False,
-                        multiple=True,
-                        callback=_collect,
-                        help=f"Run pass {name}; OPTIONS as 'name=value ...'.",
-                    )
-                )
-        return super().get_params(ctx)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta["libtile.passes"] = []
-        rest = super().parse_args(ctx, args)
-        ctx.meta["libtile.passes"] = list(_ordered(args))
-        return rest
-
-
-def _collect(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    return value
-
-
 def _ordered(args: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Passes in the order of the command line, which click does not keep across options."""
     taken = ""
@@ -156,10 +121,13 @@ def _ordered(args: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _pass_items(ctx: click.Context) -> list[Any]:
+    given = list(_ordered(ctx.meta["arguments"]))
+    if not given:
+        return []
     from libtile.passes.pipeline import PassItem, make_pass, parse_options, parse_pipeline
 
     items: list[Any] = []
-    for name, text in ctx.meta["libtile.passes"]:
+    for name, text in given:
         if name.strip():
             item = PassItem(name, parse_options(text, name))
             make_pass(item)
@@ -171,7 +139,6 @@ def _pass_items(ctx: click.Context) -> list[Any]:
 
 @click.command(
     "cuda-tile-opt",
-    cls=_PassCommand,
     examples=(
         "cuda-tile-opt kernel.mlir",
         "cuda-tile-opt -mlir-print-op-generic kernel.mlir -o generic.mlir",
@@ -191,7 +158,7 @@ def _pass_items(ctx: click.Context) -> list[Any]:
 )
 @click.option("--split-input-file", is_flag=True, help="Process the parts between '// -----' lines one by one.")
 @click.option(
-    "--verify-diagnostics", cls=cli.OptionalValue, implied="all", type=click.Choice(["all", "only-expected"]),
+    "--verify-diagnostics", implied="all", type=click.Choice(["all", "only-expected"]),
     help="Check the diagnostics against the expected-* comments of the input.",
 )  # fmt: skip
 @click.option("--mlir-print-op-generic", "generic", is_flag=True, help="Print the generic form of ops.")
@@ -244,7 +211,7 @@ def command(
         warn_hints=warn_hints,
         error_hints=error_hints,
         verify_each=given["verify_each"] is not False,
-        passes=_pass_items(ctx) if ctx.meta["libtile.passes"] else (),
+        passes=_pass_items(ctx),
     )
     text = cli.decode_text(cli.read_input(input_))
     if run_reproducer:
@@ -264,6 +231,13 @@ def command(
             _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
         else:
             _process(options, parts, output)
+
+
+for _name in PASSES:
+    command.add_option(
+        f"--{_name}", "pass_" + _name.replace("-", "_"), implied="", metavar="[=OPTIONS]", expose_value=False,
+        multiple=True, help=f"Run pass {_name}; OPTIONS as 'name=value ...'.",
+    )  # fmt: skip
 
 
 def _process(options: Options, parts: Sequence[str], output: str) -> None:

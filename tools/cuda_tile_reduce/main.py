@@ -11,9 +11,8 @@ import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
 from libtile_tools import cli, stopping
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.asm.module import Module
@@ -86,7 +85,6 @@ def _has_debug_info(module: Module) -> bool:
 
 @click.command(
     "cuda-tile-reduce",
-    cls=cli.Command,
     examples=(
         "cuda-tile-reduce --test ./still-fails.sh kernel.bc -o small.mlir",
         "cuda-tile-reduce --crash --test 'tileiras --gpu-name=sm_100 {} -o /dev/null' kernel.bc -o small.bc",

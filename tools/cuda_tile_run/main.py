@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from libtile_tools import cli
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.interpreter import RunResult
@@ -34,18 +33,12 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 20
 
 
-class GridType(click.ParamType):
+def _grid(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
     """`X`, `X,Y` or `X,Y,Z`."""
-
-    name = "X[,Y[,Z]]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        parts = str(value).replace("x", ",").split(",")
-        if not 1 <= len(parts) <= 3 or not all(_is_count(p.strip()) for p in parts):
-            self.fail(f"'{value}' is not a grid: give X, X,Y or X,Y,Z", param, ctx)
-        return tuple(int(p) for p in parts)
+    parts = value.replace("x", ",").split(",")
+    if not 1 <= len(parts) <= 3 or not all(_is_count(p.strip()) for p in parts):
+        raise click.BadParameter(f"'{value}' is not a grid: give X, X,Y or X,Y,Z", ctx, param)
+    return tuple(int(p) for p in parts)
 
 
 def parse_argument(text: str) -> Any:
@@ -169,7 +162,6 @@ def summary(result: RunResult, backend: str) -> str:
 
 
 @click.command(
-    cls=cli.Command,
     name="cuda-tile-run",
     short_help="Run a Tile IR kernel.",
     examples=EXAMPLES,
@@ -177,7 +169,9 @@ def summary(result: RunResult, backend: str) -> str:
 )
 @click.argument("kernel_file", metavar="KERNEL_FILE")
 @click.option("--kernel", metavar="NAME", help="The entry to run; may be left out when the module has one only.")
-@click.option("--grid", type=GridType(), default="1", show_default=True, help="Number of tile blocks by axis.")
+@click.option(
+    "--grid", metavar="X[,Y[,Z]]", callback=_grid, default="1", show_default=True, help="Number of tile blocks by axis."
+)
 @click.option(
     "--arg",
     "arguments",

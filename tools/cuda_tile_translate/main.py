@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from libtile.support.errors import LibtileError, visible
 from libtile_tools import cli
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -177,7 +176,6 @@ _TRANSLATIONS: dict[str, tuple[str, bool]] = {
 
 @click.command(
     "cuda-tile-translate",
-    cls=cli.Command,
     examples=(
         "cuda-tile-translate -mlir-to-cudatilebc kernel.mlir -o kernel.bc",
         "cuda-tile-translate -mlir-to-cudatilebc -bytecode-version=13.1 kernel.mlir -o kernel.bc",
@@ -216,7 +214,7 @@ _TRANSLATIONS: dict[str, tuple[str, bool]] = {
 )
 @click.option("--split-input-file", is_flag=True, help="Translate the parts between '// -----' lines one by one.")
 @click.option(
-    "--verify-diagnostics", cls=cli.OptionalValue, implied="all", type=click.Choice(["all", "only-expected"]),
+    "--verify-diagnostics", implied="all", type=click.Choice(["all", "only-expected"]),
     help="Check the diagnostics against the expected-* comments of the input.",
 )  # fmt: skip
 @click.option("--mlir-print-debuginfo", "debuginfo", is_flag=True, help="Print locations.")

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import click
-
 from libtile.bytecode import BytecodeError
 from libtile.bytecode.annotate import annotate
 from libtile.support.errors import visible
 from libtile_tools import cli
+from libtile_tools import command_line as click
 
 _BAD_BYTECODE = 1
 _NO_INPUT = 2
@@ -16,7 +15,6 @@ _NO_INPUT = 2
 
 @click.command(
     "python -m libtile.bytecode.annotate",
-    cls=cli.Command,
     examples=("python -m libtile.bytecode.annotate kernel.bc | less",),
     statuses=(
         "0  done",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the command-line tools share: LLVM-style options on click, input and output, errors and exit statuses.
+"""What the command-line tools share: LLVM-style options, input and output, errors and exit statuses.
 
-A tool declares a `click` command with `cls=Command` and ends with `run(command)`. Long options are declared with two
-dashes and may be given with one; a flag may be given as `--flag=true` or `--flag=false`; `--option VALUE` and
-`--option=VALUE` are the same.
+A tool declares its command by `command_line` and ends with `run(command)`. Long options are declared with two dashes
+and may be given with one; a flag may be given as `--flag=true` or `--flag=false`; `--option VALUE` and `--option=VALUE`
+are the same.
 
 Exit statuses: 0 done, 1 the input or the command line was wrong (one or more `error:` lines on stderr). Ctrl-C and
 SIGTERM end a tool by that signal, which a shell shows as 130 and 143, after its temporary files have gone.
@@ -17,24 +17,31 @@ import gc
 import os
 import signal
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
-
 from libtile.support.errors import LibtileError, internal_error, visible
+from libtile_tools import command_line as click
 from libtile_tools import startup, stopping
 
 if TYPE_CHECKING:
+    import click as real_click
+
     from libtile.support.diagnostics import Diagnostic
+    from libtile_tools.click_command import Command as Command
+    from libtile_tools.click_command import OptionalValue as OptionalValue
 
 OK = 0
 FAILED = 1
 INTERRUPTED = 128 + signal.SIGINT
 
-_TRUE = ("true", "TRUE", "True", "1")
-_FALSE = ("false", "FALSE", "False", "0")
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Command", "OptionalValue"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from libtile_tools import click_command
+
+    return getattr(click_command, name)
 
 
 class ToolError(LibtileError):
@@ -49,86 +56,12 @@ class Failed(LibtileError):
     """Ends a tool with status 1 when its errors have been printed already."""
 
 
-class OptionalValue(click.Option):
-    """An option whose value may be left out, only ever given after `=`; `implied` stands for a missing one."""
-
-    def __init__(self, *args: Any, implied: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.implied = implied
-
-
-class Command(click.Command):
-    """A command with LLVM's spellings: `-long-option` and `--flag=false`; its help ends with examples and statuses."""
-
-    def __init__(self, *args: Any, examples: Sequence[str] = (), statuses: Sequence[str] = (), **kwargs: Any) -> None:
-        kwargs.setdefault("context_settings", {})
-        defaults = {"max_content_width": 110, "help_option_names": ["-h", "--help"]}
-        kwargs["context_settings"] = {**defaults, **kwargs["context_settings"]}
-        super().__init__(*args, **kwargs)
-        self.examples = examples
-        self.statuses = statuses or ("0  done", "1  the input or the command line is wrong; stderr says what and where")
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, list(self._normalised(ctx, args)))
-
-    def _normalised(self, ctx: click.Context, args: Sequence[str]) -> Iterator[str]:
-        longs: dict[str, click.Option] = {}
-        for param in self.get_params(ctx):
-            if isinstance(param, click.Option):
-                longs.update((o.lstrip("-"), param) for o in param.opts)
-        taken = False  # whether the next argument is the value of the option before
-        for position, arg in enumerate(args):
-            if arg == "--":
-                yield from args[position:]
-                return
-            name, equals, value = arg.lstrip("-").partition("=")
-            option = longs.get(name)
-            if taken or len(arg) < 2 or not arg.startswith("-"):
-                taken = False
-                yield arg
-            elif option is None:
-                if arg[1] == "-" and name[:1] in longs and name[1:].isdigit():
-                    yield arg[1:]  # --O2 for -O2
-                elif arg[1] == "-" or arg[1] not in longs:
-                    near = [f"{match}{equals}{value}" for match in _near(name, longs)]
-                    raise click.NoSuchOption(arg, possibilities=near, ctx=ctx)
-                else:
-                    yield arg  # a short option with its value, such as -oFILE
-            elif isinstance(option, OptionalValue):
-                yield f"{_spelled(name)}={value if equals else option.implied}"
-            elif option.is_flag and equals:
-                if value not in _TRUE + _FALSE:
-                    raise click.ClickException(
-                        f"for the {_spelled(name)} option: '{value}' is invalid value for boolean argument! Try 0 or 1"
-                    )
-                if value in _TRUE:
-                    yield _spelled(name)
-            else:
-                yield _spelled(name) + ("" if not equals else f"={value}" if len(name) > 1 else value)
-                # `-p=x` and `-p x` both give x; `is_flag` options take nothing.
-                taken = not equals and not option.is_flag and option.nargs == 1
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_epilog(ctx, formatter)
-        for title, lines in (("Examples", self.examples), ("Exit status", self.statuses)):
-            if lines:
-                with formatter.section(title):
-                    for line in lines:
-                        formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
-
-
-def _near(name: str, known: Iterable[str]) -> list[str]:
-    from difflib import get_close_matches
-
-    return [_spelled(match) for match in get_close_matches(name, list(known), n=1)]
-
-
-def _spelled(name: str) -> str:
-    return f"--{name}" if len(name) > 1 else f"-{name}"
-
-
 def run(
-    command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED, failure: int = FAILED
+    command: click.Command | real_click.Command,
+    argv: Sequence[str] | None = None,
+    *,
+    misuse: int = FAILED,
+    failure: int = FAILED,
 ) -> NoReturn:
     """Run a tool and end the process with its exit status; errors become lines on stderr, never tracebacks.
 
@@ -153,11 +86,17 @@ def run(
 
 
 def call(
-    command: click.Command, argv: Sequence[str] | None = None, *, misuse: int = FAILED, failure: int = FAILED
+    command: click.Command | real_click.Command,
+    argv: Sequence[str] | None = None,
+    *,
+    misuse: int = FAILED,
+    failure: int = FAILED,
 ) -> int:
     """Run a tool inside this process; returns its exit status: `misuse` for a wrong command line, `failure` for every
     other error that does not say its own."""
     program = command.name or "libtile"
+    if not isinstance(command, click.Command) and hasattr(command.callback, "declarations"):
+        raise TypeError(f"{program} declares options with both click and command_line")
     try:
         left = command.main(args=list(argv) if argv is not None else None, prog_name=program, standalone_mode=False)
         if sys.stdout is not None:  # as it is for a stream that was closed from the start
@@ -165,14 +104,10 @@ def call(
         return left if isinstance(left, int) else OK  # what `Context.exit` was given
     except Failed:
         return failure
-    except (click.Abort, KeyboardInterrupt):
+    except click.Exit as exit_:
+        return exit_.status
+    except KeyboardInterrupt:
         return _fail(f"{program}: interrupted", INTERRUPTED)
-    except click.NoSuchOption as error:
-        return _fail(_unknown_option(program, error), misuse)
-    except click.BadOptionUsage as error:
-        return _fail(f"{program}: for the {error.option_name} option: requires a value!", misuse)
-    except click.ClickException as error:
-        return _fail(f"{program}: {error.format_message()}", misuse)
     except LibtileError as error:
         return _fail(
             render_error(error), error.status if isinstance(error, ToolError) and error.status != FAILED else failure
@@ -189,14 +124,12 @@ def call(
         name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return _fail(f"{program}: error: {visible(name)}{error.strerror or error}", failure)
     except Exception as error:
+        if "click" in sys.modules:
+            from libtile_tools import click_command
+
+            if (said := click_command.misuse(program, error)) is not None:
+                return _fail(said, misuse)
         return _fail(f"{program}: error: {internal_error(error, 'tool')}", failure)
-
-
-def _unknown_option(program: str, error: click.NoSuchOption) -> str:
-    text = f"{program}: Unknown command line argument '{error.option_name}'.  Try: '{program} --help'"
-    if error.possibilities:
-        text += f"\n{program}: Did you mean '{error.possibilities[0]}'?"
-    return text
 
 
 def say(message: str) -> None:
@@ -295,8 +228,9 @@ def _write_whole(path: str, raw: bytes) -> None:
     start = os.path.basename(path)[:_TEMPORARY_NAME]
     if len(os.fsencode(start)) > 2 * _TEMPORARY_NAME:  # characters of several bytes; file systems count bytes
         start = ""
+    temporary = os.path.join(os.path.dirname(path), f"{start}.{os.urandom(8).hex()}")
     with stopping.signals_wait():
-        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=start + ".")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(raw)
@@ -386,15 +320,9 @@ def version_option(description: str) -> Callable[[Any], Any]:
 
     def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing:
-            from importlib.metadata import PackageNotFoundError, version
-
             from libtile import __version__
 
-            try:
-                installed = version("libtile")
-            except PackageNotFoundError:
-                installed = __version__
-            click.echo(f"{ctx.info_name}: {description}\nlibtile {installed}")
+            click.echo(f"{ctx.info_name}: {description}\nlibtile {__version__}")
             ctx.exit()
 
     return click.option(

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from libtile_tools import cli
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.passes.instrumentation import Printer, Watch
@@ -27,6 +26,16 @@ if TYPE_CHECKING:
 def _names(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """The names of passes, which commas may separate."""
     return tuple(name for text in value for name in text.split(",") if name)
+
+
+def _boolean(ctx: click.Context, param: click.Parameter, value: str | None) -> bool | None:
+    if value is None:
+        return None
+    if value.lower() in ("true", "1", "t", "yes", "y", "on"):
+        return True
+    if value.lower() in ("false", "0", "f", "no", "n", "off"):
+        return False
+    raise click.BadParameter(f"{value!r} is not a valid boolean.", ctx, param)
 
 
 def _list_passes(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -67,7 +76,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Write the IR that is printed to files in DIR.",
     ),
     click.option(
-        "--verify-each", cls=cli.OptionalValue, implied="true", type=click.BOOL, default=None,
+        "--verify-each", implied="true", callback=_boolean,
         help="Verify after each pass.",
     ),
     click.option(

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from libtile.support.errors import visible
 from libtile_tools import cli, pass_options
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.compiler.cache import Cache
@@ -90,7 +89,6 @@ def _remark_options(function: Any) -> Any:
 
 @click.command(
     "tileiras",
-    cls=cli.Command,
     examples=(
         "tileiras --gpu-name=sm_90 kernel.bc -o kernel.cubin",
         "tileiras --gpu-name=sm_90 --remarks=all kernel.bc -o kernel.cubin",
@@ -165,11 +163,9 @@ def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> N
 
 
 for _name in ("--help-list", "--help-hidden", "--help-list-hidden"):
-    command.params.append(
-        click.Option([_name], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_show_help)
-    )
+    command.add_option(_name, is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_show_help)
 for _name in ("--print-options", "--print-all-options"):  # the original takes them, and prints nothing for them
-    command.params.append(click.Option([_name], is_flag=True, expose_value=False, hidden=True))
+    command.add_option(_name, is_flag=True, expose_value=False, hidden=True)
 
 
 def _compile(path: str, given: dict[str, Any]) -> None:

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import click
-
 from libtile_tools import cli
+from libtile_tools import command_line as click
 
 _NO_INPUT = 2
 _BAD_BYTECODE = 3
@@ -17,13 +16,8 @@ def _show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-def _help_option(name: str) -> click.Option:
-    return click.Option([name], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_show_help)
-
-
 @click.command(
     "tileirdisasm",
-    cls=cli.Command,
     examples=(
         "tileirdisasm kernel.bc",
         "tileirdisasm -g kernel.bc > kernel.mlir",
@@ -54,9 +48,9 @@ def command(ctx: click.Context, input_: str | None, debuginfo: bool, previews: f
 
 
 for _name in ("--help-list", "--help-hidden", "--help-list-hidden"):
-    command.params.append(_help_option(_name))
+    command.add_option(_name, is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_show_help)
 for _name in ("--print-options", "--print-all-options"):  # the original takes them, and prints nothing more for them
-    command.params.append(click.Option([_name], is_flag=True, expose_value=False, hidden=True))
+    command.add_option(_name, is_flag=True, expose_value=False, hidden=True)
 
 
 def _read(path: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
@@ -135,11 +135,6 @@ def _overflow(op: Operation) -> str:
     if flags >= {"nsw", "nuw"}:
         return "no_wrap"
     return "no_signed_wrap" if "nsw" in flags else "no_unsigned_wrap" if "nuw" in flags else "none"
-
-
-@rule(math.AbsIOp)
-def _absolute(e: Emitter, op: math.AbsIOp) -> None:
-    apply(e, op, integers.abs_)
 
 
 @rule(arith.CmpiOp)

@@ -49,7 +49,7 @@ Held = Tile | Value | View | Buffer | Ring | Turn | None
 """What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
 turn of one, or (tokens) nothing."""
 
-RULES: Rules[Emitter] = Rules()
+RULES: Rules[Emitter] = Rules({"xdsl.dialects.math": "libtile.lowering.to_llvm.math_ops"})
 """The emission rule of each op, by its class."""
 
 rule = RULES.on
