@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from libtile.support.errors import LibtileError
 from libtile_tools import cli
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.asm.module import Module
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 @click.command(
     "cuda-tile-optimize",
-    cls=cli.Command,
     examples=(
         "cuda-tile-optimize kernel.bc",
         "cuda-tile-optimize -O2 --emit-bytecode kernel.bc -o optimized.bc",

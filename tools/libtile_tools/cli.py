@@ -95,8 +95,8 @@ def call(
     """Run a tool inside this process; returns its exit status: `misuse` for a wrong command line, `failure` for every
     other error that does not say its own."""
     program = command.name or "libtile"
-    if not isinstance(command, click.Command) and hasattr(command.callback, "declarations"):
-        raise TypeError(f"{program} declares options with both click and command_line")
+    if not isinstance(command, click.Command):
+        _complete(command)
     try:
         left = command.main(args=list(argv) if argv is not None else None, prog_name=program, standalone_mode=False)
         if sys.stdout is not None:  # as it is for a stream that was closed from the start
@@ -130,6 +130,13 @@ def call(
             if (said := click_command.misuse(program, error)) is not None:
                 return _fail(said, misuse)
         return _fail(f"{program}: error: {internal_error(error, 'tool')}", failure)
+
+
+def _complete(command: real_click.Command) -> None:
+    """Give a command that is declared with click itself the options of this module that were declared for it."""
+    missing = getattr(command.callback, "declarations", [])
+    command.params += [declaration.made() for declaration in reversed(missing)]
+    missing.clear()
 
 
 def say(message: str) -> None:
