@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 DEFAULT_TARGET = "sm_90"
 """What is compiled for without a name. The frontend asks for a target too: some types are refused on older ones."""
 
+DEFAULT_CHECK = "basic,-load-range"
+"""What the backends that check look for without a choice."""
+
 _compiled: weakref.WeakKeyDictionary[Any, dict[Any, tuple[bytes, str]]] = weakref.WeakKeyDictionary()
 """The bytecode made so far: by kernel, and by target and what is assumed of the arguments."""
 
@@ -36,7 +39,7 @@ def launch(
     *,
     backend: str = "interpreter",
     gpu_name: str | None = None,
-    check: str = "basic",
+    check: str | None = None,
     block_order: int | None = None,
     out: TextIO | None = None,
 ) -> RunResult:
@@ -47,7 +50,8 @@ def launch(
     tuples of all these. They are modified in place.
 
     `backend` is "interpreter", "simulator" (the code for `gpu_name`, by default sm_90, in the PTX simulator) or "gpu";
-    `check`, `block_order` and `out` are those of `libtile.run`; what a kernel prints goes to stdout without `out`.
+    `check`, `block_order` and `out` are those of `libtile.run`; what a kernel prints goes to stdout without `out`. By
+    default `check` lets a load lie outside of an array altogether, which cuTile does not forbid.
 
     Returns what the run did. Raises what cuTile raises for kernels that it cannot compile; TypeError, ValueError and
     OverflowError for arguments and grids that cuTile refuses; InterpreterFault, SimulationFault or GpuFault, with the
@@ -61,7 +65,8 @@ def launch(
     return run(
         data, symbol,
         grid=extents, args=[_given(word) for word in arguments.flat],
-        backend=backend, gpu_name=gpu_name, check=check, block_order=block_order, out=out or sys.stdout,
+        backend=backend, gpu_name=gpu_name, check=check or ("basic" if backend == "gpu" else DEFAULT_CHECK),
+        block_order=block_order, out=out or sys.stdout,
         opt_level=kernel._compiler_options.opt_level_for_target(gpu_name or DEFAULT_TARGET),
     )  # fmt: skip
 

@@ -20,7 +20,9 @@ from libtile.targets import target
 
 
 @contextmanager
-def on_host(backend: str = "interpreter", gpu_name: str = DEFAULT_TARGET, *, check: str = "basic") -> Iterator[None]:
+def on_host(
+    backend: str = "interpreter", gpu_name: str = DEFAULT_TARGET, *, check: str | None = None
+) -> Iterator[None]:
     """Within, `ct.launch` runs kernels by `cutile.launch` on a backend, with CPU torch tensors in place of CUDA's.
 
     `gpu_name` is the GPU that cuTile believes to be there. Streams are not looked at: a launch has ended when it

@@ -155,8 +155,10 @@ class Geometry:
         return starts
 
     def range_check(self, site: Site) -> str:
-        """The name of the check of an index: a tile that is padded may as well be all padding, on purpose."""
-        return "view-range" if self.padding is not None and site.op.spec.name == "load_view_tko" else "index"
+        """The name of the check of an index: what is loaded may be all padding on purpose, and may be of no use."""
+        if site.op.spec.name != "load_view_tko":
+            return "index"
+        return "load-range" if self.padding is None else "view-range"
 
     def out_of_space(self, view: TensorView, t: int, number: int) -> None:
         count = self.index_space(view)[t]

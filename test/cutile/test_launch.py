@@ -58,7 +58,7 @@ def shout(n):
 def test_arrays_are_modified_in_place(backend: str):
     a, b = np.random.default_rng(0).random((2, 100), np.float32)
     c = np.zeros_like(a)
-    result = cutile.launch(add, (7,), (a, b, c, 16), backend=backend, check="full,-view-range")
+    result = cutile.launch(add, (7,), (a, b, c, 16), backend=backend, check="full,-view-range,-load-range")
     np.testing.assert_array_equal(c, a + b)
     assert result.blocks == 7
 

@@ -44,8 +44,8 @@ def tile_counts(view: TiledViewType, memref: TensorView) -> tuple[int, ...]:
 def box_of(site: Site, geometry: Geometry, view: TensorView, indices: tuple, offsets: tuple = ()) -> Box:
     """The part of a tile that lies inside of the memref. `offsets` are added to where the indices point, in elements.
 
-    A fault for an index outside of the index space (of which a padded load may be on purpose: `view-range`), and for a
-    tile that is said to be in bounds and is not.
+    A fault for an index outside of the index space (which loads have checks of their own for: `view-range` with
+    padding, `load-range` without), and for a tile that is said to be in bounds and is not.
     """
     starts: list[Any] = []
     bounds = site.attr("in_bounds") or ()
@@ -59,8 +59,8 @@ def box_of(site: Site, geometry: Geometry, view: TensorView, indices: tuple, off
             reaches = bool(outside.any())
         else:
             start = int(value) * geometry.steps[t] + moved[t]
-            padded = geometry.padding is not None and site.op.name.endswith("load")
-            if (start < 0 or start >= size) and site.on("view-range" if padded else "index"):
+            check = "load-range" if geometry.padding is None else "view-range"
+            if (start < 0 or start >= size) and site.on(check if site.op.name.endswith("load") else "index"):
                 raise Fault(FaultKind.INDEX, f"index {int(value)} of dimension {t} is outside of {size} elements", (t,))
             starts.append(size if start < 0 else min(start, size))
             reaches = start + geometry.tile[t] > size
