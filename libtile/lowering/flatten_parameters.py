@@ -17,9 +17,9 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.kernels import FlatParameter, flat_parameters, kernels_of
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.ir.locations import set_location
-from libtile.ir.tile_form import build
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,11 @@ def _replace(
         set_location(new, argument.location)
         made[part.part].append(new)
     (base,) = made["base"]
-    memref = build(
-        "nv_tileaa.make_memref",
-        [base, None, made["size"], made["stride"]],
-        [type_],
-        location=argument.location,
-    )
-    memref.results[0].name_hint = argument.name_hint
+    memref = MakeMemRefOp.make(base, None, made["size"], made["stride"], results=[type_], location=argument.location)
+    memref.result.name_hint = argument.name_hint
     if first is None:
         block.add_op(memref)
     else:
         block.insert_op_before(memref, first)
-    argument.replace_all_uses_with(memref.results[0])
+    argument.replace_all_uses_with(memref.result)
     block.erase_arg(argument)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
+from libtile.dialects.nv_tileaa.pointers import GetDimSizeOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, TiledViewType
 from libtile.lowering.to_tileas.accesses import numbers
 
@@ -32,7 +33,7 @@ def index_bits(memref: Operation) -> int:
         view = use.operation.results[0] if use.operation.results else None
         if view is None or not isinstance(view.type, TiledViewType):
             continue
-        if any(user.operation.name != "nv_tileaa.get_dim_size" for user in view.uses):
+        if any(not isinstance(user.operation, GetDimSizeOp) for user in view.uses):
             largest = max(largest, _largest_number(view.type, sizes, strides))
     return min(largest.bit_length() + 1, WIDE) if largest else 0
 

@@ -74,6 +74,15 @@ class CudaTileOp(Operation):
             start += size
         raise KeyError(name)
 
+    def operand(self, name: str) -> SSAValue:
+        """The operand declared as `name`. ValueError where the op has not exactly one."""
+        (value,) = self.operand_group(name)
+        return value
+
+    def optional_operand(self, name: str) -> SSAValue | None:
+        """The operand of the optional group declared as `name`, or None."""
+        return next(iter(self.operand_group(name)), None)
+
     def result_group(self, name: str) -> tuple[SSAValue, ...]:
         """The results of the group declared as `name`."""
         start = 0

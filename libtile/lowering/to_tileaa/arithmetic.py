@@ -11,6 +11,9 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.dialects import tile_arith
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.nv_tileaa.arithmetic import OPS
+from libtile.dialects.nv_tileaa.pointers import BitcastOp, FpToIntOp, IntToFpOp, IntToPtrOp, PtrToIntOp
+from libtile.ir.tile_form import TileOp
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 
@@ -68,12 +71,12 @@ FLOATS = (
 )  # fmt: skip
 """Ops that nv_tileaa has under the same name, with the same attributes."""
 
-CONVERSIONS = {
-    "bitcast": "bitcast",
-    "ptr_to_ptr": "bitcast",
-    "int_to_ptr": "int_to_ptr",
-    "ptr_to_int": "ptr_to_int",
-    "mulhii": "mulhiui",
+CONVERSIONS: dict[str, type[TileOp]] = {
+    "bitcast": BitcastOp,
+    "ptr_to_ptr": BitcastOp,
+    "int_to_ptr": IntToPtrOp,
+    "ptr_to_int": PtrToIntOp,
+    "mulhii": OPS["mulhiui"],
 }
 """Ops that nv_tileaa has under a name of its own, with the same attributes."""
 
@@ -152,7 +155,7 @@ def _float(c: Context, op: CudaTileOp) -> None:
     attributes = declared_attributes(op)
     if attributes.get("propagate_nan"):
         attributes["propagate_nan"] = "all"
-    result = c.one(op.spec.name, c.all(op.operands), _result_type(op), **attributes)
+    result = c.one(OPS[op.spec.name], c.all(op.operands), _result_type(op), **attributes)
     c.bind(op.results[0], result)
 
 
@@ -171,10 +174,10 @@ def _between_floats(c: Context, op: CudaTileOp) -> None:
 def _between_numbers(c: Context, op: CudaTileOp) -> None:
     attributes = declared_attributes(op)
     attributes["unsigned"] = attributes.pop("signedness") == "unsigned"
-    name = "fp_to_int" if op.spec.name == "ftoi" else "int_to_fp"
-    c.bind(op.results[0], c.one(name, c.all(op.operands), _result_type(op), **attributes))
+    cls = FpToIntOp if op.spec.name == "ftoi" else IntToFpOp
+    c.bind(op.results[0], c.one(cls, c.all(op.operands), _result_type(op), **attributes))
 
 
 @rule("pack", "unpack")
 def _packing(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.one("bitcast", c.all(op.operands), _result_type(op), packed=True))
+    c.bind(op.results[0], c.one(BitcastOp, c.all(op.operands), _result_type(op), packed=True))

@@ -16,10 +16,14 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED
+from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp, IntToPtrOp
+from libtile.dialects.nv_tileaa.shapes import ConstantOp, SplatOp
 from libtile.dialects.nv_tileaa.target import BLOCK_SCALED_MMA
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import GLOBAL, MemRefType, MemTokenType, PtrType, TiledViewType
 from libtile.ir import tile_form
 from libtile.ir.locations import set_location
+from libtile.ir.tile_form import TileOp
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileaa.views import tiling_of
 from libtile.support.diagnostics import LoweringError
@@ -78,18 +82,20 @@ class Context:
 
     def make(
         self,
-        name: str,
+        cls: type[TileOp],
         operands: Sequence[tile_form.Given] = (),
         types: Sequence[Attribute | Sequence[Attribute] | None] = (),
         regions: Sequence[Region] = (),
         **attributes: Any,
     ) -> Operation:
-        """Emit an op of nv_tileaa by its mnemonic, from its operand groups."""
-        return self.emit(tile_form.build("nv_tileaa." + name, operands, types, attributes, regions))
+        """Emit an op of nv_tileaa, from its operand groups."""
+        return self.emit(cls.make(*operands, results=types, regions=regions, **attributes))
 
-    def one(self, name: str, operands: Sequence[tile_form.Given], type_: Attribute, **attributes: Any) -> SSAValue:
+    def one(
+        self, cls: type[TileOp], operands: Sequence[tile_form.Given], type_: Attribute, **attributes: Any
+    ) -> SSAValue:
         """Like `make`, for an op with one result: returns that."""
-        return self.make(name, operands, [type_], **attributes).results[0]
+        return self.make(cls, operands, [type_], **attributes).results[0]
 
     def builtin(
         self,
@@ -118,6 +124,15 @@ class Context:
     def all(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         return [self.values[v] for v in values]
 
+    def operand(self, op: CudaTileOp, name: str) -> SSAValue:
+        """The converted value of the operand declared as `name`."""
+        return self.values[op.operand(name)]
+
+    def optional(self, op: CudaTileOp, name: str) -> SSAValue | None:
+        """The converted value of an optional operand, or None."""
+        value = op.optional_operand(name)
+        return None if value is None else self.values[value]
+
     def bind(self, old: SSAValue, new: SSAValue) -> None:
         if old.name_hint and not new.name_hint:
             new.name_hint = old.name_hint
@@ -136,7 +151,7 @@ class Context:
 
     def tile(self, value: SSAValue) -> SSAValue:
         """A scalar as a tile of rank 0."""
-        return self.one("splat", [value], TensorType(value.type, []))
+        return self.one(SplatOp, [value], TensorType(value.type, []))
 
     def index(self, value: SSAValue) -> SSAValue:
         """A scalar tile of integers, which are unsigned, as an index."""
@@ -157,16 +172,16 @@ class Context:
 
     def constant(self, value: DenseElementsAttr) -> SSAValue:
         """A tile constant."""
-        return self.one("constant", [], convert_type(value.type), value=value)
+        return self.one(ConstantOp, [], convert_type(value.type), value=value)
 
     def zero(self, type_: Attribute) -> SSAValue:
         """Some value of a type, for places where it does not matter which."""
         match type_:
             case MemTokenType():
-                return self.one("create_mem_token", [], type_)
+                return self.one(CreateMemTokenOp, [], type_)
             case TensorType(element_type=PtrType()):
                 address = self.zero(TensorType(i64, type_.get_shape()))
-                return self.one("int_to_ptr", [address], type_)
+                return self.one(IntToPtrOp, [address], type_)
             case TensorType():
                 source = TileType(type_.get_shape(), type_.element_type)
                 dense = DenseElementsAttr(source, b"")
@@ -179,7 +194,7 @@ class Context:
         """Floats in another type: by the op whose formats the target has."""
         elements = [t.element_type for t in (value.type, type_) if isinstance(t, TensorType)]
         emulated = not self.target.has(BLOCK_SCALED_MMA) and any(isinstance(e, BLOCK_SCALED) for e in elements)
-        return self.one("emulated_fp_to_fp" if emulated else "fp_to_fp", [value], type_, **attributes)
+        return self.one(EmulatedFpToFpOp if emulated else FpToFpOp, [value], type_, **attributes)
 
     # -- ops --------------------------------------------------------------------------------------------------------
 

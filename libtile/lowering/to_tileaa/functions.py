@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
-from xdsl.dialects.builtin import FunctionType, StringAttr
 from xdsl.ir import Block, Operation, Region
 
 from libtile.analysis import Facts
@@ -14,6 +12,18 @@ from libtile.codegen.symbols import kernel_problem
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.functions import FuncOp, GetNumProgramsOp, GetProgramIdOp, GlobalOp
+from libtile.dialects.nv_tileaa.memory import AllocaOp
+from libtile.dialects.nv_tileaa.pointers import GetGlobalOp
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileaa.tokens import (
+    AssertOp,
+    GdcLaunchDependentsOp,
+    GdcWaitOp,
+    MemoryFenceAliasOp,
+    PrintOp,
+    TokenStep,
+)
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir import tile_form
 from libtile.lowering.errors import unsupported
@@ -96,18 +106,9 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     exits = Exits([], return_=list)
     lower_ops(context, list(old.ops), exits, lambda values: values)
     context.location = (op.regions[0].block.last_op or op).location
-    context.make("return", [[]])
+    context.make(ReturnOp, [[]])
     spec = KernelSpecAttr(True, number_of_warps(op, target), 1, entry_hint(op, "occupancy", target), target.name)
-    return tile_form.build(
-        "nv_tileaa.func",
-        attributes={
-            "sym_name": StringAttr(name),
-            "function_type": FunctionType.from_lists(types, []),
-            "kernel_spec": spec,
-        },
-        regions=[Region(block)],
-        location=op.location,
-    )
+    return FuncOp.of(name, types, body=Region(block), kernel_spec=spec, location=op.location)
 
 
 def convert_global(op: CudaTileOp) -> Operation:
@@ -115,33 +116,37 @@ def convert_global(op: CudaTileOp) -> Operation:
     attributes = declared_attributes(op)
     visibility = str(attributes.pop("symbol_visibility"))
     attributes |= {"sym_name": str(op.attribute_value("sym_name")), "sym_visibility": visibility}
-    return tile_form.build("nv_tileaa.global", attributes=attributes, location=op.location)
+    return GlobalOp.make(**attributes, location=op.location)
 
 
 @rule("get_tile_block_id", "get_num_tile_blocks")
 def _grid(c: Context, op: CudaTileOp) -> None:
-    name = "get_program_id" if op.spec.name == "get_tile_block_id" else "get_num_programs"
+    cls = GetProgramIdOp if op.spec.name == "get_tile_block_id" else GetNumProgramsOp
     for axis, result in enumerate(op.results):
-        c.bind(result, c.one(name, [], convert_type(result.type), axis=axis))
+        c.bind(result, c.one(cls, [], convert_type(result.type), axis=axis))
 
 
 @rule("get_global")
 def _get_global(c: Context, op: CudaTileOp) -> None:
     pointer = tile_form.element_of(convert_type(op.results[0].type))
     assert isinstance(pointer, PtrType)
-    made = tile_form.build("nv_tileaa.get_global", (), [pointer], {"name": op.properties["name"]})
+    made = GetGlobalOp.make(results=[pointer], name=op.properties["name"])
     c.bind(op.results[0], c.tile(c.emit(made).results[0]))
 
 
 @rule("assert")
 def _assert(c: Context, op: CudaTileOp) -> None:
-    c.make("assert", c.all(op.operands), message=op.attribute_value("message"))
+    c.make(AssertOp, c.all(op.operands), message=op.attribute_value("message"))
 
 
 @rule("print_tko")
-def _print(c: Context, op: Any) -> None:
-    token = None if op.token is None else c.get(op.token)
-    made = c.make("print", [c.all(op.args), token], [MemTokenType()], format=op.attribute_value("str"))
+def _print(c: Context, op: CudaTileOp) -> None:
+    made = c.make(
+        PrintOp,
+        [c.all(op.operand_group("args")), c.optional(op, "token")],
+        [MemTokenType()],
+        format=op.attribute_value("str"),
+    )
     c.bind_all(op, made.results[: len(op.results)])
 
 
@@ -149,13 +154,19 @@ def _print(c: Context, op: Any) -> None:
 def _alloca(c: Context, op: CudaTileOp) -> None:
     attributes = declared_attributes(op)
     attributes["count"] = attributes.pop("num_elem")
-    c.bind(op.results[0], c.one("alloca", [], convert_type(op.results[0].type), **attributes))
+    c.bind(op.results[0], c.one(AllocaOp, [], convert_type(op.results[0].type), **attributes))
 
 
-@rule("gdc_launch_dependents_tko", "gdc_wait_tko", "memory_fence_alias_tko")
-def _fence(c: Context, op: Any) -> None:
-    token = None if op.token is None else c.get(op.token)
-    made = c.make(op.spec.name.removesuffix("_tko"), [token], [MemTokenType()])
+_STEPS: dict[str, type[TokenStep]] = {
+    "gdc_launch_dependents_tko": GdcLaunchDependentsOp,
+    "gdc_wait_tko": GdcWaitOp,
+    "memory_fence_alias_tko": MemoryFenceAliasOp,
+}
+
+
+@rule(*_STEPS)
+def _fence(c: Context, op: CudaTileOp) -> None:
+    made = c.make(_STEPS[op.spec.name], [c.optional(op, "token")], [MemTokenType()])
     c.bind_all(op, made.results)
 
 

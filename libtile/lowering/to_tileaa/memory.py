@@ -18,6 +18,20 @@ from xdsl.ir import SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
+from libtile.dialects.nv_tileaa.memory import (
+    AtomicCasOp,
+    AtomicRmwOp,
+    LoadOp,
+    MultimemLoadReduceOp,
+    MultimemReduceOp,
+    MultimemStoreOp,
+    StoreOp,
+    TiledAtomicRmwOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
+from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BlockTileOp, GetDimSizeOp, MakeMemRefOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.ir.facts import MAX_DIVISOR, Fact, power_of_two_factor
 from libtile.ir.tile_form import shape_of
@@ -53,57 +67,60 @@ def _address_facts(pointers: Fact, mask: Fact | None) -> dict[str, Any]:
     return facts
 
 
-def _optional(c: Context, value: SSAValue | None) -> SSAValue | None:
-    return None if value is None else c.get(value)
-
-
 def _access_facts(c: Context, pointers: SSAValue, mask: SSAValue | None) -> dict[str, Any]:
     return _address_facts(c.facts.of(pointers), None if mask is None else c.facts.of(mask))
 
 
 @rule("load_ptr_tko")
-def _load(c: Context, op: Any) -> None:
+def _load(c: Context, op: CudaTileOp) -> None:
     made = c.make(
-        "load",
-        [c.get(op.source), [], _optional(c, op.mask), _optional(c, op.paddingValue), _optional(c, op.token)],
+        LoadOp,
+        [c.operand(op, "source"), [], c.optional(op, "mask"), c.optional(op, "paddingValue"), c.optional(op, "token")],
         [convert_type(r.type) for r in op.results],
         **ordering(op),
-        **_access_facts(c, op.source, op.mask),
+        **_access_facts(c, op.operand("source"), op.optional_operand("mask")),
         **hints(op, c.target),
     )
     c.bind_all(op, made.results)
 
 
 @rule("store_ptr_tko")
-def _store(c: Context, op: Any) -> None:
+def _store(c: Context, op: CudaTileOp) -> None:
     made = c.make(
-        "store",
-        [c.get(op.destination), c.get(op.value), [], _optional(c, op.mask), _optional(c, op.token)],
+        StoreOp,
+        [c.operand(op, "destination"), c.operand(op, "value"), [], c.optional(op, "mask"), c.optional(op, "token")],
         [MemTokenType()],
         **ordering(op),
-        **_access_facts(c, op.destination, op.mask),
+        **_access_facts(c, op.operand("destination"), op.optional_operand("mask")),
         **hints(op, c.target),
     )
     c.bind_all(op, made.results)
 
 
 @rule("atomic_rmw_tko")
-def _atomic_rmw(c: Context, op: Any) -> None:
+def _atomic_rmw(c: Context, op: CudaTileOp) -> None:
     made = c.make(
-        "atomic_rmw",
-        [c.get(op.pointers), c.get(op.arg), [], _optional(c, op.mask), _optional(c, op.token)],
+        AtomicRmwOp,
+        [c.operand(op, "pointers"), c.operand(op, "arg"), [], c.optional(op, "mask"), c.optional(op, "token")],
         [convert_type(r.type) for r in op.results],
-        rmw_mode=op.mode,
+        rmw_mode=op.attribute_value("mode"),
         **ordering(op),
     )
     c.bind_all(op, made.results)
 
 
 @rule("atomic_cas_tko")
-def _atomic_cas(c: Context, op: Any) -> None:
+def _atomic_cas(c: Context, op: CudaTileOp) -> None:
     made = c.make(
-        "atomic_cas",
-        [c.get(op.pointers), c.get(op.cmp), c.get(op.val), [], _optional(c, op.mask), _optional(c, op.token)],
+        AtomicCasOp,
+        [
+            c.operand(op, "pointers"),
+            c.operand(op, "cmp"),
+            c.operand(op, "val"),
+            [],
+            c.optional(op, "mask"),
+            c.optional(op, "token"),
+        ],
         [convert_type(r.type) for r in op.results],
         **ordering(op),
     )
@@ -112,7 +129,7 @@ def _atomic_cas(c: Context, op: Any) -> None:
 
 @rule("offset")
 def _offset(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.one("addptr", c.all(op.operands), convert_type(op.results[0].type)))
+    c.bind(op.results[0], c.one(AddPtrOp, c.all(op.operands), convert_type(op.results[0].type)))
 
 
 @rule("assume")
@@ -145,15 +162,20 @@ def _bound(c: Context, value: SSAValue) -> int:
 
 
 @rule("make_tensor_view")
-def _make_tensor_view(c: Context, op: Any) -> None:
+def _make_tensor_view(c: Context, op: CudaTileOp) -> None:
     type_ = op.results[0].type
     assert isinstance(type_, TensorViewType)
-    sizes, strides = op.dynamicShape, op.dynamicStrides
+    sizes, strides = op.operand_group("dynamicShape"), op.operand_group("dynamicStrides")
     memref = c.one(
-        "make_memref",
-        [c.scalar(c.get(op.base)), None, [c.index(c.get(v)) for v in sizes], [c.index(c.get(v)) for v in strides]],
+        MakeMemRefOp,
+        [
+            c.scalar(c.operand(op, "base")),
+            None,
+            [c.index(c.get(v)) for v in sizes],
+            [c.index(c.get(v)) for v in strides],
+        ],
         convert_type(type_),
-        divisibility=_numbers([c.facts.of(op.base).scalar_divisor]),
+        divisibility=_numbers([c.facts.of(op.operand("base")).scalar_divisor]),
         size_divisibility=_numbers(_divisors(c, type_.shape, sizes)),
         stride_divisibility=_numbers(_divisors(c, type_.strides, strides)),
         size_bounds=_numbers(_bounds(c, type_.shape, sizes)),
@@ -167,7 +189,7 @@ def _make_tile_view(c: Context, op: CudaTileOp) -> None:
     type_ = convert_type(op.results[0].type)
     assert isinstance(type_, TiledViewType)
     groups = ArrayAttr([_numbers([d]) for d in type_.dim_map])
-    view = c.one("block_tile", c.all(op.operands), type_, tileSizes=_numbers(type_.shape), dimGroups=groups)
+    view = c.one(BlockTileOp, c.all(op.operands), type_, tileSizes=_numbers(type_.shape), dimGroups=groups)
     c.bind(op.results[0], view)
 
 
@@ -177,19 +199,19 @@ def _indices(c: Context, values: Sequence[SSAValue]) -> list[SSAValue]:
     return [c.index(v) if not shape_of(v.type) else v for v in converted]
 
 
-def _view_facts(c: Context, op: Any) -> dict[str, Any]:
+def _view_facts(c: Context, op: CudaTileOp) -> dict[str, Any]:
     inbounds = list(op.attribute_value("inbounds") or ())
     return {
         "in_bounds": DenseArrayBase.from_list(i1, [int(b) for b in inbounds]) if any(inbounds) else None,
-        "index_divisibility": _numbers([c.facts.of(v).scalar_divisor for v in op.index]),
+        "index_divisibility": _numbers([c.facts.of(v).scalar_divisor for v in op.operand_group("index")]),
     }
 
 
 @rule("load_view_tko")
-def _load_view(c: Context, op: Any) -> None:
+def _load_view(c: Context, op: CudaTileOp) -> None:
     made = c.make(
-        "tiled_load",
-        [c.get(op.view), _indices(c, op.index), None, None, _optional(c, op.token)],
+        TiledLoadOp,
+        [c.operand(op, "view"), _indices(c, op.operand_group("index")), None, None, c.optional(op, "token")],
         [convert_type(r.type) for r in op.results],
         **ordering(op),
         **_view_facts(c, op),
@@ -199,10 +221,16 @@ def _load_view(c: Context, op: Any) -> None:
 
 
 @rule("store_view_tko")
-def _store_view(c: Context, op: Any) -> None:
+def _store_view(c: Context, op: CudaTileOp) -> None:
     made = c.make(
-        "tiled_store",
-        [c.get(op.view), c.get(op.tile), _indices(c, op.index), None, _optional(c, op.token)],
+        TiledStoreOp,
+        [
+            c.operand(op, "view"),
+            c.operand(op, "tile"),
+            _indices(c, op.operand_group("index")),
+            None,
+            c.optional(op, "token"),
+        ],
         [MemTokenType()],
         **ordering(op),
         **_view_facts(c, op),
@@ -212,12 +240,18 @@ def _store_view(c: Context, op: Any) -> None:
 
 
 @rule("atomic_red_view_tko")
-def _atomic_red_view(c: Context, op: Any) -> None:
+def _atomic_red_view(c: Context, op: CudaTileOp) -> None:
     made = c.make(
-        "tiled_atomic_rmw",
-        [c.get(op.view), c.get(op.value), _indices(c, op.index), None, _optional(c, op.token)],
-        [convert_type(op.value.type), MemTokenType()],
-        rmw_mode=op.mode,
+        TiledAtomicRmwOp,
+        [
+            c.operand(op, "view"),
+            c.operand(op, "value"),
+            _indices(c, op.operand_group("index")),
+            None,
+            c.optional(op, "token"),
+        ],
+        [convert_type(op.operand("value").type), MemTokenType()],
+        rmw_mode=op.attribute_value("mode"),
         **ordering(op),
         **_view_facts(c, op),
     )
@@ -230,7 +264,7 @@ def _sizes(c: Context, op: CudaTileOp) -> None:
     from xdsl.dialects.builtin import IndexType
 
     for dim, result in enumerate(op.results):
-        size = c.one("get_dim_size", [c.get(op.operands[0])], IndexType(), dim=dim)
+        size = c.one(GetDimSizeOp, [c.get(op.operands[0])], IndexType(), dim=dim)
         type_ = convert_type(result.type)
         assert isinstance(type_, TensorType)
         element = type_.element_type
@@ -245,24 +279,24 @@ def _sizes(c: Context, op: CudaTileOp) -> None:
 
 @rule("make_token")
 def _make_token(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.one("create_mem_token", [], MemTokenType()))
+    c.bind(op.results[0], c.one(CreateMemTokenOp, [], MemTokenType()))
 
 
 @rule("join_tokens")
 def _join_tokens(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.one("join_mem_token", [c.all(op.operands)], MemTokenType()))
+    c.bind(op.results[0], c.one(JoinMemTokenOp, [c.all(op.operands)], MemTokenType()))
 
 
 # -- replicated memory ------------------------------------------------------------------------------------------------
 
 
 @rule("multimem_load_reduce_view_tko")
-def _multimem_load_reduce(c: Context, op: Any) -> None:
+def _multimem_load_reduce(c: Context, op: CudaTileOp) -> None:
     made = c.make(
-        "multimem_load_reduce",
-        [c.get(op.view), _indices(c, op.index), _optional(c, op.token)],
+        MultimemLoadReduceOp,
+        [c.operand(op, "view"), _indices(c, op.operand_group("index")), c.optional(op, "token")],
         [convert_type(r.type) for r in op.results],
-        reduction=op.reduction,
+        reduction=op.attribute_value("reduction"),
         **ordering(op),
         **_view_facts(c, op),
     )
@@ -270,13 +304,13 @@ def _multimem_load_reduce(c: Context, op: Any) -> None:
 
 
 @rule("multimem_store_view_tko", "multimem_reduce_view_tko")
-def _multimem_write(c: Context, op: Any) -> None:
+def _multimem_write(c: Context, op: CudaTileOp) -> None:
     is_reduction = op.spec.name == "multimem_reduce_view_tko"
     made = c.make(
-        "multimem_reduce" if is_reduction else "multimem_store",
-        [c.get(op.view), c.get(op.tile), _indices(c, op.index), _optional(c, op.token)],
+        MultimemReduceOp if is_reduction else MultimemStoreOp,
+        [c.operand(op, "view"), c.operand(op, "tile"), _indices(c, op.operand_group("index")), c.optional(op, "token")],
         [MemTokenType()],
-        **({"reduction": op.reduction} if is_reduction else {}),
+        **({"reduction": op.attribute_value("reduction")} if is_reduction else {}),
         **ordering(op),
         **_view_facts(c, op),
     )

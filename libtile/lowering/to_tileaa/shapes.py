@@ -8,6 +8,17 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScaledDotOp, ScanOp
+from libtile.dialects.nv_tileaa.shapes import (
+    BroadcastOp,
+    CatOp,
+    ExtractOp,
+    InsertSliceOp,
+    MakeRangeOp,
+    PermuteOp,
+    ViewOp,
+)
+from libtile.dialects.nv_tileaa.terminators import YieldOp
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 
 
@@ -20,35 +31,35 @@ def _constant(c: Context, op: CudaTileOp) -> None:
 
 @rule("iota")
 def _iota(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.one("make_range", [], convert_type(op.results[0].type)))
+    c.bind(op.results[0], c.one(MakeRangeOp, [], convert_type(op.results[0].type)))
 
 
 @rule("broadcast")
 def _broadcast(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.one("broadcast", c.all(op.operands), convert_type(op.results[0].type)))
+    c.bind(op.results[0], c.one(BroadcastOp, c.all(op.operands), convert_type(op.results[0].type)))
 
 
 @rule("reshape")
 def _reshape(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.one("view", c.all(op.operands), convert_type(op.results[0].type)))
+    c.bind(op.results[0], c.one(ViewOp, c.all(op.operands), convert_type(op.results[0].type)))
 
 
 @rule("permute")
 def _permute(c: Context, op: CudaTileOp) -> None:
     type_ = convert_type(op.results[0].type)
-    c.bind(op.results[0], c.one("permute", c.all(op.operands), type_, permutation=op.properties["permutation"]))
+    c.bind(op.results[0], c.one(PermuteOp, c.all(op.operands), type_, permutation=op.properties["permutation"]))
 
 
 @rule("cat")
 def _cat(c: Context, op: CudaTileOp) -> None:
     type_ = convert_type(op.results[0].type)
-    c.bind(op.results[0], c.one("cat", c.all(op.operands), type_, dim=op.properties["dim"]))
+    c.bind(op.results[0], c.one(CatOp, c.all(op.operands), type_, dim=op.properties["dim"]))
 
 
 @rule("extract")
 def _extract(c: Context, op: CudaTileOp) -> None:
     indices = [c.index(c.get(v)) for v in op.operands[1:]]
-    c.bind(op.results[0], c.one("extract", [c.get(op.operands[0]), indices], convert_type(op.results[0].type)))
+    c.bind(op.results[0], c.one(ExtractOp, [c.get(op.operands[0]), indices], convert_type(op.results[0].type)))
 
 
 @rule("insert")
@@ -56,7 +67,7 @@ def _insert(c: Context, op: CudaTileOp) -> None:
     source, destination = (c.get(v) for v in op.operands[:2])
     indices = [c.index(c.get(v)) for v in op.operands[2:]]
     type_ = convert_type(op.results[0].type)
-    c.bind(op.results[0], c.one("insert_slice", [source, destination, indices], type_))
+    c.bind(op.results[0], c.one(InsertSliceOp, [source, destination, indices], type_))
 
 
 @rule("reduce", "scan")
@@ -72,11 +83,11 @@ def _collective(c: Context, op: CudaTileOp) -> None:
     with c.inside(block):
         for inner in old.ops:
             if inner.name == "cuda_tile.yield":
-                c.make("yield", [c.all(inner.operands)])
+                c.make(YieldOp, [c.all(inner.operands)])
             else:
                 c.convert(inner)
     made = c.make(
-        op.spec.name,
+        ScanOp if op.spec.name == "scan" else ReduceOp,
         [c.all(op.operands)],
         [[convert_type(r.type) for r in op.results]],
         [Region(block)],
@@ -96,7 +107,7 @@ def _mmaf(c: Context, op: CudaTileOp) -> None:
     a, b, acc = c.all(op.operands)
     assert isinstance(acc.type, TensorType)
     a, b = (_widened(c, v, acc.type.element_type) for v in (a, b))
-    c.bind(op.results[0], c.one("dot", [a, b, acc], acc.type, fast_acc=op.attribute_value("fast_acc")))
+    c.bind(op.results[0], c.one(DotOp, [a, b, acc], acc.type, fast_acc=op.attribute_value("fast_acc")))
 
 
 def _widened(c: Context, value: SSAValue, result: Attribute) -> SSAValue:
@@ -110,7 +121,7 @@ def _widened(c: Context, value: SSAValue, result: Attribute) -> SSAValue:
 @rule("mmai")
 def _mmai(c: Context, op: CudaTileOp) -> None:
     result = c.one(
-        "dot",
+        DotOp,
         c.all(op.operands),
         convert_type(op.results[0].type),
         signedness_a=op.attribute_value("signedness_lhs"),
@@ -122,4 +133,4 @@ def _mmai(c: Context, op: CudaTileOp) -> None:
 @rule("mmaf_scaled")
 def _mmaf_scaled(c: Context, op: CudaTileOp) -> None:
     operands = c.all(op.operands)
-    c.bind(op.results[0], c.one("scaled_dot", operands, operands[2].type))
+    c.bind(op.results[0], c.one(ScaledDotOp, operands, operands[2].type))
