@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -73,6 +76,100 @@ def parse_report(log: str) -> dict[str, KernelReport]:
     return {name: KernelReport(**(zero | r)) for name, r in reports.items() if "registers" in r}
 
 
+class Assembler:
+    """A ptxas that is started before there is PTX, where it can read this from a pipe: it gets ready meanwhile.
+
+    A context manager, which ends a ptxas that was given nothing. `has_host_object` tells whether `assemble` will be
+    given one. PtxasError where ptxas cannot be run.
+    """
+
+    def __init__(
+        self,
+        ptx_target: str,
+        *,
+        opt_level: int = 3,
+        line_info: bool = False,
+        debug: bool = False,
+        has_host_object: bool = False,
+        options: Sequence[str] = (),
+    ) -> None:
+        self.ptx_target = ptx_target
+        # A folder that is made when ptxas has something to write: nothing is left behind until then.
+        self.folder = Path(tempfile.gettempdir()) / f"libtile-{os.urandom(8).hex()}"
+        # For a debugger it reads the PTX once more, to keep it in the cubin, which a pipe does not allow.
+        piped = not (line_info or debug) and os.path.exists(_STDIN)
+        self._source = _STDIN if piped else ""
+        command = [str(find_tool("ptxas")), f"-arch={ptx_target}", f"-O{0 if debug else opt_level}", "-v"]
+        if line_info:
+            command.append("--generate-line-info")
+        if debug:
+            command.append("--device-debug")
+        if has_host_object:
+            command.append(f"--nv-host={self.folder / _HOST_OBJECT}")
+        self._command = [*command, *options, self._source or str(self.folder / _PTX), "-o", str(self.folder / _CUBIN)]
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._source:
+            self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        try:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE if self._source else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except OSError as problem:
+            raise PtxasError(f"ptxas could not be run: {self._command[0]}: {problem.strerror}", "") from None
+        return self._process
+
+    def __enter__(self) -> Assembler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        process = self._process
+        if process is not None:
+            if process.poll() is None:
+                process.kill()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):  # what was not written for want of a reader
+                        pipe.close()
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def assemble(self, ptx: str, host_object: bytes | None = None) -> Assembled:
+        """Assemble PTX, once. PtxasError holds ptxas's first error."""
+        data = ptx.encode("utf-8")
+        self.folder.mkdir(mode=0o700)
+        if host_object is not None:
+            (self.folder / _HOST_OBJECT).write_bytes(host_object)
+        if not self._source:
+            (self.folder / _PTX).write_bytes(data)
+        with timing.stage("ptxas"):
+            process = self._process or self._start()
+            try:
+                out, err = process.communicate(data if self._source else None, timeout=TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise PtxasError(f"ptxas did not end within {TIMEOUT_SECONDS} s", "") from None
+        log = _text(out + err).replace(self._source or str(self.folder / _PTX), _PTX)
+        if process.returncode != 0:
+            said = (x for x in log.splitlines() if "error" in x or "fatal" in x)
+            first = next(said, _ending(process.returncode))
+            raise PtxasError(f"ptxas failed for {self.ptx_target}: {first.strip()}", log)
+        result = self.folder / _CUBIN
+        cubin = result.read_bytes() if result.is_file() else b""
+        if not cubin.startswith(ELF_MAGIC):
+            raise PtxasError(
+                f"ptxas failed for {self.ptx_target}: it says that it is done, and has written no cubin", log
+            )
+        return Assembled(cubin, parse_report(log), log)
+
+
+_STDIN = "/dev/fd/0"
+_PTX, _CUBIN, _HOST_OBJECT = "kernel.ptx", "kernel.cubin", "host.o"
+
+
 def assemble(
     ptx: str,
     ptx_target: str,
@@ -87,40 +184,15 @@ def assemble(
 
     `host_object` is an ELF object carried in the cubin's `.nv.host` section. PtxasError holds ptxas's first error.
     """
-    with tempfile.TemporaryDirectory(prefix="libtile-") as folder:
-        source, result = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        source.write_text(ptx, encoding="utf-8")
-        command = [str(find_tool("ptxas")), f"-arch={ptx_target}", f"-O{0 if debug else opt_level}", "-v"]
-        if line_info:
-            command.append("--generate-line-info")
-        if debug:
-            command.append("--device-debug")
-        if host_object is not None:
-            path = Path(folder) / "host.o"
-            path.write_bytes(host_object)
-            command.append(f"--nv-host={path}")
-        try:
-            with timing.stage("ptxas"):
-                done = subprocess.run(
-                    [*command, *options, str(source), "-o", str(result)],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=TIMEOUT_SECONDS,
-                    check=False,
-                )
-        except OSError as problem:
-            raise PtxasError(f"ptxas could not be run: {command[0]}: {problem.strerror}", "") from None
-        except subprocess.TimeoutExpired:
-            raise PtxasError(f"ptxas did not end within {TIMEOUT_SECONDS} s", "") from None
-        log = _text(done.stdout + done.stderr).replace(str(source), "kernel.ptx")
-        if done.returncode != 0:
-            said = (x for x in log.splitlines() if "error" in x or "fatal" in x)
-            first = next(said, _ending(done.returncode))
-            raise PtxasError(f"ptxas failed for {ptx_target}: {first.strip()}", log)
-        cubin = result.read_bytes() if result.is_file() else b""
-        if not cubin.startswith(ELF_MAGIC):
-            raise PtxasError(f"ptxas failed for {ptx_target}: it says that it is done, and has written no cubin", log)
-        return Assembled(cubin, parse_report(log), log)
+    with Assembler(
+        ptx_target,
+        opt_level=opt_level,
+        line_info=line_info,
+        debug=debug,
+        has_host_object=host_object is not None,
+        options=options,
+    ) as assembler:
+        return assembler.assemble(ptx, host_object)
 
 
 def _text(output: bytes) -> str:

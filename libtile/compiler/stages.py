@@ -34,6 +34,7 @@ from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
 
 if TYPE_CHECKING:
+    from libtile.backend.ptxas import Assembler
     from libtile.codegen.line_table import LineTable
     from libtile.passes.pipeline import Item
 
@@ -198,9 +199,12 @@ def _emit(inner: ModuleOp, gpu: Target, options: Options, source: SourceText | N
     lines = None
     if information is not None and source is not None and information.text():
         lines = replace(information.lines, source=source.text, entries=source.entries)
-    _to_ptx(llvm, result, options, lines)
-    if options.emit == "cubin":
-        _assemble(result, gpu, options)
+    if options.emit == "ptx":
+        _to_ptx(llvm, result, options, lines)
+        return
+    with _assembler(result, gpu, options) as ptxas:  # which gets ready while LLVM works
+        _to_ptx(llvm, result, options, lines)
+        _assemble(result, options, ptxas)
 
 
 def _text(module: ModuleOp) -> str:
@@ -225,24 +229,33 @@ def _to_ptx(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTab
         result.ptx = ptx_lines.finish_lines(result.ptx, lines, inlined=not options.debug)
 
 
-def _assemble(result: Compiled, gpu: Target, options: Options) -> None:
-    from libtile.backend.host_object import host_object
-    from libtile.backend.ptxas import assemble
+def _host(result: Compiled, options: Options) -> tuple[str, str] | None:
+    """The architecture and system of the cubin's host object; None for a cubin without one."""
+    return options.host if options.launch_abi == "tileir" and result.kernels else None
+
+
+def _assembler(result: Compiled, gpu: Target, options: Options) -> Assembler:
+    from libtile.backend.ptxas import Assembler
 
     needed = max((k.smem for k in result.kernels.values()), default=0)
-    host = options.host if options.launch_abi == "tileir" and result.kernels else None
-    made = assemble(
-        result.ptx,
+    return Assembler(
         gpu.ptx_target,
         opt_level=options.opt_level,
         line_info=options.line_info,
         debug=options.debug,
-        host_object=host_object(list(result.kernels), *host) if host is not None else None,
+        has_host_object=_host(result, options) is not None,
         options=[
             *([f"--sanitize={options.sanitize}"] if options.sanitize else []),
             *(["--enable-extended-smem=true"] if needed > STATIC_SHARED else []),
         ],
     )
+
+
+def _assemble(result: Compiled, options: Options, ptxas: Assembler) -> None:
+    from libtile.backend.host_object import host_object
+
+    host = _host(result, options)
+    made = ptxas.assemble(result.ptx, host_object(list(result.kernels), *host) if host is not None else None)
     result.cubin, result.log = made.cubin, made.log
     for name, report in made.kernels.items():
         if name in result.kernels:

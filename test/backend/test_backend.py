@@ -85,6 +85,33 @@ def test_text_of_another_form_is_refused(text, entries, message):
         ptx.finish(text, target("sm_80"), entries)
 
 
+def test_a_ptxas_by_a_pipe_and_one_by_a_file_make_the_same_cubin(monkeypatch):
+    piped = ptxas.assemble(finished(), "sm_90a")
+    monkeypatch.setattr(ptxas, "_STDIN", "/nonexistent")
+    filed = ptxas.assemble(finished(), "sm_90a")
+    assert (piped.cubin, piped.kernels) == (filed.cubin, filed.kernels)
+
+
+@pytest.mark.parametrize("by_pipe", [True, False])
+def test_a_ptxas_that_is_given_nothing_ends_and_leaves_nothing(tmp_path, monkeypatch, by_pipe):
+    monkeypatch.setattr(ptxas.tempfile, "gettempdir", lambda: str(tmp_path))
+    if not by_pipe:
+        monkeypatch.setattr(ptxas, "_STDIN", "/nonexistent")
+    with pytest.raises(ZeroDivisionError), ptxas.Assembler("sm_90a") as assembler:
+        process = assembler._process
+        assert (process is not None and process.poll() is None) is by_pipe
+        raise ZeroDivisionError
+    assert process is None or process.returncode is not None
+    ptxas.assemble(finished(), "sm_90a")
+    with pytest.raises(ptxas.PtxasError):
+        ptxas.assemble("nothing", "sm_90a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_debugger_finds_the_ptx_in_the_cubin():
+    assert b".nv_debug_ptx_txt" in ptxas.assemble(finished(), "sm_90a", opt_level=0, debug=True).cubin
+
+
 def test_an_error_of_ptxas_names_the_line():
     broken = finished().replace("ret;", "nonsense.f32 %r1;")
     with pytest.raises(ptxas.PtxasError, match=r"ptxas failed for sm_90a: .*line \d+") as caught:

@@ -26,7 +26,7 @@ from libtile_tools.kept import Bundle, bundle
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import CodeType, ModuleType
     from typing import Any
 
@@ -179,37 +179,49 @@ class _FormatOnDemand:
         self.program.print(*arguments)
 
 
-class _FormatsLoader(SourceFileLoader):
-    """Loads xDSL's module of assembly formats as another loader would, and has it parse them on demand."""
+class _Adjusting(SourceFileLoader):
+    """Loads a module as another loader would, and adjusts it then."""
 
-    def __init__(self, name: str, inner: SourceFileLoader):
+    def __init__(self, name: str, inner: SourceFileLoader, adjust: Callable[[ModuleType], None]):
         super().__init__(name, inner.path)
         self.inner = inner
+        self.adjust = adjust
 
     def get_code(self, fullname: str) -> CodeType | None:
         return self.inner.get_code(fullname)
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        module.FormatProgram.from_str = staticmethod(_FormatOnDemand)
+        self.adjust(module)
 
 
-class _FormatsFinder:
-    """Finds that module for `_FormatsLoader`, so that nothing of xDSL is imported before it is needed."""
+class _AdjustingFinder:
+    """Finds the modules that are adjusted, by name, so that none is imported before it is needed."""
 
-    def __init__(self, kept: KeptFinder | None):
+    def __init__(self, kept: KeptFinder | None, adjusted: dict[str, Callable[[ModuleType], None]]):
         self.kept = kept
+        self.adjusted = adjusted
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != _FORMATS:
+        if fullname not in self.adjusted:
             return None
         spec = None if self.kept is None else self.kept.find_spec(fullname, path, target)
         spec = spec or PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = _FormatsLoader(fullname, spec.loader)
+            spec.loader = _Adjusting(fullname, spec.loader, self.adjusted[fullname])
         return spec
+
+
+def _defer_formats(module: ModuleType) -> None:
+    module.FormatProgram.from_str = staticmethod(_FormatOnDemand)
+
+
+def _keep_methods(module: ModuleType) -> None:
+    assert _generated is not None
+    module.exec = _generated.execute  # type: ignore[attr-defined]  # stands before the builtin of that name
+    module.inspect = _NoSignatures()  # type: ignore[attr-defined]
 
 
 _kept: Bundle | None = None
@@ -228,11 +240,9 @@ def install() -> None:
         _finder = KeptFinder(_kept)
         sys.meta_path.insert(sys.meta_path.index(PathFinder), _finder)
     _generated = GeneratedCode(_kept)
-    import dataclasses
-
-    dataclasses.exec = _generated.execute  # type: ignore[attr-defined]  # stands before the builtin of that name
-    dataclasses.inspect = _NoSignatures()  # type: ignore[attr-defined]
-    sys.meta_path.insert(0, _FormatsFinder(_finder))
+    if "dataclasses" in sys.modules:
+        _keep_methods(sys.modules["dataclasses"])
+    sys.meta_path.insert(0, _AdjustingFinder(_finder, {"dataclasses": _keep_methods, _FORMATS: _defer_formats}))
 
 
 def _occupy_standard_descriptors() -> None:
