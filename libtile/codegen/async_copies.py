@@ -14,8 +14,14 @@ from functools import lru_cache
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I32, VOID
 from libtile.codegen.memory import register_groups
-from libtile.codegen.shared_tiles import Addresses, Offsets, accesses, normalized, warp_bits_of, without_register_copies
-from libtile.codegen.tile import owner_predicate
+from libtile.codegen.shared_tiles import (
+    Addresses,
+    Offsets,
+    accesses,
+    normalized,
+    without_register_copies,
+)
+from libtile.codegen.tile import owner_predicate, warp_bits_of
 from libtile.codegen.views import TiledView, ViewFacts, access_width, contiguous_dim
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.builders import dim_names, nvmma_shared, row_major

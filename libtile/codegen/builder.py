@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from libtile.codegen.exchange import Exchange, Exchanges
 from libtile.codegen.llvm_text import quoted, symbol
 from libtile.codegen.llvm_types import (
     DOUBLE,
@@ -118,6 +119,9 @@ class KernelBuilder:
         """Debug metadata of the kernel itself (`!N`); empty for none."""
         self.shared_name = own_name("shared", name)
         self.shared_size = 0
+        self.shared_align = 128
+        self.exchanges = Exchanges()
+        """The places of the exchanges of what is being emitted."""
         self.block = self.new_block("entry")
         self._blocks.append(self.block)
         self._special: dict[tuple[str, Agent | None], Value] = {}
@@ -270,6 +274,18 @@ class KernelBuilder:
         if byte_offset is None:
             return start
         return self.emit(base.type, f"getelementptr i8, {start.typed}, {byte_offset.typed}")
+
+    def exchange(self, size: int) -> Exchange:
+        """The next place for an exchange of `size` bytes, behind a barrier where its writes need one. The caller
+        writes, calls `barrier`, and reads."""
+        place = self.exchanges.take(size)
+        if place.meet:
+            self.barrier()
+        return place
+
+    def exchange_pointer(self, place: Exchange, byte_offset: int = 0) -> Value:
+        """The address of a byte in the place of an exchange."""
+        return self.shared_pointer(SharedBuffer(place.offset + byte_offset, place.size - byte_offset))
 
     def barrier(self) -> None:
         """The threads that run this code meet, and see each other's earlier writes to shared and global memory."""
@@ -436,7 +452,9 @@ class KernelBuilder:
     def shared_definition(self) -> str:
         """The definition of the kernel's one array in shared memory."""
         array = f"[{self.shared_size} x i8]"
-        return f"{symbol(self.shared_name)} = internal addrspace({SHARED}) global {array} undef, align 128"
+        return (
+            f"{symbol(self.shared_name)} = internal addrspace({SHARED}) global {array} undef, align {self.shared_align}"
+        )
 
     def function_text(self, attributes: int = 0) -> str:
         """The kernel's definition alone, with attribute group `#attributes`."""

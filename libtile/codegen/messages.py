@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from libtile.codegen import llvm_text, scratch, symbols
+from libtile.codegen import llvm_text, symbols
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import Carried, for_loop
 from libtile.codegen.conversions import ftoi, itof, widen
+from libtile.codegen.exchange import Exchange, padded
 from libtile.codegen.globals import trap
 from libtile.codegen.limits import MAX_PRINT_WIDTH, is_too_wide
 from libtile.codegen.llvm_types import DOUBLE, GENERIC_POINTER, I1, I8, I32, I64, VOID, IntType
@@ -218,15 +219,24 @@ def _give(b: KernelBuilder, lock: Value) -> None:
 # -- elements of a tile ---------------------------------------------------------------------------------------------
 
 
+def print_exchange(shape: Sequence[int], element_bytes: int) -> Exchange:
+    """What printing a tile takes of shared memory, at no place yet. All meet before it where it goes on chunk by chunk,
+    as each has to be printed before the next comes."""
+    total = prod(shape)
+    return Exchange(0, padded(min(total, _CHUNK) * element_bytes), meet=total > _CHUNK)
+
+
 def _print_elements(b: KernelBuilder, conversion: _Conversion, tile: Tile) -> None:
     """The elements of a tile in row-major order, with brackets and commas."""
     size, total = STORAGE_BYTES[tile.element], prod(tile.shape)
     chunk = min(total, _CHUNK)
-    region = scratch.begin(b, chunk * size)
-    base = scratch.pointer(b, region)
+    place = b.exchanges.take(print_exchange(tile.shape, size).size)
+    base = b.exchange_pointer(place)
     zero, one = integer(I32, 0), integer(I32, 1)
 
     def one_chunk(start: Value, carried: list[Carried]) -> list[Carried]:
+        if place.meet:
+            b.barrier()  # the chunk before has been printed
         _gather(b, tile, start, chunk, size, base)
         with b.when(_is_printer(b)):
 
@@ -241,7 +251,6 @@ def _print_elements(b: KernelBuilder, conversion: _Conversion, tile: Tile) -> No
         return []
 
     for_loop(b, zero, integer(I32, total), integer(I32, chunk), [], one_chunk)
-    scratch.end(b, region)
 
 
 def _element(b: KernelBuilder, base: Value, position: Value, size: int) -> Value:
@@ -251,7 +260,6 @@ def _element(b: KernelBuilder, base: Value, position: Value, size: int) -> Value
 def _gather(b: KernelBuilder, tile: Tile, start: Value, chunk: int, size: int, base: Value) -> None:
     """Bring the elements from flat index `start` on into shared memory."""
     owner = owner_predicate(b, tile.layout)
-    b.barrier()  # the chunk before has been printed
     for r in unique_registers(tile.layout):
         place = b.binary("sub", flat_index(b, tile.layout, r), start)
         inside = b.compare("ult", place, integer(I32, chunk))

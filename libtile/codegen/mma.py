@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from libtile.atoms.mma_layouts import multiplied_element, packed_elements
-from libtile.codegen import floats, scratch, shapes
+from libtile.codegen import conversion_plan, floats, shapes
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import for_loop
 from libtile.codegen.conversions import ftof_all
 from libtile.codegen.convert_layout import convert_all
+from libtile.codegen.exchange import padded
 from libtile.codegen.lanes import parity
 from libtile.codegen.llvm_types import DOUBLE, HALF, I8, I32, I64, IntType, StructType, VectorType
 from libtile.codegen.memory import as_integer, from_integer
@@ -22,10 +24,9 @@ from libtile.codegen.shared_tiles import (
     load_shared,
     normalized,
     store_shared,
-    warp_bits_of,
     without_register_copies,
 )
-from libtile.codegen.tile import Tile, linear_of_bits
+from libtile.codegen.tile import Tile, linear_of_bits, warp_bits_of
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.convert import conflict_free_shared
 from libtile.numerics.elements import STORAGE_BYTES
@@ -252,29 +253,62 @@ _OPERAND_BYTES = 49152
 """The most shared memory that the operands take at a time, where there is room for it."""
 
 
+@dataclass(frozen=True)
+class Slices:
+    """How the operands of a product of single elements go to shared memory: `count` slices along k, of which each takes
+    `bytes`, the right operand's from `start` on."""
+
+    count: int
+    start: int
+    bytes: int
+
+
+def product_slices(shapes: Sequence[Sequence[int]], element_bytes: Sequence[int], room: int) -> Slices:
+    """How operands of these shapes, of elements of so many bytes, are cut along k so that a slice finds room."""
+    depth = shapes[0][-1]
+    sizes = [size * prod(shape) for size, shape in zip(element_bytes, shapes)]
+    most = min(_OPERAND_BYTES, room)
+    count = 1
+    while sum(sizes) > count * most and count < depth:
+        count *= 2
+    start = padded(sizes[0] // count)
+    return Slices(count, start, padded(start + sizes[1] // count))
+
+
+def exchange_sizes(
+    layouts: Sequence[LinearLayout], element_bytes: Sequence[int], warp_bits: int, room: int
+) -> tuple[int, ...]:
+    """The bytes of each exchange of `multiply_add` on operands in these layouts, of elements of so many bytes."""
+    shapes = [layout.shape for layout in layouts]
+    found = product_slices(shapes, element_bytes, room)
+    sizes: tuple[int, ...] = ()
+    if found.count > 1:
+        for layout, size, dim in zip(layouts, element_bytes, (len(shapes[0]) - 1, len(shapes[1]) - 2)):
+            cut = _sliceable_layout(layout, dim, found.count)
+            sizes += conversion_plan.exchange_sizes([layout], [cut], [size], warp_bits, room)
+    return (*sizes, *[found.bytes] * found.count)
+
+
 def multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Tile:
     """lhs (m x k) times rhs (k x n) plus acc by fused multiply-adds in the accumulator's type and layout; the operands
     may be in any layout. All threads of the block must come here: slices along k that fit go to shared memory."""
-    depth = lhs.shape[-1]
-    total = sum(STORAGE_BYTES[t.element] * prod(t.shape) for t in (lhs, rhs))
-    most = min(_OPERAND_BYTES, scratch.room(b))
-    count = 1
-    while total > count * most and count < depth:
-        count *= 2
-    if count == 1:
-        return _multiply_add_slice(b, lhs, rhs, acc)
-    sides = [_sliceable(b, t, len(t.shape) - d, count) for t, d in ((lhs, 1), (rhs, 2))]
-    for number in range(count):
-        left, right = (_slice(b, t, len(t.shape) - d, count, number) for t, d in zip(sides, (1, 2)))
-        acc = _multiply_add_slice(b, left, right, acc)
+    sizes = [STORAGE_BYTES[t.element] for t in (lhs, rhs)]
+    found = product_slices((lhs.shape, rhs.shape), sizes, b.exchanges.room)
+    if found.count == 1:
+        return _multiply_add_slice(b, lhs, rhs, acc, found)
+    dims = len(lhs.shape) - 1, len(rhs.shape) - 2
+    sides = [convert_all(b, [t], [_sliceable_layout(t.layout, d, found.count)])[0] for t, d in zip((lhs, rhs), dims)]
+    for number in range(found.count):
+        left, right = (_slice(b, t, d, found.count, number) for t, d in zip(sides, dims))
+        acc = _multiply_add_slice(b, left, right, acc, found)
     return acc
 
 
-def _sliceable(b: KernelBuilder, tile: Tile, dim: int, count: int) -> Tile:
-    """The tile in a layout whose registers tell `count` slices along a dimension apart."""
-    size, rank = tile.shape[dim], len(tile.shape)
+def _sliceable_layout(layout: LinearLayout, dim: int, count: int) -> LinearLayout:
+    """A layout near this one whose registers tell `count` slices along a dimension apart."""
+    size, rank = layout.shape[dim], len(layout.shape)
     wanted = [tuple(size >> i + 1 if d == dim else 0 for d in range(rank)) for i in range(count.bit_length() - 1)]
-    return convert_all(b, [tile], [shapes.in_registers(tile.layout, wanted)])[0]
+    return shapes.in_registers(layout, wanted)
 
 
 def _slice(b: KernelBuilder, tile: Tile, dim: int, count: int, number: int) -> Tile:
@@ -282,16 +316,14 @@ def _slice(b: KernelBuilder, tile: Tile, dim: int, count: int, number: int) -> T
     return shapes.extract(b, tile, [integer(I32, number if d == dim else 0) for d in range(len(shape))], shape)
 
 
-def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Tile:
+def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, found: Slices) -> Tile:
     """Both operands go to shared memory; each thread reads, for some steps along k at a time, its rows and columns."""
     depth = lhs.shape[-1]
     steps = max(min(depth, 4, _BODY_PRODUCTS // max(len(acc.registers), 1)), 1)
-    sizes = [STORAGE_BYTES[t.element] * prod(t.shape) for t in (lhs, rhs)]
-    start = -(-sizes[0] // 16) * 16
-    region = scratch.begin(b, start + sizes[1])
+    place = b.exchange(found.bytes)
     readers: list[Callable[[Value], Tile]] = []
     for side, tile in enumerate((lhs, rhs)):
-        base = scratch.pointer(b, region, start * side)
+        base = b.exchange_pointer(place, found.start * side)
         readers.append(_stored(b, tile, base, _operand_part(acc.layout, tile.shape, steps, side), steps, side))
     b.barrier()
 
@@ -317,7 +349,6 @@ def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Ti
         (carried,) = for_loop(b, bounds[0], bounds[1], bounds[2], [acc], body)
         assert isinstance(carried, Tile)
         result = carried
-    scratch.end(b, region)
     return result
 
 

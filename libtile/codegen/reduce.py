@@ -11,7 +11,10 @@ a register's, the two change places as the first is folded: each lane of a pair 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
+from libtile.codegen import conversion_plan
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.convert_layout import convert_all
 from libtile.codegen.lanes import parity, shuffle
@@ -87,100 +90,165 @@ def shuffle_value(b: KernelBuilder, value: Value, source: Value | int) -> Value:
     return from_integer(b, shuffle(b, as_integer(b, value), source), value.type)
 
 
+@dataclass(frozen=True)
+class Fold:
+    """One step of a reduction, from a layout to another: `registers` or `lanes` fold bit `position` of their number,
+    `exchange` lanes fold it and take what bit `register` of the registers held, `warps` hand out what all have."""
+
+    kind: str
+    before: LinearLayout
+    after: LinearLayout
+    position: int = 0
+    register: int = 0
+
+
+@lru_cache(maxsize=512)
+def folds(layout: LinearLayout, dim: int, commutative: bool) -> tuple[Fold, ...]:
+    """The steps that reduce a unit layout without copies in registers along a dimension."""
+    steps = index_bits(layout, dim)
+    if commutative:
+        steps.sort(key=lambda step: (REGISTER, LANE, WARP).index(step[0]))
+    found: list[Fold] = []
+    # Register bits are known by the index bit that they move, since their positions change as bits are folded.
+    for vector in [layout.basis(name)[position] for name, position in steps]:
+        if vector in layout.basis(WARP):
+            found.append(Fold("warps", layout, _warps_moved(layout, dim)))
+            layout = found[-1].after
+        if vector in layout.basis(REGISTER):
+            position = layout.basis(REGISTER).index(vector)
+            kept = [v for i, v in enumerate(layout.basis(REGISTER)) if i != position]
+            found.append(Fold("registers", layout, _with(layout, REGISTER, kept), position))
+        elif left := [v for v in layout.basis(REGISTER) if v[dim]]:
+            register = layout.basis(REGISTER).index(max(left, key=lambda v: v[dim]))
+            position = layout.basis(LANE).index(vector)
+            registers, lanes = list(layout.basis(REGISTER)), list(layout.basis(LANE))
+            lanes[position] = registers.pop(register)
+            after = _with(_with(layout, REGISTER, registers), LANE, lanes)
+            found.append(Fold("exchange", layout, after, position, register))
+        else:
+            position = layout.basis(LANE).index(vector)
+            zero = (0,) * len(vector)
+            lanes = [zero if i == position else v for i, v in enumerate(layout.basis(LANE))]
+            found.append(Fold("lanes", layout, _with(layout, LANE, lanes), position))
+        layout = found[-1].after
+    return tuple(found)
+
+
+def prepared_layout(layout: LinearLayout) -> LinearLayout:
+    """The layout of `prepared` tiles."""
+    return without_register_copies(layout) if is_unit(layout) else unit_layout(layout)
+
+
+def prepared_sizes(layout: LinearLayout, element_bytes: Sequence[int], warp_bits: int, room: int) -> tuple[int, ...]:
+    """The bytes of each exchange by which tiles of elements of so many bytes come into a unit layout."""
+    if is_unit(layout):
+        return ()
+    count = len(element_bytes)
+    return conversion_plan.exchange_sizes(
+        [layout] * count, [unit_layout(layout)] * count, element_bytes, warp_bits, room
+    )
+
+
+def exchange_sizes(
+    layout: LinearLayout, dim: int, commutative: bool, element_bytes: Sequence[int], warp_bits: int, room: int
+) -> tuple[int, ...]:
+    """The bytes of each exchange of `reduce` on tiles of a layout, of elements of so many bytes."""
+    sizes = list(prepared_sizes(layout, element_bytes, warp_bits, room))
+    count = len(element_bytes)
+    for fold in folds(prepared_layout(layout), dim, commutative):
+        if fold.kind == "warps":
+            source, target = (_without_folded_bits(x, dim) for x in (fold.before, fold.after))
+            sizes += conversion_plan.exchange_sizes([source] * count, [target] * count, element_bytes, warp_bits, room)
+    return tuple(sizes)
+
+
+def result_layout(layout: LinearLayout, dim: int, commutative: bool) -> LinearLayout:
+    """The layout of what `reduce` gives for tiles of a layout."""
+    start = prepared_layout(layout)
+    found = folds(start, dim, commutative)
+    return reduced_layout(found[-1].after if found else start, dim)
+
+
 def reduce(b: KernelBuilder, tiles: Sequence[Tile], dim: int, body: Body, *, commutative: bool = False) -> list[Tile]:
-    """Reduce tiles of one layout along a dimension; the results have `reduced_layout` of it (of its `unit_layout`
-    where `is_unit` does not hold). All threads of the block must come here.
+    """Reduce tiles of one layout along a dimension; the results have `result_layout` of it. All threads of the block
+    must come here.
 
     The body gets what has the lower index as accumulated; with `commutative` its two arguments may be exchanged.
     """
     current = prepared(b, tiles)
-    steps = index_bits(current[0].layout, dim)
-    if commutative:
-        steps.sort(key=lambda step: (REGISTER, LANE, WARP).index(step[0]))
-    # Register bits are known by the index bit that they move, since their positions change as bits are folded.
-    order = [current[0].layout.basis(name)[position] for name, position in steps]
-    for vector in order:
-        layout = current[0].layout
-        if vector in layout.basis(WARP):
-            current = _warps_to_registers(b, current, dim)
-            layout = current[0].layout
-        if vector in layout.basis(REGISTER):
-            current = _fold_registers(current, layout.basis(REGISTER).index(vector), body)
-        elif left := [v for v in layout.basis(REGISTER) if v[dim]]:
-            highest = layout.basis(REGISTER).index(max(left, key=lambda v: v[dim]))
-            current = _fold_lanes_into_registers(b, current, layout.basis(LANE).index(vector), highest, body)
-        else:
-            current = _fold_lanes(b, current, layout.basis(LANE).index(vector), body, commutative)
+    for fold in folds(current[0].layout, dim, commutative):
+        match fold.kind:
+            case "warps":
+                current = _warps_to_registers(b, current, fold, dim)
+            case "registers":
+                current = _fold_registers(current, fold, body)
+            case "exchange":
+                current = _fold_lanes_into_registers(b, current, fold, body)
+            case _:
+                current = _fold_lanes(b, current, fold, body, commutative)
     result = reduced_layout(current[0].layout, dim)
     return [Tile(result, t.element, t.registers) for t in current]
 
 
-def _fold_registers(tiles: Sequence[Tile], position: int, body: Body) -> list[Tile]:
-    layout, bit = tiles[0].layout, 1 << position
+def _fold_registers(tiles: Sequence[Tile], fold: Fold, body: Body) -> list[Tile]:
+    bit = 1 << fold.position
     results = [
         body([t.registers[r] for t in tiles], [t.registers[r | bit] for t in tiles])
-        for r in range(layout.in_size(REGISTER))
+        for r in range(fold.before.in_size(REGISTER))
         if not r & bit
     ]
-    kept = [v for i, v in enumerate(layout.basis(REGISTER)) if i != position]
-    smaller = _with(layout, REGISTER, kept)
-    return [Tile(smaller, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
+    return [Tile(fold.after, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
 
 
-def _fold_lanes(b: KernelBuilder, tiles: Sequence[Tile], position: int, body: Body, commutative: bool) -> list[Tile]:
-    upper = parity(b, 1 << position)
+def _fold_lanes(b: KernelBuilder, tiles: Sequence[Tile], fold: Fold, body: Body, commutative: bool) -> list[Tile]:
+    bit = 1 << fold.position
+    upper = parity(b, bit)
     results = []
     for own in zip(*(t.registers for t in tiles)):
-        other = [shuffle_value(b, v, 1 << position) for v in own]
+        other = [shuffle_value(b, v, bit) for v in own]
         if commutative:
             results.append(body(list(own), other))
             continue
         first = [b.select(upper, o, v) for o, v in zip(other, own)]
         second = [b.select(upper, v, o) for o, v in zip(other, own)]
         results.append(body(first, second))
-    layout = tiles[0].layout
-    vectors = [(0,) * len(v) if i == position else v for i, v in enumerate(layout.basis(LANE))]
-    smaller = _with(layout, LANE, vectors)
-    return [Tile(smaller, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
+    return [Tile(fold.after, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
 
 
-def _fold_lanes_into_registers(
-    b: KernelBuilder, tiles: Sequence[Tile], position: int, register: int, body: Body
-) -> list[Tile]:
+def _fold_lanes_into_registers(b: KernelBuilder, tiles: Sequence[Tile], fold: Fold, body: Body) -> list[Tile]:
     """Fold a bit of the lanes, which then hold what a bit of the registers held: a lane gives its partner the half of
     its registers that the partner keeps."""
-    layout, bit = tiles[0].layout, 1 << register
-    upper = parity(b, 1 << position)
+    bit = 1 << fold.register
+    upper = parity(b, 1 << fold.position)
     results = []
-    for r in range(layout.in_size(REGISTER)):
+    for r in range(fold.before.in_size(REGISTER)):
         if r & bit:
             continue
         first, second = [], []
         for t in tiles:
             kept = b.select(upper, t.registers[r | bit], t.registers[r])
             given = b.select(upper, t.registers[r], t.registers[r | bit])
-            received = shuffle_value(b, given, 1 << position)
+            received = shuffle_value(b, given, 1 << fold.position)
             first.append(b.select(upper, received, kept))
             second.append(b.select(upper, kept, received))
         results.append(body(first, second))
-    registers, lanes = list(layout.basis(REGISTER)), list(layout.basis(LANE))
-    lanes[position] = registers.pop(register)
-    moved = _with(_with(layout, REGISTER, registers), LANE, lanes)
-    return [Tile(moved, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
+    return [Tile(fold.after, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
 
 
-def _warps_to_registers(b: KernelBuilder, tiles: Sequence[Tile], dim: int) -> list[Tile]:
-    """Every warp gets what the other warps along the dimension have, in further registers."""
-    layout = tiles[0].layout
+def _warps_moved(layout: LinearLayout, dim: int) -> LinearLayout:
+    """The layout in which every warp has what the other warps along the dimension have, in further registers."""
     moved = [v for v in layout.basis(WARP) if v[dim]]
     zero = (0,) * len(layout.outs)
     target = _with(layout, WARP, [zero if v[dim] else v for v in layout.basis(WARP)])
-    target = _with(target, REGISTER, [*layout.basis(REGISTER), *moved])
+    return _with(target, REGISTER, [*layout.basis(REGISTER), *moved])
+
+
+def _warps_to_registers(b: KernelBuilder, tiles: Sequence[Tile], fold: Fold, dim: int) -> list[Tile]:
     # Folded index bits belong to no place any more: the tile that is converted goes without them.
-    source = _without_folded_bits(layout, dim)
+    source, target = (_without_folded_bits(x, dim) for x in (fold.before, fold.after))
     compact = [Tile(source, t.element, t.registers) for t in tiles]
-    made = convert_all(b, compact, [_without_folded_bits(target, dim)] * len(tiles))
-    return [Tile(target, t.element, t.registers) for t in made]
+    made = convert_all(b, compact, [target] * len(tiles))
+    return [Tile(fold.after, t.element, t.registers) for t in made]
 
 
 def _without_folded_bits(layout: LinearLayout, dim: int) -> LinearLayout:

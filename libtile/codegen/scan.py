@@ -16,10 +16,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from libtile.codegen import conversion_plan
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.convert_layout import convert_all
 from libtile.codegen.llvm_types import I32
-from libtile.codegen.reduce import Body, index_bits, is_unit, prepared, shuffle_value
+from libtile.codegen.reduce import (
+    Body,
+    index_bits,
+    is_unit,
+    prepared,
+    prepared_layout,
+    prepared_sizes,
+    shuffle_value,
+)
 from libtile.codegen.tile import Tile, linear_of_bits, representatives, unique_registers
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
@@ -70,8 +79,7 @@ class _Scan:
         self.layout = tiles[0].layout
         self.values: list[Values] = [list(v) for v in zip(*(t.registers for t in tiles))]
         self.totals: dict[int, Values] = dict(enumerate(self.values))
-        bits = index_bits(self.layout, dim)
-        self.runs = [_Run(kind, tuple(p for _, p in group)) for kind, group in groupby(bits, key=lambda step: step[0])]
+        self.runs = _runs(self.layout, dim)
         self.done_registers = 0
         self.done_bits = 0
 
@@ -169,26 +177,58 @@ class _Scan:
 
     def _everyones_totals(self, run: _Run, bases: Sequence[int]) -> list[Values]:
         """The totals of all warps of a run in every warp: register i + len(bases) * block."""
-        done, dim = self.done_bits, self.dim
-
-        def vector(v: Sequence[int]) -> tuple[int, ...]:
-            return tuple(c >> done if d == dim else c for d, c in enumerate(v))
-
-        held = [vector(v) for i, v in enumerate(self.layout.basis(REGISTER)) if not self.done_registers >> i & 1]
-        lanes = [vector(v) for v in self.layout.basis(LANE)]
-        warps = [vector(v) for v in self.layout.basis(WARP)]
-        shape = [s >> done if d == dim else s for d, s in enumerate(self.layout.shape)]
-        outs = dict(zip(dim_names(len(shape)), shape))
-        source = LinearLayout.of({REGISTER: held, LANE: lanes, WARP: warps}, outs)
-        moved = [warps[p] for p in run.positions]
-        zero = (0,) * len(shape)
-        left = [zero if i in run.positions else v for i, v in enumerate(warps)]
-        target = LinearLayout.of({REGISTER: [*held, *moved], LANE: lanes, WARP: left}, outs)
+        source, target = _totals_layouts(self.layout, self.dim, run, self.done_bits, self.done_registers)
         tiles = [
             Tile(source, t.element, tuple(self.totals[base][i] for base in bases)) for i, t in enumerate(self.tiles)
         ]
         made = convert_all(self.b, tiles, [target] * len(tiles))
         return [list(v) for v in zip(*(t.registers for t in made))]
+
+
+def _runs(layout: LinearLayout, dim: int) -> list[_Run]:
+    bits = index_bits(layout, dim)
+    return [_Run(kind, tuple(p for _, p in group)) for kind, group in groupby(bits, key=lambda step: step[0])]
+
+
+def _totals_layouts(
+    layout: LinearLayout, dim: int, run: _Run, done_bits: int, done_registers: int
+) -> tuple[LinearLayout, LinearLayout]:
+    """Where the totals of blocks are before a run of warps, with the index's finished bits left out, and where they
+    are when every warp has them all."""
+
+    def vector(v: Sequence[int]) -> tuple[int, ...]:
+        return tuple(c >> done_bits if d == dim else c for d, c in enumerate(v))
+
+    held = [vector(v) for i, v in enumerate(layout.basis(REGISTER)) if not done_registers >> i & 1]
+    lanes = [vector(v) for v in layout.basis(LANE)]
+    warps = [vector(v) for v in layout.basis(WARP)]
+    shape = [s >> done_bits if d == dim else s for d, s in enumerate(layout.shape)]
+    outs = dict(zip(dim_names(len(shape)), shape))
+    source = LinearLayout.of({REGISTER: held, LANE: lanes, WARP: warps}, outs)
+    moved = [warps[p] for p in run.positions]
+    zero = (0,) * len(shape)
+    left = [zero if i in run.positions else v for i, v in enumerate(warps)]
+    return source, LinearLayout.of({REGISTER: [*held, *moved], LANE: lanes, WARP: left}, outs)
+
+
+def exchange_sizes(
+    layout: LinearLayout, dim: int, element_bytes: Sequence[int], warp_bits: int, room: int
+) -> tuple[int, ...]:
+    """The bytes of each exchange of `scan` on tiles of a layout, of elements of so many bytes."""
+    count = len(element_bytes)
+    sizes = list(prepared_sizes(layout, element_bytes, warp_bits, room))
+    ready = prepared_layout(layout)
+    done_bits = done_registers = 0
+    for run in _runs(ready, dim):
+        if run.kind == WARP:
+            source, target = _totals_layouts(ready, dim, run, done_bits, done_registers)
+            sizes += conversion_plan.exchange_sizes([source] * count, [target] * count, element_bytes, warp_bits, room)
+        if run.kind == REGISTER:
+            done_registers |= run.mask
+        done_bits += len(run.positions)
+    if not is_unit(layout):
+        sizes += conversion_plan.exchange_sizes([ready] * count, [layout] * count, element_bytes, warp_bits, room)
+    return tuple(sizes)
 
 
 def _columns(values: dict[int, int]) -> list[int]:

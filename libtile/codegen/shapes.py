@@ -8,15 +8,22 @@ moves; a `wanted` layout is reached by a conversion, of the smaller of the two t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
-from libtile.codegen import scratch
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.conversion_plan import exchange_sizes
 from libtile.codegen.convert_layout import convert_layout
+from libtile.codegen.exchange import padded, piece_bytes
 from libtile.codegen.llvm_types import I1, I32
 from libtile.codegen.reduce import unit_layout
-from libtile.codegen.shared_tiles import load_shared, normalized, store_shared, warp_bits_of, without_register_copies
-from libtile.codegen.tile import Tile, index, linear_of_bits
+from libtile.codegen.shared_tiles import (
+    load_shared,
+    normalized,
+    store_shared,
+    without_register_copies,
+)
+from libtile.codegen.tile import Tile, index, linear_of_bits, warp_bits_of
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.layouts.convert import conflict_free_shared
@@ -95,6 +102,47 @@ def _part_bits(layout: LinearLayout, shape: Sequence[int]) -> list[tuple[int, ..
     return vectors
 
 
+@dataclass(frozen=True)
+class Extraction:
+    """How a part is taken out of a tile: converted to `source` first; then in registers, or through shared memory in an
+    exchange of `bytes`; and converted to `target`."""
+
+    source: LinearLayout
+    in_registers: bool
+    natural: LinearLayout
+    target: LinearLayout
+    bytes: int
+
+
+def extraction(
+    layout: LinearLayout, shape: Sequence[int], target: LinearLayout, element_bytes: int, room: int
+) -> Extraction:
+    """How to take a part of a shape, which all but covers the tile, out of a tile in a layout: in registers where these
+    tell parts apart, or where the tile is too large for an exchange; else through shared memory."""
+    bits = _part_bits(layout, shape)
+    size = padded(element_bytes * prod(layout.shape))
+    if size > piece_bytes(room):
+        layout = in_registers(layout, bits)
+    if all(v in layout.basis(REGISTER) for v in bits) and _bits_apart(layout, bits):
+        return Extraction(layout, True, _without_registers(layout, bits, shape), target, 0)
+    return Extraction(layout, False, target, target, size)
+
+
+def extract_sizes(
+    layout: LinearLayout, shape: Sequence[int], target: LinearLayout, element_bytes: int, warp_bits: int, room: int
+) -> tuple[int, ...]:
+    """The bytes of each exchange of `extract`."""
+
+    def conversion(source: LinearLayout, wanted: LinearLayout) -> tuple[int, ...]:
+        return exchange_sizes([source], [wanted], [element_bytes], warp_bits, room)
+
+    if tuple(shape) == layout.shape:
+        return conversion(layout, target)
+    found = extraction(layout, shape, target, element_bytes, room)
+    inside = (found.bytes,) if found.bytes else ()
+    return (*conversion(layout, found.source), *inside, *conversion(found.natural, target))
+
+
 def extract(
     b: KernelBuilder, tile: Tile, indices: Sequence[Value], shape: Sequence[int], wanted: LinearLayout | None = None
 ) -> Tile:
@@ -108,13 +156,11 @@ def extract(
         return convert_layout(b, tile, target)
     number = _part_number(b, tile.shape, indices, shape)
     bits = _part_bits(tile.layout, shape)
-    if STORAGE_BYTES[tile.element] * prod(tile.shape) > scratch.piece_bytes(
-        b
-    ):  # too much to be in shared memory at once
-        tile = convert_layout(b, tile, in_registers(tile.layout, bits))
-    if all(v in tile.layout.basis(REGISTER) for v in bits) and _bits_apart(tile.layout, bits):
-        return convert_layout(b, _from_registers(b, tile, number, bits, shape), target)
-    return _from_shared(b, tile, number, bits, target)
+    found = extraction(tile.layout, shape, target, STORAGE_BYTES[tile.element], b.exchanges.room)
+    tile = convert_layout(b, tile, found.source)
+    if not found.in_registers:
+        return _from_shared(b, tile, number, bits, found)
+    return convert_layout(b, _from_registers(b, tile, number, bits, found.natural), target)
 
 
 def _part_number(b: KernelBuilder, whole: Sequence[int], indices: Sequence[Value], shape: Sequence[int]) -> Value:
@@ -141,31 +187,33 @@ def _bits_apart(layout: LinearLayout, bits: Sequence[tuple[int, ...]]) -> bool:
     return not any(c & u for v in others for c, u in zip(v, used))
 
 
+def _without_registers(layout: LinearLayout, bits: Sequence[tuple[int, ...]], shape: Sequence[int]) -> LinearLayout:
+    """The layout of a part of a shape: without the registers that move the index by these bits."""
+    used = {layout.basis(REGISTER).index(vector) for vector in bits}
+    bases = {n: [v for i, v in enumerate(vs) if n != REGISTER or i not in used] for n, vs in layout.bases}
+    return LinearLayout.of(bases, dict(zip(layout.out_dims, shape)))
+
+
 def _from_registers(
-    b: KernelBuilder, tile: Tile, number: Value, bits: Sequence[tuple[int, ...]], shape: Sequence[int]
+    b: KernelBuilder, tile: Tile, number: Value, bits: Sequence[tuple[int, ...]], part: LinearLayout
 ) -> Tile:
     """Select among the registers, one bit of the part's number after the other."""
-    layout = tile.layout
     values = dict(enumerate(tile.registers))
-    used = 0
     for i, vector in enumerate(bits):
-        position = layout.basis(REGISTER).index(vector)
-        used |= 1 << position
+        position = tile.layout.basis(REGISTER).index(vector)
         if number.constant is not None:
             odd = integer(I1, number.constant >> i & 1)
         else:
             odd = b.compare("ne", b.and_(number, integer(I32, 1 << i)), integer(I32, 0))
         values = {r: b.select(odd, values[r | 1 << position], v) for r, v in values.items() if not r & 1 << position}
-    bases = {n: [v for i, v in enumerate(vs) if n != REGISTER or not used >> i & 1] for n, vs in layout.bases}
-    smaller = LinearLayout.of(bases, dict(zip(layout.out_dims, shape)))
-    return Tile(smaller, tile.element, tuple(values[r] for r in sorted(values)))
+    return Tile(part, tile.element, tuple(values[r] for r in sorted(values)))
 
 
 def _from_shared(
-    b: KernelBuilder, tile: Tile, number: Value, bits: Sequence[tuple[int, ...]], target: LinearLayout
+    b: KernelBuilder, tile: Tile, number: Value, bits: Sequence[tuple[int, ...]], found: Extraction
 ) -> Tile:
     """Store the whole tile, load the part: its number moves all offsets alike."""
-    size = STORAGE_BYTES[tile.element]
+    size, target = STORAGE_BYTES[tile.element], found.target
     warps = warp_bits_of(b)
     outs = dict(zip(tile.layout.out_dims, tile.shape))
     embedded = LinearLayout(target.bases, tuple((n, outs[n].bit_length() - 1) for n in tile.layout.out_dims))
@@ -173,8 +221,7 @@ def _from_shared(
     shared, _ = conflict_free_shared(source, normalized(without_register_copies(embedded), warps), size)
     inverse = shared.inverse()
     columns = [inverse(**dict(zip(tile.layout.out_dims, v)))[OFFSET] for v in bits]
-    region = scratch.begin(b, size * prod(tile.shape))
-    base = scratch.pointer(b, region)
+    base = b.exchange_pointer(b.exchange(found.bytes))
     store_shared(b, base, shared, tile)
     b.barrier()
     moved = linear_of_bits(b, number, columns)
@@ -182,7 +229,6 @@ def _from_shared(
     for column in columns:
         moved_bits |= column
     part = load_shared(b, base, shared, embedded, tile.element, moved, moved_bits)
-    scratch.end(b, region)
     return Tile(target, tile.element, part.registers)
 
 

@@ -31,7 +31,14 @@ from libtile.codegen.llvm_types import (
     registers_type,
 )
 from libtile.codegen.memory import as_integer, from_integer, from_storage, to_storage
-from libtile.codegen.tile import Tile, linear_of_bits, owner_predicate, representatives, unique_registers
+from libtile.codegen.tile import (
+    Tile,
+    linear_of_bits,
+    owner_predicate,
+    representatives,
+    unique_registers,
+    warp_bits_of,
+)
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.numerics.elements import STORAGE_BYTES
 
@@ -50,11 +57,6 @@ def normalized(layout: LinearLayout, warp_bits: int) -> LinearLayout:
         WARP: [*layout.basis(WARP), *[zero] * (warp_bits - len(layout.basis(WARP)))],
     }
     return LinearLayout.of(bases, {n: 1 << bits for n, bits in layout.outs})
-
-
-def warp_bits_of(b: KernelBuilder) -> int:
-    """How many bits the warp's number has in a kernel."""
-    return max(b.threads // b.target.warp_size, 1).bit_length() - 1
 
 
 def without_register_copies(layout: LinearLayout) -> LinearLayout:

@@ -155,3 +155,8 @@ def representatives(layout: LinearLayout) -> list[int]:
     """For every register of a thread the one among `unique_registers` that holds the same element."""
     unique = {tuple(layout(register=r).values()): r for r in unique_registers(layout)}
     return [unique[tuple(layout(register=r).values())] for r in range(layout.in_size(REGISTER))]
+
+
+def warp_bits_of(b: KernelBuilder) -> int:
+    """How many bits the warp's number has in a kernel."""
+    return max(b.threads // b.target.warp_size, 1).bit_length() - 1

@@ -21,6 +21,8 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("tileas-generate-schedule", "0123"),
     ("tileas-materialize-schedule", "0123"),
     ("tileas-insert-barriers", "0123"),
+    ("tileas-allocate-shared-memory", "0123"),
+    ("tileas-insert-shared-barriers", "0123"),
 )
 """Each pass, and the levels that run it."""
 

@@ -57,6 +57,12 @@ PASSES: dict[str, Entry] = {
     "synthesize-debug-info-scopes": Entry(
         "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass", CUDA_TILE
     ),
+    "tileas-allocate-shared-memory": Entry(
+        "libtile.lowering.tileas.allocate:AllocateSharedMemoryPass", INNER, required=True
+    ),
+    "tileas-insert-shared-barriers": Entry(
+        "libtile.lowering.tileas.shared_barriers:InsertSharedBarriersPass", INNER, required=True
+    ),
     "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
     "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),
     "tileas-materialize-schedule": Entry("libtile.lowering.tileas.materialize:MaterializeSchedulePass", INNER),

@@ -10,6 +10,7 @@ import numpy as np
 
 from libtile.backend import nvptx, ptx
 from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.exchange import Exchange, Exchanges
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I32
 from libtile.codegen.memory import offset_pointers, store
 from libtile.codegen.tile import Tile, index, scalar
@@ -48,8 +49,32 @@ SCALAR = LinearLayout.of({"register": [], "lane": [()] * 5, "warp": [()] * 2}, {
 """A rank-0 tile: every thread holds it."""
 
 
+class OneAfterTheOther(Exchanges):
+    """Exchanges of a kernel that no pass has placed: all at one place, each behind a barrier if not the first."""
+
+    def __init__(self, b: KernelBuilder, room: int):
+        super().__init__((), room)
+        self.b = b
+        self.most = 0
+
+    def take(self, size: int) -> Exchange:
+        assert size <= self.room
+        meet = self.most > 0 or self.b.block.name != "entry"
+        self.most = max(self.most, size)
+        self.b.shared_size = self.most
+        return Exchange(0, size, meet)
+
+
+def exchange_at(b: KernelBuilder, room: int | None = None) -> OneAfterTheOther:
+    """Let the kernel's threads exchange elements, in up to `room` bytes of shared memory."""
+    made = OneAfterTheOther(b, b.target.shared_per_block if room is None else room)
+    b.exchanges = made
+    return made
+
+
 def kernel(gpu: str = "sm_90", threads: int = 128, parameters: int = 2) -> tuple[KernelBuilder, list[Value]]:
     b = KernelBuilder("k", target(gpu), threads)
+    exchange_at(b)
     return b, [b.add_parameter(GLOBAL_POINTER) for _ in range(parameters)]
 
 

@@ -14,7 +14,6 @@ from libtile.codegen.control import for_loop, if_else
 from libtile.codegen.convert_layout import convert_all, convert_layout
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.memory import load
-from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
 from libtile.simulator import run_ptx
@@ -119,7 +118,7 @@ def test_a_large_tile_goes_through_a_small_buffer_in_pieces(element):
 
     def build(b, tile):
         result = convert_layout(b, tile, target)
-        sizes.append(scratch_size(b))
+        sizes.append(b.exchanges.most)
         return result
 
     (out,), done = move([(element, data, source)], build)
@@ -135,9 +134,9 @@ def test_a_large_tile_without_common_registers_takes_two_trips_in_pieces():
     sizes = []
 
     def build(b, tile):
-        b.shared_buffer(b.target.shared_per_block - 40000)
+        mk.exchange_at(b, 40000)
         result = convert_layout(b, tile, target)
-        sizes.append(scratch_size(b))
+        sizes.append(b.exchanges.most)
         return result
 
     (out,), _ = move([("f64", data, source)], build)
@@ -152,9 +151,9 @@ def test_pieces_are_smaller_where_buffers_leave_little_room():
     sizes = []
 
     def build(b, tile):
-        b.shared_buffer(b.target.shared_per_block - 17000)
+        mk.exchange_at(b, 17000)
         result = convert_layout(b, tile, target)
-        sizes.append(scratch_size(b))
+        sizes.append(b.exchanges.most)
         return result
 
     (out,), _ = move([("f32", data, source)], build)
@@ -173,21 +172,6 @@ def test_conversions_in_a_row_race_nowhere():
 
     (out,), _ = move([("f32", data, ROWS)], build)
     np.testing.assert_array_equal(out, data)
-
-
-def test_small_conversions_in_a_row_need_one_barrier_each():
-    data = random_array("f32", (16, 16))
-    one = builders.blocked((16, 16), (1, 2), (4, 8), (4, 1), (1, 0))
-    other = builders.blocked((16, 16), (2, 1), (8, 4), (1, 4), (0, 1))
-
-    def build(b, tile):
-        for layout in (other, one, other, one):
-            tile = convert_layout(b, tile, layout)
-        return tile
-
-    (out,), done = move([("f32", data, one)], build)
-    np.testing.assert_array_equal(out, data)
-    assert done.counters.barriers == 4
 
 
 def test_several_tiles_share_a_barrier():

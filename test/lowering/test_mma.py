@@ -13,7 +13,6 @@ from libtile.backend import ptxas
 from libtile.codegen.convert_layout import convert_layout
 from libtile.codegen.llvm_types import GLOBAL_POINTER
 from libtile.codegen.memory import load
-from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import target, targets
@@ -148,7 +147,7 @@ def test_large_operands_go_through_shared_memory_in_slices():
 
     def build(b, x, y, z):
         result = dot(b, x, y, z)
-        sizes.append(scratch_size(b))
+        sizes.append(b.exchanges.most)
         return result
 
     a, b, c = (numbers("f32", s, i) for i, s in enumerate([(m, k), (k, n), (m, n)]))

@@ -13,7 +13,6 @@ from libtile.codegen import shapes
 from libtile.codegen.builder import integer
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I32
 from libtile.codegen.memory import load
-from libtile.codegen.scratch import scratch_size
 from libtile.layouts import builders
 
 ROWS = builders.blocked((16, 64), (1, 4), (2, 16), (4, 1), (1, 0))
@@ -93,7 +92,7 @@ def test_parts_of_large_tiles_are_taken_with_little_shared_memory():
 
     def build(b, tile, indices):
         part = shapes.extract(b, tile, indices, (32, 16))
-        sizes.append(scratch_size(b))
+        sizes.append(b.exchanges.most)
         return part
 
     out = dynamic(data, layout, build, (2, 5))

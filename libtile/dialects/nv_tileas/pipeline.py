@@ -32,6 +32,7 @@ from libtile.dialects.nv_tileaa.terminators import (
     only_block,
     require_parent_function,
 )
+from libtile.dialects.nv_tileas.tiles import check_alignment
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
     ConsumerTokenType,
@@ -66,12 +67,16 @@ def check_iterator(iterator: Attribute, pipeline: Attribute) -> None:
 
 @tile_op
 class CreatePipelineOp(TileOp):
-    """A pipeline: its type has the stages and what a stage holds; the groups name the agents on both sides."""
+    """A pipeline: its type has the stages and what a stage holds; the groups name the agents on both sides.
+
+    Each buffer of a stage has the `alignment`, in bytes.
+    """
 
     name = "nv_tileas.async.pipeline.create_pipeline"
     traits = traits_def(Allocates())
     storage = var_operand_def()
     pipeline = result_def()
+    alignment = opt_prop_def(IntegerAttr)
     producer_group = opt_prop_def(IntegerAttr)
     consumer_group = opt_prop_def(IntegerAttr)
 
@@ -80,6 +85,7 @@ class CreatePipelineOp(TileOp):
         expect_type("a pipeline", type_, PipelineType)
         if isinstance(type_, PipelineType) and (type_.stages < 1 or type_.consumers < 1):
             raise VerifyException("expects a pipeline of at least one stage and one consumer")
+        check_alignment(self.alignment)
 
 
 @tile_op

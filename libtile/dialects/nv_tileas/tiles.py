@@ -49,6 +49,13 @@ class AllocTensorOp(TileOp):
     def check(self) -> None:
         if not isinstance(self.result.type, BufferType):
             raise VerifyException(f"expects a buffer as result, but got {type_text(self.result.type)}")
+        check_alignment(self.alignment)
+
+
+def check_alignment(alignment: IntegerAttr | None) -> None:
+    """An alignment of storage in bytes, if it is given, is a power of two; VerifyException."""
+    if alignment is not None and (alignment.value.data <= 0 or alignment.value.data.bit_count() != 1):
+        raise VerifyException(f"expects an alignment that is a power of two, but got {alignment.value.data}")
 
 
 class Rearranging(Unary):

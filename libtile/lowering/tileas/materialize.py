@@ -64,15 +64,12 @@ from libtile.ir.locations import set_location
 from libtile.ir.tile_form import TileOp, erase
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
-from libtile.lowering.tileas.cleanup import LOOPS, drop_unused
+from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.schedule import LOADS, ORDER, STAGE, STAGES, Load, buffer_layout, conversions
-from libtile.lowering.tileas.shared_memory import pipeline_bytes
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support import statistics
 from libtile.targets import Target, target
 
-PLACE = "shared_offset"
-"""Where in the block's shared memory the stages of a pipeline begin (an attribute of create_pipeline)."""
 _SCHEDULE = (STAGE, ORDER)
 
 
@@ -89,32 +86,13 @@ class MaterializeSchedulePass(ModulePass):
 
 
 def materialize(function: FuncOp, gpu: Target) -> None:
-    """Make the pipelines of one function, and place them in shared memory."""
+    """Make the pipelines of one function."""
     scheduled = [op for op in function.walk() if STAGES in op.attributes]
     statistics.count("pipelines made", len(scheduled))
-    for number, loop in enumerate(reversed(scheduled)):  # inner ones first: an outer loop is made anew with them in it
-        first = number == len(scheduled) - 1
-        _Pipeline(loop, first, gpu).make()
+    for loop in reversed(scheduled):  # inner ones first: an outer loop is made anew with them in it
+        _Pipeline(loop, gpu).make()
     if scheduled:
         drop_unused(function.body.block)
-        _place(function.body.block, 0)
-
-
-def _place(block: Block, start: int) -> None:
-    """Give the pipelines of a block and below their places, behind those that live around it."""
-    at = start
-    for op in block.ops:
-        if isinstance(op, CreatePipelineOp) and isinstance(op.pipeline.type, PipelineType):
-            op.attributes[PLACE] = IntegerAttr(start, IntegerType(64))
-            at = start + pipeline_bytes(op.pipeline.type)
-        for region in op.regions:
-            for inner in region.blocks:
-                _place(inner, at if isinstance(op, LOOPS) and at != start and _iterates(op) else start)
-
-
-def _iterates(loop: Operation) -> bool:
-    """Whether a loop is a pipeline's."""
-    return any(isinstance(v.type, PipelineIteratorType) for v in loop.operands)
 
 
 class _Emit:
@@ -154,11 +132,11 @@ def _positive(op: Operation, name: str, least: int = 1) -> int:
 class _Pipeline:
     """One loop, its loads, and what the producer carries."""
 
-    def __init__(self, loop: Operation, first: bool, gpu: Target):
+    def __init__(self, loop: Operation, gpu: Target):
         number = _positive(loop, STAGES)
         if not isinstance(loop, scf.ForOp):
             raise unsupported(loop, f"has '{STAGES}', and only a loop with a counter runs its loads ahead", gpu.name)
-        self.loop, self.first = loop, first
+        self.loop = loop
         self.stages = number
         self.body = loop.body.block
         found = [op for op in self.body.ops if STAGE in op.attributes]
@@ -183,7 +161,7 @@ class _Pipeline:
                 op.attributes.pop(name, None)
         before = _Emit(block, loop, loop.location)
         self.pipe = before.value(CreatePipelineOp.make(results=[self.type]))
-        if not self.first or _is_repeated(loop) or any(_is_ordered(load) for load in self.loads):
+        if any(_is_ordered(load) for load in self.loads):
             before.add(BarrierOp.make())
         start = before.value(CreateIteratorOp.make(self.pipe, results=[self.iterator]))
         counter, step = loop.lb, loop.step
@@ -344,15 +322,6 @@ def _buffer(load: Load, gpu: Target) -> BufferType:
     type_ = load.value.type
     assert isinstance(type_, TensorType)  # a load gives a tile
     return BufferType(type_.get_shape(), type_.element_type, "shared", LayoutAttr(buffer_layout(load, gpu)))
-
-
-def _is_repeated(loop: Operation) -> bool:
-    parent = loop.parent_op()
-    while parent is not None:
-        if isinstance(parent, LOOPS):
-            return True
-        parent = parent.parent_op()
-    return False
 
 
 def _is_ordered(load: Load) -> bool:

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.codegen.async_copies import copy_width, operand_shared_layout, staged_layout
-from libtile.codegen.scratch import PIECE_BYTES
+from libtile.codegen.exchange import PIECE_BYTES
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp

@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush
 from math import prod
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Operation
 
-from libtile.codegen.scratch import PIECE_BYTES
+from libtile.codegen.conversion_plan import shared_bytes
+from libtile.codegen.exchange import PIECE_BYTES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.shapes import CatOp, ExtractOp, InsertSliceOp
 from libtile.dialects.nv_tileas.attributes import FMA
@@ -28,7 +29,7 @@ from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
 
 STAGE_ALIGNMENT = 128
-"""Bytes: what a swizzle of 128 bytes, and a copy by TMA, need."""
+"""Of buffers that do not say what they need, in bytes."""
 SMALLEST_EXCHANGE = 8 << 10
 """What exchanges are left at least, so that one after the other does without barriers in between."""
 _EXCHANGES = (ExtractOp, InsertSliceOp, CatOp, ScanOp, ReduceOp)
@@ -41,19 +42,26 @@ def tile_bytes(type_: TensorType | BufferType) -> int:
     return prod(shape) * element_bytes(type_.element_type)
 
 
-def stage_offsets(type_: PipelineType) -> tuple[list[int], int]:
+def alignment_of(op: Operation) -> int:
+    """The alignment of what an op makes in shared memory, in bytes: 1024 where a 128-byte swizzle is the hardware's,
+    as for copies by TMA and operands of wgmma."""
+    given = op.properties.get("alignment")
+    return given.value.data if isinstance(given, IntegerAttr) else STAGE_ALIGNMENT
+
+
+def stage_offsets(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> tuple[list[int], int]:
     """Where the buffers of a stage lie in it, and the size of the stage, in bytes."""
     offsets, end = [], 0
     for element in type_.element_types:
         assert isinstance(element, BufferType)
         offsets.append(end)
-        end += -(-tile_bytes(element) // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
+        end += -(-tile_bytes(element) // alignment) * alignment
     return offsets, end
 
 
-def pipeline_bytes(type_: PipelineType) -> int:
+def pipeline_bytes(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> int:
     """Bytes of all stages of a pipeline."""
-    return type_.stages * stage_offsets(type_)[1]
+    return type_.stages * stage_offsets(type_, alignment)[1]
 
 
 def block_bytes(gpu: Target, spec: KernelSpecAttr | None) -> int:
@@ -119,8 +127,6 @@ def _largest_tile(op: Operation) -> int:
 
 
 def _conversion_bytes(op: ConvertLayoutOp, most: int) -> int:
-    from libtile.codegen.convert_layout import shared_bytes
-
     source, target = layout_of(op.source), layout_of(op.result)
     type_ = op.result.type
     assert isinstance(type_, TensorType)

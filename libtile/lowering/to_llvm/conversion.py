@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from libtile.codegen import globals, limits, scratch
+from libtile.codegen import globals, limits
 from libtile.codegen.builder import KernelBuilder
 from libtile.codegen.llvm_types import I1, I8
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -19,6 +19,8 @@ from libtile.dialects.nv_tileaa.kernels import scalar_type
 from libtile.ir.kernels import Parameter
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.allocate import BYTES, BYTES_ALIGNMENT, integer_attribute
+from libtile.lowering.tileas.shared_check import check_shared_memory
 from libtile.lowering.to_llvm import control, elementwise, memory, pipelines, shapes  # noqa: F401  (they register rules)
 from libtile.lowering.to_llvm.debug_info import DebugInfo
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type
@@ -40,7 +42,7 @@ class LlvmKernel:
     @property
     def shared(self) -> int:
         """Bytes of shared memory."""
-        return self.builder.shared_size + scratch.scratch_size(self.builder)
+        return self.builder.shared_size
 
 
 @dataclass
@@ -104,7 +106,9 @@ def convert_function(
             problem = f"has a parameter (number {number}) of type {argument.type}, and a kernel takes scalars"
             raise unsupported(function, problem, target.name)
     parameters = [_parameter(e, a.type, a) for a in block.args]
-    pipelines.reserve(e, function)
+    check_shared_memory(function, target)
+    b.shared_size = integer_attribute(function, BYTES)
+    b.shared_align = integer_attribute(function, BYTES_ALIGNMENT, b.shared_align)
     for op in block.ops:
         e.emit(op)
     return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy)

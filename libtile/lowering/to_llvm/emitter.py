@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from libtile.codegen.builder import KernelBuilder, SharedBuffer, Value
+from libtile.codegen.builder import KernelBuilder, Value
+from libtile.codegen.exchange import Exchanges
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I64, LlvmType
 from libtile.codegen.tile import Tile
 from libtile.codegen.views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
+from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.ir.tile_form import TileOp
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
+from libtile.lowering.tileas.allocate import EXCHANGES, places_of
 from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.to_llvm.legality import left_out
 from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
@@ -65,6 +68,12 @@ def llvm_type(type_: Attribute) -> LlvmType:
     return I64 if isinstance(type_, IndexType) else ELEMENT_TYPES[element_name(type_)]
 
 
+def exchanges_of(op: Operation) -> Exchanges:
+    """The places of an op's exchanges, which `tileas-allocate-shared-memory` has written on it."""
+    given = op.attributes.get(EXCHANGES)
+    return Exchanges(tuple(places_of(op)), given.room) if isinstance(given, ExchangesAttr) else Exchanges()
+
+
 class Emitter:
     """The state of the emission of one kernel."""
 
@@ -75,8 +84,6 @@ class Emitter:
         self.held: dict[SSAValue, Held] = {}
         self.allocations: list[Allocation] = []
         """Scratch memory to give back at the end of the block that is being emitted."""
-        self.reserved: dict[Operation, SharedBuffer] = {}
-        """Shared memory of the pipelines, by the op that makes them."""
 
     # -- values -----------------------------------------------------------------------------------------------------
 
@@ -128,12 +135,15 @@ class Emitter:
         outer = self.b.location
         if self.debug is not None:
             self.b.set_location(self.debug.of(getattr(op, "location", None), outer))
+        around, self.b.exchanges = self.b.exchanges, exchanges_of(op)
         try:
             function(self, op)
+            self.b.exchanges.finish()
         except LoweringError as problem:
             if problem.location is not None:
                 raise
             raise unsupported(op, str(problem)) from None
+        self.b.exchanges = around
         self.b.set_location(outer)
         for result in op.results:
             if self.is_token(result):

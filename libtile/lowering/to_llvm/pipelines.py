@@ -3,33 +3,30 @@
 
 The stages lie in shared memory; an iterator is the number of a stage. What the operations of a turn are here:
 
-    producer_acquire    a barrier, unless the one of a wait tells already that everybody has left the stage (below)
+    producer_acquire    nothing: a barrier stands where somebody may still read a stage
     producer_commit     closes a group of copies (cp.async.commit_group)
-    consumer_wait       waits until this thread's copies have arrived (cp.async.wait_group, all but `pending` groups),
-                        and meets the others at a barrier, behind which theirs have, too
+    consumer_wait       waits until this thread's copies have arrived (cp.async.wait_group, all but `pending` groups);
+                        behind the next barrier those of the others have, too
     consumer_release    nothing: the next barrier says it
 
-A producer that acquires a stage while the consumer holds one gets another, which was released before the consumer's
-wait, and so before the barrier in it. A stage that nobody has read yet is free anyway.
+`tileas-insert-shared-barriers` puts the barriers.
 
 Copies of 4, 8 or 16 bytes need addresses that are known to be aligned; where they are not, a load to registers and a
-store to shared memory take the copy's place, which the barrier of the wait makes visible just as well.
+store to shared memory take the copy's place, which the barrier behind the wait makes visible just as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from libtile.codegen import async_copies, control, memory, shared_tiles, views
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.control import Carried
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.memory import register_groups
-from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumeOneOp,
     ConsumerReadOp,
@@ -51,32 +48,14 @@ from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, P
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.materialize import PLACE
-from libtile.lowering.tileas.shared_memory import STAGE_ALIGNMENT, pipeline_bytes, stage_offsets
+from libtile.lowering.tileas.allocate import OFFSET
+from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.fast_path import wide_facts
 from libtile.lowering.to_llvm.memory import tiled_operands
 from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
 from libtile.lowering.to_tileas.accesses import pointer_vector
 from libtile.lowering.to_tileas.shape_layouts import spread
-
-
-def reserve(e: Emitter, function: FuncOp) -> None:
-    """Set aside shared memory for all pipelines of a function: those with a place share it with others."""
-    placed = 0
-    made = [op for op in function.walk() if isinstance(op, CreatePipelineOp)]
-    for op in made:
-        place = op.attributes.get(PLACE)
-        if isinstance(place, IntegerAttr):
-            placed = max(placed, place.value.data + pipeline_bytes(_type(op.pipeline)))
-    base = e.b.shared_buffer(placed, STAGE_ALIGNMENT).offset if placed else 0
-    for op in made:
-        place = op.attributes.get(PLACE)
-        size = pipeline_bytes(_type(op.pipeline))
-        if isinstance(place, IntegerAttr):
-            e.reserved[op] = SharedBuffer(base + place.value.data, size)
-        else:
-            e.reserved[op] = e.b.shared_buffer(size, STAGE_ALIGNMENT)
 
 
 def _type(value: SSAValue) -> PipelineType:
@@ -89,8 +68,11 @@ def _type(value: SSAValue) -> PipelineType:
 
 @rule(CreatePipelineOp)
 def _create_pipeline(e: Emitter, op: CreatePipelineOp) -> None:
-    offsets, size = stage_offsets(_type(op.pipeline))
-    e.bind(op.pipeline, Ring(op, e.reserved[op], size, tuple(offsets)))
+    type_, place = _type(op.pipeline), op.attributes.get(OFFSET)
+    if not isinstance(place, IntegerAttr):
+        raise unsupported(op, f"has no '{OFFSET}', which tileas-allocate-shared-memory gives it", e.b.target.name)
+    offsets, size = stage_offsets(type_, alignment_of(op))
+    e.bind(op.pipeline, Ring(SharedBuffer(place.value.data, type_.stages * size), size, tuple(offsets)))
 
 
 @rule(CreateIteratorOp)
@@ -142,20 +124,7 @@ def _emit_region(e: Emitter, block: Block, results: Sequence[SSAValue]) -> None:
 
 @rule(ProducerAcquireOp)
 def _acquire(e: Emitter, op: ProducerAcquireOp) -> None:
-    ring = _ring(e, op.pipeline)
-    if not ring.held and not (ring.unread and _runs_once(op, ring.origin)):
-        e.b.barrier()
-    e.bind(op.token, Turn(ring))
-
-
-def _runs_once(op: Operation, origin: Operation) -> bool:
-    """Whether an op runs at most once for each time that a pipeline is made."""
-    parent = op.parent_op()
-    while parent is not None and parent is not origin.parent_op():
-        if isinstance(parent, scf.ForOp | scf.WhileOp):
-            return False
-        parent = parent.parent_op()
-    return parent is not None
+    e.bind(op.token, Turn(_ring(e, op.pipeline)))
 
 
 @rule(ProducerWriteOp, ConsumerReadOp)
@@ -186,16 +155,13 @@ def _commit(e: Emitter, op: ProducerCommitOp) -> None:
 
 @rule(ConsumerWaitOp)
 def _wait(e: Emitter, op: ConsumerWaitOp) -> None:
-    ring = _ring(e, op.pipeline)
     async_copies.wait_copies(e.b, integer_of(op.pending))
-    e.b.barrier()
-    ring.held, ring.unread = True, False
-    e.bind(op.token, Turn(ring))
+    e.bind(op.token, Turn(_ring(e, op.pipeline)))
 
 
 @rule(ConsumerReleaseOp)
 def _release(e: Emitter, op: ConsumerReleaseOp) -> None:
-    _turn(e, op.token).ring.held = False
+    """The next barrier says it."""
 
 
 # -- copies -----------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
 from libtile.ir.tile_form import integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
-from libtile.lowering.to_llvm.commuting import commutes
+from libtile.lowering.tileas.exchange_sizes import COMMUTATIVE
 from libtile.lowering.to_llvm.elementwise import apply
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
@@ -177,7 +177,7 @@ def _body(e: Emitter, op: Collective) -> Callable[[list[Value], list[Value]], li
 @rule(ReduceOp)
 def _reduce(e: Emitter, op: ReduceOp) -> None:
     tiles = [e.tile(v) for v in op.inputs]
-    made = reduce.reduce(e.b, tiles, op.dim.value.data, _body(e, op), commutative=commutes(op))
+    made = reduce.reduce(e.b, tiles, op.dim.value.data, _body(e, op), commutative=COMMUTATIVE in op.attributes)
     for result, tile in zip(op.outputs, made, strict=True):
         e.bind(result, converted(e, tile, result))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
-
 from libtile.codegen.builder import SharedBuffer, Value
 from libtile.layouts import LinearLayout
 
@@ -20,20 +18,13 @@ class Buffer:
     element: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Ring:
-    """A pipeline: its stages lie one after the other in a buffer, each with its tiles at the offsets.
+    """A pipeline: its stages lie one after the other in a buffer, each with its tiles at the offsets."""
 
-    `held` says that the code which is being emitted runs while the consumer holds a stage, `unread` that no consumer
-    has come yet.
-    """
-
-    origin: Operation
     buffer: SharedBuffer
     stage_bytes: int
     offsets: tuple[int, ...]
-    held: bool = False
-    unread: bool = True
 
 
 @dataclass(frozen=True)

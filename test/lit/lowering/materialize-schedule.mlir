@@ -3,7 +3,7 @@
 
 // Two turns are produced before the loop, each iteration produces the turn that is two ahead of the one it consumes.
 // CHECK-LABEL: nv_tileaa.func @product
-// CHECK:       %[[PIPE:.*]] = nv_tileas.async.pipeline.create_pipeline {shared_offset = 0{{.*}}} : !nv_tileas.pipeline<3, (!nv_tileas.buffer<64x32xf16, shared, #nv_tileas.layout<{{.*}}>>, !nv_tileas.buffer<32x64xf16, shared, #nv_tileas.layout<{{.*}}>>)>
+// CHECK:       %[[PIPE:.*]] = nv_tileas.async.pipeline.create_pipeline : !nv_tileas.pipeline<3, (!nv_tileas.buffer<64x32xf16, shared, #nv_tileas.layout<{{.*}}>>, !nv_tileas.buffer<32x64xf16, shared, #nv_tileas.layout<{{.*}}>>)>
 // CHECK:       %[[FIRST:.*]] = nv_tileas.async.pipeline.create_iterator %[[PIPE]]
 // CHECK:       nv_tileas.async.pipeline.produce_one %[[PIPE]], %[[FIRST]]
 // CHECK:         producer_acquire %[[PIPE]], %[[FIRST]]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Exchanges between the threads of a block: each writes its part of a place in shared memory, all meet, and read.
+
+Where an exchange lies, and whether the block has to meet before it writes there as well, is decided before code is
+made: `tileas-allocate-shared-memory` and `tileas-insert-barriers` write it on the op. Code takes the places of its op
+in their order. How many bytes each exchange of an op takes is said by the module that emits it, from layouts alone
+(`exchange_sizes` there), so that both come from one plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from libtile.support.diagnostics import LoweringError
+
+PIECE_BYTES = 32768
+"""The most that one exchange takes, where it can go in pieces."""
+ALIGNMENT = 16
+"""Of the place of an exchange, in bytes: what the widest access of a thread needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The place of one exchange in the block's shared memory, in bytes; `meet`: all threads meet before they write."""
+
+    offset: int
+    size: int
+    meet: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+
+class Exchanges:
+    """The places of the exchanges of one op, taken in order, and the `room` (bytes) that they were cut for."""
+
+    def __init__(self, places: Sequence[Exchange] = (), room: int = 0):
+        self.places = tuple(places)
+        self.room = room
+        self.taken = 0
+
+    def take(self, size: int) -> Exchange:
+        """The next place; LoweringError where there is none that holds `size` bytes."""
+        if self.taken == len(self.places):
+            raise LoweringError(f"has no place in shared memory for {size} bytes that its threads exchange")
+        place = self.places[self.taken]
+        if place.size < size:
+            raise LoweringError(f"has a place of {place.size} bytes in shared memory where it exchanges {size}")
+        self.taken += 1
+        return place
+
+    def finish(self) -> None:
+        """LoweringError for places that were not taken: the plan and the code are not of one mind."""
+        if self.taken != len(self.places):
+            raise LoweringError(f"has {len(self.places)} places in shared memory, and exchanges {self.taken} times")
+
+
+def piece_bytes(room: int, most: int = PIECE_BYTES) -> int:
+    """The largest power of two up to `most` that there is room for: what an exchange in pieces takes at a time."""
+    return 1 << max(min(most, room), 1).bit_length() - 1
+
+
+def padded(size: int) -> int:
+    """A number of bytes, rounded up to whole alignments."""
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-allocate-shared-memory`: a place in the block's shared memory for everything that lies there.
+
+    shared_offset     on what makes storage that lives for a while: pipelines
+    exchanges         on an op whose threads exchange elements: where each of its exchanges lies
+    shared_bytes      on the function: how much shared memory it takes in all; and `shared_alignment` of its begin
+
+Storage lives from the op that makes it to the last one that uses it, through loops that use it as a whole; what lives
+at the same time lies apart. An exchange lives as long as its op. It may lie where a pipeline was, since it has to wait
+for somebody's reads wherever it lies behind a loop; it does not lie where a first pipeline will be, which would have to
+wait for it.
+
+Exchanges that follow each other take turns between two places while there is room for that (`ALTERNATING_BYTES`): the
+barrier in the middle of the one then ends the reads of the one before. Which of them need a barrier in front is
+`tileas-insert-barriers`' question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.codegen.exchange import ALIGNMENT, Exchange
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.attributes import ExchangesAttr
+from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
+from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp, ReduceOp
+from libtile.dialects.nv_tileas.types import (
+    BufferType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.commuting import commutes
+from libtile.lowering.tileas.exchange_sizes import COMMUTATIVE, Kernel, exchanges
+from libtile.lowering.tileas.shared_memory import STAGE_ALIGNMENT, alignment_of, pipeline_bytes, tile_bytes
+from libtile.targets import Target, target
+
+OFFSET, EXCHANGES, BYTES, BYTES_ALIGNMENT = "shared_offset", "exchanges", "shared_bytes", "shared_alignment"
+
+ALTERNATING_BYTES = 8192
+"""Exchanges take more than one place to spare barriers up to this size, and beyond it only where one needs more."""
+
+TILED = (TiledLoadOp, TiledStoreOp)
+"""Accesses that may be made twice, for a condition at run time: behind those that are weak, exchanges do not take more
+memory to spare a barrier."""
+
+MAKERS = (CreatePipelineOp, AllocTensorOp)
+"""Ops that make storage in shared memory."""
+
+
+@dataclass(frozen=True)
+class AllocateSharedMemoryPass(ModulePass):
+    """Place pipelines and exchanges in shared memory, where what lives at the same time lies apart."""
+
+    name = "tileas-allocate-shared-memory"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                allocate(inner, target(inner.kernel_spec.target))
+
+
+@dataclass
+class Storage:
+    """What lives in shared memory from op number `start` to `end`, both included."""
+
+    op: Operation
+    size: int
+    alignment: int
+    start: int
+    end: int
+    offset: int = -1
+
+    @property
+    def limit(self) -> int:
+        return self.offset + self.size
+
+
+class Numbering:
+    """The ops of a function in the order of its text, and where the regions of each end."""
+
+    def __init__(self, function: Operation):
+        self.first: dict[Operation, int] = {}
+        self.last: dict[Operation, int] = {}
+        self._number(function)
+
+    def _number(self, op: Operation) -> None:
+        self.first[op] = len(self.first)
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    self._number(inner)
+        self.last[op] = len(self.first) - 1
+
+    def storages(self) -> list[Storage]:
+        """What lies in shared memory, in the order in which it is made."""
+        return [self._storage(op) for op in self.first if makes_shared(op)]
+
+    def _storage(self, op: Operation) -> Storage:
+        """What an op makes that lies in shared memory, with its life."""
+        made, block = op.results[0], op.parent
+        assert block is not None
+        end = max((self.last[_within(use, block)] for use in _users(made)), default=self.first[op])
+        return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], max(end, self.first[op]))
+
+
+def storage_bytes(op: Operation) -> int:
+    """The bytes of what an op makes. LoweringError for a pipeline of other things than buffers."""
+    type_ = op.results[0].type
+    if isinstance(type_, PipelineType):
+        if not all(isinstance(element, BufferType) for element in type_.element_types):
+            raise unsupported(op, "cannot lie in shared memory: a stage holds buffers there, and nothing else")
+        return pipeline_bytes(type_, alignment_of(op))
+    assert isinstance(type_, BufferType)
+    return tile_bytes(type_)
+
+
+def makes_shared(op: Operation) -> bool:
+    """Whether an op makes storage in shared memory."""
+    if not isinstance(op, MAKERS):
+        return False
+    type_ = op.results[0].type
+    return isinstance(type_, PipelineType) or (isinstance(type_, BufferType) and type_.space == "shared")
+
+
+_HANDED_ON = (PipelineIteratorType, ProducerTokenType, ConsumerTokenType, BufferType)
+"""Types of values through which storage is used."""
+
+
+def _users(value: SSAValue) -> Iterator[Operation]:
+    """The ops that use storage, by itself or by what is derived from it."""
+    seen: set[Operation] = set()
+    work = [value]
+    while work:
+        for use in work.pop().uses:
+            if use.operation in seen:
+                continue
+            seen.add(use.operation)
+            yield use.operation
+            work += [r for r in use.operation.results if isinstance(r.type, _HANDED_ON)]
+
+
+def _within(op: Operation, block: Block) -> Operation:
+    """The op of a block in which, or in whose regions, an op is."""
+    while op.parent is not block:
+        parent = op.parent_op()
+        assert parent is not None  # uses are below the block of what is used
+        op = parent
+    return op
+
+
+def allocate(function: FuncOp, gpu: Target) -> None:
+    """Place what lies in shared memory in one function. LoweringError where there is too much of it."""
+    _Allocation(function, gpu).run()
+
+
+class _Allocation:
+    def __init__(self, function: FuncOp, gpu: Target):
+        spec = function.kernel_spec
+        assert spec is not None
+        self.function, self.gpu = function, gpu
+        self.kernel = Kernel(gpu, spec.num_warps)
+        self.numbering = Numbering(function)
+        self.storages = self.numbering.storages()
+        self.limit = gpu.shared_per_block
+        self.total = 0
+        self.reading: Exchange | None = None
+        """The exchange that has not been read to its end for sure; None behind a barrier."""
+        self.reading_in: Block | None = None
+
+    def run(self) -> None:
+        alive: list[Storage] = []
+        for storage in self.storages:
+            alive = [s for s in alive if s.end >= storage.start]
+            self._place(storage, alive)
+            alive.append(storage)
+        for op in self.numbering.first:
+            if isinstance(op, ReduceOp) and commutes(op):
+                op.attributes[COMMUTATIVE] = UnitAttr()
+        self._all_exchanges()
+        # Once more: there may be more room to take turns in, if a later one takes it anyway.
+        self._all_exchanges()
+        if self.total:
+            alignment = max((s.alignment for s in self.storages), default=STAGE_ALIGNMENT)
+            self.function.attributes[BYTES] = IntegerAttr(self.total, i64)
+            self.function.attributes[BYTES_ALIGNMENT] = IntegerAttr(max(alignment, STAGE_ALIGNMENT), i64)
+
+    # -- storage ----------------------------------------------------------------------------------------------------
+
+    def _place(self, storage: Storage, alive: Sequence[Storage]) -> None:
+        """At the lowest offset that nothing has that lives at the same time."""
+        beside = sorted(alive, key=lambda s: s.offset)
+        offset = 0
+        for other in beside:
+            if offset + storage.size > other.offset:
+                offset = max(offset, -(-other.limit // storage.alignment) * storage.alignment)
+        storage.offset = offset
+        if storage.limit > self.limit:
+            raise unsupported(
+                storage.op,
+                f"needs {storage.size} bytes of shared memory from {offset} on, and {self.gpu.name} has {self.limit}",
+                self.gpu.name,
+            )
+        self.total = max(self.total, storage.limit)
+        storage.op.attributes[OFFSET] = IntegerAttr(offset, i64)
+
+    # -- exchanges --------------------------------------------------------------------------------------------------
+
+    def _all_exchanges(self) -> None:
+        self.reading = self.reading_in = None
+        made = 0
+        alive: list[Storage] = []
+        dead = 0
+        # What is made from each storage on, at most.
+        later = [0]
+        for storage in reversed(self.storages):
+            later.append(max(later[-1], storage.limit))
+        for op, number in self.numbering.first.items():
+            while made < len(self.storages) and self.storages[made].start <= number:
+                alive.append(self.storages[made])
+                made += 1
+            dead = max((s.limit for s in alive if s.end < number), default=dead)
+            alive = [s for s in alive if s.end >= number]
+            floor = max((s.limit for s in alive), default=0)
+            coming = later[len(self.storages) - made]
+            self._exchange(op, max(floor, coming if coming > dead else 0))
+
+    def _exchange(self, op: Operation, floor: int) -> None:
+        """Place the exchanges of an op, from `floor` on: behind storage that lives, and that which is made later where
+        nothing was before."""
+        op.attributes.pop(EXCHANGES, None)
+        if isinstance(op, BarrierOp):
+            self.reading = None
+            return
+        if isinstance(op, TILED) and op.mem_scope is None:
+            self.reading_in = None
+        start = -(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
+        room = max(self.limit - start, 0)
+        wanted = exchanges(op, self.kernel, room)
+        if not wanted:
+            return
+        places = []
+        for exchange in wanted:
+            place = self._turn(start, exchange, op)
+            if place.end > self.limit:
+                raise unsupported(
+                    op,
+                    f"needs {exchange.size} bytes of shared memory to exchange elements between threads, but "
+                    f"{self.gpu.name} has {room} bytes left beside the {start} of the kernel's pipelines",
+                )
+            places.append((place.offset, place.size, place.meet))
+            self.total = max(self.total, place.end)
+            self.reading, self.reading_in = place, op.parent
+        op.attributes[EXCHANGES] = ExchangesAttr(places, room)
+
+    def _turn(self, start: int, exchange: Exchange, op: Operation) -> Exchange:
+        """At the start, or behind what the exchange before is still read from, if there is room for that."""
+        offset, reading = start, self.reading
+        if reading is not None and reading.offset < start + exchange.size and reading.end > start:
+            behind = max(reading.end, start)
+            more = min(start + ALTERNATING_BYTES, self.limit) if self.reading_in is op.parent else 0
+            if behind + exchange.size <= max(self.total, more):
+                offset = behind
+        return Exchange(offset, exchange.size, exchange.meet)
+
+
+assert STAGE_ALIGNMENT % ALIGNMENT == 0
+
+
+def integer_attribute(op: Operation, name: str, default: int = 0) -> int:
+    """An integer among the attributes of an op; the default without it."""
+    given = op.attributes.get(name)
+    return given.value.data if isinstance(given, IntegerAttr) else default
+
+
+def places_of(op: Operation) -> Iterator[Exchange]:
+    """The places of an op's exchanges."""
+    given = op.attributes.get(EXCHANGES)
+    if isinstance(given, ExchangesAttr):
+        for offset, size, meet in given.places:
+            yield Exchange(offset, size, meet)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-insert-shared-barriers`: barriers between accesses of shared memory by different threads.
+
+Places in shared memory are used again and again: by exchanges, by the stages of pipelines, by what lies where something
+else was. A barrier stands between a read and a later write of the same bytes, and between a write and what comes after
+it. It is an op, or, for the exchanges of an op, the mark `meet` on the exchange. What an op does, in order:
+
+    an exchange         writes its place, meets, and reads it; the meeting ends whatever was open before
+    producer_acquire    writes a stage: nobody may still read the ring, or what lay there. Stages of one ring tell its
+                        writes and the reads of other stages apart, because a consumer has waited in between
+    consumer_wait       what was copied to the ring is written, as far as the thread itself is concerned
+    consumer_read       reads the ring
+    copy                writes or reads a buffer
+    barrier             ends everything
+
+The analysis goes through the function with what is open, again and again while a loop begins with more than it did.
+Only bytes count, not stages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.attributes import ExchangesAttr
+from libtile.dialects.nv_tileas.pipeline import (
+    ConsumeOneOp,
+    ConsumerReadOp,
+    ConsumerWaitOp,
+    CreatePipelineOp,
+    ProduceOneOp,
+    ProducerAcquireOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, makes_shared, storage_bytes
+from libtile.lowering.tileas.shared_check import check_shared_memory
+from libtile.targets import target
+
+
+@dataclass(frozen=True)
+class InsertSharedBarriersPass(ModulePass):
+    """Put barriers between reads and writes of the same bytes of shared memory by different threads."""
+
+    name = "tileas-insert-shared-barriers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                check_shared_memory(inner, target(inner.kernel_spec.target))
+                insert_shared_barriers(inner)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Bytes of shared memory, and the pipeline whose stages they are, if they are one's."""
+
+    start: int
+    end: int
+    ring: Operation | None = None
+
+    def meets(self, other: Span) -> bool:
+        return self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True)
+class Open:
+    """What was read and written since the last barrier."""
+
+    reads: frozenset[Span] = frozenset()
+    writes: frozenset[Span] = frozenset()
+
+    def __or__(self, other: Open) -> Open:
+        return Open(self.reads | other.reads, self.writes | other.writes)
+
+    def read(self, span: Span) -> Open:
+        return replace(self, reads=self.reads | {span})
+
+    def written(self, span: Span) -> Open:
+        return replace(self, writes=self.writes | {span})
+
+
+_NOTHING = Open()
+
+
+def insert_shared_barriers(function: Operation) -> int:
+    """Insert the barriers of a function and mark its exchanges; returns how many there are more."""
+    analysis = _Analysis(function)
+    analysis.run()
+    for op in analysis.places:
+        assert op.parent is not None
+        op.parent.insert_op_before(BarrierOp.make(location=op.location), op)
+    for op, numbers in analysis.meets.items():
+        given = op.attributes[EXCHANGES]
+        assert isinstance(given, ExchangesAttr)
+        places = [(o, size, meet or n in numbers) for n, (o, size, meet) in enumerate(given.places)]
+        op.attributes[EXCHANGES] = ExchangesAttr(places, given.room)
+    return len(analysis.places) + sum(map(len, analysis.meets.values()))
+
+
+class _Analysis:
+    """Which barriers there must be: `places`, before these ops, and `meets`, before these exchanges of ops."""
+
+    def __init__(self, function: Operation):
+        self.function = function
+        self.places: dict[Operation, None] = {}
+        self.meets: dict[Operation, set[int]] = {}
+        self._begins: dict[Operation, Open] = {}
+        self._grown = False
+        self.visits = 0
+        """How often an op was looked at."""
+
+    def run(self) -> None:
+        # Barriers are found anew each time: one that a loop's end asks for may spare one further on in its body.
+        self._grown = True
+        while self._grown:
+            self._grown = False
+            self.places.clear()
+            self.meets.clear()
+            self._block(self.function.regions[0].block, _NOTHING)
+
+    def _block(self, block: Block, now: Open) -> Open:
+        for op in block.ops:
+            self.visits += 1
+            now = self._op(op, now)
+        return now
+
+    def _op(self, op: Operation, now: Open) -> Open:
+        match op:
+            case scf.ForOp() | scf.WhileOp():
+                return self._loop(op, now)
+            case scf.IfOp():
+                ends = [self._block(r.block, now) if r.blocks else now for r in op.regions]
+                return ends[0] | ends[1]
+            case BarrierOp():
+                return now if op.num_warps is not None else _NOTHING
+            case ProducerAcquireOp():
+                ring = span_of(op.pipeline)
+                others = (s for s in now.writes if s.ring is not ring.ring)
+                return self._before(op, now, any(s.meets(ring) for s in (*now.reads, *others)))
+            case ConsumerWaitOp():
+                return now.written(span_of(op.pipeline))
+            case ConsumerReadOp():
+                ring = span_of(op.token)
+                now = self._before(op, now, any(s.meets(ring) for s in now.writes)).read(ring)
+                return self._block(op.body.block, now)
+            case ProduceOneOp() | ConsumeOneOp() | ProducerWriteOp():
+                return self._block(op.body.block, now)
+            case CopyOp():
+                return self._copy(op, now)
+        given = op.attributes.get(EXCHANGES)
+        if isinstance(given, ExchangesAttr):
+            return self._exchanges(op, given, now)
+        if any(_touches(inner) for inner in op.walk() if inner is not op):
+            raise unsupported(op, "uses shared memory in a region of which it is not known when it runs")
+        return now
+
+    def _before(self, op: Operation, now: Open, needed: bool) -> Open:
+        if needed:
+            self.places[op] = None
+            return _NOTHING
+        return now
+
+    def _copy(self, op: CopyOp, now: Open) -> Open:
+        if _is_shared(op.source) and not _in_turn(op.source):
+            span = span_of(op.source)
+            now = self._before(op, now, any(s.meets(span) for s in now.writes)).read(span)
+        destination = op.destination
+        if destination is not None and _is_shared(destination) and not _in_turn(destination):
+            span = span_of(destination)
+            now = self._before(op, now, any(s.meets(span) for s in (*now.reads, *now.writes))).written(span)
+        return now
+
+    def _exchanges(self, op: Operation, given: ExchangesAttr, now: Open) -> Open:
+        for number, (offset, size, meet) in enumerate(given.places):
+            span = Span(offset, offset + size)
+            if not meet and any(s.meets(span) for s in (*now.reads, *now.writes)):
+                self.meets.setdefault(op, set()).add(number)
+            now = _NOTHING.read(span)
+        return now
+
+    def _loop(self, op: scf.ForOp | scf.WhileOp, now: Open) -> Open:
+        begin = now | self._begins.get(op, _NOTHING)
+        if isinstance(op, scf.ForOp):
+            end = self._block(op.body.block, begin)
+            out = begin | end  # it may not run at all
+        else:
+            out = self._block(op.before_region.block, begin)
+            end = self._block(op.after_region.block, out)
+        kept = begin | end
+        if kept != self._begins.get(op):
+            self._grown = True
+            self._begins[op] = kept
+        return out
+
+
+def _touches(op: Operation) -> bool:
+    return EXCHANGES in op.attributes or isinstance(op, CopyOp | ProducerAcquireOp | ConsumerWaitOp | ConsumerReadOp)
+
+
+def _is_shared(value: SSAValue) -> bool:
+    return isinstance(value.type, BufferType) and value.type.space == "shared"
+
+
+def _in_turn(value: SSAValue) -> bool:
+    """Whether a buffer is a stage's: the turn says when it is written and read."""
+    return not isinstance(value.owner, Operation)
+
+
+def span_of(value: SSAValue) -> Span:
+    """The bytes of what a value stands for: a pipeline, a token of one, or a buffer. LoweringError for one without a
+    place."""
+    owner = value.owner
+    while isinstance(owner, Operation) and not makes_shared(owner) and owner.operands:
+        owner = owner.operands[0].owner
+    if not isinstance(owner, Operation) or not makes_shared(owner):
+        raise ValueError(f"a value of type {value.type} stands for nothing in shared memory")
+    place = owner.attributes.get(OFFSET)
+    if not isinstance(place, IntegerAttr):
+        raise unsupported(owner, f"has no '{OFFSET}': tileas-allocate-shared-memory gives it one")
+    start = place.value.data
+    return Span(start, start + storage_bytes(owner), owner if isinstance(owner, CreatePipelineOp) else None)
