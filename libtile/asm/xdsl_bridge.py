@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
-from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.builtin import Builtin, StringAttr
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser as XdslParser
@@ -23,11 +23,12 @@ from xdsl.parser.generic_parser import ParserState
 from xdsl.printer import Printer as XdslPrinter
 from xdsl.utils.exceptions import ParseError as XdslParseError
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer, StringLiteral
+from xdsl.utils.lexer import Input, Span, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
 from libtile.asm.op_state import Argument, Use
-from libtile.ir.strings import unquote
+from libtile.ir.foreign_checks import NOT_UTF8, broken_rule
+from libtile.ir.strings import quote, unquote
 
 if TYPE_CHECKING:
     from libtile.asm.parser import Parser
@@ -77,16 +78,18 @@ def load_dialect(context: Context, name: str) -> bool:
 
 
 class _Lexer(MLIRLexer):
-    """xDSL's lexer, with a pattern of strings that does not go back and forth over an unfinished one for ages."""
+    """xDSL's lexer, for strings of any bytes, with a pattern that does not go back and forth over an unfinished one."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
-
-# What a string token stands for is our lexer's to say: xDSL fails on bytes that are no UTF-8.
-StringLiteral.string_contents = property(lambda token: unquote(token.text))  # type: ignore[assignment]
-StringLiteral.bytes_contents = property(  # type: ignore[assignment]
-    lambda token: unquote(token.text).encode("utf-8", errors="surrogateescape")
-)
+    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
+        match = self._unescaped_characters_regex.match(self.input.content, start_pos)
+        if match is None:
+            return super()._lex_string_literal(start_pos)  # says what is wrong
+        self.pos = match.end()
+        is_text = "\\" not in match[0] or unquote(match[0]).isascii()
+        kind = MLIRTokenKind.STRING_LIT if is_text else MLIRTokenKind.BYTES_LIT
+        return Token(kind, Span(start_pos, self.pos, self.input))
 
 
 class BridgeParser(XdslParser):
@@ -106,6 +109,8 @@ class BridgeParser(XdslParser):
         self.owner.seek(self.pos)
 
     def _failed(self, error: Exception, start: int) -> NoReturn:
+        if isinstance(error, UnicodeEncodeError):
+            raise self.owner.report(NOT_UTF8, start) from None
         if isinstance(error, XdslParseError):
             message = error.msg.rstrip(".")
             raise self.owner.report(message[:1].lower() + message[1:], error.span.start) from None
@@ -124,7 +129,7 @@ class BridgeParser(XdslParser):
             self._enter()
             op = cls.parse(self)
             self._leave()
-        except (XdslParseError, VerifyException) as error:
+        except (XdslParseError, VerifyException, UnicodeEncodeError) as error:
             self._failed(error, start)
         return op
 
@@ -138,13 +143,34 @@ class BridgeParser(XdslParser):
             else:
                 found = XdslParser.parse_optional_attribute(self)
             self._leave()
-        except (XdslParseError, VerifyException) as error:
+        except (XdslParseError, VerifyException, UnicodeEncodeError) as error:
             self._failed(error, start)
         if found is None:
             raise self.owner.wrong_token("expected non-function type" if is_type else "expected attribute value")
         return found
 
     # -- called by xDSL -----------------------------------------------------------------------------------------
+
+    # What a token of a string stands for is ours to say: xDSL fails on bytes that are no UTF-8.
+
+    def parse_optional_str_literal(self) -> str | None:
+        token = self._parse_optional_token(MLIRTokenKind.STRING_LIT)
+        return None if token is None else unquote(token.text)
+
+    def parse_optional_bytes_literal(self) -> bytes | None:
+        token = self._parse_optional_token(MLIRTokenKind.BYTES_LIT)
+        return None if token is None else unquote(token.text).encode("utf-8", errors="surrogateescape")
+
+    def parse_optional_symbol_name(self) -> StringAttr | None:
+        token = self._parse_optional_token(MLIRTokenKind.AT_IDENT)
+        if token is None:
+            return None
+        name = token.text[1:]
+        return StringAttr(unquote(name) if name.startswith('"') else name)
+
+    def _parse_optional_string_attr(self) -> StringAttr | None:
+        text = self.parse_optional_str_literal()
+        return None if text is None else StringAttr(text)
 
     def parse_optional_type(self) -> Any:
         self.owner.nest()
@@ -237,11 +263,7 @@ def has_custom_form(op: Operation) -> bool:
     declared = isinstance(op, IRDLOperation) and op.get_irdl_definition().assembly_format is not None
     if not declared and cls.print is Operation.print:
         return False
-    try:
-        op.verify_()
-    except VerifyException:
-        return False
-    return True
+    return broken_rule(op) is None
 
 
 class _BridgePrinter(XdslPrinter):
@@ -253,6 +275,9 @@ class _BridgePrinter(XdslPrinter):
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         self.owner.write(text)
+
+    def print_string_literal(self, string: str) -> None:
+        self.owner.write(quote(string))
 
     def print_ssa_value(self, value: SSAValue) -> str:
         name = self.owner.value(value)

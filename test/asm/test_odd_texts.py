@@ -67,6 +67,26 @@ def test_strings_in_ops_of_other_dialects_are_any_bytes(raw: str) -> None:
     assert print_op(parse(print_op(op), "f")) == print_op(op)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"arith.constant"() {value = "STRING"} : () -> i32',
+        '"arith.addi"() {overflowFlags = "STRING"} : () -> i32',
+        'func.func @f() attributes {sym_visibility = 3 : i32, a = "STRING"} { func.return }',
+        '"func.func"() ({}) {sym_name = 3 : i32, function_type = "STRING"} : () -> ()',
+        'nv_tileaa.func @f() attributes {kernel_spec = "STRING"} { nv_tileaa.return }',
+    ],
+)
+@pytest.mark.parametrize("raw", ["\udc95", "\\95"])
+def test_a_string_of_any_bytes_in_the_wrong_place_is_one_error(text: str, raw: str) -> None:
+    try:
+        found = verify(parse(text.replace("STRING", raw), "f"))
+    except libtile.DiagnosticError as error:
+        found = error.diagnostics
+    assert has_errors(found)
+    assert all(diagnostic.message for diagnostic in found)
+
+
 def test_keys_of_hints_are_quoted_where_they_have_to_be() -> None:
     text = 'cuda_tile.module @m { entry @k() optimization_hints=<"a\\00b" = {}, sm_90 = {"x y" = 1}> { return } }'
     printed = print_op(parse(text, "f"))

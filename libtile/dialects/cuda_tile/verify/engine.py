@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute, Block, Operation
-from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.verify import (  # noqa: F401  # importing a family registers its rules
@@ -37,6 +36,7 @@ from libtile.dialects.cuda_tile.verify.structure import (
 from libtile.dialects.cuda_tile.verify.symbols import check_symbol_use, symbols_of
 from libtile.dialects.cuda_tile.verify.traits import is_symbol_table
 from libtile.dialects.cuda_tile.verify.types import verify_type
+from libtile.ir.foreign_checks import broken_rule
 from libtile.spec import Version, default_spec
 from libtile.support.diagnostics import Diagnostic
 
@@ -239,7 +239,6 @@ class _Walk:
 
 def _check_foreign(op: Operation) -> None:
     """Run the verifier that another dialect's op has."""
-    try:
-        op.verify_()
-    except VerifyException as exception:
-        raise Violation(op, f"'{op.name}' op {exception}") from exception
+    said = broken_rule(op)
+    if said is not None:
+        raise Violation(op, f"'{op.name}' op {said}")
