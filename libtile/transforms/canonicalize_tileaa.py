@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -19,16 +20,34 @@ from xdsl.traits import IsTerminator
 from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.nv_tileaa.memory import Load, Store
-from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.memory import GatherLoadOp, Load, LoadOp, ScatterStoreOp, Store, StoreOp
+from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BitcastOp, IntToPtrOp, PtrToIntOp
+from libtile.dialects.nv_tileaa.shapes import (
+    BroadcastOp,
+    CatOp,
+    ExpandDims,
+    ExtractOp,
+    ExtractSliceOp,
+    PermuteOp,
+    SplatOp,
+    Unary,
+    View,
+    integers_of,
+)
+from libtile.dialects.nv_tileaa.tokens import AssumeOp, CreateMemTokenOp, JoinMemTokenOp
+from libtile.dialects.nv_tileas.memory import LoadOp as TileasLoadOp
+from libtile.dialects.nv_tileas.memory import StoreOp as TileasStoreOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSliceOp
 from libtile.dialects.tile_arith import ExtSIOp, like
-from libtile.ir.tile_form import SEGMENTS, TileOp, build, element_of
+from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
 from libtile.support import statistics
 
 MAX_SWEEPS = 10
 
-Pattern = Callable[[TileOp], "list[SSAValue] | bool"]
-"""Gives what replaces the op's results, or whether it changed the op in place."""
+Pattern = Callable[[Any], "list[SSAValue] | bool"]
+"""Gives what replaces the op's results, or whether it changed the op in place. It takes the class that it stands
+behind in `PATTERNS`."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +77,7 @@ def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> boo
 
 
 def _rewrite(op: TileOp) -> bool:
-    for pattern in PATTERNS.get(op.name.partition(".")[2], ()):
+    for pattern in next((PATTERNS[cls] for cls in type(op).__mro__ if cls in PATTERNS), ()):
         found = pattern(op)
         if isinstance(found, bool):
             if found:
@@ -67,15 +86,10 @@ def _rewrite(op: TileOp) -> bool:
             continue
         for result, value in zip(op.results, found, strict=True):
             result.replace_all_uses_with(value)
-        _erase(op)
+        erase(op)
         statistics.count("patterns applied")
         return True
     return False
-
-
-def _erase(op: Operation) -> None:
-    op.detach()
-    op.erase()
 
 
 def _erase_dead(root: Operation) -> bool:
@@ -85,18 +99,12 @@ def _erase_dead(root: Operation) -> bool:
         if op is root or op.parent is None or used or not op.results:
             continue
         if not op.has_trait(IsTerminator) and would_be_trivially_dead(op):
-            _erase(op)
+            erase(op)
             changed = True
     return changed
 
 
 # -- helpers ----------------------------------------------------------------------------------------------------------
-
-
-def _producer(value: SSAValue, mnemonic: str) -> TileOp | None:
-    """The op of that mnemonic (in either dialect) that makes a value."""
-    owner = value.owner
-    return owner if isinstance(owner, TileOp) and owner.name.partition(".")[2] == mnemonic else None
 
 
 def _put(op: TileOp, made: Operation) -> SSAValue:
@@ -108,19 +116,16 @@ def _put(op: TileOp, made: Operation) -> SSAValue:
     return made.results[0]
 
 
-def _again(op: TileOp, name: str, source: SSAValue, **attributes: object) -> list[SSAValue]:
-    """An op of the same dialect and result type on another source."""
-    dialect = op.name.partition(".")[0]
-    full = f"{dialect}.{name}" if name != "splat" else "nv_tileaa.splat"
-    return [_put(op, build(full, [source], [op.results[0].type], attributes))]
+def _again(op: TileOp, cls: type[TileOp], source: SSAValue, **attributes: Any) -> list[SSAValue]:
+    """An op of a class on another source, with the result type of this one."""
+    return [_put(op, cls.make(source, results=[op.results[0].type], **attributes))]
 
 
 def _constant_elements(value: SSAValue) -> set[int] | None:
     """The numbers that a constant holds, as bits; None for what is no constant of integers."""
     owner = value.owner
-    splat = _producer(value, "splat")
-    if splat is not None:
-        return _constant_elements(splat.operands[0])
+    if isinstance(owner, SplatOp):
+        return _constant_elements(owner.source)
     attr = owner.properties.get("value") if isinstance(owner, Operation) else None
     if isinstance(attr, IntegerAttr):
         return {attr.value.data}
@@ -152,71 +157,73 @@ def same_type(op: TileOp) -> list[SSAValue] | bool:
 
 def of_splat(op: TileOp) -> list[SSAValue] | bool:
     """Any shape of a splat is a splat."""
-    splat = _producer(op.operands[0], "splat")
-    return _again(op, "splat", splat.operands[0]) if splat is not None else False
+    splat = op.operands[0].owner
+    return _again(op, SplatOp, splat.source) if isinstance(splat, SplatOp) else False
 
 
-def of_same_op(op: TileOp) -> list[SSAValue] | bool:
+def of_same_op(op: Unary) -> list[SSAValue] | bool:
     """`view (view x)` is a view of x; so with broadcasts and conversions of layouts."""
-    mnemonic = op.name.partition(".")[2]
-    inner = _producer(op.operands[0], mnemonic)
-    return _again(op, mnemonic, inner.operands[0], **dict(op.properties)) if inner is not None else False
+    inner = op.source.owner
+    if not isinstance(inner, type(op)):
+        return False
+    return _again(op, type(op), inner.source, **dict(op.properties))
 
 
-def permute_identity(op: TileOp) -> list[SSAValue] | bool:
-    order = integers_of(op.properties["permutation"])
-    return [op.operands[0]] if order == tuple(range(len(order))) and same_type(op) else False
+def permute_identity(op: PermuteOp) -> list[SSAValue] | bool:
+    order = integers_of(op.permutation)
+    return [op.source] if order == tuple(range(len(order))) and same_type(op) else False
 
 
-def permute_twice(op: TileOp) -> list[SSAValue] | bool:
+def permute_twice(op: PermuteOp) -> list[SSAValue] | bool:
     """Axis i of the outer result is axis inner[outer[i]] of the source."""
-    inner = _producer(op.operands[0], "permute")
-    if inner is None:
+    inner = op.source.owner
+    if not isinstance(inner, PermuteOp):
         return False
-    first, second = (integers_of(o.properties["permutation"]) for o in (inner, op))
+    first, second = (integers_of(o.permutation) for o in (inner, op))
     order = DenseArrayBase.from_list(i64, [first[axis] for axis in second])
-    return _again(op, "permute", inner.operands[0], permutation=order)
+    return _again(op, PermuteOp, inner.source, permutation=order)
 
 
-def cat_of_splats(op: TileOp) -> list[SSAValue] | bool:
-    lhs, rhs = (_producer(v, "splat") for v in op.operands)
-    if lhs is None or rhs is None or lhs.operands[0] is not rhs.operands[0]:
+def cat_of_splats(op: CatOp) -> list[SSAValue] | bool:
+    lhs, rhs = op.lhs.owner, op.rhs.owner
+    if not isinstance(lhs, SplatOp) or not isinstance(rhs, SplatOp) or lhs.source is not rhs.source:
         return False
-    return _again(op, "splat", lhs.operands[0])
+    return _again(op, SplatOp, lhs.source)
 
 
 # -- pointers ---------------------------------------------------------------------------------------------------------
 
 
-def addptr_zero(op: TileOp) -> list[SSAValue] | bool:
-    return [op.operands[0]] if constant_zero(op.operands[1]) and same_type(op) else False
+def addptr_zero(op: AddPtrOp) -> list[SSAValue] | bool:
+    return [op.base] if constant_zero(op.offset) and same_type(op) else False
 
 
-def addptr_twice(op: TileOp) -> list[SSAValue] | bool:
+def addptr_twice(op: AddPtrOp) -> list[SSAValue] | bool:
     """`addptr (addptr p, a), b` is `addptr p, a + b` where both offsets have one type.
 
     Offsets are signed; narrow ones are added as 64-bit numbers, whose sum is the one of the addresses.
     """
-    inner = _producer(op.operands[0], "addptr")
-    if inner is None or inner.operands[1].type != op.operands[1].type:
+    inner = op.base.owner
+    if not isinstance(inner, AddPtrOp) or inner.offset.type != op.offset.type:
         return False
-    first, second = inner.operands[1], op.operands[1]
-    element = element_of(op.operands[1].type)
+    first: SSAValue = inner.offset
+    second: SSAValue = op.offset
+    element = element_of(op.offset.type)
     if isinstance(element, IntegerType) and element.width.data < i64.width.data:
-        wide = like(op.operands[1].type, i64)
+        wide = like(op.offset.type, i64)
         first, second = (_put(op, ExtSIOp.create(operands=[v], result_types=[wide])) for v in (first, second))
     total = _put(op, arith.AddiOp(first, second))
-    return [_put(op, build(op.name, [inner.operands[0], total], [op.results[0].type]))]
+    return [_put(op, AddPtrOp.make(inner.base, total, results=[op.result.type]))]
 
 
-def round_trip(inverse: str) -> Pattern:
+def round_trip(inverse: type[Unary]) -> Pattern:
     """A conversion of what its inverse made."""
 
-    def pattern(op: TileOp) -> list[SSAValue] | bool:
-        inner = _producer(op.operands[0], inverse)
-        if inner is None or inner.operands[0].type != op.results[0].type:
+    def pattern(op: Unary) -> list[SSAValue] | bool:
+        inner = op.source.owner
+        if not isinstance(inner, inverse) or inner.source.type != op.result.type:
             return False
-        return [inner.operands[0]]
+        return [inner.source]
 
     return pattern
 
@@ -224,34 +231,32 @@ def round_trip(inverse: str) -> Pattern:
 # -- memory -----------------------------------------------------------------------------------------------------------
 
 
-def load_of_nothing(op: TileOp) -> list[SSAValue] | bool:
+def load_of_nothing(op: Load) -> list[SSAValue] | bool:
     """A load whose mask is false gives `other`, and its token as it was."""
-    mask, other = op.group("mask"), op.group("other")
-    if not isinstance(op, Load) or not mask or not other or constant_bool(mask[0]) is not False:
+    if op.mask is None or op.other is None or constant_bool(op.mask) is not False:
         return False
-    if op.semantic != "weak" or other[0].type != op.results[0].type:
+    if op.semantic != "weak" or op.other.type != op.value.type:
         return False
-    return [other[0], *_token(op)] if len(op.results) == 2 else [other[0]]
+    return [op.other, *_token(op)]
 
 
-def store_of_nothing(op: TileOp) -> list[SSAValue] | bool:
+def store_of_nothing(op: Store) -> list[SSAValue] | bool:
     """A store whose mask is false does nothing."""
-    mask = op.group("mask")
-    if not isinstance(op, Store) or not mask or constant_bool(mask[0]) is not False or op.semantic != "weak":
+    if op.mask is None or constant_bool(op.mask) is not False or op.semantic != "weak":
         return False
-    return _token(op) if op.results else []
+    return _token(op)
 
 
-def _token(op: TileOp) -> list[SSAValue]:
-    """The token behind an access that is gone."""
-    given = op.group("token")
-    return [given[0] if given else _put(op, build("nv_tileaa.create_mem_token", [], [op.results[-1].type]))]
+def _token(op: Load | Store) -> list[SSAValue]:
+    """The token behind an access that is gone, if it has one."""
+    if op.result_token is None:
+        return []
+    return [op.token if op.token is not None else _put(op, CreateMemTokenOp.make(results=[op.result_token.type]))]
 
 
-def drop_true_mask(op: TileOp) -> bool:
+def drop_true_mask(op: Load | Store) -> bool:
     """A mask that is true everywhere says nothing, and nor does what stands for masked elements."""
-    mask = op.group("mask")
-    if not mask or constant_bool(mask[0]) is not True:
+    if op.mask is None or constant_bool(op.mask) is not True:
         return False
     kept, sizes = [], []
     for (name, _), size in zip(op.get_irdl_definition().operands, op.segment_sizes(), strict=True):
@@ -266,49 +271,56 @@ def drop_true_mask(op: TileOp) -> bool:
 # -- tokens -----------------------------------------------------------------------------------------------------------
 
 
-def flatten_join(op: TileOp) -> list[SSAValue] | bool:
+def flatten_join(op: JoinMemTokenOp) -> list[SSAValue] | bool:
     """Joined tokens of joins are joined at once; repeated ones and those that order nothing are left out."""
     flat: dict[SSAValue, None] = {}
-    for token in op.operands:
-        inner = _producer(token, "join_mem_token")
-        flat.update(dict.fromkeys(inner.operands if inner is not None else [token]))
-    kept = [t for t in flat if _producer(t, "create_mem_token") is None]
+    for token in op.tokens:
+        inner = token.owner
+        flat.update(dict.fromkeys(inner.tokens if isinstance(inner, JoinMemTokenOp) else [token]))
+    kept = [t for t in flat if not isinstance(t.owner, CreateMemTokenOp)]
     if len(kept) == 1:
         return [kept[0]]
     if not kept:
-        return [_put(op, build("nv_tileaa.create_mem_token", [], [op.results[0].type]))]
+        return [_put(op, CreateMemTokenOp.make(results=[op.result.type]))]
     if kept == list(op.operands):
         return False
     op.operands = kept
     return True
 
 
-def assume_again(op: TileOp) -> list[SSAValue] | bool:
+def assume_again(op: AssumeOp) -> list[SSAValue] | bool:
     """The same facts, stated twice."""
-    inner = _producer(op.operands[0], "assume")
-    if inner is None or inner.properties["predicates"] != op.properties["predicates"]:
+    inner = op.value.owner
+    if not isinstance(inner, AssumeOp) or inner.predicates != op.predicates:
         return False
-    return [inner.results[0]]
+    return [inner.result]
 
 
-PATTERNS: dict[str, tuple[Pattern, ...]] = {
-    "view": (same_type, of_splat, of_same_op),
-    "broadcast": (same_type, of_splat, of_same_op),
-    "expand_dims": (of_splat,),
-    "permute": (of_splat, permute_identity, permute_twice),
-    "extract": (same_type, of_splat),
-    "extract_slice": (same_type, of_splat),
-    "cat": (cat_of_splats,),
-    "convert_layout": (same_type, of_same_op),
-    "addptr": (addptr_zero, addptr_twice),
-    "int_to_ptr": (round_trip("ptr_to_int"),),
-    "ptr_to_int": (round_trip("int_to_ptr"),),
-    "bitcast": (same_type, round_trip("bitcast")),
-    "load": (load_of_nothing, drop_true_mask),
-    "store": (store_of_nothing, drop_true_mask),
-    "gather_load": (load_of_nothing, drop_true_mask),
-    "scatter_store": (store_of_nothing, drop_true_mask),
-    "join_mem_token": (flatten_join,),
-    "assume": (assume_again,),
+_VIEWS: tuple[Pattern, ...] = (same_type, of_splat, of_same_op)
+_LOADS: tuple[Pattern, ...] = (load_of_nothing, drop_true_mask)
+_STORES: tuple[Pattern, ...] = (store_of_nothing, drop_true_mask)
+
+PATTERNS: dict[type[TileOp], tuple[Pattern, ...]] = {
+    View: _VIEWS,
+    BroadcastOp: _VIEWS,
+    ExpandDims: (of_splat,),
+    PermuteOp: (of_splat, permute_identity, permute_twice),
+    ExtractOp: (same_type, of_splat),
+    ExtractSliceOp: (same_type, of_splat),
+    TileasExtractSliceOp: (same_type, of_splat),
+    CatOp: (cat_of_splats,),
+    ConvertLayoutOp: (same_type, of_same_op),
+    AddPtrOp: (addptr_zero, addptr_twice),
+    IntToPtrOp: (round_trip(PtrToIntOp),),
+    PtrToIntOp: (round_trip(IntToPtrOp),),
+    BitcastOp: (same_type, round_trip(BitcastOp)),
+    LoadOp: _LOADS,
+    TileasLoadOp: _LOADS,
+    GatherLoadOp: _LOADS,
+    StoreOp: _STORES,
+    TileasStoreOp: _STORES,
+    ScatterStoreOp: _STORES,
+    JoinMemTokenOp: (flatten_join,),
+    AssumeOp: (assume_again,),
 }
-"""Patterns by mnemonic, in the order in which they are tried; those of both dialects."""
+"""Patterns by class (a base stands for the ops of both dialects), in the order in which they are tried."""

@@ -8,6 +8,9 @@ Tile IR specification's op pages (division by zero, an overflow that the op's fl
 
 from __future__ import annotations
 
+from functools import cache
+
+from xdsl.dialects import arith
 from xdsl.dialects.arith import IntegerOverflowAttr
 from xdsl.ir import Operation
 from xdsl.traits import IsTerminator, Pure, is_side_effect_free
@@ -28,17 +31,31 @@ _MAY_BE_UNDEFINED = frozenset(
 )
 """Ops without effects that are still undefined for some operands."""
 
-_INNER_MAY_BE_UNDEFINED = frozenset(
-    {
-        *("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.ceildivsi", "arith.ceildivui"),
-        *("arith.floordivsi", "arith.shli", "arith.shrsi", "arith.shrui"),
-        *("tensor.extract", "nv_tileaa.extract", "nv_tileaa.extract_slice", "nv_tileaa.insert_slice"),
-        *("nv_tileas.extract_slice", "nv_tileas.insert_slice"),
-        *("nv_tileaa.fp_to_int", "nv_tileaa.addptr", "nv_tileaa.make_memref", "nv_tileaa.get_dim_size"),
-        "nv_tileaa.assume",  # what it says need not hold where it does not run
-    }
-)
-"""The same of the dialects behind cuda_tile: see there."""
+DIVISIONS = (
+    arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.CeilDivSIOp, arith.CeilDivUIOp,
+    arith.FloorDivSIOp,
+)  # fmt: skip
+"""Ops of arith that are undefined for a divisor of zero."""
+
+
+@cache
+def _inner_may_be_undefined() -> tuple[type[Operation], ...]:
+    """The same of the dialects behind cuda_tile, which only their passes load."""
+    from xdsl.dialects import tensor
+
+    from libtile.dialects.nv_tileaa import pointers, shapes, tokens
+    from libtile.dialects.nv_tileas import tiles
+
+    return (
+        *DIVISIONS,
+        *(arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp),
+        *(tensor.ExtractOp, shapes.ExtractOp, shapes.ExtractSliceOp, shapes.InsertSliceOp),
+        *(tiles.ExtractSliceOp, tiles.InsertSliceOp),
+        *(pointers.FpToIntOp, pointers.AddPtrOp, pointers.MakeMemRefOp, pointers.GetDimSizeOp),
+        tokens.AssumeOp,  # what it says need not hold where it does not run
+    )
+
+
 _OVERFLOW = "overflowFlags"
 """The attribute of arith that rules an overflow out."""
 
@@ -97,7 +114,7 @@ def is_speculatable(op: Operation) -> bool:
     if op.has_trait(IsTerminator) or not has_no_effects(op):
         return False
     if not isinstance(op, CudaTileOp):
-        return op.has_trait(Pure) and op.name not in _INNER_MAY_BE_UNDEFINED and not _rules_overflow_out(op)
+        return op.has_trait(Pure) and not isinstance(op, _inner_may_be_undefined()) and not _rules_overflow_out(op)
     name = op.spec.name
     if name in ("divi", "remi"):
         return _divides_safely(op)

@@ -15,9 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.lowering.tileas.cleanup import is_pure
-
-_SPECULATED_NEVER = ("div", "rem")
-"""Parts of the names of ops that are undefined for some operands: nothing is computed ahead that may not be needed."""
+from libtile.transforms.effects import DIVISIONS
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ def computed_ahead(users: Iterable[Operation], body: Block) -> Ahead | None:
     updates: set[Operation] = set()
     while True:
         more = _closure([last.operands[number] for number in carried], body)
-        if more is None or any(word in op.name for op in more[0] for word in _SPECULATED_NEVER):
+        if more is None or any(isinstance(op, DIVISIONS) for op in more[0]):
             return None
         updates |= more[0]
         if more[1] <= carried:
