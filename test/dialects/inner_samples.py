@@ -54,10 +54,14 @@ ARGUMENTS = {
 
 OUTSIDE = """\
 nv_tileaa.global {sym_name = "g", value = dense<1.0> : !cuda_tile.tile<1xf32>}
+nv_tileaa.func @started(%x: tile<f32>)
+    attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  nv_tileaa.return
+}
 nv_tileaa.func @other(%x: tile<f32>) -> tile<f32> {
   nv_tileaa.return %x : tile<f32>
 }"""
-"""What samples refer to that name `@g` or `@other`."""
+"""What samples refer to that name `@g`, `@other` or `@started`."""
 
 
 def _elementwise() -> dict[str, str]:

@@ -224,7 +224,7 @@ def test_a_misused_pipeline_is_a_fault_at_its_place(name):
         text = text.replace("%n = arith.constant 2", "%n = arith.constant 3")
         found, kind = fault(text, matrices(12, 8)[2]), FaultKind.DEADLOCK
     else:
-        found = fault(text, args)
+        found = fault(text, args, verify=False)  # which finds most of these itself
     assert found.kind is kind, found
     assert found.location is not None and found.location.filename == "k.mlir"
 

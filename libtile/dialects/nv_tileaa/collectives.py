@@ -135,6 +135,11 @@ class Collective(TileOp):
         last = block.last_op
         if last is not None and len(last.operands) != count:
             raise VerifyException(f"expects a region that yields {count} values, but got {len(last.operands)}")
+        elements = [element_of(v.type) for v in self.inputs]
+        for given in (block.args[:count], block.args[count:], last.operands if last is not None else ()):
+            if [element_of(v.type) for v in given] != elements or any(shape_of(v.type) for v in given):
+                shown = ", ".join(type_text(v.type) for v in given)
+                raise VerifyException(f"expects a region that works on single elements of the tiles, but got ({shown})")
 
     def result_shape(self, shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
         """The shape of the results."""

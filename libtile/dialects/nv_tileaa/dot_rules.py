@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import Float4E2M1FNType, Float16Type, Float32Type, Float64Type
+from xdsl.dialects.builtin import (
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    i32,
+)
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -23,6 +31,7 @@ def check_dot(op: TileOp) -> None:
     if all_int:
         _check_integers(op, elements)
     else:
+        _check_pair(op, elements)
         _check_accumulator(elements)
     _check_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
     sfa, sfb = (op.group(name) for name in ("sfa", "sfb"))
@@ -39,6 +48,23 @@ def _check_integers(op: TileOp, elements: list[Attribute]) -> None:
     for operand in ("A", "B"):
         if f"signedness_{operand.lower()}" not in op.properties:
             raise VerifyException(f"expect signedness attribute for operand {operand}")
+    if widths[0] not in (4, 8):
+        raise VerifyException(f"expects #A and #B of integers of 4 or 8 bits, but got {widths[0]} bits")
+    for element in elements[2:]:
+        if element != i32:
+            raise VerifyException(f"expects #C element type to be i32, but got {element}")
+
+
+_EIGHT_BITS = (Float8E4M3FNType, Float8E5M2Type)
+
+
+def _check_pair(op: TileOp, elements: list[Attribute]) -> None:
+    """Both factors are of one type; the two 8-bit floats that are no scales go together."""
+    a, b, c, d = elements
+    if a != b and not (isinstance(a, _EIGHT_BITS) and isinstance(b, _EIGHT_BITS)):
+        raise VerifyException(f"expects #A and #B of a legal pair of element types, but got {a} and {b}")
+    if c != d:
+        raise VerifyException(f"expects the result to have the element type of #C, but got {d} and {c}")
 
 
 _OWN_ACCUMULATOR = (Float64Type, Float16Type)
@@ -80,10 +106,14 @@ def check_scaled_dot(op: TileOp) -> None:
         raise VerifyException("expects floats as #A and #B, and f32 as #C")
     _check_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
     _check_scale_types(op)
-    depth, blocks = shape_of(a)[-1], shape_of(sfa)[-1]
-    if shape_of(sfa) != (*shape_of(a)[:-1], blocks) or depth % blocks:
+    _check_scale_shapes(shape_of(a), shape_of(b), shape_of(sfa), shape_of(sfb))
+
+
+def _check_scale_shapes(a: tuple[int, ...], b: tuple[int, ...], sfa: tuple[int, ...], sfb: tuple[int, ...]) -> None:
+    blocks = sfa[-1] if sfa else 0
+    if sfa != (*a[:-1], blocks) or blocks < 1 or a[-1] % blocks:
         raise VerifyException("expects the shape of SFA to be that of #A with one element for each block")
-    if shape_of(sfb) != (*shape_of(b)[:-2], blocks, shape_of(b)[-1]):
+    if sfb != (*b[:-2], blocks, b[-1]):
         raise VerifyException("expects the shape of SFB to be that of #B with one element for each block")
 
 
@@ -96,6 +126,8 @@ def _check_scale_types(op: TileOp) -> None:
 
 def _check_scales(op: TileOp) -> None:
     _check_scale_types(op)
+    a, b, _, sfa, sfb = (shape_of(v.type) for v in op.operands)
+    _check_scale_shapes(a, b, sfa, sfb)
     lacking = lacks_block_scaling(op)
     if lacking is not None:
         raise VerifyException(f"block-scaled MMA requires a target that supports block-scaled MMA, but got {lacking}")

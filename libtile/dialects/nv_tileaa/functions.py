@@ -36,6 +36,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr
+from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
 from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
 from libtile.dialects.nv_tileaa.terminators import (
     FUNC,
@@ -194,7 +195,16 @@ class LaunchFuncOp(TileOp):
     kernel = prop_def(SymbolRefAttr)
 
     def check(self) -> None:
-        require_symbol(self, self.kernel, FUNC)
+        callee = require_symbol(self, self.kernel, FUNC)
+        if not isinstance(callee, FuncOp) or not callee.is_entry:
+            raise VerifyException(f"'{self.kernel.root_reference.data}' is no kernel: only kernels are launched")
+        given, inputs = [v.type for v in self.arguments], list(callee.function_type.inputs.data)
+        if given != inputs:
+            shown = [f"({', '.join(map(type_text, types))})" for types in (inputs, given)]
+            raise VerifyException(f"expects arguments of the kernel's types {shown[0]}, but got {shown[1]}")
+
+
+RESOURCES = ("registers", "shared_memory", "tensor_memory", "named_barriers")
 
 
 class Resources(TileOp):
@@ -219,6 +229,7 @@ class PluginOp(Resources):
 
     def check(self) -> None:
         require_parent_function(self)
+        require_at_least(self, 0, *RESOURCES)
         if find_symbol(self, self.plugin.root_reference.data) is None:
             raise VerifyException(f"'{self.plugin.root_reference.data}' does not reference a valid {FUNC}")
 
@@ -239,7 +250,10 @@ class ExecuteOp(Resources):
     def check(self) -> None:
         require_parent_function(self)
         check_region_ends(self)
+        require_at_least(self, 0, *RESOURCES)
         check_agent_entries(self, "agent_warps", "agent_registers")
+        if not self.results:
+            require_yields(self, [])
 
 
 @tile_op

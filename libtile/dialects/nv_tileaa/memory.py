@@ -33,6 +33,7 @@ from libtile.dialects.nv_tileaa.attributes import (
     ReductionAttr,
     RmwModeAttr,
 )
+from libtile.dialects.nv_tileaa.contracts import require_at_least, require_mode, require_order
 from libtile.dialects.nv_tileaa.element_types import is_float
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
 from libtile.ir.tile_form import INDICES, TileOp, element_of, is_token, shape_of, tile_op, type_text
@@ -162,6 +163,8 @@ class MemoryOp(Access):
         has_result = bool(self.results) and is_token(self.results[-1].type)
         if tokens and not has_result:
             raise VerifyException("expects a token result with a token operand")
+        require_order(self, self.semantic)
+        require_at_least(self, 1, "vector")
 
 
 class Load(MemoryOp):
@@ -184,6 +187,10 @@ class Load(MemoryOp):
             if element_of(other.type) != element_of(self.value_type):
                 raise VerifyException(
                     f"expects other to be of the value's element type, but got {type_text(other.type)}"
+                )
+            if shape_of(other.type) != shape_of(self.value_type):
+                raise VerifyException(
+                    f"expects other to have the shape of {type_text(self.value_type)}, but got {type_text(other.type)}"
                 )
 
 
@@ -274,6 +281,7 @@ class AtomicRmw(MemoryOp):
         value = self.operands[1].type
         if element_of(value) != element_of(self.value_type) or shape_of(value) != shape_of(self.value_type):
             raise VerifyException("expects value and result to have the same type")
+        require_mode(self.rmw_mode.keyword, element_of(value))
 
 
 @tile_op
@@ -325,6 +333,7 @@ class AllocaOp(TileOp):
     def check(self) -> None:
         if not isinstance(element_of(self.result.type), PtrType):
             raise VerifyException(f"expects a pointer as result, but got {type_text(self.result.type)}")
+        require_at_least(self, 1, "count", "alignment")
 
 
 # -- replicated memory ------------------------------------------------------------------------------------------------

@@ -302,6 +302,14 @@ class TileBlocking(Unary):
             raise VerifyException(f"expects a tiled_view as result, but got {type_text(result)}")
         if result.source != self.source.type or result.shape != integers_of(self.tile_sizes):
             raise VerifyException("expects the result to view the source in tiles of tileSizes")
+        tiling, rank = result.layout, len(result.shape)
+        mapped, steps, sparse = tiling.dim_map, tiling.traversal_strides, tiling.sparse_dim
+        if mapped is not None and (len(mapped) != rank or len(set(mapped) & set(range(result.rank))) != rank):
+            raise VerifyException(f"expects a dim_map of {rank} dimensions of the source, but got {list(mapped)}")
+        if steps is not None and (len(steps) != rank or any(step < 1 for step in steps)):
+            raise VerifyException(f"expects {rank} positive traversal_strides, but got {list(steps)}")
+        if sparse is not None and not 0 <= sparse < rank:
+            raise VerifyException(f"expects sparse_dim in range 0 to {rank - 1}, but got {sparse}")
 
 
 @tile_op

@@ -19,6 +19,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable
+from libtile.dialects.nv_tileaa.contracts import require_at_least, require_no_captures
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
 from libtile.dialects.nv_tileaa.types import QueueType
 from libtile.ir.tile_form import TileOp, tile_op, type_text
@@ -47,6 +48,7 @@ class CreateQueueOp(TileOp):
         queue_of(self.queue.type)
         if self.depth.value.data < 1:
             raise VerifyException(f"expects a depth of at least 1, but got {self.depth.value.data}")
+        require_at_least(self, 1, "num_consumers")
 
 
 @tile_op
@@ -76,6 +78,8 @@ class QueuePutOp(TileOp):
         last = only_block(self).last_op
         if last is not None and tuple(v.type for v in last.operands) != expected:
             raise VerifyException("expects the region to yield values of the queue's types")
+        if queue_of(self.queue.type).isolated:
+            require_no_captures(self.body, "an isolated queue")
 
 
 @tile_op
@@ -97,3 +101,13 @@ class QueueGetOp(TileOp):
             raise VerifyException("expects region arguments of the queue's types")
         if block.last_op is not None and [v.type for v in block.last_op.operands] != [r.type for r in self.results]:
             raise VerifyException("expects the region to yield values of the op's result types")
+        if queue_of(self.queue.type).isolated:
+            require_no_captures(self.body, "an isolated queue")
+        self._check_consumer()
+
+    def _check_consumer(self) -> None:
+        made = self.queue.owner
+        count = made.num_consumers.value.data if isinstance(made, CreateQueueOp) and made.num_consumers else 1
+        index = self.consumer_idx.value.data if self.consumer_idx is not None else 0
+        if index < 0 or (isinstance(made, CreateQueueOp) and index >= count):
+            raise VerifyException(f"expects consumer_idx to identify a consumer in a group of {count}, but got {index}")

@@ -14,6 +14,7 @@ from xdsl.traits import Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.nv_tileaa.contracts import require_arguments
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.ir.tile_form import TileOp, element_of, rank_of, shape_of, stored_element, stored_shape, tile_op, type_text
 
@@ -263,6 +264,13 @@ class Generate(TileOp):
         arguments = len(only_block(self).args)
         if arguments != expected:
             raise VerifyException(f"expects a region with {expected} arguments, but got {arguments}")
+        rank, captured = rank_of(self.result.type), [v.type for v in self.captured]
+        require_arguments(only_block(self), [IndexType()] * rank + captured)
+        last = only_block(self).last_op
+        given = [v.type for v in last.operands] if last is not None else []
+        if len(given) != 1 or shape_of(given[0]) or element_of(given[0]) != stored_element(self.result.type):
+            shown = ", ".join(map(type_text, given))
+            raise VerifyException(f"expects a region that yields one element of the result, but got ({shown})")
 
 
 @tile_op

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, FunctionType
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr
 from xdsl.ir import Block
 from xdsl.irdl import traits_def, var_operand_def
 from xdsl.traits import IsTerminator, Pure
@@ -31,6 +31,35 @@ def check_agent_entries(op: TileOp, *names: str) -> None:
         entries = op.properties.get(name)
         if isinstance(entries, ArrayAttr) and len(entries.data) != len(op.regions):
             raise VerifyException(f"expects {len(op.regions)} entries in {name}, but got {len(entries.data)}")
+    _check_agents(op)
+
+
+MIN_REGISTERS, MAX_REGISTERS, REGISTER_STEP = 24, 256, 8
+"""What a thread of an agent may be given (PTX ISA, "setmaxnreg")."""
+
+
+def _check_agents(op: TileOp) -> None:
+    """Agents have warps, budgets that a thread can have, and ids of their own; VerifyException."""
+    warps, registers, ids = (_numbers(op, f"agent_{what}") for what in ("warps", "registers", "ids"))
+    for count in warps:
+        if count < 1:
+            raise VerifyException(f"expects agents of at least one warp, but got {count}")
+    for budget in registers:
+        if not MIN_REGISTERS <= budget <= MAX_REGISTERS or budget % REGISTER_STEP:
+            raise VerifyException(
+                f"expects agent_registers that are a multiple of {REGISTER_STEP} from {MIN_REGISTERS} to "
+                f"{MAX_REGISTERS}, but got {budget}"
+            )
+    for number in ids:
+        if number < 0 or ids.count(number) > 1:
+            raise VerifyException(f"expects agents with ids of their own, but got {ids}")
+
+
+def _numbers(op: TileOp, name: str) -> list[int]:
+    entries = op.properties.get(name)
+    if not isinstance(entries, ArrayAttr):
+        return []
+    return [entry.value.data for entry in entries.data if isinstance(entry, IntegerAttr)]
 
 
 def only_block(op: TileOp, index: int = 0) -> Block:

@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.assumptions import PredicateAttr
+from libtile.dialects.nv_tileaa.contracts import require_token_result, require_yields
 from libtile.dialects.nv_tileaa.terminators import check_region_ends
 from libtile.ir.tile_form import TileOp, element_of, is_token, tile_op, type_text
 
@@ -69,6 +70,7 @@ class TokenStep(TileOp):
     def check(self) -> None:
         for value in [*self.operands, *self.results]:
             require_token(value.type)
+        require_token_result(self)
 
 
 @tile_op
@@ -158,6 +160,7 @@ class PragmaOp(TileOp):
 
     def check(self) -> None:
         check_region_ends(self)
+        require_yields(self, [])
 
 
 @tile_op
@@ -181,3 +184,6 @@ class PrintOp(TileOp):
     result_token = opt_result_def()
     format = prop_def(StringAttr)
     flags = opt_prop_def(DictionaryAttr)
+
+    def check(self) -> None:
+        require_token_result(self)

@@ -27,9 +27,11 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
 from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
+from libtile.dialects.nv_tileaa.contracts import require_mode
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.memory import Load, MemoryOp, Store, base_rank, check_special_padding, pointee_of
 from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.dialects.nv_tileas.atom_rules import check_atom_width
 from libtile.dialects.nv_tileas.attributes import LOAD_KINDS, STORE_KINDS, CopyAtomAttr
 from libtile.dialects.nv_tileas.tiles import check_layout
 from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
@@ -42,6 +44,10 @@ class LoadOp(Load):
     name = "nv_tileas.load"
     atom = opt_prop_def(CopyAtomAttr)
 
+    def check(self) -> None:
+        super().check()
+        check_atom_width(self.atom, self.value_type)
+
 
 @tile_op
 class StoreOp(Store):
@@ -49,6 +55,10 @@ class StoreOp(Store):
 
     name = "nv_tileas.store"
     atom = opt_prop_def(CopyAtomAttr)
+
+    def check(self) -> None:
+        super().check()
+        check_atom_width(self.atom, self.value_type)
 
 
 def check_tile_dimensions(shape: tuple[int, ...]) -> None:
@@ -87,6 +97,7 @@ class TiledMemOp(MemoryOp):
         self._check_in_bounds()
         self.check_token()
         self.check_extras()
+        check_atom_width(self.atom, self.value_type)
 
     def check_extras(self) -> None:
         """Rules of the single op."""
@@ -154,6 +165,15 @@ class TiledLoadOp(TiledMemOp):
         check_special_padding(self.padding_value, element_of(self.value_type))
         if self.atom is not None and self.atom.kind not in LOAD_KINDS:
             raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
+        for other in self.group("other"):
+            if element_of(other.type) != element_of(self.value_type) or shape_of(other.type) != self._shape:
+                raise VerifyException(
+                    f"expects other to be like {type_text(self.value_type)}, but got {type_text(other.type)}"
+                )
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return shape_of(self.value_type)
 
 
 @tile_op
@@ -220,6 +240,7 @@ class TiledAtomicRmwOp(TiledMemOp):
             )
         if mode == "xchg":
             raise VerifyException("tiled_atomic_rmw op cannot use xchg operation")
+        require_mode(mode, element)
         if self.atom is not None and self.atom.kind not in ("tma_redg", "unknown_copy"):
             raise VerifyException("expect a tma_redg atom type")
 

@@ -7,10 +7,11 @@ says which stage, and in which round. `produce_one` and `consume_one` hold one s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
-from xdsl.ir import Attribute, OpResult
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -26,6 +27,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable
+from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
 from libtile.dialects.nv_tileaa.terminators import (
     check_agent_entries,
     check_region_ends,
@@ -35,6 +37,7 @@ from libtile.dialects.nv_tileaa.terminators import (
 from libtile.dialects.nv_tileas.tiles import check_alignment
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
+    BufferType,
     ConsumerTokenType,
     PipelineIteratorType,
     PipelineType,
@@ -56,6 +59,53 @@ def carried_types(type_: Attribute) -> tuple[Attribute, ...] | None:
     if isinstance(type_, PipelineType | ProducerTokenType | ConsumerTokenType):
         return type_.element_types
     return None
+
+
+def check_storage(storage: Sequence[Attribute], pipeline: PipelineType) -> None:
+    """Storage for all stages: a buffer for each value of a stage, whose first dimension counts stages."""
+    if not storage:
+        return
+    types = pipeline.element_types
+    if len(storage) != len(types):
+        raise VerifyException(f"expects storage for {len(types)} values of a stage, but got {len(storage)} buffers")
+    for given, type_ in zip(storage, types):
+        if not isinstance(given, BufferType) or not isinstance(type_, BufferType):
+            raise VerifyException(f"expects a buffer for stages of buffers, but got {type_text(given)}")
+        expected = (pipeline.stages, *type_.shape)
+        same = given.element_type == type_.element_type and given.space == type_.space
+        if given.shape != expected or not same:
+            raise VerifyException(
+                f"expects storage of shape {list(expected)} for {type_text(type_)}, but got {type_text(given)}"
+            )
+
+
+def turn_of(token: SSAValue) -> Operation | None:
+    """The op that granted a token's stage; None when that is not known here."""
+    owner = token.owner
+    while isinstance(owner, ProducerWriteOp | ConsumerReadOp):
+        owner = owner.token.owner
+    return owner if isinstance(owner, ProducerAcquireOp | ConsumerWaitOp) else None
+
+
+def check_same_turn(token: SSAValue, iterator: SSAValue) -> None:
+    """A stage is written and read through the iterator by which it was granted; VerifyException."""
+    granted = turn_of(token)
+    if granted is not None and granted.operands[1] is not iterator:
+        raise VerifyException("expects the iterator by which the stage was granted")
+
+
+def check_ended_once(token: SSAValue, by: type[TileOp], word: str) -> None:
+    """A turn ends once, by whichever of its tokens; VerifyException."""
+    granted, seen = turn_of(token), 0
+    tokens = [token] if granted is None else [granted.results[0]]
+    while tokens:
+        at = tokens.pop()
+        for use in at.uses:
+            seen += isinstance(use.operation, by)
+            if isinstance(use.operation, ProducerWriteOp | ConsumerReadOp):
+                tokens.append(use.operation.results[0])
+    if seen > 1:
+        raise VerifyException(f"expects a turn to be {word} once, but it is {seen} times")
 
 
 def check_iterator(iterator: Attribute, pipeline: Attribute) -> None:
@@ -83,9 +133,12 @@ class CreatePipelineOp(TileOp):
     def check(self) -> None:
         type_ = self.pipeline.type
         expect_type("a pipeline", type_, PipelineType)
-        if isinstance(type_, PipelineType) and (type_.stages < 1 or type_.consumers < 1):
-            raise VerifyException("expects a pipeline of at least one stage and one consumer")
         check_alignment(self.alignment)
+        if isinstance(type_, PipelineType):
+            if type_.stages < 1 or type_.consumers < 1:
+                raise VerifyException("expects a pipeline of at least one stage and one consumer")
+            check_storage([v.type for v in self.storage], type_)
+        require_at_least(self, 0, "producer_group", "consumer_group")
 
 
 @tile_op
@@ -198,6 +251,7 @@ class ProducerWriteOp(RegionOp):
     def check(self) -> None:
         if self.token.type != self.written.type:
             raise VerifyException("expects the written token to have the token's type")
+        check_same_turn(self.token, self.iterator)
         self.check_body(self.token.type, 1)
 
 
@@ -211,6 +265,9 @@ class ProducerCommitOp(TileOp):
 
     def check(self) -> None:
         expect_type("a token", self.token.type, ProducerTokenType)
+        if isinstance(self.token.owner, ProducerAcquireOp):
+            raise VerifyException("expects the token of a stage that was written, but it was only acquired")
+        check_ended_once(self.token, ProducerCommitOp, "committed")
 
 
 @tile_op
@@ -260,6 +317,7 @@ class ConsumerReadOp(RegionOp):
     def check(self) -> None:
         if self.token.type != self.consumed.type:
             raise VerifyException("expects the consumed token to have the token's type")
+        check_same_turn(self.token, self.iterator)
         self.check_body(self.token.type, 1)
 
 
@@ -273,6 +331,7 @@ class ConsumerReleaseOp(TileOp):
 
     def check(self) -> None:
         expect_type("a token", self.token.type, ConsumerTokenType)
+        check_ended_once(self.token, ConsumerReleaseOp, "released")
 
 
 class TurnOp(TileOp):
@@ -327,6 +386,7 @@ class AgentSwitchOp(TileOp):
     def check(self) -> None:
         check_region_ends(self, PIPELINE_YIELD)
         check_agent_entries(self, "agent_ids", "agent_warps", "agent_registers")
+        require_yields(self, [])
 
 
 @tile_op
@@ -342,3 +402,4 @@ class WaitOp(TileOp):
     def check(self) -> None:
         for token in self.tokens:
             expect_type("a token", token.type, AsyncTokenType)
+        require_at_least(self, 0, "pending")

@@ -27,8 +27,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable, ReadsOrWrites
 from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
+from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
 from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, Unary, View, check_slice, require_same_element
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
+from libtile.dialects.nv_tileas.atom_rules import check_same_warps
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType
@@ -181,6 +183,10 @@ class ShuffleOp(Rearranging):
 
     name = "nv_tileas.shuffle"
 
+    def check(self) -> None:
+        super().check()
+        check_same_warps(self.source.type, self.result.type)
+
 
 @tile_op
 class GenerateOp(Generate):
@@ -200,6 +206,7 @@ class PragmaOp(TileOp):
 
     def check(self) -> None:
         check_region_ends(self)
+        require_yields(self, [])
 
 
 @tile_op
@@ -222,3 +229,7 @@ class BarrierOp(TileOp):
     traits = traits_def(Observable())
     id = opt_prop_def(IntegerAttr)
     num_warps = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        require_at_least(self, 0, "id")
+        require_at_least(self, 1, "num_warps")

@@ -27,7 +27,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import PaddingValueAttr, RmwModeAttr
+from libtile.dialects.nv_tileaa.contracts import require_at_least
 from libtile.dialects.nv_tileaa.memory import Access, base_rank, pointee_of
+from libtile.dialects.nv_tileas.atom_rules import check_delayed_wait
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import expect_type
@@ -109,6 +111,7 @@ class TmaOp(TileOp):
         if self.atom.box:
             check_partition([prod(buffer.shape)], [prod(self.atom.box)])
         expect_type("a token", self.results[0].type, AsyncTokenType)
+        require_at_least(self, 0, "tmaIdx", "tx_count")
 
 
 class TmaLoad(TmaOp):
@@ -159,6 +162,10 @@ class TmaStore(TmaOp):
     result = result_def()
     delay_wait = opt_prop_def(UnitAttr)
     """The wait for the copy may move behind the next barrier."""
+
+    def check(self) -> None:
+        super().check()
+        check_delayed_wait(self, self.group("buffer")[0], self.results[0])
 
 
 @tile_op
@@ -277,6 +284,7 @@ class CreateMBarrierOp(TileOp):
     arrivals = opt_prop_def(IntegerAttr)
 
     def check(self) -> None:
+        require_at_least(self, 1, "arrivals")
         expect_type("an mbarrier", self.result.type, MBarrierType)
 
 
@@ -290,6 +298,7 @@ class MBarrierArriveOp(TileOp):
     tx_count = opt_prop_def(IntegerAttr)
 
     def check(self) -> None:
+        require_at_least(self, 0, "tx_count")
         expect_type("an mbarrier", self.mbarrier.type, MBarrierType)
 
 

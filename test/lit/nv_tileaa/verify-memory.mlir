@@ -26,8 +26,8 @@ nv_tileaa.func @unsupported_mem_semantic_acquire(%v4: tile<4xf32>, %pp: tile<4x!
   // expected-error @+1 {{'nv_tileaa.store' op unsupported mem_semantic: acquire}}
   nv_tileaa.store %pp, %v4 {mem_semantic = #nv_tileaa.mem_semantic<acquire>, mem_scope = #gpu}
     : tile<4x!nv_tileaa.ptr<f32, 1>>, tile<4xf32>
-  nv_tileaa.store %pp, %v4 {mem_semantic = #nv_tileaa.mem_semantic<release>, mem_scope = #gpu}
-    : tile<4x!nv_tileaa.ptr<f32, 1>>, tile<4xf32>
+  %t_good = nv_tileaa.store %pp, %v4 {mem_semantic = #nv_tileaa.mem_semantic<release>, mem_scope = #gpu}
+    : tile<4x!nv_tileaa.ptr<f32, 1>>, tile<4xf32> -> !nv_tileaa.mem_token
   nv_tileaa.return
 }
 
@@ -43,8 +43,8 @@ nv_tileaa.func @unsupported_mem_semantic_release(%pp: tile<4x!nv_tileaa.ptr<f32,
   // expected-error @+1 {{'nv_tileaa.load' op unsupported mem_semantic: release}}
   %v_bad = nv_tileaa.load %pp {mem_semantic = #nv_tileaa.mem_semantic<release>, mem_scope = #gpu}
     : tile<4x!nv_tileaa.ptr<f32, 1>> -> tile<4xf32>
-  %v_good = nv_tileaa.load %pp {mem_semantic = #nv_tileaa.mem_semantic<acquire>, mem_scope = #gpu}
-    : tile<4x!nv_tileaa.ptr<f32, 1>> -> tile<4xf32>
+  %v_good, %t_good = nv_tileaa.load %pp {mem_semantic = #nv_tileaa.mem_semantic<acquire>, mem_scope = #gpu}
+    : tile<4x!nv_tileaa.ptr<f32, 1>> -> tile<4xf32>, !nv_tileaa.mem_token
   nv_tileaa.return
 }
 

@@ -121,9 +121,9 @@ nv_tileaa.func @unsupported_mem_semantic_acq_rel(%i: index, %j: index, %tv: !vie
     : !view, index, index -> tile<4x8xf32>
   %a_good = nv_tileaa.block_tile %e {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]}
     : !memref -> !view
-  %r_good = nv_tileas.tiled_atomic_rmw %a_good[%i, %j], %w
+  %r_good, %t_good = nv_tileas.tiled_atomic_rmw %a_good[%i, %j], %w
     {rmw_mode = #nv_tileaa.rmw_mode<add>, mem_semantic = #nv_tileaa.mem_semantic<acq_rel>, mem_scope = #gpu}
-    : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>
+    : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>, !nv_tileaa.mem_token
   nv_tileaa.return
 }
 
@@ -134,9 +134,9 @@ nv_tileaa.func @unsupported_mem_semantic_release(%i: index, %j: index, %tv: !vie
     : !view, tile<4x8xf32>, index, index
   %a_good = nv_tileaa.block_tile %e {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]}
     : !memref -> !view
-  %r_good = nv_tileas.tiled_atomic_rmw %a_good[%i, %j], %w
+  %r_good, %t_good = nv_tileas.tiled_atomic_rmw %a_good[%i, %j], %w
     {rmw_mode = #nv_tileaa.rmw_mode<add>, mem_semantic = #nv_tileaa.mem_semantic<release>, mem_scope = #gpu}
-    : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>
+    : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>, !nv_tileaa.mem_token
   nv_tileaa.return
 }
 

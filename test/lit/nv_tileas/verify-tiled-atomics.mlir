@@ -26,9 +26,9 @@ nv_tileaa.func @memscope_not_supported_when_memsemantic_weak(%i: index, %j: inde
     : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>
   %a_good = nv_tileaa.block_tile %e {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]}
     : !memref -> !view
-  %r_good = nv_tileas.tiled_atomic_rmw %a_good[%i, %j], %w
+  %r_good, %t_good = nv_tileas.tiled_atomic_rmw %a_good[%i, %j], %w
     {rmw_mode = #add, mem_semantic = #nv_tileaa.mem_semantic<acq_rel>, mem_scope = #gpu}
-    : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>
+    : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>, !nv_tileaa.mem_token
   nv_tileaa.return
 }
 
@@ -41,9 +41,9 @@ nv_tileaa.func @memscope_required_when_memsemantic_not_weak(%i: index, %j: index
     : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>
   %a_good = nv_tileaa.block_tile %e {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]}
     : !memref -> !view
-  %r_good = nv_tileas.tiled_atomic_rmw %a_good[%i, %j], %w
+  %r_good, %t_good = nv_tileas.tiled_atomic_rmw %a_good[%i, %j], %w
     {rmw_mode = #add, mem_semantic = #nv_tileaa.mem_semantic<acquire>, mem_scope = #gpu}
-    : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>
+    : !view, tile<4x8xf32>, index, index -> tile<4x8xf32>, !nv_tileaa.mem_token
   nv_tileaa.return
 }
 

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Rules that ops of both inner dialects share: numbers that cannot be negative, what regions yield, what they capture,
+and which read-modify-writes an element type has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.nv_tileaa.element_types import is_float, is_integer
+from libtile.ir.tile_form import TileOp, is_token, type_text
+
+BITWISE = ("and", "or", "xor")
+UNSIGNED = ("umin", "umax")
+
+
+def require_at_least(op: TileOp, least: int, *names: str) -> None:
+    """Integer attributes, and the entries of arrays of them, are not below `least`; VerifyException."""
+    for name in names:
+        attr = op.properties.get(name)
+        for value in attr.data if isinstance(attr, ArrayAttr) else (attr,):
+            if isinstance(value, IntegerAttr) and value.value.data < least:
+                raise VerifyException(f"expects {name} of at least {least}, but got {value.value.data}")
+
+
+def require_yields(op: TileOp, expected: Sequence[Attribute]) -> None:
+    """Every region that is not empty yields values of these types; VerifyException."""
+    for region in op.regions:
+        for block in region.blocks:
+            last = block.last_op
+            given = [v.type for v in last.operands] if last is not None else []
+            if given != list(expected):
+                shown = [f"({', '.join(map(type_text, types))})" for types in (expected, given)]
+                raise VerifyException(f"expects the region to yield {shown[0]}, but got {shown[1]}")
+
+
+def require_arguments(block: Block, expected: Sequence[Attribute]) -> None:
+    """A region's arguments have these types; VerifyException."""
+    given = [a.type for a in block.args]
+    if given != list(expected):
+        shown = [f"({', '.join(map(type_text, types))})" for types in (expected, given)]
+        raise VerifyException(f"expects a region with arguments {shown[0]}, but got {shown[1]}")
+
+
+def require_no_captures(region: Region, what: str) -> None:
+    """Nothing in a region uses a value from outside of it; VerifyException."""
+    inside: set[Operation | Block] = set(region.walk())
+    inside |= {block for op in region.walk() for r in op.regions for block in r.blocks} | set(region.blocks)
+    for op in region.walk():
+        for value in op.operands:
+            if value.owner not in inside:
+                raise VerifyException(f"expects the region of {what} to capture no values, but '{op.name}' uses one")
+
+
+def require_mode(mode: str, element: Attribute) -> None:
+    """A read-modify-write that the element type has; VerifyException."""
+    if is_float(element) and mode in (*BITWISE, *UNSIGNED):
+        raise VerifyException(f"rmw_mode '{mode}' needs integers, but got {type_text(element)}")
+    if is_integer(element) and mode == "addf":
+        raise VerifyException(f"rmw_mode 'addf' needs floats, but got {type_text(element)}")
+
+
+def require_order(op: TileOp, semantic: str) -> None:
+    """What orders other accesses (with acquire or release) takes part in the order of tokens: it gives one;
+    VerifyException."""
+    ordered = semantic in ("acquire", "release", "acq_rel")
+    if ordered and not (op.results and is_token(op.results[-1].type)):
+        raise VerifyException(f"expects a token result with mem_semantic {semantic}")
+
+
+def require_token_result(op: TileOp) -> None:
+    """What takes a token gives one; VerifyException."""
+    if op.group("token") and not (op.results and is_token(op.results[-1].type)):
+        raise VerifyException("expects a token result with a token operand")

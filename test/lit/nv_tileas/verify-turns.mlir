@@ -1,0 +1,116 @@
+// Turns of pipelines, storage, agents, atoms, shuffles, delayed waits: what has to fit what.
+// RUN: cuda-tile-opt %s -verify-diagnostics
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+!buf = !nv_tileas.buffer<4x8xf32, shared>
+!pipe = !nv_tileas.pipeline<2, (!nv_tileas.buffer<4x8xf32, shared>)>
+!it = !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (!nv_tileas.buffer<4x8xf32, shared>)>>
+!pt = !nv_tileas.producer_token<(!nv_tileas.buffer<4x8xf32, shared>)>
+!ct = !nv_tileas.consumer_token<(!nv_tileas.buffer<4x8xf32, shared>)>
+!memref = !nv_tileaa.memref<?x?xf32, 1>
+!desc = !nv_tileas.tma_desc<!nv_tileaa.memref<?x?xf32, 1>, [8, 4]>
+#four = #nv_tileas.layout<register=[[1],[2]], lane=[[4],[8],[16],[32],[64]], warp=[[128],[256]] : 512>
+#other = #nv_tileas.layout<register=[[1],[4]], lane=[[2],[8],[16],[32],[64]], warp=[[128],[256]] : 512>
+#moved = #nv_tileas.layout<register=[[1],[2]], lane=[[4],[8],[16],[32],[128]], warp=[[64],[256]] : 512>
+
+nv_tileaa.func @a_turn_is_written_and_ended_once(%x: tile<4x8xf32>) {
+  %p = nv_tileas.async.pipeline.create_pipeline : !pipe
+  %i = nv_tileas.async.pipeline.create_iterator %p : !pipe -> !it
+  %t = nv_tileas.async.pipeline.producer_acquire %p, %i : !pipe, !it -> !pt
+  // expected-error @+1 {{'nv_tileas.async.pipeline.producer_commit' op expects the token of a stage that was written, but it was only acquired}}
+  nv_tileas.async.pipeline.producer_commit %t : !pt
+  %t2 = nv_tileas.async.pipeline.producer_acquire %p, %i : !pipe, !it -> !pt
+  %w = nv_tileas.async.pipeline.producer_write %t2, %i ({
+  ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+    nv_tileas.copy %x, %b : tile<4x8xf32>, !buf
+    nv_tileas.async.pipeline.yield
+  }) : !pt, !it -> !pt
+  // expected-error @+1 {{'nv_tileas.async.pipeline.producer_commit' op expects a turn to be committed once, but it is 2 times}}
+  nv_tileas.async.pipeline.producer_commit %w : !pt
+  // expected-error @+1 {{'nv_tileas.async.pipeline.producer_commit' op expects a turn to be committed once, but it is 2 times}}
+  nv_tileas.async.pipeline.producer_commit %w : !pt
+  %c = nv_tileas.async.pipeline.consumer_wait %p, %i : !pipe, !it -> !ct
+  // expected-error @+1 {{'nv_tileas.async.pipeline.consumer_release' op expects a turn to be released once, but it is 2 times}}
+  nv_tileas.async.pipeline.consumer_release %c : !ct
+  // expected-error @+1 {{'nv_tileas.async.pipeline.consumer_release' op expects a turn to be released once, but it is 2 times}}
+  nv_tileas.async.pipeline.consumer_release %c : !ct
+  nv_tileaa.return
+}
+
+nv_tileaa.func @a_stage_is_written_through_its_iterator(%x: tile<4x8xf32>) {
+  %p = nv_tileas.async.pipeline.create_pipeline : !pipe
+  %q = nv_tileas.async.pipeline.create_pipeline : !pipe
+  %i = nv_tileas.async.pipeline.create_iterator %p : !pipe -> !it
+  %j = nv_tileas.async.pipeline.create_iterator %q : !pipe -> !it
+  %t = nv_tileas.async.pipeline.producer_acquire %p, %i : !pipe, !it -> !pt
+  // expected-error @+1 {{'nv_tileas.async.pipeline.producer_write' op expects the iterator by which the stage was granted}}
+  %w = nv_tileas.async.pipeline.producer_write %t, %j ({
+  ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+    nv_tileas.async.pipeline.yield
+  }) : !pt, !it -> !pt
+  nv_tileaa.return
+}
+
+nv_tileaa.func @storage_fits_the_stages(%s: !nv_tileas.buffer<3x4x8xf32, shared>, %g: !nv_tileas.buffer<2x4x8xf32, shared>) {
+  // expected-error @+1 {{'nv_tileas.async.pipeline.create_pipeline' op expects storage of shape [2, 4, 8] for !nv_tileas.buffer<4x8xf32, shared>, but got !nv_tileas.buffer<3x4x8xf32, shared>}}
+  %bad = nv_tileas.async.pipeline.create_pipeline %s : !nv_tileas.buffer<3x4x8xf32, shared> -> !pipe
+  // expected-error @+1 {{'nv_tileas.async.pipeline.create_pipeline' op expects storage for 1 values of a stage, but got 2 buffers}}
+  %two = nv_tileas.async.pipeline.create_pipeline %g, %g : !nv_tileas.buffer<2x4x8xf32, shared>, !nv_tileas.buffer<2x4x8xf32, shared> -> !pipe
+  %good = nv_tileas.async.pipeline.create_pipeline %g : !nv_tileas.buffer<2x4x8xf32, shared> -> !pipe
+  nv_tileaa.return
+}
+
+nv_tileaa.func @agents_have_warps_and_ids() {
+  // expected-error @+1 {{'nv_tileas.async.pipeline.agent_switch' op expects agents of at least one warp, but got -3}}
+  nv_tileas.async.pipeline.agent_switch {agent_warps = [-3]} ({
+    nv_tileas.async.pipeline.yield
+  })
+  // expected-error @+1 {{'nv_tileas.async.pipeline.agent_switch' op expects agents with ids of their own, but got [1, 1]}}
+  nv_tileas.async.pipeline.agent_switch {agent_warps = [1, 4], agent_ids = [1, 1]} ({
+    nv_tileas.async.pipeline.yield
+  }, {
+    nv_tileas.async.pipeline.yield
+  })
+  nv_tileas.async.pipeline.agent_switch {agent_warps = [1, 4], agent_ids = [1, 0]} ({
+    nv_tileas.async.pipeline.yield
+  }, {
+    nv_tileas.async.pipeline.yield
+  })
+  nv_tileaa.return
+}
+
+nv_tileaa.func @an_atom_is_no_wider_than_a_thread_s_part(%p: tile<512x!nv_tileaa.ptr<f32, 1>, #four>) {
+  // expected-error-re @+1 {{'nv_tileas.load' op expects an atom of at most 128 bits, which a thread has of tile<512xf32, {{.*}}>, but got 256}}
+  %bad = nv_tileas.load %p {atom = #nv_tileas.copy_atom<ldg, bits=256>} : tile<512x!nv_tileaa.ptr<f32, 1>, #four> -> tile<512xf32, #four>
+  %good = nv_tileas.load %p {atom = #nv_tileas.copy_atom<ldg, bits=128>} : tile<512x!nv_tileaa.ptr<f32, 1>, #four> -> tile<512xf32, #four>
+  nv_tileaa.return
+}
+
+nv_tileaa.func @a_shuffle_stays_in_its_warp(%x: tile<512xf32, #four>) {
+  // expected-error @+1 {{'nv_tileas.shuffle' op expects layouts whose elements stay in their warps}}
+  %bad = nv_tileas.shuffle %x : tile<512xf32, #four> -> tile<512xf32, #moved>
+  %good = nv_tileas.shuffle %x : tile<512xf32, #four> -> tile<512xf32, #other>
+  nv_tileaa.return
+}
+
+nv_tileaa.func @a_wait_comes_before_the_next_write(%d: !desc, %i: index, %b: !buf, %x: tile<4x8xf32>) {
+  // expected-error @+1 {{'nv_tileas.async.tiled_tma_store' op expects a wait before 'nv_tileas.copy' writes the buffer that is stored}}
+  %t = nv_tileas.async.tiled_tma_store %d[%i, %i], %b {atom = #nv_tileas.copy_atom<tma_store, box=[8,4]>, delay_wait} : !desc, index, index, !buf -> !nv_tileas.async_token
+  %g = nv_tileas.async.commit_group %t : !nv_tileas.async_token -> !nv_tileas.async_token
+  nv_tileas.copy %x, %b : tile<4x8xf32>, !buf
+  nv_tileas.async.wait %g : !nv_tileas.async_token
+  %u = nv_tileas.async.tiled_tma_store %d[%i, %i], %b {atom = #nv_tileas.copy_atom<tma_store, box=[8,4]>, delay_wait} : !desc, index, index, !buf -> !nv_tileas.async_token
+  nv_tileas.async.wait %u : !nv_tileas.async_token
+  nv_tileas.copy %x, %b : tile<4x8xf32>, !buf
+  nv_tileaa.return
+}
+
+nv_tileaa.func @numbers_are_not_negative(%d: !desc, %i: index, %b: !buf) {
+  // expected-error @+1 {{'nv_tileas.barrier' op expects num_warps of at least 1, but got 0}}
+  nv_tileas.barrier {id = 1, num_warps = 0}
+  // expected-error @+1 {{'nv_tileas.create_mbarrier' op expects arrivals of at least 1, but got 0}}
+  %m = nv_tileas.create_mbarrier {arrivals = 0} : !nv_tileas.mbarrier
+  // expected-error @+1 {{'nv_tileas.async.tiled_tma_store' op expects tmaIdx of at least 0, but got -1}}
+  %t = nv_tileas.async.tiled_tma_store %d[%i, %i], %b {atom = #nv_tileas.copy_atom<tma_store, box=[8,4]>, tmaIdx = -1} : !desc, index, index, !buf -> !nv_tileas.async_token
+  nv_tileaa.return
+}
