@@ -86,6 +86,8 @@ def _remainder(op: CudaTileOp, state: State) -> Fact:
     a, b = (get(state, x) for x in op.operands)
     if op.attribute_value("signedness") == "unsigned" and (a.lower is None or a.lower < 0):
         return replace(Fact.unknown(len(a.divisor)), constancy=tuple(map(min, a.constancy, b.constancy)))
+    if op.attribute_value("signedness") == "unsigned" and (b.lower is None or b.lower < 0):
+        b = replace(b, lower=None, upper=None)  # what looks negative is large
     return f.remainder(a, b)
 
 
@@ -125,6 +127,10 @@ def _offset(op: CudaTileOp, state: State) -> Fact:
 @rule("exti")
 def _extend(op: CudaTileOp, state: State) -> Fact:
     fact = get(state, op.operands[0])
+    if _bits(op.operands[0]) == 1:  # whose one bit is 1 in facts, and -1 where it is read as a signed number
+        flat = replace(Fact.unknown(len(fact.divisor)), constancy=fact.constancy)
+        signed = op.attribute_value("signedness") == "signed"
+        return replace(flat, lower=-1 if signed else 0, upper=0 if signed else 1)
     non_negative = fact.lower is not None and fact.lower >= 0
     if op.attribute_value("signedness") == "signed" or non_negative:
         if fact.lower is None:  # a wrap in the narrow type would break a run in the wide one
@@ -319,6 +325,9 @@ def _visit_for(op: Operation, state: State) -> None:
     block = op.regions[0].blocks[0]
     start = f.add(lower, f.multiply(Fact.unknown(1), step))
     is_up = step.lower is not None and step.lower > 0
+    if op.properties.get("unsignedCmp") is not None:
+        # Bounds here are of signed numbers: they bound an unsigned loop where none of its numbers looks negative.
+        is_up = is_up and lower.lower is not None and upper.lower is not None and min(lower.lower, upper.lower) >= 0
     start = replace(
         start,
         lower=lower.lower if is_up else None,

@@ -31,10 +31,13 @@ def without_locations(root: Operation) -> None:
 
 def type_changes(root: Operation) -> Iterator[Change]:
     """Smaller sizes, the largest ones first, down to 1 if that will do; then plainer element types."""
-    for size in sorted(_sizes(root), reverse=True):
+    sizes = _sizes(root)
+    if sizes:
+        yield _with_types(_resized(dict.fromkeys(sizes, 1)))  # in which every change of shape stays one
+    for size in sorted(sizes, reverse=True):
         smaller = 1
         while smaller < size:
-            yield _with_types(_resized(size, smaller))
+            yield _with_types(_resized({size: smaller}))
             smaller *= 2
     elements = _elements(root)
     for element in sorted(elements, key=str):
@@ -80,11 +83,11 @@ Mapping = Callable[[Attribute], Attribute | None]
 """What takes an attribute's place; None: look at its parts."""
 
 
-def _resized(old: int, new: int) -> Mapping:
-    """Every dimension of one size gets another one."""
+def _resized(sizes: dict[int, int]) -> Mapping:
+    """Every dimension of some sizes gets another one."""
 
     def shape(dims: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(new if size == old else size for size in dims)
+        return tuple(sizes.get(size, size) for size in dims)
 
     def change(attr: Attribute) -> Attribute | None:
         match attr:

@@ -134,10 +134,13 @@ def multiply(a: Fact, b: Fact) -> Fact:
 
 
 def divide(a: Fact, b: Fact) -> Fact:
-    """Division; facts remain for a known positive divisor that is a power of two."""
+    """Division; more than bounds remain for a known positive divisor that is a power of two."""
     rank = len(a.divisor)
     if b.value is None or b.value <= 0:
-        return replace(Fact.unknown(rank), constancy=tuple(map(min, a.constancy, b.constancy)))
+        flat = replace(Fact.unknown(rank), constancy=tuple(map(min, a.constancy, b.constancy)))
+        if a.lower is None or a.lower < 0 or b.lower is None or b.lower < 1:
+            return flat
+        return replace(flat, lower=0, upper=None if a.upper is None else -(-a.upper // b.lower))
     by = b.value
     if by == 1:
         return a
@@ -158,10 +161,14 @@ def divide(a: Fact, b: Fact) -> Fact:
 
 
 def remainder(a: Fact, b: Fact) -> Fact:
-    """Remainder by a known positive number; the sign is that of the dividend."""
+    """Remainder; more than bounds remain for a known positive number. The sign is that of the dividend."""
     rank = len(a.divisor)
     if b.value is None or b.value <= 0:
-        return replace(Fact.unknown(rank), constancy=tuple(map(min, a.constancy, b.constancy)))
+        flat = replace(Fact.unknown(rank), constancy=tuple(map(min, a.constancy, b.constancy)))
+        most = None if b.upper is None or b.lower is None else max(abs(b.lower), abs(b.upper)) - 1
+        if a.lower is not None and a.lower >= 0:
+            return replace(flat, lower=0, upper=min((x for x in (a.upper, most) if x is not None), default=None))
+        return flat if most is None else replace(flat, lower=-most, upper=most)
     by = b.value
     factor = power_of_two_factor(by)
     contiguity, divisor = [], []

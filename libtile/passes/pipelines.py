@@ -29,11 +29,20 @@ STEPS: tuple[tuple[str, str], ...] = (
 TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("canonicalize", "123"),
     ("cse", "123"),
+    ("simplify-integers", "123"),
+    ("eliminate-redundant-tokens", "123"),
     ("licm", "23"),
     ("loop-split", "3"),
-    ("canonicalize", "3"),
+    ("if-to-select", "23"),
+    ("canonicalize", "123"),
+    ("cse", "23"),
+    ("dce", "123"),
+    ("symbol-dce", "123"),
 )
-"""The optimizer of cuda_tile, each pass with its levels: what `cuda-tile-optimize` and `libtile.optimize` run."""
+"""The optimizer of cuda_tile, each pass with its levels: what `cuda-tile-optimize` and `libtile.optimize` run.
+
+`infer-in-bounds` is none of them: its flags need a bytecode version that the consumer may not read.
+"""
 
 LEVELS = ("0", "1", "2", "3")
 

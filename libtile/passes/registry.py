@@ -43,16 +43,22 @@ PASSES: dict[str, Entry] = {
     ),
     "cse": Entry("libtile.transforms.cse:CsePass", CUDA_TILE, INNER),
     "dce": Entry("libtile.transforms.dce:DcePass", CUDA_TILE, INNER),
+    "eliminate-redundant-tokens": Entry("libtile.transforms.redundant_tokens:EliminateRedundantTokensPass", CUDA_TILE),
     "flatten-kernel-parameters": Entry(
         "libtile.lowering.flatten_parameters:FlattenKernelParametersPass", INNER, required=True
     ),
     "fuse-fma": Entry("libtile.transforms.fuse_fma:FuseFmaPass", CUDA_TILE),
+    "if-to-select": Entry("libtile.transforms.if_to_select:IfToSelectPass", CUDA_TILE),
+    "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),
     "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER),
     "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE),
     "lower-tma-load-store-to-async": Entry(
         "libtile.lowering.tileas.tma.lower_async:LowerTmaLoadStoreToAsyncPass", INNER
     ),
     "separate-host-tma": Entry("libtile.lowering.tileas.tma.separate_host:SeparateHostTmaPass", INNER),
+    "simplify-integers": Entry("libtile.transforms.simplify_integers:SimplifyIntegersPass", CUDA_TILE),
+    "strip-debug-info": Entry("libtile.transforms.strip_debug_info:StripDebugInfoPass", CUDA_TILE, INNER),
+    "symbol-dce": Entry("libtile.transforms.symbol_dce:SymbolDcePass", CUDA_TILE),
     "strip-mine": Entry("libtile.lowering.strip_mine.strip_mine:StripMinePass", CUDA_TILE, required=True),
     "synthesize-debug-info-scopes": Entry(
         "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass", CUDA_TILE

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
-from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
 from libtile.transforms.canonical_values import (
     constant_bool,
     create_before,
@@ -19,6 +18,7 @@ from libtile.transforms.canonical_values import (
     negated,
     replace_op,
     select_before,
+    selectable,
     stripped_not,
 )
 
@@ -194,7 +194,7 @@ def convert_to_select(op: CudaTileOp) -> bool:
     then, otherwise = op.regions
     if not op.results or not (_yields(then) or _yields(otherwise)):
         return False
-    if not all(_selectable(result.type) for result in op.results):
+    if not all(selectable(result.type) for result in op.results):
         return False
     true_region = then if _yields(then) else otherwise
     false_region = otherwise if _yields(otherwise) else then
@@ -223,11 +223,6 @@ def _region_of(value: SSAValue) -> Region | None:
     """The region that defines the value."""
     owner = value.owner
     return owner.parent if isinstance(owner, Block) else owner.parent_region()
-
-
-def _selectable(type_: Attribute) -> bool:
-    """`select` takes tiles; those of f4E2M1FN are refused by its verifier."""
-    return isinstance(type_, TileType) and type_.element_type != NUMBER_TYPES["f4E2M1FN"]
 
 
 def remove_empty_else(op: CudaTileOp) -> bool:
@@ -325,7 +320,7 @@ def combine_nested(op: CudaTileOp) -> bool:
             if _yielded(nested.regions[1])[value.index] is not else_values[index]:
                 return False
             then_values[index] = _yielded(nested.regions[0])[value.index]
-        elif _region_of(value) is op.regions[0] or not _selectable(value.type):
+        elif _region_of(value) is op.regions[0] or not selectable(value.type):
             return False
         else:
             upgraded.append(index)

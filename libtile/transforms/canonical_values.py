@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
-from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer
+from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, bit_width, i1, is_integer
 
 
 def is_op(op: Operation | None, *names: str) -> bool:
@@ -96,6 +96,11 @@ def negated(value: SSAValue, place: Operation) -> SSAValue:
         raise TypeError("only a tile can be negated")
     true = create_before(place, "constant", {}, [type_], {"value": DenseElementsAttr(type_, b"\1")})
     return create_before(place, "xori", {"lhs": value, "rhs": true}, [type_])
+
+
+def selectable(type_: Attribute) -> bool:
+    """`select` takes tiles; those of f4E2M1FN are refused by its verifier."""
+    return isinstance(type_, TileType) and type_.element_type != NUMBER_TYPES["f4E2M1FN"]
 
 
 def select_before(place: Operation, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:

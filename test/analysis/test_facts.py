@@ -255,3 +255,53 @@ def test_facts_of_every_corpus_value_are_computed():
                 for result in op.results:
                     if isinstance(result.type, TileType):
                         assert len(facts.of(result).divisor) == max(len(result.type.shape), 1)
+
+
+def named_facts(body: str) -> dict:
+    """The facts of the named values of an entry with parameters %x and %y."""
+    entry = entry_of(f"cuda_tile.module @m {{ entry @k(%x: tile<i32>, %y: tile<i32>) {{\n{body}\nreturn }} }}")
+    facts = Facts(entry)
+    values = [v for op in entry.walk() for v in op.results]
+    values += [v for op in entry.walk() for r in op.regions for b in r.blocks for v in b.args]
+    return {value.name_hint: facts.of(value) for value in values}
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "bounds"),
+    [("-5", "-1", (None, None)), ("5", "-1", (None, None)), ("0", "100", (0, 99)), ("-5", "9", (None, None))],
+)
+def test_an_unsigned_loop_has_bounds_only_where_no_number_looks_negative(lower, upper, bounds):
+    found = named_facts(f"""%a = constant <i32: {lower}> : tile<i32>
+      %b = constant <i32: {upper}> : tile<i32>
+      %s = constant <i32: 1000> : tile<i32>
+      for unsigned %i in (%a to %b, step %s) : tile<i32> {{ continue }}""")
+    assert (found["i"].lower, found["i"].upper) == bounds
+
+
+@pytest.mark.parametrize(("sign", "bounds"), [("signed", (-1, 0)), ("unsigned", (0, 1))])
+def test_an_extended_condition_is_0_or_1_or_its_negative(sign, bounds):
+    found = named_facts(f"%c = constant <i1: true> : tile<i1>\n%e = exti %c {sign} : tile<i1> -> tile<i32>")
+    assert (found["e"].lower, found["e"].upper) == bounds
+
+
+@pytest.mark.parametrize(
+    ("op", "bounds"),
+    [
+        ("remi %a, %b signed", (0, 63)),
+        ("remi %a, %x signed", (0, 100)),
+        ("remi %x, %b signed", (-63, 63)),
+        ("remi %a, %x unsigned", (0, 100)),
+        ("remi %a, %m unsigned", (0, 100)),
+        ("divi %a, %b signed", (0, 100)),
+        ("divi %a, %c signed", (0, 25)),
+        ("divi %a, %x signed", (None, None)),
+        ("divi %x, %b signed", (None, None)),
+    ],
+)
+def test_quotients_and_remainders_are_bounded_by_what_is_known_of_either_side(op, bounds):
+    found = named_facts(f"""%a = assume bounded<0, 100>, %x : tile<i32>
+      %b = assume bounded<1, 64>, %y : tile<i32>
+      %c = assume bounded<4, 64>, %y : tile<i32>
+      %m = assume bounded<-4, -2>, %y : tile<i32>
+      %r = {op} : tile<i32>""")
+    assert (found["r"].lower, found["r"].upper) == bounds

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The token graph of a cuda_tile function: which memory operations a token stands for, and what a token implies.
+
+A token holds the accesses that happened before whatever takes it: those behind the op that made it, and that op itself.
+Tokens come from accesses, from `join_tokens` (all that its operands hold), from `make_token` (nothing), and through
+the results of `if`, the results and the carried values of loops (what the values hold that may stand there).
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import TokenType
+
+
+class TokenGraph:
+    """What tokens come from, for the tokens of one function. Not kept up to date when the function changes."""
+
+    def __init__(self, function: Operation) -> None:
+        self._incoming: dict[SSAValue, list[SSAValue]] = {}
+        for op in function.walk():
+            if isinstance(op, CudaTileOp):
+                self._add(op)
+
+    def _add(self, op: CudaTileOp) -> None:
+        name = op.spec.name
+        if name == "if":
+            for region in op.regions:
+                last = region.blocks[0].last_op if region.blocks else None
+                if last is not None and last.name == "cuda_tile.yield":
+                    self._feed(op.results, last.operands)
+        elif name in ("for", "loop"):
+            block = op.regions[0].blocks[0]
+            carried = block.args[1:] if name == "for" else block.args
+            initial = op.operand_group("initValues")
+            self._feed(carried, initial)
+            if name == "for":
+                self._feed(op.results, initial)
+            for exit_ in exits(block):
+                if exit_.name == "cuda_tile.continue":
+                    self._feed(carried, exit_.operands)
+                if exit_.name == ("cuda_tile.continue" if name == "for" else "cuda_tile.break"):
+                    self._feed(op.results, exit_.operands)
+
+    def _feed(self, targets: object, values: object) -> None:
+        for target, value in zip(targets, values):  # type: ignore[call-overload]
+            if isinstance(target.type, TokenType):
+                self._incoming.setdefault(target, []).append(value)
+
+    def sources(self, token: SSAValue) -> list[SSAValue] | None:
+        """The values that may stand where the token does: of a carried value or a result; None for an op's own."""
+        return self._incoming.get(token)
+
+    def holds(self, token: SSAValue, other: SSAValue) -> bool:
+        """Whether the token holds all that `other` does, in every run: then it makes `other` redundant beside it."""
+        return self._holds(token, other, set())
+
+    def _holds(self, token: SSAValue, other: SSAValue, seen: set[SSAValue]) -> bool:
+        if token is other or is_fresh(other):
+            return True
+        if token in seen:
+            return True  # around a loop: what it holds depends on how the loop is entered, which is asked as well
+        seen.add(token)
+        incoming = self._incoming.get(token)
+        if incoming is not None:
+            return all(self._holds(value, other, seen) for value in incoming)
+        if isinstance(token, BlockArgument):
+            return False
+        return any(self._holds(value, other, set(seen)) for value in before(token))
+
+
+def exits(block: Block) -> list[Operation]:
+    """The `continue` and `break` ops that belong to the loop with this body."""
+    found: list[Operation] = []
+    for op in block.ops:
+        if op.name in ("cuda_tile.continue", "cuda_tile.break"):
+            found.append(op)
+        elif op.name == "cuda_tile.if":
+            for region in op.regions:
+                for inner in region.blocks:
+                    found += exits(inner)
+    return found
+
+
+def before(token: SSAValue) -> list[SSAValue]:
+    """The tokens that the op which made a token takes."""
+    owner = token.owner
+    return [v for v in owner.operands if isinstance(v.type, TokenType)] if isinstance(owner, Operation) else []
+
+
+def is_fresh(token: SSAValue) -> bool:
+    """Whether the token holds nothing: it is of `make_token`, or a meeting of such."""
+    if not isinstance(token, OpResult):
+        return False
+    if token.op.name == "cuda_tile.make_token":
+        return True
+    return token.op.name == "cuda_tile.join_tokens" and all(is_fresh(value) for value in token.op.operands)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`if-to-select`: an `if` whose branches only compute a little becomes selects, with both branches computed.
+
+Branches qualify when every op in them may run although the condition does not ask for it (`effects.is_speculatable`),
+and when they hold at most `max_ops` ops on tiles of at most `max_elements` elements: a tile block waits for a branch
+about as long as it takes for so much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import TileType
+from libtile.support import statistics
+from libtile.transforms.canonical_values import is_op, replace_op, select_before, selectable
+from libtile.transforms.effects import is_speculatable
+from libtile.transforms.greedy import functions_in
+
+
+@dataclass(frozen=True)
+class IfToSelectPass(ModulePass):
+    """Turn small branches without effects into selects.
+
+    `max_ops`: ops in both branches together. `max_elements`: elements of the largest tile that they make.
+    """
+
+    name = "if-to-select"
+
+    max_ops: int = 8
+    max_elements: int = 1024
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        convert_ifs(op, self.max_ops, self.max_elements)
+
+
+def convert_ifs(root: Operation, max_ops: int = 8, max_elements: int = 1024) -> bool:
+    """Convert what qualifies in every function in `root` (inner ones first); returns whether anything did."""
+    changed = False
+    for function in functions_in(root):
+        for op in reversed(list(function.walk())):
+            if isinstance(op, CudaTileOp) and is_op(op, "if") and _qualifies(op, max_ops, max_elements):
+                _convert(op)
+                statistics.count("branches made selects")
+                changed = True
+    return changed
+
+
+def _qualifies(op: CudaTileOp, max_ops: int, max_elements: int) -> bool:
+    types = [result.type for result in op.results]
+    if not types or not all(selectable(type_) and _size(type_) <= max_elements for type_ in types):
+        return False
+    blocks = [block for region in op.regions for block in region.blocks]
+    if len(blocks) != 2 or not all(is_op(block.last_op, "yield") for block in blocks):
+        return False
+    inner = [inner for block in blocks for inner in _body(block)]
+    return len(inner) <= max_ops and all(
+        is_speculatable(op) and all(_size(result.type) <= max_elements for result in op.results) for op in inner
+    )
+
+
+def _size(type_: object) -> int:
+    """The elements of a tile; other values, such as views, cost nothing."""
+    return type_.num_elements if isinstance(type_, TileType) else 0
+
+
+def _body(block: Block) -> list[Operation]:
+    return [op for op in block.ops if op is not block.last_op]
+
+
+def _convert(op: CudaTileOp) -> None:
+    parent = op.parent_block()
+    assert parent is not None  # an op in a function
+    for region in op.regions:
+        for inner in _body(region.blocks[0]):
+            inner.detach()
+            parent.insert_op_before(inner, op)
+    values = [region.blocks[0].last_op.operands for region in op.regions if region.blocks[0].last_op is not None]
+    selected: list[SSAValue | None] = [
+        one if one is other else select_before(op, op.operands[0], one, other) for one, other in zip(*values)
+    ]
+    replace_op(op, selected)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`infer-in-bounds`: accesses through views say along which dimensions no element of their tile lies outside.
+
+Two reasons are found, dimension by dimension, of partition and strided views:
+
+- the range of the index: its last tile ends within a size that the view's type states;
+- divisibility: the size is a multiple of the tile's (stated, or by `assume`), the tiles of a partition touch, and an
+  index outside of the index space would be undefined: so a tile of the space is whole. Padded loads are left
+  out here, since programs do read beyond the space of those.
+
+A compiler needs no checks there. Bytecode says so from 13.4 on: a module with such a flag is written in no older
+version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i1
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.analysis import Facts
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import DYNAMIC, PartitionViewType, StridedViewType, TensorViewType
+from libtile.support import statistics
+from libtile.transforms.canonical_values import defining, is_op
+from libtile.transforms.greedy import functions_in
+
+_ACCESSES = ("load_view_tko", "store_view_tko")
+
+
+@dataclass(frozen=True)
+class InferInBoundsPass(ModulePass):
+    """Set `inbounds` where ranges or divisors show it."""
+
+    name = "infer-in-bounds"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        infer_in_bounds(op)
+
+
+def infer_in_bounds(root: Operation) -> bool:
+    """Infer in every function in `root` (or in `root` itself, when it is one); returns whether anything was found."""
+    changed = False
+    for function in functions_in(root):
+        facts: Facts | None = None
+        for op in function.walk():
+            if isinstance(op, CudaTileOp) and is_op(op, *_ACCESSES):
+                facts = facts or Facts(function)
+                changed |= _infer(op, facts)
+    return changed
+
+
+def _infer(op: CudaTileOp, facts: Facts) -> bool:
+    (view,), index = op.operand_group("view"), op.operand_group("index")
+    type_ = view.type
+    if not isinstance(type_, PartitionViewType | StridedViewType):
+        return False
+    steps = type_.traversal_strides if isinstance(type_, StridedViewType) else type_.tile_shape
+    dims = tuple(type_.dim_map) or tuple(range(len(index)))
+    known = list(op.attribute_value("inbounds") or ()) or [False] * len(index)
+    found = list(known)
+    padded = type_.padding_value is not None and is_op(op, "load_view_tko")
+    for number, (value, tile, step, dim) in enumerate(zip(index, type_.tile_shape, steps, dims)):
+        if known[number]:
+            continue
+        size = type_.tensor_view.shape[dim]
+        fact = facts.of(value)
+        if size != DYNAMIC and fact.lower is not None and fact.lower >= 0 and fact.upper is not None:
+            found[number] = fact.upper * step + tile <= size
+        if not found[number] and not padded and isinstance(type_, PartitionViewType):
+            found[number] = _divides(tile, size, view, dim, facts)
+    if found == known:
+        return False
+    statistics.count("dimensions in bounds", sum(found) - sum(known))
+    op.properties["inbounds"] = DenseArrayBase.from_list(i1, [int(flag) for flag in found])
+    return True
+
+
+def _divides(tile: int, size: int, view: SSAValue, dim: int, facts: Facts) -> bool:
+    """Whether the tensor's size along a dimension is a multiple of the tile's."""
+    if size != DYNAMIC:
+        return size % tile == 0
+    partition = defining(view, "make_partition_view")
+    tensor = defining(partition.operands[0], "make_tensor_view") if partition is not None else None
+    if tensor is None:
+        return False
+    type_ = tensor.results[0].type
+    assert isinstance(type_, TensorViewType)  # as declared
+    position = [d for d, extent in enumerate(type_.shape) if extent == DYNAMIC].index(dim)
+    return facts.of(tensor.operand_group("dynamicShape")[position]).scalar_divisor % tile == 0

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`symbol-dce`: private globals that nothing refers to are erased. Public ones the host can see, so they stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, SymbolRefAttr
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.passes import ModulePass
+
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.support import statistics
+from libtile.transforms.canonical_values import is_op
+
+
+@dataclass(frozen=True)
+class SymbolDcePass(ModulePass):
+    """Erase private globals without uses."""
+
+    name = "symbol-dce"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        eliminate_dead_symbols(op)
+
+
+def eliminate_dead_symbols(root: Operation) -> bool:
+    """Erase the unused private globals of every module in `root`; returns whether there were any."""
+    attributes = (attr for op in root.walk() for attr in (*op.properties.values(), *op.attributes.values()))
+    used = {name for attr in attributes for name in _names(attr)}
+    dead: list[Operation] = [
+        op
+        for op in root.walk()
+        if isinstance(op, CudaTileOp)
+        and is_op(op, "global")
+        and op.attribute_value("symbol_visibility") == "private"
+        and op.attribute_value("sym_name") not in used
+    ]
+    for op in dead:
+        op.detach()
+        op.erase()
+        statistics.count("globals erased")
+    return bool(dead)
+
+
+def _names(attr: Attribute) -> list[str]:
+    """The symbols that an attribute refers to."""
+    if isinstance(attr, SymbolRefAttr):
+        return [attr.root_reference.data, *(part.data for part in attr.nested_references)]
+    if isinstance(attr, ArrayAttr):
+        return [name for part in attr.data for name in _names(part)]
+    if isinstance(attr, DictionaryAttr):
+        return [name for part in attr.data.values() for name in _names(part)]
+    return [n for part in attr.parameters for n in _names(part)] if isinstance(attr, ParametrizedAttribute) else []

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What single rules of the optimizer's passes do, and what they leave alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import libtile
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
+from libtile.support import statistics
+
+
+def run(body: str, pipeline: str, parameters: str = "%x: tile<i32>, %y: tile<i32>, %c: tile<i1>", before: str = ""):
+    """The module behind a pipeline, and what its passes counted."""
+    module = libtile.parse(f"cuda_tile.module @m {{ {before} entry @k({parameters}) {{\n{body}\nreturn }} }}")
+    libtile.verify(module)
+    with statistics.collect() as counted:
+        PassManager(parse_pipeline(pipeline)).run(module.op)
+    return str(module), counted
+
+
+RANGES = """%p = assume bounded<0, 100>, %x : tile<i32>
+  %q = assume bounded<101, 200>, %y : tile<i32>
+  %m = assume bounded<-7, -1>, %y : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %mask = constant <i32: 127> : tile<i32>
+  %gap = constant <i32: 95> : tile<i32>
+"""
+PRINT = '\n%t = print_tko "%d", %r : tile<i32> -> token'
+PRINT1 = '\n%t = print_tko "%d", %r : tile<i1> -> token'
+
+
+@pytest.mark.parametrize(
+    ("op", "printed"),
+    [
+        ("mini %p, %q signed", "%assume"),
+        ("maxi %p, %q signed", "%assume_0"),
+        ("mini %q, %p unsigned", "%assume"),
+        ("remi %p, %q signed", "%assume"),
+        ("divi %p, %q signed", "%cst_0_i32"),
+        ("divi %p, %q signed rounding<negative_inf>", "%cst_0_i32"),
+        ("divi %x, %one signed", "%arg0"),
+        ("andi %p, %mask", "%assume"),
+    ],
+)
+def test_ranges_decide_arithmetic(op, printed):
+    text, counted = run(f"{RANGES}%r = {op} : tile<i32>{PRINT}", "simplify-integers")
+    assert f'print_tko "%d", {printed} :' in text, text
+    assert sum(counted.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "mini %p, %m unsigned",  # what looks negative is large
+        "mini %p, %x signed",
+        "remi %q, %p signed",
+        "remi %p, %m signed",
+        "divi %p, %q signed rounding<positive_inf>",
+        "divi %m, %q signed",
+        "andi %p, %gap",
+        "andi %x, %mask",
+        "andi %q, %mask",
+    ],
+)
+def test_arithmetic_stays_that_ranges_do_not_decide(op):
+    text, counted = run(f"{RANGES}%r = {op} : tile<i32>{PRINT}", "simplify-integers")
+    assert op.split()[0] in text and not counted, text
+
+
+@pytest.mark.parametrize(
+    ("comparison", "answer"),
+    [
+        ("less_than %p, %q, signed", "true"),
+        ("less_than_or_equal %q, %p, signed", "false"),
+        ("greater_than %p, %m, signed", "true"),
+        ("greater_than_or_equal %m, %p, signed", "false"),
+        ("equal %p, %q, signed", "false"),
+        ("not_equal %p, %m, unsigned", "true"),
+        ("less_than %p, %q, unsigned", "true"),
+    ],
+)
+def test_ranges_decide_comparisons(comparison, answer):
+    text, _ = run(f"{RANGES}%r = cmpi {comparison} : tile<i32> -> tile<i1>{PRINT1}", "simplify-integers")
+    assert "cmpi" not in text and f"<i1: {answer}>" in text
+
+
+@pytest.mark.parametrize(
+    "comparison", ["less_than %p, %m, unsigned", "less_than %p, %x, signed", "equal %p, %x, signed"]
+)
+def test_comparisons_stay_that_ranges_do_not_decide(comparison):
+    text, _ = run(f"{RANGES}%r = cmpi {comparison} : tile<i32> -> tile<i1>{PRINT1}", "simplify-integers")
+    assert "cmpi" in text
+
+
+def test_conditions_of_one_bit_are_not_taken_for_numbers():
+    """As a signed number the one bit that is set is -1."""
+    body = "%true = constant <i1: true> : tile<i1>\n%false = constant <i1: false> : tile<i1>\n"
+    for op in ("cmpi less_than %false, %true, signed : tile<i1> -> tile<i1>", "mini %false, %true signed : tile<i1>"):
+        text, counted = run(f"{body}%r = {op}{PRINT1}", "simplify-integers")
+        assert op.split()[0] in text and not counted
+
+
+def test_floor_modulo_and_floor_division_of_python_become_plain_ones():
+    body = """%zero = constant <i32: 0> : tile<i32>
+      %w = assume bounded<1, 64>, %y : tile<i32>
+      %b, %b1, %b2 = get_tile_block_id : tile<i32>
+      %rem = remi %b, %w signed : tile<i32>
+      %n = cmpi less_than %rem, %zero, signed : tile<i32> -> tile<i1>
+      %o = cmpi less_than %w, %zero, signed : tile<i32> -> tile<i1>
+      %d = xori %n, %o : tile<i1>
+      %z = cmpi not_equal %rem, %zero, signed : tile<i32> -> tile<i1>
+      %both = andi %d, %z : tile<i1>
+      %moved = addi %rem, %w : tile<i32>
+      %mod = select %both, %moved, %rem : tile<i1>, tile<i32>
+      %quo = divi %b, %w signed rounding<negative_inf> : tile<i32>
+      %t = print_tko "%d %d", %mod, %quo : tile<i32>, tile<i32> -> token"""
+    text, counted = run(body, "simplify-integers,canonicalize")
+    assert [word for word in ("select", "cmpi", "xori", "andi", "addi", "rounding") if word in text] == []
+    assert counted["floor divisions made plain"] == 1
+
+
+# -- tokens -----------------------------------------------------------------------------------------------------------
+
+POINTERS = "%p: tile<ptr<i32>>, %q: tile<ptr<i32>>, %x: tile<i32>, %c: tile<i1>"
+
+
+def load(name: str, token: str = "", pointer: str = "%p", order: str = "weak") -> str:
+    after = f" token=%{token}" if token else ""
+    return f"%v{name}, %{name} = load_ptr_tko {order} {pointer}{after} : tile<ptr<i32>> -> tile<i32>, token\n"
+
+
+def store(name: str, token: str = "") -> str:
+    after = f" token=%{token}" if token else ""
+    return f"%{name} = store_ptr_tko weak %p, %x{after} : tile<ptr<i32>>, tile<i32> -> token\n"
+
+
+TOKENS = "eliminate-redundant-tokens"
+
+
+def test_reads_wait_for_no_read_but_for_what_that_waits_for():
+    text, counted = run(store("s") + load("a", "s") + load("b", "a") + load("c2", "b"), TOKENS, POINTERS)
+    assert text.count("token=%0") == 3 and counted["reads that wait for no read"] == 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        load("a") + store("s", "a"),  # a write waits for a read
+        store("s") + load("a", "s"),  # a read for a write
+        load("a") + load("b", "a") + store("s", "b"),  # a token that something waits for stays
+        load("a", order="acquire device") + load("b", "a"),
+        load("a") + load("b", "a", order="relaxed device"),
+    ],
+)
+def test_order_stays_where_a_write_or_a_strong_access_takes_part(body):
+    text, counted = run(body, TOKENS, POINTERS)
+    assert text.count("token=") == body.count("token=") and not counted
+
+
+def test_joins_keep_what_nothing_else_implies():
+    body = load("a") + store("s", "a") + load("b", pointer="%q") + "%f = make_token : token\n"
+    body += "%j = join_tokens %a, %s, %b, %b, %f : token\n%one = join_tokens %j, %j : token\n" + store("e", "one")
+    text, counted = run(body, TOKENS, POINTERS)
+    assert "join_tokens %0, %result_token_1 : token" in text and text.count("join_tokens") == 1, text
+    assert counted["operands of joins dropped"] == 4
+
+
+def test_a_token_that_a_loop_hands_on_is_the_one_that_it_starts_with():
+    body = store("s") + "%r = for %i in (%x to %x, step %x) : tile<i32> iter_values(%t = %s) -> (token) {\n"
+    body += load("a", "t") + "continue %t : token\n}\n" + store("e", "r")
+    text, counted = run(body, TOKENS, POINTERS)
+    assert text.count("token=%0") == 2 and counted["carried tokens that never change"] == 1
+
+
+# -- branches, bounds, symbols ----------------------------------------------------------------------------------------
+
+
+def branch(then: str, otherwise: str = "yield %y : tile<i32>") -> str:
+    return f"%r = if %c -> (tile<i32>) {{\n{then}\n}} else {{\n{otherwise}\n}}{PRINT}"
+
+
+def test_small_branches_become_selects():
+    text, _ = run(branch("%d = addi %x, %y : tile<i32>\nyield %d : tile<i32>"), "if-to-select")
+    assert "if" not in text and "select %arg2, %0, %arg1" in text
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "%d = divi %x, %y signed : tile<i32>\nyield %d : tile<i32>",  # undefined for a zero
+        '%u = print_tko "x" -> token\nyield %x : tile<i32>',
+        "return",
+        "\n".join(f"%d{i} = addi %x, %y : tile<i32>" for i in range(9)) + "\nyield %d0 : tile<i32>",
+    ],
+)
+def test_branches_stay_that_do_more_or_may_not_run(then):
+    text, _ = run(branch(then), "if-to-select")
+    assert "if %arg2" in text
+    assert "if %arg2" not in run(branch(then), "if-to-select{max-ops=9}")[0] or "addi" not in then
+
+
+TENSOR = "tensor_view<{size}xi32, strides=[1]>"
+PARTITION = "partition_view<tile=(16), {padding}" + TENSOR + ">"
+VIEW = f"""%v = make_tensor_view %p, shape = [{{shape}}], strides = [1] : {{dynamic}}{TENSOR}
+%w = make_partition_view %v : {PARTITION}
+%a, %t = load_view_tko weak %w[%i] : {PARTITION}, tile<i32> -> tile<16xi32>, token
+%s = store_view_tko weak %a, %w[%i] token=%t : tile<16xi32>, {PARTITION}, tile<i32> -> token"""
+
+
+@pytest.mark.parametrize(
+    ("index", "size", "padding", "inside"),
+    [
+        ("bounded<0, 3>", 64, "", 2),
+        ("bounded<0, 3>", 64, "padding_value = zero, ", 2),
+        ("bounded<0, 4>", 64, "padding_value = zero, ", 1),  # the store may not lie outside of the space
+        ("bounded<0, 3>", 60, "", 0),
+        ("bounded<0, 2>", 60, "", 2),
+        ("bounded<-1, 2>", 60, "", 0),
+        ("div_by<1>", 64, "", 2),
+        ("div_by<1>", 60, "", 0),
+        ("div_by<1>", "div_by<16>", "", 2),
+        ("div_by<1>", "div_by<8>", "", 0),
+    ],
+)
+def test_ranges_and_divisors_say_what_is_in_bounds(index, size, padding, inside):
+    dynamic = isinstance(size, str)
+    body = f"%i = assume {index}, %x : tile<i32>\n"
+    if dynamic:
+        body += f"%n = assume {size}, %y : tile<i32>\n"
+    body += VIEW.format(
+        shape="%n" if dynamic else size, size="?" if dynamic else size, padding=padding,
+        dynamic="tile<i32> -> " if dynamic else "",
+    )  # fmt: skip
+    text, _ = run(body, "infer-in-bounds", "%p: tile<ptr<i32>>, %x: tile<i32>, %y: tile<i32>")
+    assert text.count("inbounds") == inside, text
+
+
+def test_private_globals_go_when_nothing_uses_them():
+    value = "<i32: 1> : tile<1xi32>"
+    before = f"global private @a {value}\nglobal private @b {value}\nglobal @c {value}\n"
+    text, counted = run("%g = get_global @b : tile<ptr<i32>>", "symbol-dce", before=before)
+    assert "@a" not in text and "@b" in text and "@c" in text and counted == {"globals erased": 1}
+
+
+def test_no_location_is_left():
+    text = 'cuda_tile.module @m { entry @k() { return loc("a.py":1:2) } loc("a.py":1:1) }'
+    module = libtile.parse(text)
+    PassManager(parse_pipeline("strip-debug-info")).run(module.op)
+    assert "a.py" not in libtile.print_module(module, debuginfo=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_branches_of_random_arithmetic_do_the_same_as_selects(seed):
+    rng = random.Random(seed)
+    names, lines = ["x", "y"], []
+
+    def arithmetic(depth: str) -> str:
+        known, text = list(names), ""
+        for number in range(rng.randint(1, 5)):
+            op = rng.choice(["addi", "subi", "muli", "andi", "xori", "maxi"])
+            sign = " signed" if op == "maxi" else ""
+            name = f"{depth}{number}"
+            text += f"%{name} = {op} %{rng.choice(known)}, %{rng.choice(known)}{sign} : tile<i32>\n"
+            known.append(name)
+        return text + f"yield %{known[-1]}, %{rng.choice(known)} : tile<i32>, tile<i32>\n"
+
+    for number in range(4):
+        a, b = rng.choice(names), rng.choice(names)
+        lines.append(f"%c{number} = cmpi less_than %{a}, %{b}, signed : tile<i32> -> tile<i1>")
+        head = f"%a{number}, %b{number} = if %c{number} -> (tile<i32>, tile<i32>)"
+        lines.append(f"{head} {{\n{arithmetic(f't{number}_')}}} else {{\n{arithmetic(f'e{number}_')}}}")
+        names += [f"a{number}", f"b{number}"]
+    lines.append(f"%s = store_ptr_tko weak %p, %{names[-1]} : tile<ptr<i32>>, tile<i32> -> token")
+    lines.append(f'%t = print_tko "%d %d", %{names[-2]}, %{names[-3]} : tile<i32>, tile<i32> -> token')
+    body, parameters = "\n".join(lines), "%p: tile<ptr<i32>>, %x: tile<i32>, %y: tile<i32>"
+    text, counted = run(body, "if-to-select{max-ops=10}", parameters)
+    assert counted == {"branches made selects": 4}
+    original = f"cuda_tile.module @m {{ entry @k({parameters}) {{\n{body}\nreturn }} }}"
+    assert libtile.compare_runs(original.encode(), text.encode(), runs=4).difference is None
