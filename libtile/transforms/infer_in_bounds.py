@@ -5,8 +5,8 @@ Two reasons are found, dimension by dimension, of partition and strided views:
 
 - the range of the index: its last tile ends within a size that the view's type states;
 - divisibility: the size is a multiple of the tile's (stated, or by `assume`), the tiles of a partition touch, and an
-  index outside of the index space would be undefined: so a tile of the space is whole. Padded loads are left
-  out here, since programs do read beyond the space of those.
+  index outside of the index space would be undefined: so a tile of the space is whole. Loads are left out here, since
+  programs do read beyond the space, whatever they do with what they get.
 
 A compiler needs no checks there. Bytecode says so from 13.4 on: a module with such a flag is written in no older
 version.
@@ -62,7 +62,6 @@ def _infer(op: CudaTileOp, facts: Facts) -> bool:
     dims = tuple(type_.dim_map) or tuple(range(len(index)))
     known = list(op.attribute_value("inbounds") or ()) or [False] * len(index)
     found = list(known)
-    padded = type_.padding_value is not None and is_op(op, "load_view_tko")
     for number, (value, tile, step, dim) in enumerate(zip(index, type_.tile_shape, steps, dims)):
         if known[number]:
             continue
@@ -70,7 +69,7 @@ def _infer(op: CudaTileOp, facts: Facts) -> bool:
         fact = facts.of(value)
         if size != DYNAMIC and fact.lower is not None and fact.lower >= 0 and fact.upper is not None:
             found[number] = fact.upper * step + tile <= size
-        if not found[number] and not padded and isinstance(type_, PartitionViewType):
+        if not found[number] and is_op(op, "store_view_tko") and isinstance(type_, PartitionViewType):
             found[number] = _divides(tile, size, view, dim, facts)
     if found == known:
         return False

@@ -220,9 +220,9 @@ VIEW = f"""%v = make_tensor_view %p, shape = [{{shape}}], strides = [1] : {{dyna
         ("bounded<0, 3>", 60, "", 0),
         ("bounded<0, 2>", 60, "", 2),
         ("bounded<-1, 2>", 60, "", 0),
-        ("div_by<1>", 64, "", 2),
+        ("div_by<1>", 64, "", 1),
         ("div_by<1>", 60, "", 0),
-        ("div_by<1>", "div_by<16>", "", 2),
+        ("div_by<1>", "div_by<16>", "", 1),
         ("div_by<1>", "div_by<8>", "", 0),
     ],
 )
