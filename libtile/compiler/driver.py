@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import os
-import platform
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, fields
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,8 +208,6 @@ def _located_error(error: LibtileError) -> str:
 def compiler_identity() -> dict[str, str]:
     """What the output depends on besides input, options and environment, by name: this package's files and the versions
     of what it is built on; tools by path, size and time."""
-    from importlib.metadata import PackageNotFoundError, version
-
     from libtile.backend.tools import ToolNotFoundError, find_libdevice, find_tool
     from libtile.spec.loader import DATA
 
@@ -220,7 +219,7 @@ def compiler_identity() -> dict[str, str]:
             path = os.path.join(folder, name)
             status = os.stat(path)
             files.append(f"{os.path.relpath(path, root)} {status.st_size} {status.st_mtime_ns}")
-    parts = {"files of libtile": digest(sorted(files)), "python": platform.python_version()}
+    parts = {"files of libtile": digest(sorted(files)), "python": sys.version}
     finders: dict[str, Callable[[], Path]] = {"ptxas": partial(find_tool, "ptxas"), "libdevice": find_libdevice}
     for name, find in finders.items():
         try:
@@ -230,12 +229,21 @@ def compiler_identity() -> dict[str, str]:
             continue
         status = os.stat(tool)
         parts[name] = f"{tool} {status.st_size} {status.st_mtime_ns}"
-    for package in ("libtile", "llvmlite", "xdsl", "numpy", "ml_dtypes"):
-        try:
-            parts[package] = version(package)
-        except PackageNotFoundError:
-            parts[package] = "unknown version"
+    parts |= {package: _release(package) for package in ("libtile", "llvmlite", "xdsl", "numpy", "ml_dtypes")}
     return parts
+
+
+def _release(package: str) -> str:
+    """What tells a release of a package from another: its version, by the name of the metadata beside it, and the state
+    of its first file. `importlib.metadata`, which reads more of it, takes longer to import than this."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return "not installed"
+    folder = os.path.dirname(os.path.dirname(spec.origin))
+    endings = (".dist-info", ".egg-info")
+    found = [name for name in os.listdir(folder) if name.startswith(f"{package}-") and name.endswith(endings)]
+    status = os.stat(spec.origin)
+    return f"{' '.join(sorted(found))} {status.st_size} {status.st_mtime_ns}"
 
 
 def _environment() -> dict[str, str]:

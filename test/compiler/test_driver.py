@@ -174,6 +174,21 @@ def test_a_key_says_what_the_compiler_is_made_of():
     assert facts["options"]["gpu_name"] == "sm_90"
 
 
+def test_a_release_of_a_package_is_told_from_another(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "some_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    found = {driver._release("some_package")}
+    (tmp_path / "some_package-1.0.dist-info").mkdir()
+    found.add(driver._release("some_package"))
+    (tmp_path / "some_package-1.0.dist-info").rename(tmp_path / "some_package-1.1.dist-info")
+    found.add(driver._release("some_package"))
+    (package / "__init__.py").write_text("x = 1")
+    found |= {driver._release("some_package"), driver._release("no_package")}
+    assert len(found) == 5
+
+
 def test_nothing_is_timed_unless_asked_for():
     with timing.stage("a"):
         pass
