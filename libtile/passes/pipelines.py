@@ -12,9 +12,16 @@ from libtile.support.errors import LibtileError
 
 STEPS: tuple[tuple[str, str], ...] = (
     # cuda_tile
+    ("canonicalize", "123"),
+    ("cse", "123"),
+    ("licm", "23"),
+    ("loop-split", "3"),
+    ("canonicalize", "3"),
+    ("dce", "23"),
     ("strip-mine{refuse-uncut=true}", "0123"),
     ("convert-cuda-tile-to-tileaa", "0123"),
     # nv_tileaa
+    ("canonicalize-tileaa", "123"),
     ("convert-tileaa-to-tileas", "0123"),
     # nv_tileas
     ("tileas-remove-layout-conversions", "0123"),

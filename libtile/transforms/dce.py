@@ -53,11 +53,12 @@ def _break_dead_cycles(function: CudaTileOp) -> bool:
     The computation in the loop is then dead by itself. Only operands change: a loop keeps its signature, so that every
     `continue` and `break` in it does, too.
     """
+    loops = [op for op in function.walk() if isinstance(op, CudaTileOp) and is_op(op, "for", "loop")]
+    if not any(map(_carried_arguments, loops)):
+        return False
     live = _live_values(function)
     changed = False
-    for loop in function.walk():
-        if not is_op(loop, "for", "loop") or not isinstance(loop, CudaTileOp):
-            continue
+    for loop in loops:
         for index, arg in enumerate(_carried_arguments(loop)):
             # A `for` gives what it last continued with, a `loop` only what it breaks with.
             if arg in live or (is_op(loop, "for") and loop.results[index] in live):

@@ -10,7 +10,7 @@ in, and erases what is dead, last first, so that whole chains go at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import Block, Operation
@@ -31,12 +31,24 @@ DEFAULT_ITERATIONS = 10
 
 def functions_in(root: Operation) -> list[CudaTileOp]:
     """The functions (entries) in `root`, or `root` itself when it is one."""
-    return [op for op in root.walk() if isinstance(op, CudaTileOp) and op.spec.has_trait("function")]
+    return [op for op in _all_functions(root) if isinstance(op, CudaTileOp)]
 
 
 def inner_functions_in(root: Operation) -> list[FuncOp]:
     """The functions of the inner dialects in `root`, or `root` itself when it is one."""
-    return [op for op in root.walk() if isinstance(op, FuncOp)]
+    return [op for op in _all_functions(root) if isinstance(op, FuncOp)]
+
+
+def _all_functions(root: Operation) -> Iterator[Operation]:
+    """The functions of all dialects in `root`; there are none inside of another, which is not looked into."""
+    if isinstance(root, FuncOp) or (isinstance(root, CudaTileOp) and root.spec.has_trait("function")):
+        yield root
+        return
+    for region in root.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                if op.regions or isinstance(op, FuncOp):
+                    yield from _all_functions(op)
 
 
 def rewrite_greedily(function: CudaTileOp, patterns: Patterns, max_iterations: int = DEFAULT_ITERATIONS) -> bool:

@@ -132,19 +132,9 @@ def check_pipeline(
     return str(module) != before
 
 
-class _Verifier:
-    """Verifies the inner dialects behind each pass of a compilation."""
-
-    def __call__(self, name: str, op: Any) -> None:
-        try:
-            op.verify()
-        except Exception as error:
-            raise AssertionError(f"invalid after {name}: {error}") from error
-
-
 def check_inner_dialects(program: Program, target: str, text: str | None = None) -> None:
     """Every pass of the lowering stack leaves valid IR."""
-    libtile.compile(parsed(program, text), target, emit="llvm", verify=False, observer=_Verifier())
+    libtile.compile(parsed(program, text), target, emit="llvm", verify=False, verify_each=True)
 
 
 def check_pieces(program: Program, target: str, words: int = 8, piece: int = 4) -> None:

@@ -14,7 +14,7 @@ from generators.check import Outcome, check_pipeline, parsed, run
 from generators.core import Program
 from generators.programs import program
 from libtile.passes.manager import PassManager
-from libtile.passes.pipeline import parse_pipeline
+from libtile.passes.pipeline import before_pass, parse_pipeline, pipeline_text
 
 PIPELINES = [
     "canonicalize",
@@ -30,7 +30,9 @@ PIPELINES = [
     "tile-O3",
     "licm,loop-split,canonicalize",
     "loop-split,canonicalize,cse,licm,dce,canonicalize",
+    *(pipeline_text(before_pass(parse_pipeline(f"O{level}"), "strip-mine")) for level in "123"),
 ]
+"""Single passes, mixtures, and what compilations run on Tile IR."""
 
 NOTHING_TO_DO = (
     "synthesize-debug-info-scopes",
