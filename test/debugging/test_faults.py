@@ -12,8 +12,10 @@ from debugging.faults import FAULTS, Fault
 from generators.check import parsed
 from libtile.debugging.weights import count
 
-FAST = ("a sum is its first operand", "masked stores are dead", "changing sums are invariant", "no permutations")
+FAST = ("a sum is its first operand", "a select is its first arm", "no scans")
 SECONDS = 60.0
+"""Of this process, whatever else the machine does."""
+
 OPS = 15
 
 
@@ -25,9 +27,9 @@ def test_a_program_that_shows_a_fault_is_reduced(fault: Fault, monkeypatch: pyte
     module = parsed(made)
     assert not fault.shows(made, module), "the program must be right without the fault"
     fault.patch(monkeypatch)
-    start = time.monotonic()
+    start = time.process_time()
     small = libtile.reduce(module, lambda candidate: fault.shows(made, candidate))
-    seconds = time.monotonic() - start
+    seconds = time.process_time() - start
     assert count(small.op) < OPS, str(small)
     assert seconds < SECONDS
     monkeypatch.undo()
