@@ -13,11 +13,15 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TokenType
 
+MAX_VISITS = 128
+"""Tokens that are looked at to answer one question."""
+
 
 class TokenGraph:
     """What tokens come from, for the tokens of one function. Not kept up to date when the function changes."""
 
     def __init__(self, function: Operation) -> None:
+        self._left = 0
         self._incoming: dict[SSAValue, list[SSAValue]] = {}
         for op in function.walk():
             if isinstance(op, CudaTileOp):
@@ -53,21 +57,28 @@ class TokenGraph:
         return self._incoming.get(token)
 
     def holds(self, token: SSAValue, other: SSAValue) -> bool:
-        """Whether the token holds all that `other` does, in every run: then it makes `other` redundant beside it."""
-        return self._holds(token, other, set())
+        """Whether the token holds all that `other` does, in every run: then it makes `other` redundant beside it.
 
-    def _holds(self, token: SSAValue, other: SSAValue, seen: set[SSAValue]) -> bool:
+        False where finding out takes more than MAX_VISITS tokens.
+        """
+        self._left = MAX_VISITS
+        return self._holds(token, other, frozenset())
+
+    def _holds(self, token: SSAValue, other: SSAValue, seen: frozenset[SSAValue]) -> bool:
         if token is other or is_fresh(other):
             return True
         if token in seen:
             return True  # around a loop: what it holds depends on how the loop is entered, which is asked as well
-        seen.add(token)
+        self._left -= 1
+        if self._left < 0:
+            return False
+        seen |= {token}
         incoming = self._incoming.get(token)
         if incoming is not None:
             return all(self._holds(value, other, seen) for value in incoming)
         if isinstance(token, BlockArgument):
             return False
-        return any(self._holds(value, other, set(seen)) for value in before(token))
+        return any(self._holds(value, other, seen) for value in before(token))
 
 
 def exits(block: Block) -> list[Operation]:
@@ -91,8 +102,13 @@ def before(token: SSAValue) -> list[SSAValue]:
 
 def is_fresh(token: SSAValue) -> bool:
     """Whether the token holds nothing: it is of `make_token`, or a meeting of such."""
-    if not isinstance(token, OpResult):
-        return False
-    if token.op.name == "cuda_tile.make_token":
-        return True
-    return token.op.name == "cuda_tile.join_tokens" and all(is_fresh(value) for value in token.op.operands)
+    pending, seen = [token], {token}
+    while pending:
+        value = pending.pop()
+        if isinstance(value, OpResult) and value.op.name == "cuda_tile.make_token":
+            continue
+        if not isinstance(value, OpResult) or value.op.name != "cuda_tile.join_tokens" or len(seen) > MAX_VISITS:
+            return False
+        pending += [other for other in value.op.operands if other not in seen]
+        seen.update(value.op.operands)
+    return True

@@ -28,6 +28,8 @@ from libtile.transforms.canonical_values import is_op, replace_op
 from libtile.transforms.greedy import functions_in
 
 _LOADS = ("load_ptr_tko", "load_view_tko")
+_MOST_COMPARED = 16
+"""Operands of a join that are compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,7 @@ def _sweep(function: CudaTileOp) -> bool:
             continue
         if is_op(op, "join_tokens"):
             changed |= _join(op, graph)
-        elif is_op(op, *_LOADS):
-            changed |= _read_after_read(op)
+    changed |= _reads_after_reads(function)
     for op in function.walk():
         if isinstance(op, CudaTileOp):
             changed |= _drop_fresh(op)
@@ -94,17 +95,19 @@ def _unchanged_carried(function: CudaTileOp) -> bool:
 
 
 def _join(op: CudaTileOp, graph: TokenGraph) -> bool:
-    operands = list(op.operands)
+    operands = list(dict.fromkeys(op.operands))
+    dropped = len(op.operands) - len(operands)
     kept: list[SSAValue] = []
     for index, token in enumerate(operands):
         others = [*kept, *operands[index + 1 :]]
         if is_fresh(token) and others:
             continue
-        if not any(other is not token and graph.holds(other, token) for other in others) and token not in kept:
+        if len(operands) > _MOST_COMPARED or not any(graph.holds(other, token) for other in others):
             kept.append(token)
-    if len(kept) == len(operands) and len(kept) != 1:
+    dropped += len(operands) - len(kept)
+    if not dropped and len(kept) != 1:
         return False
-    statistics.count("operands of joins dropped", len(operands) - len(kept))
+    statistics.count("operands of joins dropped", dropped)
     if len(kept) == 1:
         replace_op(op, kept)
     else:
@@ -112,21 +115,25 @@ def _join(op: CudaTileOp, graph: TokenGraph) -> bool:
     return True
 
 
-def _read_after_read(op: CudaTileOp) -> bool:
-    """Let a weak load whose token nothing takes wait for what the weak load before it waits for."""
-    tokens = before(op.results[-1])
-    if not _is_weak(op) or len(tokens) != 1 or op.results[-1].first_use is not None:
-        return False
-    source = tokens[0]
-    if not isinstance(source, OpResult) or not is_op(source.op, *_LOADS) or not _is_weak(source.op):
-        return False
-    statistics.count("reads that wait for no read")
-    earlier = before(source)
-    if earlier:
-        op.operands[list(op.operands).index(source)] = earlier[0]
-    else:
-        _without_token(op)
-    return True
+def _reads_after_reads(function: CudaTileOp) -> bool:
+    """Let weak loads whose token nothing takes wait for what the weak loads before them wait for."""
+    loads = [op for op in function.walk() if isinstance(op, CudaTileOp) and is_op(op, *_LOADS) and _is_weak(op)]
+    behind: dict[Operation, SSAValue | None] = {}
+    for op in loads:
+        token = next(iter(before(op.results[-1])), None)
+        behind[op] = behind.get(token.op, token) if isinstance(token, OpResult) else token
+    changed = False
+    for op in reversed(loads):  # what one stops to wait for may be free to wait for less itself
+        token, earlier = next(iter(before(op.results[-1])), None), behind[op]
+        if token is None or token is earlier or op.results[-1].first_use is not None:
+            continue
+        if earlier is None:
+            _without_token(op)
+        else:
+            op.operands[list(op.operands).index(token)] = earlier
+        statistics.count("reads that wait for no read")
+        changed = True
+    return changed
 
 
 def _is_weak(op: Operation) -> bool:
