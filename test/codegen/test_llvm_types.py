@@ -98,7 +98,6 @@ def _picked_apart(tree: ast.AST) -> list[str]:
 
 
 SOURCES = sorted(Path(libtile.codegen.__file__).parent.glob("*.py"))
-SOURCES = [p for p in SOURCES if p.stem != "scratch"]  # which looks for a barrier among the lines of a block
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=[p.stem for p in SOURCES])
