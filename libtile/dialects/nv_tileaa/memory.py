@@ -78,6 +78,9 @@ class MemoryOp(Access):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     SEMANTICS: ClassVar[tuple[str, ...]] = MemSemanticAttr.keywords
     """The orderings that make sense for the access."""
+    token = opt_operand_def()
+    """Behind the operands that an op itself declares, as `result_token` is behind its results."""
+    result_token = opt_result_def()
     cache_modifier = opt_prop_def(CacheModifierAttr)
     eviction_policy = opt_prop_def(EvictionPolicyAttr)
     mem_semantic = opt_prop_def(MemSemanticAttr)
@@ -176,9 +179,7 @@ class Load(MemoryOp):
     indices = var_operand_def()
     mask = opt_operand_def()
     other = opt_operand_def()
-    token = opt_operand_def()
     value = result_def()
-    result_token = opt_result_def()
     padding_value = opt_prop_def(PaddingValueAttr)
 
     def check(self) -> None:
@@ -200,7 +201,15 @@ class LoadOp(Load):
     name = "nv_tileaa.load"
 
 
-class Store(MemoryOp):
+class Write(MemoryOp):
+    """Base of what writes its operand `value`, which stands behind the base or view."""
+
+    @property
+    def value_type(self) -> Attribute:
+        return self.operands[1].type
+
+
+class Store(Write):
     """Writes memory, where the mask is true."""
 
     traits = traits_def(Observable())
@@ -209,12 +218,6 @@ class Store(MemoryOp):
     value = operand_def()
     indices = var_operand_def()
     mask = opt_operand_def()
-    token = opt_operand_def()
-    result_token = opt_result_def()
-
-    @property
-    def value_type(self) -> Attribute:
-        return self.operands[1].type
 
 
 @tile_op
@@ -271,9 +274,7 @@ class AtomicRmw(MemoryOp):
     value = operand_def()
     indices = var_operand_def()
     mask = opt_operand_def()
-    token = opt_operand_def()
     result = result_def()
-    result_token = opt_result_def()
     rmw_mode = prop_def(RmwModeAttr)
 
     def check(self) -> None:
@@ -308,9 +309,7 @@ class AtomicCasOp(MemoryOp):
     replacement = operand_def()
     indices = var_operand_def()
     mask = opt_operand_def()
-    token = opt_operand_def()
     result = result_def()
-    result_token = opt_result_def()
 
     def check(self) -> None:
         super().check()
@@ -348,14 +347,12 @@ class MultimemLoadReduceOp(MemoryOp):
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "acquire")
     base = operand_def()
     indices = var_operand_def()
-    token = opt_operand_def()
     value = result_def()
-    result_token = opt_result_def()
     reduction = prop_def(ReductionAttr)
 
 
 @tile_op
-class MultimemStoreOp(MemoryOp):
+class MultimemStoreOp(Write):
     """Writes a tile to all replicas of multimem memory."""
 
     name = "nv_tileaa.multimem_store"
@@ -364,16 +361,10 @@ class MultimemStoreOp(MemoryOp):
     base = operand_def()
     value = operand_def()
     indices = var_operand_def()
-    token = opt_operand_def()
-    result_token = opt_result_def()
-
-    @property
-    def value_type(self) -> Attribute:
-        return self.operands[1].type
 
 
 @tile_op
-class MultimemReduceOp(MemoryOp):
+class MultimemReduceOp(Write):
     """Combines a tile into all replicas of multimem memory."""
 
     name = "nv_tileaa.multimem_reduce"
@@ -381,10 +372,4 @@ class MultimemReduceOp(MemoryOp):
     base = operand_def()
     value = operand_def()
     indices = var_operand_def()
-    token = opt_operand_def()
-    result_token = opt_result_def()
     reduction = prop_def(ReductionAttr)
-
-    @property
-    def value_type(self) -> Attribute:
-        return self.operands[1].type

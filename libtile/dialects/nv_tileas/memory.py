@@ -29,7 +29,7 @@ from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_mode
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
-from libtile.dialects.nv_tileaa.memory import Load, MemoryOp, Store, base_rank, check_special_padding, pointee_of
+from libtile.dialects.nv_tileaa.memory import Load, MemoryOp, Store, Write, base_rank, check_special_padding, pointee_of
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.dialects.nv_tileas.atom_rules import check_atom_width
 from libtile.dialects.nv_tileas.attributes import LOAD_KINDS, STORE_KINDS, CopyAtomAttr
@@ -156,9 +156,7 @@ class TiledLoadOp(TiledMemOp):
     indices = var_operand_def()
     offsets = var_operand_def()
     other = opt_operand_def()
-    token = opt_operand_def()
     value = result_def()
-    result_token = opt_result_def()
     padding_value = opt_prop_def(PaddingValueAttr)
 
     def check_extras(self) -> None:
@@ -177,7 +175,7 @@ class TiledLoadOp(TiledMemOp):
 
 
 @tile_op
-class TiledStoreOp(TiledMemOp):
+class TiledStoreOp(Write, TiledMemOp):
     """Writes a tile of a view, by an atom. What is out of bounds is not written."""
 
     name = "nv_tileas.tiled_store"
@@ -187,13 +185,7 @@ class TiledStoreOp(TiledMemOp):
     value = operand_def()
     indices = var_operand_def()
     offsets = var_operand_def()
-    token = opt_operand_def()
-    result_token = opt_result_def()
     padding_value = opt_prop_def(PaddingValueAttr)
-
-    @property
-    def value_type(self) -> Attribute:
-        return self.operands[1].type
 
     def check_extras(self) -> None:
         if self.in_bounds is not None:
@@ -218,9 +210,7 @@ class TiledAtomicRmwOp(TiledMemOp):
     value = operand_def()
     indices = var_operand_def()
     offsets = var_operand_def()
-    token = opt_operand_def()
     result = result_def()
-    result_token = opt_result_def()
     rmw_mode = prop_def(RmwModeAttr)
 
     def check_extras(self) -> None:

@@ -196,23 +196,33 @@ class TiledAtomicRmwOp(TmaStore):
             raise VerifyException("TmaReduceOp do not support SCATTER4 mode")
 
 
+class ThreadCopy(Access):
+    """Base of copies from global memory to a buffer that threads do (cp.async)."""
+
+    traits = traits_def(Observable())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    token = opt_operand_def()
+    result = result_def()
+    result_token = opt_result_def()
+    atom = opt_prop_def(CopyAtomAttr)
+
+    def check(self) -> None:
+        if self.atom is not None and self.atom.kind not in ("ldgsts", "unknown_copy"):
+            raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
+        expect_type("a token", self.result.type, AsyncTokenType)
+
+
 @tile_op
-class TiledLoadOp(Access):
+class TiledLoadOp(ThreadCopy):
     """Copies a tile of a view to a buffer by asynchronous copies of threads (cp.async).
 
     `layout` says which thread copies which elements.
     """
 
     name = "nv_tileas.async.tiled_load"
-    traits = traits_def(Observable())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     view = operand_def()
     buffer = operand_def()
     indices = var_operand_def()
-    token = opt_operand_def()
-    result = result_def()
-    result_token = opt_result_def()
-    atom = opt_prop_def(CopyAtomAttr)
     in_bounds = opt_prop_def(DenseArrayBase)
     layout = opt_prop_def(LayoutAttr)
 
@@ -222,26 +232,18 @@ class TiledLoadOp(Access):
             raise VerifyException(f"expects a buffer of the view's element type, but got {type_text(buffer)}")
         if len(self.indices) != base_rank(self.view.type):
             raise VerifyException(f"expects {base_rank(self.view.type)} coordinates, but got {len(self.indices)}")
-        if self.atom is not None and self.atom.kind not in ("ldgsts", "unknown_copy"):
-            raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
-        expect_type("a token", self.result.type, AsyncTokenType)
+        super().check()
 
 
 @tile_op
-class LoadOp(Access):
+class LoadOp(ThreadCopy):
     """Copies what a tile of pointers points to into a buffer by asynchronous copies of threads (cp.async); zeros where
     the mask is false."""
 
     name = "nv_tileas.async.load"
-    traits = traits_def(Observable())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     base = operand_def()
     buffer = operand_def()
     mask = opt_operand_def()
-    token = opt_operand_def()
-    result = result_def()
-    result_token = opt_result_def()
-    atom = opt_prop_def(CopyAtomAttr)
 
     def check(self) -> None:
         pointee, buffer = pointee_of(self.base.type), self.buffer.type
@@ -255,9 +257,7 @@ class LoadOp(Access):
         for mask in self.group("mask"):
             if element_of(mask.type) != i1 or shape_of(mask.type) != shape_of(self.base.type):
                 raise VerifyException(f"expects a mask of i1 for the pointers, but got {type_text(mask.type)}")
-        if self.atom is not None and self.atom.kind not in ("ldgsts", "unknown_copy"):
-            raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
-        expect_type("a token", self.result.type, AsyncTokenType)
+        super().check()
 
 
 @tile_op
