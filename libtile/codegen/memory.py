@@ -455,9 +455,11 @@ def store(
 def offset_pointers(b: KernelBuilder, pointers: Tile, offsets: Tile, pointee: str) -> Tile:
     """Pointers moved by signed numbers of elements (Tile IR, "offset"); a 4-bit pointee counts bytes."""
     check_layouts(pointers, offsets)
+    moved = [offset_pointer(b, p, o, pointee) for p, o in zip(pointers.registers, offsets.registers)]
+    return pointers.with_registers(moved)
+
+
+def offset_pointer(b: KernelBuilder, pointer: Value, by: Value, pointee: str) -> Value:
+    """One pointer moved by a signed number of elements."""
     type_ = IntType(8 * STORAGE_BYTES[pointee])
-
-    def move(pointer: Value, by: Value) -> Value:
-        return b.emit(pointer.type, f"getelementptr {type_}, {pointer.typed}, {by.typed}")
-
-    return pointers.with_registers([move(p, o) for p, o in zip(pointers.registers, offsets.registers)])
+    return b.emit(pointer.type, f"getelementptr {type_}, {pointer.typed}, {by.typed}")

@@ -44,8 +44,8 @@ VERIFY_EACH = "LIBTILE_VERIFY_EACH"
 TO_TILEAA, TO_TILEAS = "convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"
 """The passes between the stages; what `--emit=tileaa` gives is the module before the second."""
 MADE_BY = {TILEAA: TO_TILEAA, TILEAS: TO_TILEAS}
-FLATTEN = "flatten-kernel-parameters"
-"""The first pass of a module that is at a later stage from the start."""
+FLATTEN, VIEW_ACCESSES = "flatten-kernel-parameters", "view-memref-accesses"
+"""The first passes of a module that is at a later stage from the start: the second only of one in nv_tileaa."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ def pipeline_of(options: Options, module: Operation) -> tuple[Item, ...]:
     except PipelineError as error:
         raise OptionsError(str(error)) from None
     if (stage := stage_of(module)) is not None:
-        items = (PassItem(FLATTEN), *after_pass(items, MADE_BY[stage]))
+        first = [PassItem(FLATTEN), *([PassItem(VIEW_ACCESSES)] if stage == TILEAA else [])]
+        items = (*first, *after_pass(items, MADE_BY[stage]))
     return before_pass(items, TO_TILEAS) if options.emit == "tileaa" else items
 
 

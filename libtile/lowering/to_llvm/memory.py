@@ -89,8 +89,9 @@ def _tile(e: Emitter, value: SSAValue | None) -> Tile | None:
 
 
 def _pointee(value: SSAValue) -> str:
-    assert isinstance(value.type, TensorType) and isinstance(value.type.element_type, PtrType)
-    return element_name(value.type.element_type.pointee)
+    pointer = element_of(value.type)
+    assert isinstance(pointer, PtrType)
+    return element_name(pointer.pointee)
 
 
 @rule(LoadOp)
@@ -153,6 +154,9 @@ def _atomic_cas(e: Emitter, op: AtomicCasOp) -> None:
 
 @rule(AddPtrOp)
 def _addptr(e: Emitter, op: AddPtrOp) -> None:
+    if not isinstance(op.result.type, TensorType):
+        e.bind(op.result, memory.offset_pointer(e.b, e.scalar(op.base), e.scalar(op.offset), _pointee(op.base)))
+        return
     e.bind(op.result, memory.offset_pointers(e.b, e.tile(op.base), e.tile(op.offset), _pointee(op.base)))
 
 
