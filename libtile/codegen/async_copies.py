@@ -22,7 +22,6 @@ from libtile.codegen.shared_tiles import (
     without_register_copies,
 )
 from libtile.codegen.tile import owner_predicate, warp_bits_of
-from libtile.codegen.views import TiledView, ViewFacts, access_width, contiguous_dim
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.builders import dim_names, nvmma_shared, row_major
 from libtile.layouts.convert import bank_conflicts, lanes_at_once, shared_for
@@ -127,14 +126,6 @@ def copy_width(shared: LinearLayout, layout: LinearLayout, element: str, dim: in
             return width
         width //= 2
     return None
-
-
-def tiled_copy_width(
-    shared: LinearLayout, layout: LinearLayout, element: str, tiled: TiledView, facts: ViewFacts
-) -> int | None:
-    """The elements that one copy of a tile of a view moves; None when it goes through registers instead."""
-    dim = contiguous_dim(tiled)
-    return None if dim is None else copy_width(shared, layout, element, dim, access_width(tiled, facts, layout))
 
 
 def copy_to_shared_async(

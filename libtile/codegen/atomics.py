@@ -25,14 +25,14 @@ from libtile.codegen.memory import (
     from_integer,
     from_storage,
     pack_words,
-    register_groups,
     to_storage,
 )
 from libtile.codegen.sharing import share_from_owner
 from libtile.codegen.tile import Tile, owner_predicate, unique_registers
-from libtile.codegen.views import NO_FACTS, Places, TiledView, ViewFacts, access_width, contiguous_dim
+from libtile.codegen.views import Accesses, Places, TiledView
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
+from libtile.targets import Target
 
 RELAXED = Ordering("relaxed", "device")
 
@@ -233,14 +233,14 @@ def atomic_cas(
 # -- views ----------------------------------------------------------------------------------------------------------
 
 
-def _vector_reduction(b: KernelBuilder, mode: str, element: str) -> dict[int, str]:
+def vector_reductions(target: Target, mode: str, element: str) -> dict[int, str]:
     """Vector forms of a float addition by the number of elements: `.v2.f32`, and pairs of 16-bit floats."""
     if mode != "addf":
         return {}
     forms: dict[int, str] = {}
-    if element == "f16" or (element == "bf16" and b.target.has("atomic_bf16")):
+    if element == "f16" or (element == "bf16" and target.has("atomic_bf16")):
         forms[2] = f"add.noftz.{element}x2"
-    if b.target.has("atomic_vector_f32"):
+    if target.has("atomic_vector_f32"):
         if element == "f32":
             forms |= {2: "add.v2.f32", 4: "add.v4.f32"}
         elif element in ("f16", "bf16"):
@@ -277,20 +277,22 @@ def reduce_tile(
     tiled: TiledView,
     index: Sequence[Value | Tile],
     tile: Tile,
+    accesses: Accesses,
     *,
-    facts: ViewFacts = NO_FACTS,
     ordering: Ordering = RELAXED,
     synchronize: bool = True,
 ) -> None:
     """Combine a tile into the one that `index` names, atomically by element; what lies beyond the tensor is left out
-    (Tile IR, "atomic_red_view_tko"). LoweringError for a mode that the element type does not have."""
+    (Tile IR, "atomic_red_view_tko"). Accesses of several elements are those of `vector_reductions`.
+
+    LoweringError for a mode that the element type does not have.
+    """
     element = tile.element
     operation = _operation(b, mode, element)
-    places = Places(b, tiled, index, tile.layout, facts)
+    places = Places(b, tiled, index, tile.layout, accesses)
     owner = owner_predicate(b, tile.layout)
-    forms = {} if ordering.acquires else _vector_reduction(b, mode, element)
-    width = min(access_width(tiled, facts, tile.layout), max(forms, default=1))
-    groups = register_groups(tile.layout, contiguous_dim(tiled) or 0, width)
+    forms = vector_reductions(b.target, mode, element)
+    groups = places.groups()
     each = begin_access(b, ordering, len(groups), synchronize)
     for group in groups:
         predicate = both(b, places.mask(group[0]), owner)

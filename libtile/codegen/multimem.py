@@ -21,29 +21,50 @@ from libtile.codegen.memory import (
     end_access,
     from_storage,
     pack_words,
-    register_groups,
     to_storage,
     unpack_words,
 )
 from libtile.codegen.sharing import share_from_owner
 from libtile.codegen.tile import Tile, owner_predicate
-from libtile.codegen.views import NO_FACTS, Places, TiledView, ViewFacts, access_width, contiguous_dim, padding_constant
+from libtile.codegen.views import Accesses, Places, TiledView, padding_constant
 from libtile.layouts import LinearLayout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
+from libtile.targets import Target
 
 RELAXED = Ordering("relaxed", "device")
 
 _INTEGER_TYPES = {"i32": ("s32", "u32"), "i64": ("s64", "u64")}
 
 
-def _require(b: KernelBuilder) -> None:
-    if not b.target.has("multimem"):
-        raise LoweringError(f"multimem operations do not exist on {b.target.name}")
+def forms(target: Target, operation: str, reduction: str, element: str) -> dict[int, str]:
+    """The operation and type of an instruction, e.g. `add.u32`, by the number of elements. `operation` is one of
+    `load_reduce`, `reduce` and `store`, of which the last has no reduction. LoweringError where there is none."""
+    if not target.has("multimem"):
+        raise LoweringError(f"multimem operations do not exist on {target.name}")
+    if operation == "store":
+        return _stores(element)
+    found = _reductions(reduction, element)
+    if operation == "reduce" and reduction != "add" and element not in _INTEGER_TYPES:
+        raise LoweringError(f"multimem reduction {reduction} of {element} into memory does not exist")
+    return found
 
 
-def _forms(reduction: str, element: str) -> dict[int, str]:
-    """The operation and type, e.g. `add.u32`, by the number of elements. LoweringError where there is none."""
+def _stores(element: str) -> dict[int, str]:
+    """Elements of less than 32 bits must come in words of 32."""
+    bits = 8 * STORAGE_BYTES[element]
+    if bits == 64:
+        return {1: "f64" if element == "f64" else "b64"}
+    if element == "f32":
+        return {1: "f32", 2: "v2.f32", 4: "v4.f32"}
+    if bits == 32:
+        return {1: "b32"}
+    if element in ("f16", "bf16"):
+        return {n: f"{vector}{element}x2" for n, vector in ((2, ""), (4, "v2."), (8, "v4."))}
+    return {32 // bits: "b32"}
+
+
+def _reductions(reduction: str, element: str) -> dict[int, str]:
     if element in _INTEGER_TYPES:
         signed, unsigned = _INTEGER_TYPES[element]
         if reduction in ("and", "or", "xor"):
@@ -61,17 +82,6 @@ def _forms(reduction: str, element: str) -> dict[int, str]:
     raise LoweringError(f"multimem reduction {reduction} of {element} does not exist")
 
 
-def _groups(tiled: TiledView, facts: ViewFacts, places: Places, counts: Sequence[int]) -> list[tuple[int, ...]]:
-    """Groups of registers of a size that there is. LoweringError where there is none."""
-    width = min(access_width(tiled, facts, places.layout), max(counts))
-    groups = register_groups(places.layout, contiguous_dim(tiled) or 0, width)
-    if len(groups[0]) not in counts:
-        raise LoweringError(
-            f"multimem access to {tiled.view.element} needs {min(counts)} neighbouring, aligned elements in a thread"
-        )
-    return groups
-
-
 def _words(element: str, count: int) -> tuple[Words, LlvmType]:
     """The words of an access and their registers' type: single floats are PTX floats, pairs are 32-bit words."""
     words = Words.of(STORAGE_BYTES[element], count)
@@ -84,27 +94,26 @@ def multimem_load_reduce(
     tiled: TiledView,
     index: Sequence[Value | Tile],
     layout: LinearLayout,
+    accesses: Accesses,
     *,
-    facts: ViewFacts = NO_FACTS,
     ordering: Ordering = WEAK,
     synchronize: bool = True,
 ) -> Tile:
     """Load the reduction of all devices' copies of a tile (Tile IR, "multimem_load_reduce_view_tko").
 
-    LoweringError for a target or an element type without it, and for 16-bit floats that do not come in pairs.
+    LoweringError for a target or an element type without it. `accesses` are as wide as one of `forms`.
     """
-    _require(b)
     element = tiled.view.element
-    forms = _forms(reduction, element)
-    places = Places(b, tiled, index, layout, facts)
+    known = forms(b.target, "load_reduce", reduction, element)
+    places = Places(b, tiled, index, layout, accesses)
     owner = None if ordering.weak else owner_predicate(b, places.layout)
     padding = padding_constant(element, tiled.padding)
     result = Registers(places.layout)
-    groups = _groups(tiled, facts, places, list(forms))
+    groups = places.groups()
     each = begin_access(b, ordering, len(groups), synchronize)
     for group in groups:
         predicate = both(b, places.mask(group[0]), owner)
-        address, form = places.address(group[0]), forms[len(group)]
+        address, form = places.address(group[0]), known[len(group)]
         bits = _load_reduce(b, form, element, address, each, predicate, padding, len(group))
         result.put(group, [from_storage(b, x, element) for x in bits])
     tile = Tile(places.layout, element, tuple(result.all()))
@@ -156,18 +165,18 @@ def _send(
 
 
 def _send_tile(
-    b: KernelBuilder, instruction: str, forms: dict[int, str], tiled: TiledView, index: Sequence[Value | Tile],
-    tile: Tile, facts: ViewFacts, ordering: Ordering, synchronize: bool,
+    b: KernelBuilder, instruction: str, known: dict[int, str], tiled: TiledView, index: Sequence[Value | Tile],
+    tile: Tile, accesses: Accesses, ordering: Ordering, synchronize: bool,
 ) -> None:  # fmt: skip
-    places = Places(b, tiled, index, tile.layout, facts)
+    places = Places(b, tiled, index, tile.layout, accesses)
     owner = owner_predicate(b, tile.layout)
-    groups = _groups(tiled, facts, places, list(forms))
+    groups = places.groups()
     each = begin_access(b, ordering, len(groups), synchronize)
     for group in groups:
         bits = [to_storage(b, tile.registers[r], tile.element) for r in group]
         predicate = both(b, places.mask(group[0]), owner)
         address = places.address(group[0])
-        _send(b, instruction, forms[len(group)], tile.element, address, bits, each, predicate)
+        _send(b, instruction, known[len(group)], tile.element, address, bits, each, predicate)
     end_access(b, ordering, len(groups), synchronize)
 
 
@@ -177,17 +186,14 @@ def multimem_reduce(
     tiled: TiledView,
     index: Sequence[Value | Tile],
     tile: Tile,
+    accesses: Accesses,
     *,
-    facts: ViewFacts = NO_FACTS,
     ordering: Ordering = RELAXED,
     synchronize: bool = True,
 ) -> None:
     """Combine a tile into every device's copy (Tile IR, "multimem_reduce_view_tko"); errors as for the load."""
-    _require(b)
-    forms = _forms(reduction, tile.element)
-    if reduction != "add" and tile.element not in _INTEGER_TYPES:
-        raise LoweringError(f"multimem reduction {reduction} of {tile.element} into memory does not exist")
-    _send_tile(b, "red", forms, tiled, index, tile, facts, ordering, synchronize)
+    known = forms(b.target, "reduce", reduction, tile.element)
+    _send_tile(b, "red", known, tiled, index, tile, accesses, ordering, synchronize)
 
 
 def multimem_store(
@@ -195,23 +201,11 @@ def multimem_store(
     tiled: TiledView,
     index: Sequence[Value | Tile],
     tile: Tile,
+    accesses: Accesses,
     *,
-    facts: ViewFacts = NO_FACTS,
     ordering: Ordering = WEAK,
     synchronize: bool = True,
 ) -> None:
-    """Store a tile to every device's copy (Tile IR, "multimem_store_view_tko"). Elements of less than 32 bits must
-    come in words of 32; errors as for the load."""
-    _require(b)
-    bits = 8 * STORAGE_BYTES[tile.element]
-    if bits == 64:
-        forms = {1: "f64" if tile.element == "f64" else "b64"}
-    elif tile.element == "f32":
-        forms = {1: "f32", 2: "v2.f32", 4: "v4.f32"}
-    elif bits == 32:
-        forms = {1: "b32"}
-    elif tile.element in ("f16", "bf16"):
-        forms = {n: f"{vector}{tile.element}x2" for n, vector in ((2, ""), (4, "v2."), (8, "v4."))}
-    else:
-        forms = {32 // bits: "b32"}
-    _send_tile(b, "st", forms, tiled, index, tile, facts, ordering, synchronize)
+    """Store a tile to every device's copy (Tile IR, "multimem_store_view_tko"); errors as for the load."""
+    known = forms(b.target, "store", "", tile.element)
+    _send_tile(b, "st", known, tiled, index, tile, accesses, ordering, synchronize)

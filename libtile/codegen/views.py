@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I32, I64, IntType
 from libtile.codegen.memory import (
-    MAX_ACCESS_BYTES,
     NO_HINT,
     WEAK,
     CacheHint,
@@ -38,7 +37,6 @@ from libtile.codegen.nibbles import load_packed, store_packed
 from libtile.codegen.sharing import share_from_owner
 from libtile.codegen.tile import Tile, owner_predicate, thread_part
 from libtile.codegen.tile import index as index_of
-from libtile.ir.facts import power_of_two_factor
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
 
@@ -99,90 +97,15 @@ class TiledView:
 
 
 @dataclass(frozen=True)
-class ViewFacts:
-    """What analysis knows of an access; tuples may be empty for nothing known.
+class Accesses:
+    """How a tile is cut into accesses: `count` elements at a time, which follow each other along the tile dimension
+    `dim`; `masked` are the tile dimensions along which elements may lie beyond the tensor's end, and are compared with
+    it; `narrow` says that every offset and position, in elements, is below 2**31."""
 
-    `alignment` divides the base address, in bytes. `stride_divisors` and `size_divisors` are by tensor dimension, in
-    elements; `index_divisors` by tile dimension. `inbounds` says by tile dimension that no element lies outside.
-    `narrow`: every offset and position that an access computes, in elements, is below 2**31.
-    """
-
-    alignment: int = 1
-    stride_divisors: tuple[int, ...] = ()
-    size_divisors: tuple[int, ...] = ()
-    index_divisors: tuple[int, ...] = ()
-    inbounds: tuple[bool, ...] = ()
+    dim: int = 0
+    count: int = 1
+    masked: tuple[int, ...] = ()
     narrow: bool = False
-
-    def _divisor(self, known: tuple[int, ...], position: int, value: Value | None) -> int:
-        factor = known[position] if known else 1
-        if value is not None and value.constant is not None:
-            factor = max(factor, power_of_two_factor(value.constant))
-        return factor
-
-    def stride(self, tiled: TiledView, t: int) -> int:
-        """A power of two that divides the stride along tile dimension t."""
-        return self._divisor(self.stride_divisors, tiled.dims[t], tiled.stride(t))
-
-    def size(self, tiled: TiledView, t: int) -> int:
-        """A power of two that divides the tensor's size along tile dimension t."""
-        return self._divisor(self.size_divisors, tiled.dims[t], tiled.size(t))
-
-    def start(self, tiled: TiledView, t: int) -> int:
-        """A power of two that divides the first element's position along tile dimension t."""
-        return power_of_two_factor(tiled.steps[t]) * self._divisor(self.index_divisors, t, None)
-
-    def needs_mask(self, tiled: TiledView, t: int) -> bool:
-        """Whether elements of a tile can lie beyond the tensor's end along tile dimension t.
-
-        They cannot where the size is a multiple of the tile and tiles start at multiples of it: an index outside of
-        the index space is undefined behaviour (Tile IR, "load_view_tko").
-        """
-        if self.inbounds and self.inbounds[t]:
-            return False
-        if t == tiled.sparse:
-            return True
-        whole = self.size(tiled, t) % tiled.tile[t] == 0 and tiled.steps[t] % tiled.tile[t] == 0
-        return not whole
-
-
-def element_bits(element: str) -> int:
-    """Bits that an element takes in a tensor: 4-bit ones are packed."""
-    return 4 if element in PACKED else 8 * STORAGE_BYTES[element]
-
-
-def contiguous_dim(tiled: TiledView) -> int | None:
-    """The tile dimension along which elements follow each other in memory: that of the static stride 1."""
-    for t in reversed(range(len(tiled.tile))):
-        if tiled.stride(t).constant == 1 and tiled.tile[t] > 1:
-            return t
-    return None
-
-
-def aligned_width(tiled: TiledView, facts: ViewFacts) -> int:
-    """Elements along the contiguous dimension that lie in one aligned span of up to 16 bytes; 1 without such."""
-    t = contiguous_dim(tiled)
-    if t is None or t == tiled.sparse:
-        return 1
-    bits = element_bits(tiled.view.element)
-    width = min(MAX_ACCESS_BYTES * 8 // bits, tiled.tile[t], facts.start(tiled, t), max(facts.alignment * 8 // bits, 1))
-    for other in range(len(tiled.tile)):
-        if other != t and not (tiled.tile[other] == 1 and tiled.size(other).constant == 1):
-            width = min(width, facts.stride(tiled, other))
-    return width
-
-
-def access_width(tiled: TiledView, facts: ViewFacts, layout: LinearLayout | None = None) -> int:
-    """Elements per access: the aligned width, less where the tensor's end may cut it or the layout scatters it."""
-    t = contiguous_dim(tiled)
-    width = aligned_width(tiled, facts)
-    if t is None or width == 1:
-        return 1
-    if facts.needs_mask(tiled, t):
-        width = min(width, facts.size(tiled, t))
-    if layout is not None:
-        width = len(register_groups(layout, t, width)[0])
-    return width
 
 
 def padding_constant(element: str, keyword: str | None) -> Value:
@@ -225,12 +148,12 @@ class Places:
         tiled: TiledView,
         index: Sequence[Value | Tile],
         layout: LinearLayout,
-        facts: ViewFacts,
+        accesses: Accesses,
     ):
         if layout.shape != tiled.tile:
             raise ValueError(f"a layout of {layout.shape} for tiles of {tiled.tile}")
-        self.b, self.tiled, self.layout, self.facts = b, tiled, layout, facts
-        self.type = I32 if facts.narrow else I64
+        self.b, self.tiled, self.layout, self.accesses = b, tiled, layout, accesses
+        self.type = I32 if accesses.narrow else I64
         self.starts: list[Value | None] = []
         self.rows: Callable[[int], Value] | None = None
         for t, number in enumerate(index):
@@ -356,15 +279,16 @@ class Places:
     def mask(self, register: int) -> Value | None:
         """Whether a register's element lies within the tensor; None when it always does."""
         result: Value | None = None
-        for t in range(len(self.tiled.tile)):
-            if self.facts.needs_mask(self.tiled, t):
-                result = both(self.b, result, self._within(register, t))
+        for t in self.accesses.masked:
+            result = both(self.b, result, self._within(register, t))
         return result
+
+    def groups(self) -> list[tuple[int, ...]]:
+        """A thread's registers by access."""
+        return register_groups(self.layout, self.accesses.dim, self.accesses.count)
 
 
 # -- accesses -------------------------------------------------------------------------------------------------------
-
-NO_FACTS = ViewFacts()
 
 
 def load_tile(
@@ -372,8 +296,8 @@ def load_tile(
     tiled: TiledView,
     index: Sequence[Value | Tile],
     layout: LinearLayout,
+    accesses: Accesses,
     *,
-    facts: ViewFacts = NO_FACTS,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
     synchronize: bool = True,
@@ -381,13 +305,13 @@ def load_tile(
     """Load the tile that `index` names, in a layout. Indices are unsigned integers of any width, by tile dimension;
     that of a sparse dimension is a tile in `sparse_layout` (Tile IR, "load_view_tko")."""
     element = tiled.view.element
-    places = Places(b, tiled, index, layout, facts)
+    places = Places(b, tiled, index, layout, accesses)
     owner = None if ordering.weak else owner_predicate(b, layout)
     padding = padding_constant(element, tiled.padding)
     result = Registers(layout)
-    groups = _access_groups(places)
-    accesses = len(groups) * _steps(element)
-    each = begin_access(b, ordering, accesses, synchronize)
+    groups = places.groups()
+    count = len(groups) * _steps(element)
+    each = begin_access(b, ordering, count, synchronize)
     if element in PACKED:
         load_packed(b, places, owner, padding, result, groups, each, cache)
     else:
@@ -402,7 +326,7 @@ def load_tile(
     tile = Tile(layout, element, tuple(result.all()))
     if owner is not None:
         tile = share_from_owner(b, tile)
-    end_access(b, ordering, accesses, synchronize)
+    end_access(b, ordering, count, synchronize)
     return tile
 
 
@@ -411,19 +335,19 @@ def store_tile(
     tiled: TiledView,
     index: Sequence[Value | Tile],
     tile: Tile,
+    accesses: Accesses,
     *,
-    facts: ViewFacts = NO_FACTS,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
     synchronize: bool = True,
 ) -> None:
     """Store a tile where `index` names it; elements beyond the tensor are left out (Tile IR, "store_view_tko")."""
     element = tiled.view.element
-    places = Places(b, tiled, index, tile.layout, facts)
+    places = Places(b, tiled, index, tile.layout, accesses)
     owner = owner_predicate(b, tile.layout)
-    groups = _access_groups(places)
-    accesses = len(groups) * _steps(element)
-    each = begin_access(b, ordering, accesses, synchronize)
+    groups = places.groups()
+    count = len(groups) * _steps(element)
+    each = begin_access(b, ordering, count, synchronize)
     if element in PACKED:
         store_packed(b, places, owner, tile, groups, each, cache)
     else:
@@ -431,19 +355,9 @@ def store_tile(
             bits = [to_storage(b, tile.registers[r], element) for r in group]
             predicate = both(b, places.mask(group[0]), owner)
             store_bits(b, places.address(group[0]), bits, predicate=predicate, ordering=each, cache=cache)
-    end_access(b, ordering, accesses, synchronize)
+    end_access(b, ordering, count, synchronize)
 
 
 def _steps(element: str) -> int:
     """Instructions that an access may take: half a byte is stored in several."""
     return 2 if element in PACKED else 1
-
-
-def _access_groups(places: Places) -> list[tuple[int, ...]]:
-    """Registers by access. Of packed elements, two that share a byte go together even if the tensor's end may part
-    them."""
-    tiled, facts = places.tiled, places.facts
-    width = access_width(tiled, facts)
-    if tiled.view.element in PACKED:
-        width = max(width, min(aligned_width(tiled, facts), 2))
-    return register_groups(places.layout, contiguous_dim(tiled) or 0, width)

@@ -5,32 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from libtile.atoms.mma_layouts import busy_warps, multiplied_element, ptx_type
 from libtile.codegen.shared_tiles import WORD_BYTES
-from libtile.compiler.access_remarks import load_remarks, width_remarks
-from libtile.compiler.tensor_map_remarks import REDUCTION, tensor_map_remarks
+from libtile.compiler.access_remarks import ACCESSES, access_remarks
 from libtile.dialects.cuda_tile.locations import source_location, without_source_line
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp, MakeMemRefOp
-from libtile.dialects.nv_tileas import memory, tma
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.layouts import REGISTER
-from libtile.lowering.index_width import NARROW, index_bits
-from libtile.lowering.tileas.schedule import NOT_PIPELINED
+from libtile.lowering.index_width import NARROW
+from libtile.lowering.tileas.select_copies import offset_bits
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support import remarks
 from libtile.support.diagnostics import SourceLocation
 from libtile.targets import MmaAtom, Target
-
-LOADS = (memory.TiledLoadOp, memory.LoadOp)
-ASYNCHRONOUS_LOADS = (tma.TiledLoadOp, tma.LoadOp)
-STORES = (memory.TiledStoreOp, memory.StoreOp)
 
 
 def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
@@ -60,20 +54,11 @@ def _holds_too_much(function: FuncOp, target: Target) -> bool:
 def _of(
     op: Operation, function: str, place: SourceLocation | None, gpu: Target, warps: int
 ) -> Iterator[remarks.Remark]:
-    if isinstance(op, (*LOADS, *ASYNCHRONOUS_LOADS, *STORES, REDUCTION)) and gpu.has("tma"):
-        yield from tensor_map_remarks(op, function, place, store=isinstance(op, (*STORES, REDUCTION)))
-    if isinstance(op, LOADS):
-        yield from load_remarks(op, function, place)
-        if isinstance(reason := op.attributes.get(NOT_PIPELINED), StringAttr):
-            yield remarks.load_not_pipelined(function, place, reason.data)
-    elif isinstance(op, ASYNCHRONOUS_LOADS):
-        yield from load_remarks(op, function, place)
-    elif isinstance(op, STORES):
-        yield remarks.store_selected(function, place)
-        yield from width_remarks(op, function, place)
+    if isinstance(op, ACCESSES):
+        yield from access_remarks(op, function, place, has_tma=gpu.has("tma"))
     elif isinstance(op, DotOp | ScaledDotOp):
         yield from _of_product(op, function, place, gpu, warps)
-    elif isinstance(op, MakeMemRefOp) and (bits := index_bits(op)) > NARROW:
+    elif isinstance(op, MakeMemRefOp) and (bits := offset_bits(op)) > NARROW:
         yield remarks.index_not_narrowed(function, place, bits)
 
 

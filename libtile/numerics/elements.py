@@ -223,3 +223,8 @@ STORAGE_BYTES: dict[str, int] = {name: e.storage_bytes for name, e in ELEMENTS.i
 
 PACKED: tuple[str, ...] = tuple(name for name, e in ELEMENTS.items() if e.is_packed)
 """Elements of which two share a byte in a tensor."""
+
+
+def memory_bits(element: str) -> int:
+    """Bits that an element takes in a tensor: 4-bit ones are packed."""
+    return 4 if element in PACKED else 8 * STORAGE_BYTES[element]

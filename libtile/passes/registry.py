@@ -74,6 +74,7 @@ PASSES: dict[str, Entry] = {
     "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),
     "tileas-materialize-schedule": Entry("libtile.lowering.tileas.materialize:MaterializeSchedulePass", INNER),
     "tileas-remove-layout-conversions": Entry("libtile.lowering.tileas.cleanup:RemoveLayoutConversionsPass", INNER),
+    "tileas-select-copies": Entry("libtile.lowering.tileas.select_copies:SelectCopiesPass", INNER, required=True),
     "test-debuginfo-update-symbol-name": Entry(
         "libtile.transforms.symbol_names:UpdateSymbolNamePass", CUDA_TILE, INNER
     ),

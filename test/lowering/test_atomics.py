@@ -7,6 +7,7 @@ import memory_kernels as mk
 import ml_dtypes
 import numpy as np
 import pytest
+from view_kernels import known
 
 from libtile.backend import ptxas
 from libtile.codegen.atomics import RELAXED, atomic_cas, atomic_rmw, reduce_tile
@@ -16,8 +17,9 @@ from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, I64
 from libtile.codegen.memory import Ordering, load, offset_pointers, store
 from libtile.codegen.multimem import multimem_load_reduce, multimem_reduce, multimem_store
 from libtile.codegen.tile import Tile, scalar
-from libtile.codegen.views import TensorView, TiledView, ViewFacts
+from libtile.codegen.views import Accesses, TensorView, TiledView
 from libtile.layouts import builders
+from libtile.lowering.tileas.select_copies import reduced_at_once, replicated_at_once
 from libtile.support.diagnostics import LoweringError
 
 LAYOUT = mk.LAYOUTS["rows of 2"]
@@ -190,7 +192,9 @@ def test_a_view_reduction_leaves_out_what_lies_beyond_the_tensor(gpu, mode, elem
     arg = load(b, mk.pointers(b, args, layout, element), element)
     size, pitch = (integer(I64, 14), integer(I64, columns)), 64
     tiled = TiledView.partition(TensorView(memory, element, size, (integer(I64, pitch), integer(I64, 1))), (16, 64))
-    reduce_tile(b, mode, tiled, [integer(I32, 0)] * 2, arg, facts=ViewFacts(alignment=16))
+    view = known(tiled, alignment=16)
+    count = reduced_at_once(b.target, mode, False, view, layout)
+    reduce_tile(b, mode, tiled, [integer(I32, 0)] * 2, arg, Accesses(view.contiguous, count, view.masked))
     text = mk.ptx_of(b)
     assert ((wide or "none") in text) == (wide is not None and gpu == "sm_90" and columns == 64)
     data, operand = mk.random_array(element, (14, pitch)), mk.random_array(element, (16, 64), 1)
@@ -200,19 +204,25 @@ def test_a_view_reduction_leaves_out_what_lies_beyond_the_tensor(gpu, mode, elem
     assert np.array_equal(mk.bits(data), mk.bits(expected))
 
 
-def multimem_kernel(gpu, element, reduction, facts, columns=64):
+def multimem_kernel(gpu, element, reduction, alignment, columns=64):
     layout = mk.LAYOUTS["rows of 8"]
     b, (memory, out) = mk.kernel(gpu)
     size = (integer(I64, 16), integer(I64, columns))
     tiled = TiledView.partition(TensorView(memory, element, size, (integer(I64, 64), integer(I64, 1))), (16, 64))
     index = [integer(I32, 0)] * 2
+    view = known(tiled, alignment=alignment)
+
+    def by(operation):
+        count = replicated_at_once(b.target, operation, reduction, view, layout)
+        return Accesses(view.contiguous, count, view.masked)
+
     tile = multimem_load_reduce(
-        b, reduction, tiled, index, layout, facts=facts, ordering=Ordering("relaxed", "sys")
-    )  # fmt: skip
+        b, reduction, tiled, index, layout, by("load_reduce"), ordering=Ordering("relaxed", "sys")
+    )
     mk.put(b, out, tile)
     if reduction == "add" or element.startswith("i"):
-        multimem_reduce(b, reduction, tiled, index, tile, facts=facts, ordering=Ordering("release", "sys"))
-    multimem_store(b, tiled, index, tile, facts=facts)
+        multimem_reduce(b, reduction, tiled, index, tile, by("reduce"), ordering=Ordering("release", "sys"))
+    multimem_store(b, tiled, index, tile, by("store"))
     return b
 
 
@@ -230,18 +240,18 @@ def multimem_kernel(gpu, element, reduction, facts, columns=64):
 )
 @pytest.mark.parametrize("columns", [64, 56])
 def test_the_assembler_takes_multimem_accesses(element, reduction, form, columns):
-    text = mk.ptx_of(multimem_kernel("sm_90", element, reduction, ViewFacts(alignment=16), columns))
+    text = mk.ptx_of(multimem_kernel("sm_90", element, reduction, 16, columns))
     assert f"multimem.ld_reduce.relaxed.sys.global.{form}" in text
     assert ptxas.assemble(text, "sm_90a").cubin
 
 
 def test_multimem_needs_a_target_that_has_it_and_pairs_of_narrow_floats():
     with pytest.raises(LoweringError, match="sm_80"):
-        multimem_kernel("sm_80", "f32", "add", ViewFacts(alignment=16))
+        multimem_kernel("sm_80", "f32", "add", 16)
     with pytest.raises(LoweringError, match="neighbouring"):
-        multimem_kernel("sm_90", "f16", "add", ViewFacts())
+        multimem_kernel("sm_90", "f16", "add", 1)
     with pytest.raises(LoweringError, match="min of f64"):
-        multimem_kernel("sm_90", "f64", "min", ViewFacts(alignment=16))
+        multimem_kernel("sm_90", "f64", "min", 16)
 
 
 @pytest.mark.parametrize("gpu", GPUS)

@@ -6,16 +6,16 @@ from __future__ import annotations
 import memory_kernels as mk
 import numpy as np
 import pytest
+from view_kernels import accesses, known
 
 from libtile.codegen.builder import integer
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I8, I32, I64
 from libtile.codegen.memory import Ordering, load
 from libtile.codegen.tile import Tile
 from libtile.codegen.views import (
+    Accesses,
     TensorView,
     TiledView,
-    ViewFacts,
-    access_width,
     index_space,
     load_tile,
     padding_constant,
@@ -52,14 +52,13 @@ def test_a_dynamic_partition_loads_with_padding_and_stores_within_the_edges(layo
     shape = (45, 150)
     b, (source, target) = mk.kernel(gpu)
     sizes, index = parameters(b, 2), parameters(b, 2, I32)
-    facts = ViewFacts(narrow=narrow)
     for_load = TiledView.partition(
         TensorView(source, "f32", tuple(sizes), (sizes[1], integer(I64, 1))), (16, 64), padding="neg_inf"
     )
-    tile = load_tile(b, for_load, index, mk.LAYOUTS[layout], facts=facts)
+    tile = load_tile(b, for_load, index, mk.LAYOUTS[layout], accesses(for_load, mk.LAYOUTS[layout], narrow=narrow))
     doubled = tile.map(lambda x: b.binary("fadd", x, x))
     for_store = TiledView.partition(TensorView(target, "f32", tuple(sizes), (sizes[1], integer(I64, 1))), (16, 64))
-    store_tile(b, for_store, index, doubled, facts=facts)
+    store_tile(b, for_store, index, doubled, accesses(for_store, doubled.layout, narrow=narrow))
     text = mk.parse_ptx(mk.ptx_of(b))
     data = mk.random_array("f32", shape)
     for i, j in ((0, 0), (2, 1), (1, 2), (2, 2)):
@@ -78,7 +77,7 @@ def test_elements_beyond_the_tensor_are_the_padding_value(element, padding):
     tiled = TiledView.partition(
         TensorView(source, element, constants(10, 50), constants(50, 1)), (16, 64), padding=padding
     )
-    mk.put(b, target, load_tile(b, tiled, constants(0, 0), ROWS))
+    mk.put(b, target, load_tile(b, tiled, constants(0, 0), ROWS, accesses(tiled, ROWS)))
     data, out = mk.random_array(element, (10, 50)), np.zeros((16, 64), mk.DTYPES[element])
     mk.run(b, data, out)
     number = {None: 0.0, "zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}[padding]
@@ -98,11 +97,13 @@ def test_a_dim_map_transposes_while_loading(gpu):
     b, (source, target) = mk.kernel(gpu)
     view = TensorView(source, "f32", constants(70, 20), constants(20, 1))
     tiled = TiledView.partition(view, (16, 64), dims=(1, 0))
-    mk.put(b, target, load_tile(b, tiled, constants(1, 0), mk.LAYOUTS["columns"]))
+    mk.put(
+        b, target, load_tile(b, tiled, constants(1, 0), mk.LAYOUTS["columns"], accesses(tiled, mk.LAYOUTS["columns"]))
+    )
     data, out = mk.random_array("f32", (70, 20)), np.zeros((16, 64), np.float32)
     mk.run(b, data, out)
     assert np.array_equal(out, box_of(data.T, (16, 0), (16, 64), 0))
-    assert access_width(tiled, ViewFacts(alignment=16), mk.LAYOUTS["columns"]) == 4
+    assert known(tiled, alignment=16).width(mk.LAYOUTS["columns"]) == 4
 
 
 @pytest.mark.parametrize("gpu", GPUS)
@@ -111,13 +112,13 @@ def test_a_strided_view_steps_by_its_traversal_strides(gpu):
     index = parameters(b, 2, I8)
     view = TensorView(source, "i16", constants(60, 200), constants(200, 1))
     tiled = TiledView.strided(view, (16, 64), (5, 24))
-    mk.put(b, target, load_tile(b, tiled, index, ROWS, facts=ViewFacts(alignment=16)))
+    mk.put(b, target, load_tile(b, tiled, index, ROWS, accesses(tiled, ROWS, alignment=16)))
     data = mk.random_array("i16", (60, 200))
     for i, j in ((0, 0), (3, 2), (11, 8)):
         out = np.zeros((16, 64), np.int16)
         mk.run(b, data, out, i, j)
         assert np.array_equal(out, box_of(data, (5 * i, 24 * j), (16, 64), 0))
-    assert access_width(tiled, ViewFacts(alignment=16), ROWS) == 8
+    assert known(tiled, alignment=16).width(ROWS) == 8
 
 
 @pytest.mark.parametrize("gpu", GPUS)
@@ -128,11 +129,12 @@ def test_a_gather_scatter_view_moves_chosen_rows(gpu, layout):
     rows = load(b, mk.pointers(b, rows_base, rows_layout, "i32"), "i32")
     first = integer(I32, 5)
     shape = (40, 80)
-    facts = ViewFacts(alignment=256)
     from_view = TiledView.gather(TensorView(source, "f32", constants(*shape), constants(80, 1)), (16, 64), 0, "zero")
     to_view = TiledView.gather(TensorView(target, "f32", constants(*shape), constants(80, 1)), (16, 64), 0)
-    tile = load_tile(b, from_view, [rows, first], mk.LAYOUTS[layout], facts=facts)
-    store_tile(b, to_view, [rows, integer(I32, 16)], tile, facts=facts)
+    tile = load_tile(
+        b, from_view, [rows, first], mk.LAYOUTS[layout], accesses(from_view, mk.LAYOUTS[layout], alignment=256)
+    )
+    store_tile(b, to_view, [rows, integer(I32, 16)], tile, accesses(to_view, tile.layout, alignment=256))
     chosen = np.random.default_rng(1).permutation(40)[:16].astype(np.int32)
     chosen[[3, 9]] = [40, -1]  # no rows of the tensor
     data, out = mk.random_array("f32", shape), np.zeros(shape, np.float32)
@@ -148,7 +150,7 @@ def test_a_gather_along_the_columns_has_its_positions_in_registers():
     b, (source, target, rows_base) = mk.kernel(parameters=3)
     columns = load(b, mk.pointers(b, rows_base, sparse_layout(layout, 1), "i64"), "i64")
     tiled = TiledView.gather(TensorView(source, "i32", constants(16, 90), constants(90, 1)), (16, 64), 1, "zero")
-    mk.put(b, target, load_tile(b, tiled, [integer(I32, 0), columns], layout))
+    mk.put(b, target, load_tile(b, tiled, [integer(I32, 0), columns], layout, accesses(tiled, layout)))
     chosen = np.random.default_rng(1).integers(0, 90, 64)
     data, out = mk.random_array("i32", (16, 90)), np.zeros((16, 64), np.int32)
     mk.run(b, data, out, chosen)
@@ -160,35 +162,35 @@ def test_an_index_tile_of_another_layout_is_refused():
     rows = Tile(builders.blocked((16,), (1,), (32,), (4,), (0,)), "i32", (b.thread_id(),))
     tiled = TiledView.gather(TensorView(source, "f32", constants(40, 80), constants(80, 1)), (16, 64), 0)
     with pytest.raises(ValueError, match="sparse_layout"):
-        load_tile(b, tiled, [rows, integer(I32, 0)], ROWS)
+        load_tile(b, tiled, [rows, integer(I32, 0)], ROWS, accesses(tiled, ROWS))
 
 
 @pytest.mark.parametrize(
     ("facts", "strides", "sizes", "width"),
     [
-        (ViewFacts(alignment=16), (256, 1), (64, 256), 8),
-        (ViewFacts(alignment=8), (256, 1), (64, 256), 4),
-        (ViewFacts(alignment=16), (None, 1), (64, 256), 1),
-        (ViewFacts(alignment=16, stride_divisors=(4, 1)), (None, 1), (64, 256), 4),
-        (ViewFacts(alignment=16), (256, 1), (64, None), 1),
-        (ViewFacts(alignment=16, size_divisors=(1, 2)), (256, 1), (64, None), 2),
-        (ViewFacts(alignment=16, inbounds=(False, True)), (256, 1), (64, None), 8),
-        (ViewFacts(), (256, 1), (64, 256), 1),
-        (ViewFacts(alignment=16), (256, 2), (64, 256), 1),
+        ({"alignment": 16}, (256, 1), (64, 256), 8),
+        ({"alignment": 8}, (256, 1), (64, 256), 4),
+        ({"alignment": 16}, (None, 1), (64, 256), 1),
+        ({"alignment": 16, "stride_divisors": (4, 1)}, (None, 1), (64, 256), 4),
+        ({"alignment": 16}, (256, 1), (64, None), 1),
+        ({"alignment": 16, "size_divisors": (1, 2)}, (256, 1), (64, None), 2),
+        ({"alignment": 16, "inbounds": (False, True)}, (256, 1), (64, None), 8),
+        ({}, (256, 1), (64, 256), 1),
+        ({"alignment": 16}, (256, 2), (64, 256), 1),
     ],
 )
 def test_the_width_of_an_access_follows_from_the_facts(facts, strides, sizes, width):
     unknown = mk.Value(I64, "%n")
     values = [tuple(unknown if n is None else integer(I64, n) for n in numbers) for numbers in (sizes, strides)]
     tiled = TiledView.partition(TensorView(mk.Value(GLOBAL_POINTER, "%p"), "f16", *values), (16, 64))
-    assert access_width(tiled, facts, ROWS) == width
+    assert known(tiled, **facts).width(ROWS) == width
 
 
 def test_whole_tiles_of_a_static_tensor_need_no_mask_and_use_constant_offsets():
     b, (source, target) = mk.kernel()
     index = parameters(b, 2, I32)
     tiled = TiledView.partition(TensorView(source, "f16", constants(64, 256), constants(256, 1)), (16, 64))
-    mk.put(b, target, load_tile(b, tiled, index, ROWS, facts=ViewFacts(alignment=16)))
+    mk.put(b, target, load_tile(b, tiled, index, ROWS, accesses(tiled, ROWS, alignment=16)))
     text = mk.ptx_of(b)
     assert "@" not in text and "ld.global.v4.b32" in text
     data, out = mk.random_array("f16", (64, 256)), np.zeros((16, 64), np.float16)
@@ -201,11 +203,11 @@ def test_whole_tiles_of_a_static_tensor_need_no_mask_and_use_constant_offsets():
 @pytest.mark.parametrize(
     ("layout", "columns", "facts"),
     [
-        ("rows of 8", 64, ViewFacts(alignment=16)),
-        ("rows of 8", 66, ViewFacts(alignment=16)),
-        ("rows of 8", 51, ViewFacts(alignment=16)),
-        ("columns", 51, ViewFacts(alignment=16)),
-        ("mma", 70, ViewFacts()),
+        ("rows of 8", 64, {"alignment": 16}),
+        ("rows of 8", 66, {"alignment": 16}),
+        ("rows of 8", 51, {"alignment": 16}),
+        ("columns", 51, {"alignment": 16}),
+        ("mma", 70, {}),
     ],
 )
 def test_packed_elements_move_by_halves_of_bytes(element, gpu, layout, columns, facts):
@@ -215,10 +217,10 @@ def test_packed_elements_move_by_halves_of_bytes(element, gpu, layout, columns, 
     b, (source, target) = mk.kernel(gpu)
     sizes, strides = constants(rows, columns), constants(pitch, 1)
     tiled = TiledView.partition(TensorView(source, element, sizes, strides), (16, 64), padding="zero")
-    tile = load_tile(b, tiled, constants(0, 0), mk.LAYOUTS[layout], facts=facts)
+    tile = load_tile(b, tiled, constants(0, 0), mk.LAYOUTS[layout], accesses(tiled, mk.LAYOUTS[layout], **facts))
     flipped = tile.map(lambda x: b.xor(x, integer(I8, 9)))
     out_view = TiledView.partition(TensorView(target, element, sizes, strides), (16, 64))
-    store_tile(b, out_view, constants(0, 0), flipped, facts=facts)
+    store_tile(b, out_view, constants(0, 0), flipped, accesses(out_view, flipped.layout, **facts))
     rng = np.random.default_rng(4)
     size = -(-rows * pitch // 8) * 4
     data, out = rng.integers(0, 256, size).astype(np.uint8), rng.integers(0, 256, size).astype(np.uint8)
@@ -238,7 +240,7 @@ def test_packed_padding_fills_halves_beyond_an_odd_edge():
     tiled = TiledView.partition(
         TensorView(source, "f4E2M1FN", constants(16, 51), constants(52, 1)), (16, 64), padding="neg_inf"
     )
-    mk.put(b, target, load_tile(b, tiled, constants(0, 0), ROWS, facts=ViewFacts(alignment=16)))
+    mk.put(b, target, load_tile(b, tiled, constants(0, 0), ROWS, accesses(tiled, ROWS, alignment=16)))
     data, out = np.random.default_rng(4).integers(0, 256, (16, 26)).astype(np.uint8), np.zeros((16, 64), np.uint8)
     mk.run(b, data, out)
     halves = np.stack([data & 15, data >> 4], axis=2).reshape(16, 52)
@@ -250,14 +252,10 @@ def test_ordered_view_accesses_meet_around_release_and_acquire(gpu):
     layout = mk.LAYOUTS["copies"]
     b, (source, target) = mk.kernel(gpu)
     sizes, strides = constants(8, 8), constants(8, 1)
-    tile = load_tile(
-        b, TiledView.partition(TensorView(source, "i32", sizes, strides), (8, 8)), constants(0, 0), layout,
-        ordering=Ordering("acquire", "sys"),
-    )  # fmt: skip
-    store_tile(
-        b, TiledView.partition(TensorView(target, "i32", sizes, strides), (8, 8)), constants(0, 0), tile,
-        ordering=Ordering("release", "device"),
-    )  # fmt: skip
+    from_view, to_view = (TiledView.partition(TensorView(p, "i32", sizes, strides), (8, 8)) for p in (source, target))
+    how = accesses(from_view, layout)
+    tile = load_tile(b, from_view, constants(0, 0), layout, how, ordering=Ordering("acquire", "sys"))
+    store_tile(b, to_view, constants(0, 0), tile, how, ordering=Ordering("release", "device"))
     text = mk.ptx_of(b)
     last_load, first_store = text.rindex("ld.relaxed.sys.global"), text.index("st.relaxed.gpu.global")
     acquire, release = text.index("fence.acq_rel.sys"), text.index("fence.acq_rel.gpu")
@@ -269,8 +267,8 @@ def test_ordered_view_accesses_meet_around_release_and_acquire(gpu):
 
 def test_a_view_of_rank_0_is_one_element():
     b, (source, target) = mk.kernel()
-    tile = load_tile(b, TiledView.partition(TensorView(source, "f32", (), ()), ()), (), mk.SCALAR)
-    store_tile(b, TiledView.partition(TensorView(target, "f32", (), ()), ()), (), tile)
+    tile = load_tile(b, TiledView.partition(TensorView(source, "f32", (), ()), ()), (), mk.SCALAR, Accesses())
+    store_tile(b, TiledView.partition(TensorView(target, "f32", (), ()), ()), (), tile, Accesses())
     data, out = np.array([3.5], np.float32), np.zeros(1, np.float32)
     mk.run(b, data, out)
     assert out[0] == 3.5
@@ -295,7 +293,7 @@ def test_a_layout_of_another_shape_is_refused():
     b, (source, _) = mk.kernel()
     tiled = TiledView.partition(TensorView(source, "f32", constants(64, 64), constants(64, 1)), (32, 32))
     with pytest.raises(ValueError, match="for tiles of"):
-        load_tile(b, tiled, constants(0, 0), ROWS)
+        load_tile(b, tiled, constants(0, 0), ROWS, Accesses())
 
 
 def test_a_layout_whose_threads_and_registers_share_index_bits_is_read_rightly():
@@ -305,7 +303,7 @@ def test_a_layout_whose_threads_and_registers_share_index_bits_is_read_rightly()
     )
     b, (source, target) = mk.kernel()
     tiled = TiledView.partition(TensorView(source, "i32", constants(16, 32), constants(32, 1)), (16, 32))
-    mk.put(b, target, load_tile(b, tiled, constants(0, 0), layout))
+    mk.put(b, target, load_tile(b, tiled, constants(0, 0), layout, accesses(tiled, layout)))
     data, out = mk.random_array("i32", (16, 32)), np.zeros((16, 32), np.int32)
     mk.run(b, data, out)
     held = np.zeros((16, 32), bool)

@@ -338,11 +338,9 @@ class AllocaOp(TileOp):
 # -- replicated memory ------------------------------------------------------------------------------------------------
 
 
-@tile_op
-class MultimemLoadReduceOp(MemoryOp):
+class MultimemLoadReduce(MemoryOp):
     """Reads the tile at an index from all replicas of multimem memory, and combines them."""
 
-    name = "nv_tileaa.multimem_load_reduce"
     traits = traits_def(ReadsMemory())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "acquire")
     base = operand_def()
@@ -352,10 +350,14 @@ class MultimemLoadReduceOp(MemoryOp):
 
 
 @tile_op
-class MultimemStoreOp(Write):
+class MultimemLoadReduceOp(MultimemLoadReduce):
+    __doc__ = MultimemLoadReduce.__doc__
+    name = "nv_tileaa.multimem_load_reduce"
+
+
+class MultimemStore(Write):
     """Writes a tile to all replicas of multimem memory."""
 
-    name = "nv_tileaa.multimem_store"
     traits = traits_def(Observable())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "release")
     base = operand_def()
@@ -364,12 +366,22 @@ class MultimemStoreOp(Write):
 
 
 @tile_op
-class MultimemReduceOp(Write):
+class MultimemStoreOp(MultimemStore):
+    __doc__ = MultimemStore.__doc__
+    name = "nv_tileaa.multimem_store"
+
+
+class MultimemReduce(Write):
     """Combines a tile into all replicas of multimem memory."""
 
-    name = "nv_tileaa.multimem_reduce"
     traits = traits_def(Observable())
     base = operand_def()
     value = operand_def()
     indices = var_operand_def()
     reduction = prop_def(ReductionAttr)
+
+
+@tile_op
+class MultimemReduceOp(MultimemReduce):
+    __doc__ = MultimemReduce.__doc__
+    name = "nv_tileaa.multimem_reduce"

@@ -6,28 +6,58 @@ from __future__ import annotations
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.nv_tileaa.element_types import bit_width
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.ir.tile_form import TileOp, element_of, layout_of, type_text
+from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, type_text
 from libtile.layouts import REGISTER, WARP
+from libtile.numerics.elements import memory_bits
 
 BY_THREADS = ("ldg", "stg", "ldgsts", "lds", "sts")
 """Atoms whose bits are what one thread moves."""
 
 
+MAX_BITS = 128
+"""The most that one instruction of a thread moves."""
+
+
 def check_atom_width(atom: CopyAtomAttr | None, type_: Attribute) -> None:
-    """A thread moves no more by one instruction than the layout gives it of the tile; VerifyException."""
-    layout = layout_of(type_)
-    if atom is None or atom.kind not in BY_THREADS or not atom.bits or not isinstance(layout, LayoutAttr):
+    """A thread moves by one instruction whole elements along a dimension of the tile, and no more of them than the
+    layout gives it; VerifyException."""
+    if atom is None or not atom.bits:
         return
-    held = (layout.layout.in_size(REGISTER) if REGISTER in dict(layout.layout.bases) else 1) * bit_width(
-        element_of(type_)
-    )
+    element, layout = element_of(type_), layout_of(type_)
+    bits = memory_bits("ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element])
+    if atom.dim is not None:
+        _check_dimension(atom, bits, shape_of(type_))
+    if atom.kind not in BY_THREADS or not isinstance(layout, LayoutAttr):
+        return
+    held = bits * (layout.layout.in_size(REGISTER) if REGISTER in dict(layout.layout.bases) else 1)
     if atom.bits > held:
         raise VerifyException(
             f"expects an atom of at most {held} bits, which a thread has of {type_text(type_)}, but got {atom.bits}"
         )
+
+
+def _check_dimension(atom: CopyAtomAttr, bits: int, shape: tuple[int, ...]) -> None:
+    assert atom.dim is not None
+    if atom.dim >= len(shape):
+        raise VerifyException(f"expects dim of the atom in range 0 to {len(shape) - 1}, but got {atom.dim}")
+    count = atom.bits // bits
+    if atom.bits % bits or count & (count - 1) or not 0 < count <= shape[atom.dim] or atom.bits > MAX_BITS:
+        raise VerifyException(
+            f"expects bits of the atom for a power of two of elements of {bits} bits, at most {MAX_BITS} bits and "
+            f"{shape[atom.dim]} elements, but got {atom.bits}"
+        )
+
+
+def check_masked(masked: Attribute | None, type_: Attribute) -> None:
+    """The dimensions that are compared with the tensor's size are some of the tile's, in order; VerifyException."""
+    dims = list(integers_of(masked))
+    if dims != sorted(set(dims)) or any(not 0 <= d < len(shape_of(type_)) for d in dims):
+        raise VerifyException(f"expects dimensions of the tile as 'masked', in order, but got {dims}")
 
 
 def check_same_warps(source: Attribute, result: Attribute) -> None:

@@ -22,8 +22,12 @@ MEMORY_SPACES = ("generic", "local", "shared", "global", "tmem", "constant")
 TMA_KINDS = ("tma_load", "tma_store", "tma_redg")
 """Atoms that work through a TMA descriptor."""
 
+UNKNOWN_COPY = "unknown_copy"
+"""The kind of an atom that is still to be chosen."""
+
 LOAD_KINDS = ("ldgsts", "tma_load", "ldg", "unknown_copy")
 STORE_KINDS = ("stg", "tma_store", "unknown_copy")
+REDUCTION_KINDS = ("red", "tma_redg", "unknown_copy")
 
 LOAD_MODES = ("tiled", "im2col", "im2col_at", "tiled_at", "gather4")
 STORE_MODES = ("store", "reduce", "scatter4")
@@ -41,14 +45,16 @@ class MemorySpaceAttr(KeywordAttr):
 class CopyAtomAttr(ParsedData):
     """One instruction that copies: `#nv_tileas.copy_atom<tma_load, bits=1024, box=[64,64], mode=tiled, multicast=2>`.
 
-    `bits` is what one instruction moves (per thread, or per box for TMA); `box` its extent in elements, innermost
-    dimension first, for TMA atoms; `mode` that of the TMA instruction; `multicast` the number of CTAs that receive.
+    `bits` is what one instruction moves (per thread, or per box for TMA), and `dim` the dimension of the tile along
+    which a thread's elements lie side by side; `box` its extent in elements, innermost dimension first, for TMA atoms;
+    `mode` that of the TMA instruction; `multicast` the number of CTAs that receive. `red` and `atom` are atomic, `atom`
+    gives what was there before; `multimem` goes to all replicas.
     """
 
     name = "nv_tileas.copy_atom"
     kinds: ClassVar[tuple[str, ...]] = (
         "ldg", "stg", "ldgsts", "lds", "sts", "ldmatrix", "stmatrix", "tma_load", "tma_store", "tma_redg",
-        "tcgen05_ld", "tcgen05_st", "unknown_copy",
+        "tcgen05_ld", "tcgen05_st", "red", "atom", "multimem", UNKNOWN_COPY,
     )  # fmt: skip
 
     kind = DataField[str](0)
@@ -56,6 +62,7 @@ class CopyAtomAttr(ParsedData):
     box = DataField[tuple[int, ...]](2)
     mode = DataField[str | None](3)
     multicast = DataField[int | None](4)
+    dim = DataField[int | None](5)
 
     def __init__(
         self,
@@ -64,8 +71,9 @@ class CopyAtomAttr(ParsedData):
         box: Sequence[int] = (),
         mode: str | None = None,
         multicast: int | None = None,
+        dim: int | None = None,
     ):
-        super().__init__((kind, bits, tuple(box), mode, multicast))
+        super().__init__((kind, bits, tuple(box), mode, multicast, dim))
 
     @property
     def is_tma(self) -> bool:
@@ -75,6 +83,7 @@ class CopyAtomAttr(ParsedData):
     def body(self) -> str:
         parts = [self.kind]
         parts += [f"bits={self.bits}"] if self.bits else []
+        parts += [f"dim={self.dim}"] if self.dim is not None else []
         parts += [f"box=[{','.join(map(str, self.box))}]"] if self.box else []
         parts += [f"mode={self.mode}"] if self.mode is not None else []
         parts += [f"multicast={self.multicast}"] if self.multicast is not None else []
@@ -85,13 +94,15 @@ class CopyAtomAttr(ParsedData):
         kind = parser.parse_identifier()
         if kind not in cls.kinds:
             parser.raise_error(f"expected {cls.name} to be one of: {', '.join(cls.kinds)}")
-        bits, mode, multicast = 0, None, None
+        bits, mode, multicast, dim = 0, None, None, None
         box: tuple[int, ...] = ()
         while parser.parse_optional_punctuation(","):
             key = parser.parse_identifier()
             parser.parse_punctuation("=")
             if key == "bits":
                 bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            elif key == "dim":
+                dim = parser.parse_integer(allow_boolean=False, allow_negative=False)
             elif key == "box":
                 box = parse_integers(parser)
             elif key == "mode":
@@ -100,7 +111,7 @@ class CopyAtomAttr(ParsedData):
                 multicast = parser.parse_integer(allow_boolean=False)
             else:
                 parser.raise_error(f"unknown parameter '{key}' of a copy atom")
-        return cls(kind, bits, box, mode, multicast)
+        return cls(kind, bits, box, mode, multicast, dim)
 
 
 FMA, MMA_SYNC = "fma", "mma_sync"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
+from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
@@ -29,10 +30,27 @@ from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_mode
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
-from libtile.dialects.nv_tileaa.memory import Load, MemoryOp, Store, Write, base_rank, check_special_padding, pointee_of
+from libtile.dialects.nv_tileaa.memory import (
+    Load,
+    MemoryOp,
+    MultimemLoadReduce,
+    MultimemReduce,
+    MultimemStore,
+    Store,
+    Write,
+    base_rank,
+    check_special_padding,
+    pointee_of,
+)
 from libtile.dialects.nv_tileaa.types import TiledViewType
-from libtile.dialects.nv_tileas.atom_rules import check_atom_width
-from libtile.dialects.nv_tileas.attributes import LOAD_KINDS, STORE_KINDS, CopyAtomAttr
+from libtile.dialects.nv_tileas.atom_rules import check_atom_width, check_masked
+from libtile.dialects.nv_tileas.attributes import (
+    LOAD_KINDS,
+    REDUCTION_KINDS,
+    STORE_KINDS,
+    UNKNOWN_COPY,
+    CopyAtomAttr,
+)
 from libtile.dialects.nv_tileas.tiles import check_layout
 from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
 
@@ -61,6 +79,38 @@ class StoreOp(Store):
         check_atom_width(self.atom, self.value_type)
 
 
+class MultimemOp(MemoryOp):
+    """Base of accesses to all replicas of multimem memory, by an atom."""
+
+    atom = opt_prop_def(CopyAtomAttr)
+    masked = opt_prop_def(DenseArrayBase)
+
+    def check(self) -> None:
+        super().check()
+        check_masked(self.masked, self.value_type)
+        check_atom_width(self.atom, self.value_type)
+        if self.atom is not None and self.atom.kind not in ("multimem", UNKNOWN_COPY):
+            raise VerifyException("expect a multimem or unknown_copy atom type")
+
+
+@tile_op
+class MultimemLoadReduceOp(MultimemOp, MultimemLoadReduce):
+    __doc__ = MultimemLoadReduce.__doc__
+    name = "nv_tileas.multimem_load_reduce"
+
+
+@tile_op
+class MultimemStoreOp(MultimemOp, MultimemStore):
+    __doc__ = MultimemStore.__doc__
+    name = "nv_tileas.multimem_store"
+
+
+@tile_op
+class MultimemReduceOp(MultimemOp, MultimemReduce):
+    __doc__ = MultimemReduce.__doc__
+    name = "nv_tileas.multimem_reduce"
+
+
 def check_tile_dimensions(shape: tuple[int, ...]) -> None:
     """Sizes are positive powers of two, and not too many elements; VerifyException."""
     got = f"[{', '.join(map(str, shape))}]"
@@ -78,6 +128,8 @@ class TiledMemOp(MemoryOp):
     SCOPE_WORDS: ClassVar[tuple[str, str]] = ("mem_scope", "mem_semantic")
     """How the diagnostics of the op spell the two attributes."""
     atom = opt_prop_def(CopyAtomAttr)
+    masked = opt_prop_def(DenseArrayBase)
+    """The tile dimensions along which elements may lie beyond the tensor's end, and are compared with it."""
 
     def check(self) -> None:
         view = self.accessed.type
@@ -96,6 +148,7 @@ class TiledMemOp(MemoryOp):
         self.check_order()
         self._check_in_bounds()
         self.check_token()
+        check_masked(self.masked, self.value_type)
         self.check_extras()
         check_atom_width(self.atom, self.value_type)
 
@@ -231,7 +284,7 @@ class TiledAtomicRmwOp(TiledMemOp):
         if mode == "xchg":
             raise VerifyException("tiled_atomic_rmw op cannot use xchg operation")
         require_mode(mode, element)
-        if self.atom is not None and self.atom.kind not in ("tma_redg", "unknown_copy"):
+        if self.atom is not None and self.atom.kind not in REDUCTION_KINDS:
             raise VerifyException("expect a tma_redg atom type")
 
 

@@ -225,6 +225,8 @@ class TiledLoadOp(ThreadCopy):
     indices = var_operand_def()
     in_bounds = opt_prop_def(DenseArrayBase)
     layout = opt_prop_def(LayoutAttr)
+    masked = opt_prop_def(DenseArrayBase)
+    """As of `nv_tileas.tiled_load`."""
 
     def check(self) -> None:
         pointee, buffer = pointee_of(self.view.type), self.buffer.type

@@ -269,13 +269,13 @@ def tiled_atomic_rmw(site: Site) -> Run:
 # -- replicated memory, with one replica ------------------------------------------------------------------------------
 
 
-@effect("nv_tileaa.multimem_load_reduce", synchronises=is_strong)
+@effect("nv_tileaa.multimem_load_reduce", "nv_tileas.multimem_load_reduce", synchronises=is_strong)
 def multimem_load_reduce(site: Site) -> Run:
     after, read = tokens(site), load_box(site, "base", site.shape("value"), None)
     return lambda block, base, indices, token: (read(block, base, indices, (), None)[()], *after)
 
 
-@effect("nv_tileaa.multimem_store", synchronises=is_strong)
+@effect("nv_tileaa.multimem_store", "nv_tileas.multimem_store", synchronises=is_strong)
 def multimem_store(site: Site) -> Run:
     after, write = tokens(site), store_box(site, "base", site.shape("value"))
 
@@ -287,7 +287,7 @@ def multimem_store(site: Site) -> Run:
     return run
 
 
-@effect("nv_tileaa.multimem_reduce", synchronises=is_strong)
+@effect("nv_tileaa.multimem_reduce", "nv_tileas.multimem_reduce", synchronises=is_strong)
 def multimem_reduce(site: Site) -> Run:
     after = tokens(site)
     combine = reduce_box(site, "base", site.shape("value"), _mode(site, "reduction"))

@@ -18,6 +18,7 @@ from libtile.codegen.views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
+from libtile.dialects.nv_tileas.types import AsyncTokenType
 from libtile.ir.tile_form import TileOp
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
@@ -37,13 +38,9 @@ __all__ = ["RULES", "Emitter", "View", "element_name", "rule"]
 
 @dataclass(frozen=True)
 class View:
-    """A memref or a tiled view, and what is known of it: the divisors of its base, sizes and strides, and whether its
-    offsets are `narrow`, which is 32 bits."""
+    """A memref or a tiled view; offsets of accesses are computed in 32 bits where it is `narrow`."""
 
     tensor: TensorView
-    alignment: int
-    size_divisors: tuple[int, ...]
-    stride_divisors: tuple[int, ...]
     narrow: bool = False
     tiled: TiledView | None = None
 
@@ -159,4 +156,5 @@ class Emitter:
 
     @staticmethod
     def is_token(value: SSAValue) -> bool:
-        return isinstance(value.type, MemTokenType)
+        """Whether a value only orders: tokens are nothing at run time."""
+        return isinstance(value.type, MemTokenType | AsyncTokenType)

@@ -33,7 +33,8 @@ from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
 
 _ORDER = frozenset({"mem_semantic", "mem_scope"})
 _CACHE = frozenset({"cache_modifier", "eviction_policy"})
-_BOUNDS = frozenset({"in_bounds"})
+_BOUNDS = frozenset({"in_bounds", "masked"})
+"""`in_bounds` by way of `masked`, which tileas-select-copies makes of it."""
 
 
 def _reads(*names: str) -> frozenset[str]:
@@ -69,9 +70,9 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_memory.FenceOp: _ORDER,
     tileaa_memory.AtomicRmwOp: _ORDER | _reads("rmw_mode"),
     tileaa_memory.AtomicCasOp: _ORDER,
-    tileaa_memory.MultimemLoadReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
-    tileaa_memory.MultimemReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
-    tileaa_memory.MultimemStoreOp: _ORDER | _BOUNDS,
+    tileas_memory.MultimemLoadReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
+    tileas_memory.MultimemReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
+    tileas_memory.MultimemStoreOp: _ORDER | _BOUNDS,
     tileas_tma.TiledLoadOp: _BOUNDS | _reads("layout"),
     tileas_tiles.ReduceOp: _reads("dim"),
     tileas_tiles.ScanOp: _reads("dim", "reverse"),
@@ -108,7 +109,7 @@ def left_out(op: TileOp) -> str | None:
                 return found
         elif name not in INFORMATION:
             return f"has the attribute '{name}' ({attr}), which code generation does not honour"
-    return _operand_problem(op)
+    return _width_problem(op) or _operand_problem(op)
 
 
 def _operand_problem(op: TileOp) -> str | None:
@@ -165,15 +166,34 @@ _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
     tileas_memory.TiledStoreOp: ("stg",),
     tileas_tma.LoadOp: ("ldgsts",),
     tileas_tma.TiledLoadOp: ("ldgsts",),
+    tileas_memory.TiledAtomicRmwOp: ("red",),
+    tileas_memory.MultimemLoadReduceOp: ("multimem",),
+    tileas_memory.MultimemReduceOp: ("multimem",),
+    tileas_memory.MultimemStoreOp: ("multimem",),
     tileas_tiles.CopyOp: ("lds", "sts"),
 }
 """The kinds of atoms that the rule of an op spells."""
 
 
+_WIDE = frozenset(_ATOMS) - {tileas_products.DotOp, tileas_products.ScaledDotOp, tileas_tiles.CopyOp}
+"""Ops whose atoms say how wide one instruction is."""
+_WIDTHS = (4, 8, 16, 32, 64, 128)
+
+
 def _atom(op: TileOp, attr: Attribute) -> str | None:
-    if isinstance(attr, CopyAtomAttr | MmaAtomAttr) and attr.kind in ("unknown_copy", *_ATOMS.get(type(op), ())):
+    if isinstance(attr, CopyAtomAttr | MmaAtomAttr) and attr.kind in _ATOMS.get(type(op), ()):
         return None
     return _refuse("atom", attr)
+
+
+def _width_problem(op: TileOp) -> str | None:
+    """An access says how wide it is."""
+    if type(op) not in _WIDE:
+        return None
+    atom = op.properties.get("atom")
+    if isinstance(atom, CopyAtomAttr) and atom.bits in _WIDTHS:
+        return None
+    return "has no atom with the bits of one instruction, which tileas-select-copies gives it"
 
 
 def _zero(name: str) -> Check:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from libtile.codegen import atomics, globals, memory, multimem, views
-from libtile.codegen.builder import Value
-from libtile.codegen.control import Carried, if_else
+from libtile.codegen.builder import Value, integer
+from libtile.codegen.llvm_types import I64
 from libtile.codegen.memory import CacheHint, Ordering
 from libtile.codegen.tile import Tile
 from libtile.dialects.nv_tileaa.attributes import keyword_of
@@ -18,11 +20,9 @@ from libtile.dialects.nv_tileaa.memory import (
     AtomicCasOp,
     AtomicRmwOp,
     MemoryOp,
-    MultimemLoadReduceOp,
-    MultimemReduceOp,
-    MultimemStoreOp,
 )
 from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BlockTileOp, GetDimSizeOp, GetGlobalOp, MakeMemRefOp
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.tokens import (
     CreateMemTokenOp,
     GdcLaunchDependentsOp,
@@ -30,15 +30,25 @@ from libtile.dialects.nv_tileaa.tokens import (
     JoinMemTokenOp,
     MemoryFenceAliasOp,
 )
-from libtile.dialects.nv_tileaa.types import PtrType
-from libtile.dialects.nv_tileas.memory import FenceOp, LoadOp, StoreOp, TiledAtomicRmwOp, TiledLoadOp, TiledStoreOp
+from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.memory import (
+    FenceOp,
+    LoadOp,
+    MultimemLoadReduceOp,
+    MultimemReduceOp,
+    MultimemStoreOp,
+    StoreOp,
+    TiledAtomicRmwOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.tile_form import TileOp, element_of, integer_of
-from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
-from libtile.lowering.to_llvm.fast_path import wide_facts
-from libtile.lowering.to_llvm.view_facts import access_facts, block_view, memref_view
-from libtile.lowering.to_tileas.accesses import pointer_vector
-from libtile.numerics.elements import ELEMENTS
+from libtile.lowering.index_width import NARROW
+from libtile.lowering.tileas.select_copies import offset_bits
+from libtile.lowering.to_llvm.emitter import Emitter, View, element_name, rule
+from libtile.numerics.elements import ELEMENTS, memory_bits
 
 _SCOPES = {"tl_blk": "tl_blk", "cluster": "device", "gpu": "device", "sys": "sys"}
 """Scopes by the names that accesses know them by. A cluster is part of a device, whose scope holds for it as well."""
@@ -94,16 +104,23 @@ def _pointee(value: SSAValue) -> str:
     return element_name(pointer.pointee)
 
 
+def vector_of(op: TileOp, element: str) -> memory.Vector:
+    """How many neighbouring elements one instruction of an access moves, by its atom."""
+    atom = op.properties["atom"]
+    assert isinstance(atom, CopyAtomAttr)  # the legality table has seen to it
+    return memory.Vector(atom.dim or 0, max(atom.bits // memory_bits(element), 1))
+
+
 @rule(LoadOp)
 def _load(e: Emitter, op: LoadOp) -> None:
-    vector, element = pointer_vector(op)
+    element = _pointee(op.base)
     tile = memory.load(
         e.b,
         e.tile(op.base),
         element,
         mask=_tile(e, op.mask),
         padding=_tile(e, op.other),
-        vector=vector,
+        vector=vector_of(op, element),
         ordering=ordering(op),
         cache=cache_hint(op),
     )
@@ -117,7 +134,7 @@ def _store(e: Emitter, op: StoreOp) -> None:
         e.tile(op.base),
         e.tile(op.value),
         mask=_tile(e, op.mask),
-        vector=pointer_vector(op)[0],
+        vector=vector_of(op, e.element(op.value)),
         ordering=ordering(op),
         cache=cache_hint(op),
     )
@@ -168,67 +185,66 @@ def _make_memref(e: Emitter, op: MakeMemRefOp) -> None:
     base = e.scalar(op.base)
     if op.offset is not None:
         base = e.b.emit(base.type, f"getelementptr i8, {base.typed}, {e.scalar(op.offset).typed}")
-    sizes, strides = ([e.scalar(v) for v in values] for values in (op.sizes, op.strides))
-    e.bind(op.result, memref_view(op, base, sizes, strides))
+    type_ = op.result.type
+    assert isinstance(type_, MemRefType)
+    sizes, strides = (iter([e.scalar(v) for v in values]) for values in (op.sizes, op.strides))
+    tensor = views.TensorView(
+        base,
+        element_name(type_.element_type),
+        tuple(next(sizes) if s == DYNAMIC else integer(I64, s) for s in type_.shape),
+        tuple(next(strides) if s == DYNAMIC else integer(I64, s) for s in type_.strides),
+    )
+    e.bind(op.result, View(tensor, narrow=0 < offset_bits(op) <= NARROW))
 
 
 @rule(BlockTileOp)
 def _block_tile(e: Emitter, op: BlockTileOp) -> None:
-    e.bind(op.result, block_view(op, e.view(op.source)))
+    source, type_ = e.view(op.source), op.result.type
+    assert isinstance(type_, TiledViewType)
+    tiling = type_.layout
+    if tiling.sparse_dim is not None:
+        tiled = views.TiledView.gather(source.tensor, type_.shape, tiling.sparse_dim, tiling.padding)
+    else:
+        tiled = views.TiledView(
+            source.tensor, type_.shape, type_.traversal_strides, type_.dim_map, None, tiling.padding
+        )
+    e.bind(op.result, replace(source, tiled=tiled))
 
 
-def tiled_operands(e: Emitter, op: Access) -> tuple[views.TiledView, list[Value | Tile], views.ViewFacts]:
-    """The view of an access, its indices, and what is known."""
+def tiled_operands(e: Emitter, op: Access) -> tuple[views.TiledView, list[Value | Tile], views.Accesses]:
+    """The view of an access, its indices, and how its tile is cut into accesses."""
     view = e.view(op.accessed)
     assert view.tiled is not None
     index: list[Value | Tile] = []
     for value in op.coordinates:
         index.append(e.tile(value) if isinstance(value.type, TensorType) else e.scalar(value))
-    return view.tiled, index, access_facts(op, view)
+    vector, masked = vector_of(op, view.tiled.view.element), op.properties.get("masked")
+    dims = tuple(range(len(view.tiled.tile))) if masked is None else integers_of(masked)
+    return view.tiled, index, views.Accesses(vector.dim, vector.count, dims, view.narrow)
 
 
 @rule(TiledLoadOp)
 def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
-    tiled, index, facts = tiled_operands(e, op)
+    tiled, index, accesses = tiled_operands(e, op)
     layout, order = e.layout(op.value), tiled_ordering(op)
-
-    def load(known: views.ViewFacts) -> Tile:
-        return views.load_tile(e.b, tiled, index, layout, facts=known, ordering=order, cache=cache_hint(op))
-
-    wide = wide_facts(e.b, tiled, index, layout, facts) if order.weak else None
-    if wide is None:
-        e.bind(op.value, load(facts))
-        return
-    condition, known = wide
-    (tile,) = if_else(e.b, condition, lambda: [load(known)], lambda: [load(facts)])
-    assert isinstance(tile, Tile)
+    tile = views.load_tile(e.b, tiled, index, layout, accesses, ordering=order, cache=cache_hint(op))
     e.bind(op.value, tile)
 
 
 @rule(TiledStoreOp)
 def _tiled_store(e: Emitter, op: TiledStoreOp) -> None:
-    tiled, index, facts = tiled_operands(e, op)
+    tiled, index, accesses = tiled_operands(e, op)
     tile, order = e.tile(op.value), tiled_ordering(op)
-
-    def store(known: views.ViewFacts) -> list[Carried]:
-        views.store_tile(e.b, tiled, index, tile, facts=known, ordering=order, cache=cache_hint(op))
-        return []
-
-    wide = wide_facts(e.b, tiled, index, tile.layout, facts) if order.weak else None
-    if wide is None:
-        store(facts)
-        return
-    condition, known = wide
-    if_else(e.b, condition, lambda: store(known), lambda: store(facts))
+    views.store_tile(e.b, tiled, index, tile, accesses, ordering=order, cache=cache_hint(op))
 
 
 @rule(TiledAtomicRmwOp)
 def _tiled_atomic(e: Emitter, op: TiledAtomicRmwOp) -> None:
-    tiled, index, facts = tiled_operands(e, op)
+    tiled, index, accesses = tiled_operands(e, op)
     tile, mode = e.tile(op.value), op.rmw_mode.keyword
     if mode == "add" and not ELEMENTS[tile.element].is_integer:
         mode = "addf"  # nv_tileas has one name for both additions
-    atomics.reduce_tile(e.b, mode, tiled, index, tile, facts=facts, ordering=ordering(op))
+    atomics.reduce_tile(e.b, mode, tiled, index, tile, accesses, ordering=ordering(op))
 
 
 @rule(GetDimSizeOp)
@@ -283,20 +299,20 @@ def _barrier(e: Emitter, op: BarrierOp) -> None:
 
 @rule(MultimemLoadReduceOp)
 def _multimem_load_reduce(e: Emitter, op: MultimemLoadReduceOp) -> None:
-    tiled, index, facts = tiled_operands(e, op)
+    tiled, index, accesses = tiled_operands(e, op)
     reduction, layout = op.reduction.keyword, e.layout(op.value)
-    tile = multimem.multimem_load_reduce(e.b, reduction, tiled, index, layout, facts=facts, ordering=ordering(op))
+    tile = multimem.multimem_load_reduce(e.b, reduction, tiled, index, layout, accesses, ordering=ordering(op))
     e.bind(op.value, tile)
 
 
 @rule(MultimemReduceOp)
 def _multimem_reduce(e: Emitter, op: MultimemReduceOp) -> None:
-    tiled, index, facts = tiled_operands(e, op)
+    tiled, index, accesses = tiled_operands(e, op)
     reduction, tile = op.reduction.keyword, e.tile(op.value)
-    multimem.multimem_reduce(e.b, reduction, tiled, index, tile, facts=facts, ordering=ordering(op))
+    multimem.multimem_reduce(e.b, reduction, tiled, index, tile, accesses, ordering=ordering(op))
 
 
 @rule(MultimemStoreOp)
 def _multimem_store(e: Emitter, op: MultimemStoreOp) -> None:
-    tiled, index, facts = tiled_operands(e, op)
-    multimem.multimem_store(e.b, tiled, index, e.tile(op.value), facts=facts, ordering=ordering(op))
+    tiled, index, accesses = tiled_operands(e, op)
+    multimem.multimem_store(e.b, tiled, index, e.tile(op.value), accesses, ordering=ordering(op))

@@ -10,23 +10,18 @@ The stages lie in shared memory; an iterator is the number of a stage. What the 
     consumer_release    nothing: the next barrier says it
 
 `tileas-insert-shared-barriers` puts the barriers.
-
-Copies of 4, 8 or 16 bytes need addresses that are known to be aligned; where they are not, a load to registers and a
-store to shared memory take the copy's place, which the barrier behind the wait makes visible just as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, SSAValue
 
-from libtile.codegen import async_copies, control, memory, shared_tiles, views
+from libtile.codegen import async_copies, memory, shared_tiles, views
 from libtile.codegen.builder import SharedBuffer, Value, integer
-from libtile.codegen.control import Carried
 from libtile.codegen.llvm_types import I32
-from libtile.codegen.memory import register_groups
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumeOneOp,
     ConsumerReadOp,
@@ -51,11 +46,10 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
-from libtile.lowering.to_llvm.fast_path import wide_facts
-from libtile.lowering.to_llvm.memory import tiled_operands
+from libtile.lowering.to_llvm.memory import tiled_operands, vector_of
 from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
-from libtile.lowering.to_tileas.accesses import pointer_vector
-from libtile.lowering.to_tileas.shape_layouts import spread
+from libtile.numerics.elements import memory_bits
+from libtile.support.diagnostics import UnsupportedError
 
 
 def _type(value: SSAValue) -> PipelineType:
@@ -175,60 +169,36 @@ def _held_buffer(e: Emitter, value: SSAValue) -> Buffer:
 
 @rule(TiledLoadOp)
 def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
-    b = e.b
     if op.layout is None:
-        raise unsupported(op, "cannot be compiled without a layout", b.target.name)
-    to, wanted = _held_buffer(e, op.buffer), op.layout.layout
-    tiled, index, facts = tiled_operands(e, op)
-    dim = views.contiguous_dim(tiled)
-
-    def copy(known: views.ViewFacts) -> list[Carried]:
-        width = async_copies.tiled_copy_width(to.layout, wanted, to.element, tiled, known)
-        if width is None or dim is None:
-            tile = views.load_tile(b, tiled, index, wanted, facts=known)
-            shared_tiles.store_shared(b, to.pointer, to.layout, tile)
-            return []
-        layout = _side_by_side(e, wanted, dim, width)
-        places = views.Places(b, tiled, index, layout, known)
-        async_copies.copy_to_shared_async(
-            b, to.pointer, to.layout, layout, to.element, places.address, places.mask, dim=dim, width=width
-        )
-        return []
-
-    e.bind(op.result, None)
-    wide = wide_facts(b, tiled, index, wanted, facts)
-    if wide is None:
-        copy(facts)
-        return
-    condition, known = wide
-    control.if_else(b, condition, lambda: copy(known), lambda: copy(facts))
-
-
-def _side_by_side(e: Emitter, layout: LinearLayout, dim: int, width: int) -> LinearLayout:
-    """The layout to copy in, `width` elements at a time: one in which neighbouring lanes copy what lies side by side,
-    where the layout is for wider accesses. It does not matter which thread copies an element."""
-    if len(register_groups(layout, dim, layout.shape[dim])[0]) <= width:
-        return layout
-    order = [dim, *(d for d in reversed(range(len(layout.shape))) if d != dim)]
-    return spread(layout.shape, e.b.threads // e.b.target.warp_size, width, order)
+        raise UnsupportedError("cannot be compiled without a layout")
+    layout = op.layout.layout
+    tiled, index, accesses = tiled_operands(e, op)
+    places = views.Places(e.b, tiled, index, layout, accesses)
+    vector = memory.Vector(accesses.dim, accesses.count)
+    _copy_to_stage(e, _held_buffer(e, op.buffer), layout, places.address, places.mask, vector)
 
 
 @rule(LoadOp)
 def _pointer_load(e: Emitter, op: LoadOp) -> None:
-    b, pointers, to = e.b, e.tile(op.base), _held_buffer(e, op.buffer)
+    pointers, to = e.tile(op.base), _held_buffer(e, op.buffer)
     mask = None if op.mask is None else e.tile(op.mask)
-    vector, element = pointer_vector(op)
-    width = async_copies.copy_width(to.layout, pointers.layout, element, vector.dim, vector.count)
-    e.bind(op.result, None)
-    if width is None:
-        tile = memory.load(b, pointers, element, mask=mask, vector=vector)
-        shared_tiles.store_shared(b, to.pointer, to.layout, tile)
-        return
-    async_copies.copy_to_shared_async(
-        b, to.pointer, to.layout, pointers.layout, element,
-        lambda r: pointers.registers[r], None if mask is None else (lambda r: mask.registers[r]),
-        dim=vector.dim, width=width,
+    _copy_to_stage(
+        e, to, pointers.layout, lambda r: pointers.registers[r],
+        None if mask is None else (lambda r: mask.registers[r]), vector_of(op, to.element),
     )  # fmt: skip
+
+
+def _copy_to_stage(
+    e: Emitter, to: Buffer, layout: LinearLayout, address: Callable[[int], Value],
+    mask: Callable[[int], Value | None] | None, vector: memory.Vector,
+) -> None:  # fmt: skip
+    """Asynchronous copies, so many elements at a time."""
+    if async_copies.async_groups(to.layout, layout, to.element, vector.dim, vector.count) is None:
+        bits = vector.count * memory_bits(to.element)
+        raise UnsupportedError(f"has an atom of {bits} bits, and no asynchronous copies of so many fit the layouts")
+    async_copies.copy_to_shared_async(
+        e.b, to.pointer, to.layout, layout, to.element, address, mask, dim=vector.dim, width=vector.count
+    )
 
 
 @rule(CopyOp)

@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-select-copies`: by which instruction each access moves its tile, how wide, and which elements it checks.
+
+    atom                        on an access: the instruction, how many bits a thread's one moves, along which dimension
+    masked                      on an access through a view: the dimensions compared with the tensor's end
+    not_wide, not_tma           on an access: why it is narrower than 128 bits, and why TMA does not do it
+    offset_bits                 on a `make_memref`: the bits in which offsets of accesses through it are computed
+
+What analysis does not know (that a tile is not cut by the tensor's end, that strides and the base are aligned) costs a
+few instructions to find out, once per tile and alike for all threads. Where that makes an access wider, there are two
+of it, in the arms of an `scf.if` with `checks_access`: the wide one, and the one for what is known anyway.
+
+An asynchronous copy of which no 4 bytes are aligned becomes a load to registers and a copy to shared memory. One whose
+layout is for wider copies gets a layout in which neighbouring lanes copy what lies side by side.
+
+An access that has an atom with `bits` keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.codegen import atomics, multimem
+from libtile.codegen.async_copies import copy_width
+from libtile.codegen.memory import MAX_ACCESS_BYTES, register_groups
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
+from libtile.dialects.nv_tileas import memory, tma
+from libtile.dialects.nv_tileas.attributes import UNKNOWN_COPY, CopyAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.locations import set_location
+from libtile.ir.tile_form import Given, build, operand_group
+from libtile.layouts import LinearLayout
+from libtile.lowering.errors import unsupported
+from libtile.lowering.index_width import index_bits
+from libtile.lowering.tileas.access_reasons import pointer_reason, tma_reason, view_reason
+from libtile.lowering.tileas.view_accesses import ViewAccess, constant_of, memref_of, view_access
+from libtile.lowering.to_tileas.accesses import pointer_vector
+from libtile.lowering.to_tileas.shape_layouts import spread
+from libtile.lowering.to_tileas.types import layout_of, with_layout
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
+from libtile.targets import Target, target
+
+MAX_BITS = 8 * MAX_ACCESS_BYTES
+CHECKS, NOT_WIDE, NOT_TMA, OFFSET_BITS = "checks_access", "not_wide", "not_tma", "offset_bits"
+
+
+@dataclass(frozen=True)
+class SelectCopiesPass(ModulePass):
+    """Choose the instruction of each access; `run-time-checks` allows two forms of one, of which a check at run time
+    takes the wide one, for tiles of at most `max-registers` registers of a thread (code would grow too much)."""
+
+    name = "tileas-select-copies"
+    run_time_checks: bool = True
+    max_registers: int = 64
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                most = self.max_registers if self.run_time_checks else 0
+                _Selector(target(inner.kernel_spec.target), inner.kernel_spec.num_warps, most).run(inner)
+
+
+class _Selector:
+    """The choices for one function."""
+
+    def __init__(self, gpu: Target, warps: int, max_registers: int):
+        self.gpu, self.warps, self.max_registers = gpu, warps, max_registers
+
+    def run(self, function: Operation) -> None:
+        for op in list(function.walk()):
+            if isinstance(op, MakeMemRefOp) and OFFSET_BITS not in op.attributes and (bits := index_bits(op)):
+                op.attributes[OFFSET_BITS] = IntegerAttr(bits, i64)
+            choose = _CHOICES.get(type(op))
+            if choose is not None and is_open(op):
+                choose(self, op)
+
+    # -- through pointers -------------------------------------------------------------------------------------------
+
+    def by_pointers(self, op: Operation) -> None:
+        """A load or store through a tile of pointers."""
+        assert isinstance(op, memory.LoadOp | memory.StoreOp)
+        layout = _layout_of(op, op.base)
+        vector, element = pointer_vector(op)
+        size = STORAGE_BYTES[element]
+        count = len(register_groups(layout, vector.dim, min(vector.count, MAX_ACCESS_BYTES // size))[0])
+        kind = "stg" if isinstance(op, memory.StoreOp) else "ldg"
+        self._by_pointers(op, kind, layout, vector.dim, count, size)
+
+    def _by_pointers(self, op: Operation, kind: str, layout: LinearLayout, dim: int, count: int, size: int) -> None:
+        _choose(op, kind, 8 * size * count, dim, layout)
+        if layout.out_dims and 8 * size * count < MAX_BITS:
+            op.attributes[NOT_WIDE] = StringAttr(pointer_reason(op, layout, size))
+
+    def async_by_pointers(self, op: Operation) -> None:
+        """An asynchronous copy through a tile of pointers."""
+        assert isinstance(op, tma.LoadOp)
+        layout, shared = _layout_of(op, op.base), _buffer(op, op.buffer)
+        vector, element = pointer_vector(op)
+        size = STORAGE_BYTES[element]
+        width = copy_width(shared, layout, element, vector.dim, vector.count)
+        if width is not None:
+            self._by_pointers(op, "ldgsts", layout, vector.dim, width, size)
+            return
+        mask = next(iter(operand_group(op, "mask")), None)
+        type_ = with_layout(_tile_type(op.operands[1]), layout)
+        load = build("nv_tileas.load", [op.operands[0], None, mask], [type_], _carried(op))
+        self._through_registers(op, load)
+        self.by_pointers(load)
+
+    def _through_registers(self, op: Operation, load: Operation) -> None:
+        """Load to registers and store to shared memory in the place of an asynchronous copy."""
+        at = _At(op)
+        tile = at.add(load).results[0]
+        buffer = operand_group(op, "buffer")[0]
+        at.add(build("nv_tileas.copy", [tile, buffer], attributes={"atom": CopyAtomAttr("sts")}))
+        _drop(op)
+
+    # -- through views ----------------------------------------------------------------------------------------------
+
+    def by_view(self, op: Operation) -> None:
+        """A load, store or asynchronous copy through a view: one, or two behind a check at run time."""
+        view, layout = self._view(op), _layout(op)
+        store = isinstance(op, memory.TiledStoreOp)
+        if self.gpu.has("tma") and (reason := tma_reason(op, view, store=store, adds=False)) is not None:
+            op.attributes[NOT_TMA] = StringAttr(reason)
+        wide = view.checked(layout, self.max_registers) if "mem_scope" not in op.properties else None
+        if wide is None:
+            self._by_view(op, view, layout)
+            return
+        condition = _checks(_At(op), op, view)
+        arms = [op.clone(), op.clone()]
+        results = [r for r in op.results if r.first_use is not None]
+        regions = []
+        for arm in arms:
+            _placed_as(arm, op)
+            given = scf.YieldOp(*(arm.results[op.results.index(r)] for r in results))
+            regions.append(Region(Block([arm, _placed_as(given, op)])))
+        made = scf.IfOp.create(
+            operands=[condition], result_types=[r.type for r in results], regions=regions,
+            attributes={CHECKS: UnitAttr()},
+        )  # fmt: skip
+        _At(op).add(made)
+        for old, new in zip(results, made.results):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        _drop(op)
+        for arm, known in zip(arms, (wide, view)):
+            self._by_view(arm, known, layout)
+
+    def _by_view(self, op: Operation, view: ViewAccess, layout: LinearLayout) -> None:
+        """One access with what is known of it."""
+        dim = view.contiguous or 0
+        if isinstance(op, tma.TiledLoadOp):
+            width = self._copied(op, view, layout)
+            if width is None:
+                groups: dict[str, Sequence[SSAValue]] = {n: operand_group(op, n) for n in ("indices", "token")}
+                operands: list[Given] = [op.operands[0], groups["indices"], None, None]
+                type_ = with_layout(_tile_type(operand_group(op, "buffer")[0]), layout)
+                load = build("nv_tileas.tiled_load", operands, [type_], _carried(op))
+                self._through_registers(op, load)
+                self._by_view(load, view, layout)
+                return
+            _choose(op, "ldgsts", view.bits * width, dim, layout)
+            op.properties["layout"] = LayoutAttr(self._side_by_side(layout, dim, width))
+            count = width
+        else:
+            count = view.moved_width(layout)
+            kind = "stg" if isinstance(op, memory.TiledStoreOp) else "ldg"
+            _choose(op, kind, view.bits * count, dim, layout)
+        op.properties["masked"] = DenseArrayBase.from_list(i64, view.masked)
+        if layout.out_dims and view.bits * count < MAX_BITS:
+            op.attributes[NOT_WIDE] = StringAttr(view_reason(view, layout))
+
+    def _copied(self, op: Operation, view: ViewAccess, layout: LinearLayout) -> int | None:
+        """The elements of one asynchronous copy; None where there is none so narrow."""
+        dim, shared = view.contiguous, _buffer(op, operand_group(op, "buffer")[0])
+        return None if dim is None else copy_width(shared, layout, view.element, dim, view.width(layout))
+
+    def _side_by_side(self, layout: LinearLayout, dim: int, width: int) -> LinearLayout:
+        """The layout to copy in, `width` elements at a time: one in which neighbouring lanes copy what lies side by
+        side, where the layout is for wider accesses. It does not matter which thread copies an element."""
+        if len(register_groups(layout, dim, layout.shape[dim])[0]) <= width:
+            return layout
+        order = [dim, *(d for d in reversed(range(len(layout.shape))) if d != dim)]
+        return spread(layout.shape, self.warps, width, order)
+
+    def reduction(self, op: Operation) -> None:
+        """An atomic combination of a tile with one of a view, which gives nothing."""
+        view, layout = self._view(op), _layout(op)
+        if self.gpu.has("tma") and (reason := tma_reason(op, view, store=True, adds=True)) is not None:
+            op.attributes[NOT_TMA] = StringAttr(reason)
+        mode = getattr(op.properties["rmw_mode"], "keyword", "")
+        if mode == "add" and not view.element.startswith("i"):
+            mode = "addf"
+        acquires = getattr(op.properties.get("mem_semantic"), "keyword", "weak") in ("acquire", "acq_rel")
+        self._whole(op, "red", view, layout, reduced_at_once(self.gpu, mode, acquires, view, layout))
+
+    def multimem(self, op: Operation) -> None:
+        """An access to all replicas of a tile. LoweringError for one that no instruction does."""
+        view, layout = self._view(op), _layout(op)
+        reduction = getattr(op.properties.get("reduction"), "keyword", "")
+        try:
+            operation = op.name.removeprefix("nv_tileas.multimem_")
+            count = replicated_at_once(self.gpu, operation, reduction, view, layout)
+        except LoweringError as problem:  # which knows of no place
+            raise unsupported(op, str(problem)) from None
+        self._whole(op, "multimem", view, layout, count)
+
+    def _whole(self, op: Operation, kind: str, view: ViewAccess, layout: LinearLayout, count: int) -> None:
+        _choose(op, kind, view.bits * count, view.contiguous or 0, layout)
+        op.properties["masked"] = DenseArrayBase.from_list(i64, view.masked)
+
+    def _view(self, op: Operation) -> ViewAccess:
+        view = view_access(op)
+        if view is None:
+            raise unsupported(op, "goes to a view that is not made in its function", self.gpu.name)
+        return view
+
+
+_CHOICES: dict[type[Operation], Callable[[_Selector, Operation], None]] = {
+    memory.LoadOp: _Selector.by_pointers,
+    memory.StoreOp: _Selector.by_pointers,
+    tma.LoadOp: _Selector.async_by_pointers,
+    memory.TiledLoadOp: _Selector.by_view,
+    memory.TiledStoreOp: _Selector.by_view,
+    tma.TiledLoadOp: _Selector.by_view,
+    memory.TiledAtomicRmwOp: _Selector.reduction,
+    memory.MultimemLoadReduceOp: _Selector.multimem,
+    memory.MultimemReduceOp: _Selector.multimem,
+    memory.MultimemStoreOp: _Selector.multimem,
+}
+"""How the atom of each access is chosen."""
+
+
+def reduced_at_once(gpu: Target, mode: str, acquires: bool, view: ViewAccess, layout: LinearLayout) -> int:
+    """Elements that one atomic combination changes; one where it has to be an `atom`, which alone acquires."""
+    forms = {} if acquires else atomics.vector_reductions(gpu, mode, view.element)
+    width = min(view.width(layout), max(forms, default=1))
+    return len(register_groups(layout, view.contiguous or 0, width)[0])
+
+
+def replicated_at_once(gpu: Target, operation: str, reduction: str, view: ViewAccess, layout: LinearLayout) -> int:
+    """Elements of one access to all replicas. LoweringError where there is none of so few, or none at all."""
+    forms = multimem.forms(gpu, operation, reduction, view.element)
+    count = len(register_groups(layout, view.contiguous or 0, min(view.width(layout), max(forms)))[0])
+    if count not in forms:
+        needed = f"needs {min(forms)} neighbouring, aligned elements in a thread"
+        raise LoweringError(f"multimem access to {view.element} {needed}")
+    return count
+
+
+def offset_bits(memref: MakeMemRefOp) -> int:
+    """The bits that offsets of accesses through a memref need; 0 where nothing is said."""
+    bits = memref.attributes.get(OFFSET_BITS)
+    return bits.value.data if isinstance(bits, IntegerAttr) else 0
+
+
+def is_open(op: Operation) -> bool:
+    """Whether the atom of an access is still to be chosen."""
+    atom = op.properties.get("atom")
+    return not isinstance(atom, CopyAtomAttr) or atom.kind == UNKNOWN_COPY or (not atom.bits and not atom.is_tma)
+
+
+def _choose(op: Operation, kind: str, bits: int, dim: int, layout: LinearLayout) -> None:
+    op.properties["atom"] = CopyAtomAttr(kind, bits, dim=dim if layout.out_dims else None)
+
+
+def _layout(op: Operation) -> LinearLayout:
+    """The layout of the tile that an access through a view moves."""
+    given = op.properties.get("layout")
+    if isinstance(given, LayoutAttr):
+        return given.layout
+    if isinstance(op, tma.TiledLoadOp):
+        raise unsupported(op, "cannot be compiled without a layout")
+    return _layout_of(op, op.results[0] if isinstance(op, _LOADS) else op.operands[1])
+
+
+def _layout_of(op: Operation, value: SSAValue) -> LinearLayout:
+    """The layout of a tile that an access moves, or of its pointers; LoweringError for one without."""
+    if not isinstance(value.type, TensorType) or not isinstance(value.type.encoding, LayoutAttr):
+        raise unsupported(op, "moves a tile without a layout, which convert-tileaa-to-tileas gives it")
+    return layout_of(value)
+
+
+_LOADS = (memory.TiledLoadOp, memory.MultimemLoadReduceOp)
+
+
+def _buffer(op: Operation, value: SSAValue) -> LinearLayout:
+    """The layout of a buffer in shared memory that an access fills; LoweringError for one without."""
+    if not isinstance(value.type, BufferType) or value.type.layout is None:
+        raise unsupported(op, "fills a buffer without a layout")
+    return value.type.layout.layout
+
+
+def _tile_type(buffer: SSAValue) -> TensorType[Attribute]:
+    assert isinstance(buffer.type, BufferType)
+    return TensorType(buffer.type.element_type, buffer.type.shape)
+
+
+def _carried(op: Operation) -> dict[str, Attribute]:
+    """What an asynchronous copy says that a load in its place says as well."""
+    found = {name: attr for name, attr in op.properties.items() if name == "in_bounds"}
+    return {**found, **op.attributes}
+
+
+def _placed_as(op: Operation, other: Operation) -> Operation:
+    if other.location is not None:
+        set_location(op, other.location)
+    return op
+
+
+def _drop(op: Operation) -> None:
+    op.detach()
+    op.erase()
+
+
+class _At:
+    """Ops in front of an op, at its place in the source."""
+
+    def __init__(self, op: Operation):
+        self.op = op
+
+    def add(self, made: Operation) -> Operation:
+        block = self.op.parent
+        assert block is not None
+        block.insert_op_before(_placed_as(made, self.op), self.op)
+        return made
+
+    def value(self, made: Operation) -> SSAValue:
+        return self.add(made).results[0]
+
+    def number(self, value: int) -> SSAValue:
+        return self.value(arith.ConstantOp(IntegerAttr(value, i64)))
+
+
+# -- checks at run time -----------------------------------------------------------------------------------------------
+
+
+def _checks(at: _At, op: Operation, view: ViewAccess) -> SSAValue:
+    """Whether the tile lies inside of the tensor, and its rows are aligned to the widest access."""
+    memref, t, most = memref_of(op), view.contiguous, view.row_width
+    assert memref is not None and t is not None  # of a view that is known, with rows
+    whole: SSAValue | None = None
+
+    def also(condition: SSAValue) -> None:
+        nonlocal whole
+        whole = condition if whole is None else at.value(arith.AndIOp(whole, condition, i1))
+
+    sizes, strides = _run_time(memref)
+    for dim, index in enumerate(operand_group(op, "indices")):
+        if view.needs_mask(dim):
+            also(_inside(at, index, view, dim, sizes[view.dims[dim]]))
+        stride = strides[view.dims[dim]]  # what a constant one is divided by is known
+        if dim != t and stride is not None and view.stride_divisor(dim) % most and view.size(dim) != 1:
+            also(_divides(at, _as_i64(at, stride), most))
+    if view.alignment % MAX_ACCESS_BYTES:
+        also(_divides(at, _address(at, memref), MAX_ACCESS_BYTES))
+    assert whole is not None  # what is known does not make the access as wide
+    return whole
+
+
+def _run_time(memref: MakeMemRefOp) -> tuple[list[SSAValue | None], list[SSAValue | None]]:
+    """The sizes and strides of a memref that are of run time; None for the others."""
+    type_ = memref.result.type
+    assert isinstance(type_, MemRefType)
+    found = []
+    for static, dynamic in ((type_.shape, memref.sizes), (type_.strides, memref.strides)):
+        rest = iter(dynamic)
+        found.append([next(rest) if size == DYNAMIC else None for size in static])
+    return found[0], found[1]
+
+
+def _inside(at: _At, index: SSAValue, view: ViewAccess, dim: int, size: SSAValue | None) -> SSAValue:
+    """Whether the tile's last element along a dimension is one of the tensor's."""
+    if constant_of(index) == 0:
+        end = at.number(view.tile[dim])
+    else:
+        start = _as_i64(at, index)
+        if view.steps[dim] != 1:
+            start = at.value(arith.MuliOp(start, at.number(view.steps[dim])))
+        end = at.value(arith.AddiOp(start, at.number(view.tile[dim])))
+    known = view.size(dim)
+    limit = at.number(known) if known is not None else _as_i64(at, size) if size is not None else end
+    return at.value(arith.CmpiOp(end, limit, "ule"))
+
+
+def _divides(at: _At, value: SSAValue, power: int) -> SSAValue:
+    low = at.value(arith.AndIOp(value, at.number(power - 1), i64))
+    return at.value(arith.CmpiOp(low, at.number(0), "eq"))
+
+
+def _address(at: _At, memref: MakeMemRefOp) -> SSAValue:
+    """The address at which a memref begins."""
+    base = memref.base.type
+    kept = base.encoding if isinstance(base, TensorType) else None
+    type_ = TensorType(i64, base.get_shape(), kept) if isinstance(base, TensorType) and kept is not None else i64
+    address = _as_i64(at, at.value(build("nv_tileaa.ptr_to_int", [memref.base], [type_])))
+    if memref.offset is None:
+        return address
+    return at.value(arith.AddiOp(address, _as_i64(at, memref.offset)))
+
+
+def _as_i64(at: _At, value: SSAValue) -> SSAValue:
+    """An unsigned scalar, or the element of a tile of rank 0, as an i64."""
+    if isinstance(value.type, TensorType):
+        value = at.value(tensor.ExtractOp(value, [], value.type.element_type))
+    if isinstance(value.type, IndexType):
+        return at.value(arith.IndexCastOp(value, i64))
+    if isinstance(value.type, IntegerType) and value.type.width.data < i64.width.data:
+        return at.value(arith.ExtUIOp(value, i64))
+    return value
