@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import permutations
 
 from libtile.codegen.builder import KernelBuilder, Value
-from libtile.codegen.conversion_plan import Directly, InPieces, Together, Trip, conversion_steps, reduced
+from libtile.codegen.conversion_plan import Directly, InPieces, Together, Trip, conversion_steps, cut, reduced
+from libtile.codegen.exchange import padded
 from libtile.codegen.lanes import shuffle_registers
 from libtile.codegen.memory import as_integer, from_integer
 from libtile.codegen.shared_tiles import (
@@ -26,6 +27,7 @@ from libtile.codegen.tile import Tile, representatives, unique_registers, warp_b
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.convert import Conversion, Plan, conflict_free_shared, shared_for
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
 
 
 def convert_layout(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:
@@ -54,6 +56,38 @@ def convert_all(b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[Linea
                 for trip in step.trips:
                     results[step.tile] = _in_pieces(b, results[step.tile], trip)
     return results
+
+
+def within_warps(b: KernelBuilder, tile: Tile, target: LinearLayout, kind: Conversion) -> Tile:
+    """The tile in a layout that register moves, or shuffles, lead to. LoweringError where they do not."""
+    target = target.transpose_outs(tile.layout.out_dims)
+    (step,) = conversion_steps([tile.layout], [target], [STORAGE_BYTES[tile.element]], warp_bits_of(b), 0)
+    moves = (Conversion.REGISTERS, Conversion.NONE) if kind is Conversion.REGISTERS else (kind,)
+    if not isinstance(step, Directly) or step.plan.kind not in moves:
+        raise LoweringError(f"cannot go by {kind.value} from its layout to that of its result")
+    return _directly(b, tile, target, step.plan)
+
+
+def through_shared(b: KernelBuilder, tile: Tile, target: LinearLayout, shared: LinearLayout, count: int) -> Tile:
+    """The tile in another layout by way of shared memory, where each of so many pieces lies in the layout `shared`.
+    LoweringError where it cannot be cut into these."""
+    target = target.transpose_outs(tile.layout.out_dims)
+    size = padded(STORAGE_BYTES[tile.element] << shared.out_bits)
+    if count == 1:
+        place = b.exchange_pointer(b.exchange(size))
+        store_shared(b, place, shared, tile)
+        b.barrier()
+        return load_shared(b, place, shared, target, tile.element)
+    warp_bits = warp_bits_of(b)
+    pieces = cut(reduced(tile.layout, warp_bits), reduced(target, warp_bits), count)
+    if len(pieces.registers) != count:
+        raise LoweringError(f"cannot go in {count} pieces: its layouts have {len(pieces.registers)} in common")
+    values = _unique(tile)
+    result: dict[int, Value] = {}
+    for sources, targets in pieces.registers:
+        part = Tile(pieces.source, tile.element, tuple(values[r] for r in sources))
+        result.update(zip(targets, through_shared(b, part, pieces.target, shared, 1).registers))
+    return _expanded(target, tile.element, [result[r] for r in range(len(result))])
 
 
 def _unique(tile: Tile) -> list[Value]:

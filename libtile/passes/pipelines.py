@@ -28,6 +28,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("tileas-generate-schedule", "0123"),
     ("tileas-materialize-schedule", "0123"),
     ("tileas-insert-barriers", "0123"),
+    ("tileas-materialize-convert-layout", "0123"),
     ("tileas-allocate-shared-memory", "0123"),
     ("tileas-insert-shared-barriers", "0123"),
     ("tileas-select-copies", "0123"),

@@ -64,6 +64,9 @@ PASSES: dict[str, Entry] = {
     "synthesize-debug-info-scopes": Entry(
         "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass", CUDA_TILE
     ),
+    "tileas-materialize-convert-layout": Entry(
+        "libtile.lowering.tileas.materialize_conversions:MaterializeConvertLayoutPass", INNER, required=True
+    ),
     "tileas-allocate-shared-memory": Entry(
         "libtile.lowering.tileas.allocate:AllocateSharedMemoryPass", INNER, required=True
     ),

@@ -203,4 +203,54 @@ def _place(parser: AttrParser) -> tuple[int, int, bool]:
     return offset, parser.parse_integer(allow_boolean=False, allow_negative=False), meet
 
 
-ATTRIBUTES: tuple[type[Attribute], ...] = (MemorySpaceAttr, CopyAtomAttr, MmaAtomAttr, LayoutAttr, ExchangesAttr)
+@irdl_attr_definition
+class ConversionAttr(ParsedData):
+    """How a tile comes into another layout: `#nv_tileas.conversion<registers>` moves registers of each thread,
+    `<shuffle>` exchanges them within warps, and `<shared, pieces = 4, #nv_tileas.layout<offset=...>>` goes through
+    shared memory, in equal pieces one after the other, each of which lies there in the layout.
+    """
+
+    name = "nv_tileas.conversion"
+    kinds: ClassVar[tuple[str, ...]] = ("registers", "shuffle", "shared")
+
+    kind = DataField[str](0)
+    pieces = DataField[int](1)
+    shared = DataField[LayoutAttr | None](2)
+    """The layout of a piece in shared memory."""
+
+    def __init__(self, kind: str, pieces: int = 1, shared: LayoutAttr | None = None):
+        super().__init__((kind, pieces, shared))
+
+    def body(self) -> str:
+        if self.shared is None:
+            return self.kind
+        pieces = f"pieces = {self.pieces}, " if self.pieces != 1 else ""
+        return f"{self.kind}, {pieces}{self.shared}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        kind = parser.parse_identifier()
+        if kind not in cls.kinds:
+            parser.raise_error(f"expected {cls.name} to be one of: {', '.join(cls.kinds)}")
+        if kind != "shared":
+            return cls(kind)
+        parser.parse_punctuation(",")
+        pieces = 1
+        if parser.parse_optional_keyword("pieces"):
+            parser.parse_punctuation("=")
+            pieces = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(",")
+        layout = parser.parse_attribute()
+        if not isinstance(layout, LayoutAttr):
+            parser.raise_error("expected a layout")
+        return cls(kind, pieces, layout)
+
+
+ATTRIBUTES: tuple[type[Attribute], ...] = (
+    MemorySpaceAttr,
+    CopyAtomAttr,
+    MmaAtomAttr,
+    LayoutAttr,
+    ExchangesAttr,
+    ConversionAttr,
+)

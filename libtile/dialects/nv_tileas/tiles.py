@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yield
 from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, Unary, View, check_slice, require_same_element
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
 from libtile.dialects.nv_tileas.atom_rules import check_same_warps
-from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import TileOp, layout_of, shape_of, stored_element, stored_shape, tile_op, type_text
@@ -73,10 +73,20 @@ class Rearranging(Unary):
 
 @tile_op
 class ConvertLayoutOp(Rearranging):
-    """The same tile in another layout."""
+    """The same tile in another layout, by a way that `tileas-materialize-convert-layout` chooses."""
 
     name = "nv_tileas.convert_layout"
     atom = opt_prop_def(CopyAtomAttr)
+    way = opt_prop_def(ConversionAttr)
+
+    def check(self) -> None:
+        super().check()
+        way = self.way
+        if way is None or way.shared is None:
+            return
+        elements, piece = prod(stored_shape(self.source.type)), prod(way.shared.shape)
+        if way.pieces * piece != elements:
+            raise VerifyException(f"expects {elements} elements to go in pieces, but got {way.pieces} of {piece}")
 
 
 def check_layout(type_: Attribute) -> None:

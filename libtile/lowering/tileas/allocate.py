@@ -163,6 +163,13 @@ def allocate(function: FuncOp, gpu: Target) -> None:
     _Allocation(function, gpu).run()
 
 
+def exchange_rooms(function: FuncOp, gpu: Target) -> dict[Operation, int]:
+    """How many bytes of shared memory exchanges of each op have beside pipelines, which this places."""
+    allocation = _Allocation(function, gpu)
+    allocation.place_storages()
+    return {op: max(gpu.shared_per_block - start, 0) for op, start in allocation.starts()}
+
+
 class _Allocation:
     def __init__(self, function: FuncOp, gpu: Target):
         spec = function.kernel_spec
@@ -178,11 +185,7 @@ class _Allocation:
         self.reading_in: Block | None = None
 
     def run(self) -> None:
-        alive: list[Storage] = []
-        for storage in self.storages:
-            alive = [s for s in alive if s.end >= storage.start]
-            self._place(storage, alive)
-            alive.append(storage)
+        self.place_storages()
         for op in self.numbering.first:
             if isinstance(op, ReduceOp) and commutes(op):
                 op.attributes[COMMUTATIVE] = UnitAttr()
@@ -195,6 +198,13 @@ class _Allocation:
             self.function.attributes[BYTES_ALIGNMENT] = IntegerAttr(max(alignment, STAGE_ALIGNMENT), i64)
 
     # -- storage ----------------------------------------------------------------------------------------------------
+
+    def place_storages(self) -> None:
+        alive: list[Storage] = []
+        for storage in self.storages:
+            alive = [s for s in alive if s.end >= storage.start]
+            self._place(storage, alive)
+            alive.append(storage)
 
     def _place(self, storage: Storage, alive: Sequence[Storage]) -> None:
         """At the lowest offset that nothing has that lives at the same time."""
@@ -215,11 +225,11 @@ class _Allocation:
 
     # -- exchanges --------------------------------------------------------------------------------------------------
 
-    def _all_exchanges(self) -> None:
-        self.reading = self.reading_in = None
-        made = 0
+    def starts(self) -> Iterator[tuple[Operation, int]]:
+        """Each op, and where exchanges of it begin: behind storage that lives, and that which is made later where
+        nothing was before."""
+        made = dead = 0
         alive: list[Storage] = []
-        dead = 0
         # What is made from each storage on, at most.
         later = [0]
         for storage in reversed(self.storages):
@@ -230,20 +240,23 @@ class _Allocation:
                 made += 1
             dead = max((s.limit for s in alive if s.end < number), default=dead)
             alive = [s for s in alive if s.end >= number]
-            floor = max((s.limit for s in alive), default=0)
             coming = later[len(self.storages) - made]
-            self._exchange(op, max(floor, coming if coming > dead else 0))
+            floor = max([coming if coming > dead else 0, *(s.limit for s in alive)])
+            yield op, -(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
 
-    def _exchange(self, op: Operation, floor: int) -> None:
-        """Place the exchanges of an op, from `floor` on: behind storage that lives, and that which is made later where
-        nothing was before."""
+    def _all_exchanges(self) -> None:
+        self.reading = self.reading_in = None
+        for op, start in self.starts():
+            self._exchange(op, start)
+
+    def _exchange(self, op: Operation, start: int) -> None:
+        """Place the exchanges of an op, from `start` on."""
         op.attributes.pop(EXCHANGES, None)
         if isinstance(op, BarrierOp):
             self.reading = None
             return
         if isinstance(op, TILED) and op.mem_scope is None:
             self.reading_in = None
-        start = -(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
         room = max(self.limit - start, 0)
         wanted = exchanges(op, self.kernel, room)
         if not wanted:

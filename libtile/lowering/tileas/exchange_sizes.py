@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
@@ -99,7 +100,11 @@ def _conversion(source: LinearLayout, value: SSAValue, kernel: Kernel, room: int
 
 
 def _convert(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    return _conversion(layout_of(op.operands[0]), op.results[0], kernel, room)
+    assert isinstance(op, ConvertLayoutOp)
+    if op.way is None:
+        raise LoweringError("has no 'way', which tileas-materialize-convert-layout gives it")
+    shared = op.way.shared
+    return () if shared is None else (element_bytes(op.source) * prod(shared.shape),) * op.way.pieces
 
 
 def _packed(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:

@@ -74,6 +74,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_memory.MultimemReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
     tileas_memory.MultimemStoreOp: _ORDER | _BOUNDS,
     tileas_tma.TiledLoadOp: _BOUNDS | _reads("layout"),
+    tileas_tiles.ConvertLayoutOp: _reads("way"),
     tileas_tiles.ReduceOp: _reads("dim"),
     tileas_tiles.ScanOp: _reads("dim", "reverse"),
     tileas_products.DotOp: _reads("signedness_a", "signedness_b"),

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from libtile.codegen import constants, conversions, mma, mma_scaled, packing, reduce, scan
 from libtile.codegen import shapes as movement
 from libtile.codegen.builder import Value, integer
-from libtile.codegen.convert_layout import convert_layout
+from libtile.codegen.convert_layout import convert_layout, through_shared, within_warps
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.tile import Tile, map_tiles, scalar
 from libtile.dialects.nv_tileaa.collectives import Collective
@@ -35,6 +35,7 @@ from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
 from libtile.ir.tile_form import integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
+from libtile.layouts.convert import Conversion
 from libtile.lowering.tileas.exchange_sizes import COMMUTATIVE
 from libtile.lowering.to_llvm.elementwise import apply
 from libtile.lowering.to_llvm.emitter import Emitter, rule
@@ -109,7 +110,18 @@ def converted(e: Emitter, tile: Tile, value: SSAValue) -> Tile:
 
 @rule(ConvertLayoutOp)
 def _convert_layout(e: Emitter, op: ConvertLayoutOp) -> None:
-    e.bind(op.result, converted(e, e.tile(op.source), op.result))
+    tile, wanted, way = e.tile(op.source), e.layout(op.result), op.way
+    if way is None:
+        raise UnsupportedError("has no 'way', which tileas-materialize-convert-layout gives it")
+    if tile.layout == wanted:
+        made = tile
+    elif not tile.layout.outs:
+        made = scalar(tile.registers[0], tile.element, wanted)
+    elif way.shared is None:
+        made = within_warps(e.b, tile, wanted, Conversion(way.kind))
+    else:
+        made = through_shared(e.b, tile, wanted, way.shared.layout, way.pieces)
+    e.bind(op.result, made)
 
 
 @rule(ViewOp, ExpandDimsOp, PermuteOp, BroadcastOp)

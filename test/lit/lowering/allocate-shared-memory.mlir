@@ -1,5 +1,5 @@
-// RUN: cuda-tile-opt %s --tileas-allocate-shared-memory | FileCheck %s
-// RUN: cuda-tile-opt %s --tileas-allocate-shared-memory | cuda-tile-opt - | FileCheck %s
+// RUN: cuda-tile-opt %s --tileas-materialize-convert-layout --tileas-allocate-shared-memory | FileCheck %s
+// RUN: cuda-tile-opt %s --tileas-materialize-convert-layout --tileas-allocate-shared-memory | cuda-tile-opt - | FileCheck %s
 
 #lanes = #nv_tileas.layout<register=[], lane=[[1],[2],[4],[8],[16]], warp=[[32],[64]] : 128>
 #warps = #nv_tileas.layout<register=[], lane=[[4],[8],[16],[32],[64]], warp=[[1],[2]] : 128>

@@ -53,3 +53,13 @@ nv_tileaa.func @aligned() attributes {kernel_spec = #nv_tileaa.kernel_spec<entry
 nv_tileaa.func @too_much() attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>, shared_bytes = 200000 : i64} {
   nv_tileaa.return
 }
+
+// -----
+#lanes = #nv_tileas.layout<register=[], lane=[[1],[2],[4],[8],[16]], warp=[[32],[64]] : 128>
+#warps = #nv_tileas.layout<register=[], lane=[[4],[8],[16],[32],[64]], warp=[[1],[2]] : 128>
+#half = #nv_tileas.layout<offset=[[1],[2],[4],[8],[16],[32]] : 64>
+nv_tileaa.func @too_few(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
+  // expected-error @below {{expects 128 elements to go in pieces, but got 1 of 64}}
+  %a = nv_tileas.convert_layout %x {way = #nv_tileas.conversion<shared, #half>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
+  nv_tileaa.return
+}
