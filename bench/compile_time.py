@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Seconds to compile: our `tileiras` process beside the original's on the same file, and this process when warm.
 
-    python bench/compile_time.py [--kernels vector_add gemm ...] [--target sm_90] [--repeat 5] > results/compile-time.md
+    python bench/compile_time.py [--kernels vector_add gemm ...] [--target sm_90] [--repeat 5] [--before CLONE]
+                                 > results/compile-time.md
 
 Cold runs are processes that take turns (ours, theirs, ours, ...), without the compile cache; a ratio is the median of
 the pairs'. What Python keeps for itself (`__pycache__`) is there, as it is behind the first run on a machine. `cached`
 is our process with a compile cache that has the kernel, `warm` the same compilation in a process that has compiled it
-before. Each number is the median of the repeats. Below: where the time of a cold run goes, in milliseconds.
+before. Each number is the median of the repeats. Below: where the time of a cold run goes, in milliseconds; and the
+processor time of processes, user and system, those they start included, which others on the machine disturb less: the
+least of the repeats. With `--before`, another clone of this repository takes its turn there.
 """
 
 from __future__ import annotations
@@ -15,13 +18,16 @@ import argparse
 import datetime
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from libtile.backend.tools import ToolNotFoundError, find_tool
@@ -59,6 +65,8 @@ class Measured:
     theirs: list[float] = field(default_factory=list)
     cached: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
+    processor: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Processor time of cold runs: `ours`, `theirs`, `before`."""
     stages: list[dict[str, float]] = field(default_factory=list)
     """The time report of each cold run; `process` is what the whole process took."""
 
@@ -66,8 +74,9 @@ class Measured:
 class Bench:
     """Runs the assemblers on one kernel after the other."""
 
-    def __init__(self, target: str, repeat: int, folder: Path):
+    def __init__(self, target: str, repeat: int, folder: Path, before: Path | None):
         self.target = target
+        self.before = before
         self.repeat = repeat
         self.folder = folder
         try:
@@ -78,13 +87,37 @@ class Bench:
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.environment.pop("PYTHONUNBUFFERED", None)
 
-    def process(self, command: Sequence[str], **environment: str) -> tuple[float, str]:
+    def process(self, command: Sequence[str], clone: Path = ROOT, **environment: str) -> tuple[float, str]:
         """(seconds, what is on stderr) of a process; CalledProcessError when it fails."""
         start = time.perf_counter()
+        environment = {**self.environment, **environment}
         done = subprocess.run(
-            command, env={**self.environment, **environment}, capture_output=True, text=True, check=True, timeout=600
+            command, env=environment, cwd=clone, capture_output=True, text=True, check=True, timeout=600
         )
         return time.perf_counter() - start, done.stderr
+
+    def processor(self, command: Sequence[str], clone: Path = ROOT) -> float:
+        """Seconds of processor time of a process and of those it waits for; ours are the modules of a clone."""
+        start = resource.getrusage(resource.RUSAGE_CHILDREN)
+        places = os.pathsep.join(map(str, (clone, clone / "tools")))
+        self.process(command, clone, LIBTILE_CACHE="0", PYTHONPATH=places)
+        end = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
+
+    def processors(self, mine: Sequence[str], theirs: Sequence[str] | None) -> dict[str, list[float]]:
+        """Processor times of commands that take turns."""
+        runs = {"ours": partial(self.processor, mine)}
+        if theirs is not None:
+            runs["theirs"] = partial(self.processor, theirs)
+        if self.before is not None:
+            runs["before"] = partial(self.processor, mine, self.before)
+        found: dict[str, list[float]] = defaultdict(list)
+        for run in runs.values():
+            run()  # what Python keeps for itself
+        for _ in range(self.repeat):
+            for name, run in runs.items():
+                found[name].append(run())
+        return found
 
     def measure(self, kernel: str) -> Measured:
         """All numbers of an example."""
@@ -100,6 +133,7 @@ class Bench:
                 found.theirs.append(self.process(theirs)[0])
             seconds, report = self.process([*mine, "--time-report"], LIBTILE_CACHE="0")
             found.stages.append({**_parsed(report), "process": seconds})
+        found.processor = self.processors(mine, theirs)
         on = {"LIBTILE_CACHE": "1", "LIBTILE_CACHE_DIR": str(self.folder / "cache")}
         self.process(mine, **on)
         found.cached = [self.process(mine, **on)[0] for _ in range(self.repeat)]
@@ -143,6 +177,57 @@ def _stage_row(kernel: str, found: Measured) -> str:
     return f"| {kernel} | {' | '.join(f'{1000 * statistics.median(sums[name]):.0f}' for name in order)} |"
 
 
+_BC = str(ROOT / "examples" / "vector_add.bc")
+STARTS = {
+    "tileiras --version": (["tileiras", "--version"], True),
+    "tileirdisasm vector_add.bc": (["tileirdisasm", _BC], True),
+    "cuda-tile-translate -cudatilebc-to-mlir": (["cuda_tile_translate", "-cudatilebc-to-mlir", _BC], False),
+    "cuda-tile-translate -mlir-to-cudatilebc": (
+        ["cuda_tile_translate", "-mlir-to-cudatilebc", "KERNEL.mlir", "-o", "OUT"], False
+    ),
+    "cuda-tile-opt --canonicalize": (["cuda_tile_opt", "--canonicalize", "KERNEL.mlir"], False),
+}  # fmt: skip
+"""Commands of the table of starts: the module and its arguments, and whether the original has the same."""
+
+
+def _processor_row(name: str, found: dict[str, list[float]]) -> str:
+    """The least processor time of each, in milliseconds, and ours by that of the others."""
+    least = {who: min(seconds) for who, seconds in found.items() if seconds}
+
+    def cells(who: str) -> str:
+        return f"{1000 * least[who]:.0f} | {least['ours'] / least[who]:.2f}" if who in least else "- | -"
+
+    return f"| {name} | {1000 * least['ours']:.0f} | {cells('theirs')} | {cells('before')} |"
+
+
+def _print_processor_times(bench: Bench, found: dict[str, Measured]) -> None:
+    print("\nProcessor time of cold processes, in milliseconds:\n")
+    print("| command | ours | theirs | ours / theirs | before | ours / before |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for kernel, measured in found.items():
+        print(_processor_row(f"tileiras {kernel}.bc", measured.processor), flush=True)
+    text = bench.folder / "kernel.mlir"
+    printed = [sys.executable, "-m", "cuda_tile_translate", "-cudatilebc-to-mlir", _BC]
+    bench.process([*printed, "-o", str(text)])
+    places = {"KERNEL.mlir": str(text), "OUT": str(bench.folder / "out.bc")}
+    for name, (mine, is_theirs) in STARTS.items():
+        original = None
+        if is_theirs and bench.original is not None:
+            original = [str(Path(bench.original).parent / mine[0]), *mine[1:]]
+        command = [sys.executable, "-m", *(places.get(word, word) for word in mine)]
+        print(_processor_row(name, bench.processors(command, original)), flush=True)
+
+
+def _print_means(found: dict[str, Measured]) -> None:
+    """The geometric means of the ratios of the first table."""
+    for what in ("cold", "warm"):
+        ratios = [
+            statistics.median(a / b for a, b in zip(getattr(m, what), m.theirs)) for m in found.values() if m.theirs
+        ]
+        if ratios:
+            print(f"\nOurs / theirs, {what}, geometric mean: {statistics.geometric_mean(ratios):.2f}.")
+
+
 def _machine() -> str:
     model = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
@@ -161,6 +246,7 @@ def main() -> int:
     parser.add_argument("--kernels", nargs="+", default=KERNELS)
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--before", type=Path, help="another clone of this repository")
     options = parser.parse_args()
     print("# Compile time\n")
     print(
@@ -170,7 +256,7 @@ def main() -> int:
     print("|---|---:|---:|---:|---:|---:|---:|", flush=True)
     found: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(options.target, options.repeat, Path(folder))
+        bench = Bench(options.target, options.repeat, Path(folder), options.before)
         for kernel in options.kernels:
             try:
                 found[kernel] = bench.measure(kernel)
@@ -178,6 +264,8 @@ def main() -> int:
                 print(f"{kernel}: {getattr(error, 'stderr', None) or error}", file=sys.stderr)
                 return 1
             print(_row(kernel, found[kernel]), flush=True)
+        _print_means(found)
+        _print_processor_times(bench, found)
     print("\nWhere a cold run of ours spends its time, in milliseconds:\n")
     print("| kernel | Python, command line | imports | read, verify | passes | LLVM | ptxas |")
     print("|---|---:|---:|---:|---:|---:|---:|")
