@@ -39,13 +39,15 @@ class PtxFormatError(LibtileError):
 
 @dataclass(frozen=True)
 class EntryDirectives:
-    """What an entry's header gets. `hidden_parameters` are extra 128-byte descriptors, by name, after the others."""
+    """What an entry's header gets. `hidden_parameters` are extra 128-byte descriptors, by name, after the others; so
+    many of the parameters that it has, the last ones, are `hidden` as well."""
 
     threads: int
     min_ctas_per_sm: int | None = None
     cluster: tuple[int, int, int] | None = None
     language: int | None = TILE_LANGUAGE
     hidden_parameters: Sequence[str] = ()
+    hidden: int = 0
     directives: Mapping[str, str] = field(default_factory=dict)
     """Other performance directives by name, with their argument text."""
 
@@ -81,6 +83,15 @@ def _header(text: str, name: str, directives: EntryDirectives) -> tuple[str, str
         start = text.index("(")
         end = _closing(text, start, "(", ")")
         parameters, rest = text[start:end], text[end:]
+    if directives.hidden:
+        pieces = parameters[1:-1].split(",")
+        if len(pieces) < directives.hidden:
+            raise PtxFormatError(
+                f"entry {name!r} has {len(pieces)} parameters, of which {directives.hidden} are hidden"
+            )
+        first = len(pieces) - directives.hidden
+        pieces[first:] = [p.replace(".param", ".hidden .param", 1) for p in pieces[first:]]
+        parameters = f"({','.join(pieces)})"
     if directives.hidden_parameters:
         hidden = [f"\t.hidden .param .align 64 .b8 {p}[128]" for p in directives.hidden_parameters]
         inside = parameters[1:-1].rstrip()

@@ -53,3 +53,8 @@ def warpgroup(b: KernelBuilder) -> Value:
         return integer(I32, 0)
     shift = integer(I32, GROUP_WARPS.bit_length() - 1)
     return b.special("warpgroup", lambda: uniform(b, b.binary("lshr", b.warp(), shift)))
+
+
+def meet_warp(b: KernelBuilder) -> None:
+    """The threads of a warp meet, and see each other's earlier accesses of memory."""
+    b.call("llvm.nvvm.bar.warp.sync", VOID, [integer(I32, _ALL_LANES)])

@@ -16,6 +16,8 @@ from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import FLOAT, I32, I64, VOID, LlvmType, StructType, registers_type
 from libtile.targets import MmaAtom
 
+_UNIT = 16
+"""Bytes that a descriptor counts in."""
 _ADDRESS_BITS = 0x3FFFF
 """Of a shared-memory address, what a descriptor holds; its low 4 bits are left out."""
 
@@ -29,7 +31,12 @@ class Descriptor:
 
     def at(self, b: KernelBuilder, outer: int, k: int) -> Value:
         """The descriptor of the part of the tile from (outer, k) on."""
-        return b.add(self.start, integer(I64, self.operand.start(outer, k) >> 4))
+        return b.add(self.start, integer(I64, self.operand.start(outer, k) // _UNIT))
+
+    def behind(self, b: KernelBuilder, count: Value, size: int) -> Descriptor:
+        """The descriptor of an operand that lies `count` (an i32) times so many bytes further, a multiple of 16."""
+        moved = b.mul(count, integer(I32, size // _UNIT))
+        return Descriptor(self.operand, b.add(self.start, b.cast("zext", moved, I64)))
 
 
 def descriptor(b: KernelBuilder, operand: SharedOperand, pointer: Value, moved: Value | None = None) -> Descriptor:
@@ -37,7 +44,7 @@ def descriptor(b: KernelBuilder, operand: SharedOperand, pointer: Value, moved: 
     address = b.cast("ptrtoint", pointer, I32)
     if moved is not None:
         address = b.add(address, moved)
-    field = b.binary("lshr", b.and_(address, integer(I32, _ADDRESS_BITS)), integer(I32, 4))
+    field = b.binary("lshr", b.and_(address, integer(I32, _ADDRESS_BITS)), integer(I32, _UNIT.bit_length() - 1))
     return Descriptor(operand, b.or_(b.cast("zext", field, I64), integer(I64, operand.fields)))
 
 

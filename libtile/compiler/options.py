@@ -13,7 +13,7 @@ from libtile.support.errors import LibtileError
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-    from libtile.ir.kernels import Parameter
+    from libtile.ir.kernels import Parameter, TensorMapRecipe
     from libtile.support.remarks import Remark
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
@@ -89,6 +89,8 @@ class Kernel:
     smem: int = 0
     registers: int = 0
     spills: int = 0
+    descriptors: tuple[TensorMapRecipe, ...] = ()
+    """Tensor maps that a launch passes behind the parameters."""
 
 
 @dataclass

@@ -17,6 +17,8 @@ from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
 from libtile.ir.locations import set_location
 from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.tma.common import HOST_CODE
+from libtile.lowering.tileas.tma.recipes import recipes
 from libtile.lowering.to_llvm.conversion import LlvmModule
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
 from libtile.passes.manager import Instrument, InvalidIrError, PassManager, PassRun
@@ -154,7 +156,7 @@ def pipeline_of(options: Options, module: Operation) -> tuple[Item, ...]:
 def _check_converted(module: ModuleOp, gpu: Target) -> None:
     """LoweringError for what a pipeline without the conversions leaves."""
     for op in module.body.block.ops:
-        if not op.name.startswith("nv_tileaa."):
+        if not op.name.startswith("nv_tileaa.") and HOST_CODE not in op.attributes:
             raise unsupported(op, "is left by the pipeline, and no LLVM IR can be made of it", gpu.name)
 
 
@@ -192,8 +194,16 @@ def _emit(inner: ModuleOp, gpu: Target, options: Options, source: SourceText | N
         llvm = to_llvm(inner, gpu, information)
     with timing.stage("print LLVM IR"):
         result.llvm_ir = llvm.text(information.text() if information is not None else "")
+    made = recipes(inner)
     result.kernels = {
-        k.name: Kernel(k.name, tuple(k.parameters), (k.builder.cta_threads, 1, 1), smem=k.shared) for k in llvm.kernels
+        k.name: Kernel(
+            k.name,
+            tuple(k.parameters),
+            (k.builder.cta_threads, 1, 1),
+            smem=k.shared,
+            descriptors=made.get(k.name, ()),
+        )
+        for k in llvm.kernels
     }
     if options.emit == "llvm":
         return
@@ -219,7 +229,12 @@ def _to_ptx(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTab
 
     language = ptx.TILE_LANGUAGE if options.launch_abi == "tileir" else None
     entries = {
-        k.name: ptx.EntryDirectives(k.builder.cta_threads, min_ctas_per_sm=k.occupancy or 1, language=language)
+        k.name: ptx.EntryDirectives(
+            k.builder.cta_threads,
+            min_ctas_per_sm=k.occupancy or 1,
+            language=language,
+            hidden=k.descriptors if language is not None else 0,
+        )
         for k in llvm.kernels
     }
     with timing.stage("LLVM"):
@@ -238,6 +253,12 @@ def _host(result: Compiled, options: Options) -> tuple[str, str] | None:
 def _assembler(result: Compiled, gpu: Target, options: Options) -> Assembler:
     from libtile.backend.ptxas import Assembler
 
+    for kernel in result.kernels.values():
+        if kernel.descriptors and options.launch_abi == "tileir":
+            raise LoweringError(
+                f"kernel '{kernel.name}' takes tensor maps, which launches of the ABI 'tileir' do not make yet: "
+                "'simt' passes them as parameters"
+            )
     needed = max((k.smem for k in result.kernels.values()), default=0)
     return Assembler(
         gpu.ptx_target,

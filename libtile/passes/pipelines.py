@@ -27,6 +27,8 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("tileas-remove-layout-conversions", "0123"),
     ("tileas-generate-schedule", "0123"),
     ("tileas-materialize-schedule", "0123"),
+    ("separate-host-tma", "0123"),
+    ("attach-tma-descriptor-args", "0123"),
     ("tileas-insert-barriers", "0123"),
     ("tileas-materialize-convert-layout", "0123"),
     ("tileas-allocate-shared-memory", "0123"),
@@ -61,6 +63,14 @@ def pipeline_text(level: str, steps: tuple[tuple[str, str], ...] = STEPS) -> str
     return ", ".join(step for step, levels in steps if level in levels)
 
 
+_INSTEAD = {
+    "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{whole-rows=true}",
+    "tileas-generate-schedule": "tileas-specialize, tileas-generate-schedule",
+}
+SPECIALIZED = ", ".join(_INSTEAD.get(step, step) for step, _ in STEPS)
+"""The passes that part kernels with products into agents, where the target has products of warpgroups."""
+
+
 def tile_pipeline(level: int, fuse_fma: bool = False) -> str:
     """The optimizer's pipeline, behind `fuse-fma` if that is asked for. LibtileError for a level that there is not."""
     if str(level) not in LEVELS:
@@ -71,5 +81,6 @@ def tile_pipeline(level: int, fuse_fma: bool = False) -> str:
 PIPELINES: dict[str, str] = {
     **{f"O{level}": pipeline_text(level) for level in LEVELS},
     **{f"tile-O{level}": pipeline_text(level, TILE_STEPS) for level in LEVELS},
+    "specialized": SPECIALIZED,
 }
 """Pipelines by the name that stands for them in the text of others."""

@@ -75,6 +75,7 @@ PASSES: dict[str, Entry] = {
     ),
     "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
     "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),
+    "tileas-specialize": Entry("libtile.lowering.tileas.specialize:SpecializePass", INNER),
     "tileas-materialize-schedule": Entry("libtile.lowering.tileas.materialize:MaterializeSchedulePass", INNER),
     "tileas-remove-layout-conversions": Entry("libtile.lowering.tileas.cleanup:RemoveLayoutConversionsPass", INNER),
     "tileas-select-copies": Entry("libtile.lowering.tileas.select_copies:SelectCopiesPass", INNER, required=True),

@@ -34,6 +34,7 @@ def run(
     trace: Callable[..., None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     out: TextIO | None = None,
+    pipeline: str = "",
 ) -> RunResult:
     """Run a kernel over a grid of tile blocks.
 
@@ -48,7 +49,8 @@ def run(
     that the kernel prints to; the interpreter also takes `trace` and `progress`, see `libtile.interpreter.launch.run`.
     The other backends compile for `gpu_name` at `opt_level` first: the simulator without a name for the target that a
     module of an inner dialect states, or "sm_90", the gpu for the machine's own GPU. `launch_abi` is the gpu's:
-    "tileir", "simt", or None for what the driver can do.
+    "tileir", "simt", or None for what the driver can do. `pipeline` is the text of the passes that the simulator's
+    compilation runs in place of the level's.
 
     Returns what the run did. Raises DiagnosticError for a module that breaks a rule of the dialect, LaunchError for
     arguments that do not fit, CheckError for a check that the backend does not have, InterpreterFault, SimulationFault
@@ -57,6 +59,8 @@ def run(
     """
     if backend not in BACKENDS:
         raise LibtileError(f"there is no backend {backend!r}: use one of {', '.join(BACKENDS)}")
+    if backend != "simulator" and pipeline:
+        raise LibtileError(f"a pipeline is the simulator's: the {backend} takes none")
     if backend != "interpreter" and (trace is not None or progress is not None):
         raise LibtileError(f"trace and progress are the interpreter's: the {backend} takes neither")
     from libtile.asm.module import load
@@ -76,7 +80,7 @@ def run(
 
         return simulate(
             op, kernel, grid, args,
-            gpu_name=gpu_name, opt_level=opt_level, check=check, block_order=block_order, out=out,
+            gpu_name=gpu_name, opt_level=opt_level, check=check, block_order=block_order, out=out, pipeline=pipeline,
         )  # fmt: skip
     from libtile.interpreter.launch import run as interpret
 

@@ -27,6 +27,7 @@ def simulate(
     check: str = "basic",
     block_order: int | str | None = None,
     out: TextIO | None = None,
+    pipeline: str = "",
 ) -> RunResult:
     """Compile a verified module and run a kernel in the PTX simulator; arrays in `args` are modified in place.
 
@@ -44,7 +45,9 @@ def simulate(
     from libtile.interpreter.entries import LaunchError, find_entry
     from libtile.interpreter.launch import normal_grid, prepare
     from libtile.interpreter.machine import RunResult
-    from libtile.simulator import run_ptx
+    from libtile.runtime.tensor_maps import tensor_map
+    from libtile.simulator import EncodedTensorMap, run_ptx
+    from libtile.targets.tensor_map import TensorMapError
 
     if block_order is not None and not isinstance(block_order, int):
         raise LaunchError("the simulator takes a number as block order: the seed of its schedule")
@@ -53,11 +56,21 @@ def simulate(
     values = prepare(entry, args, Memory())
     name = entry.name
     gpu_name = gpu_name or target_name_of(module) or DEFAULT_TARGET
-    made = compile_module(module, Options(gpu_name, opt_level, launch_abi="simt", emit="ptx"), verify=False)
-    given = [
+    made = compile_module(
+        module, Options(gpu_name, opt_level, launch_abi="simt", emit="ptx", pipeline=pipeline), verify=False
+    )
+    given: list[Any] = [
         arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)
         for arg, value in zip(args, values, strict=True)
     ]
+    for recipe in made.kernels[name].descriptors:
+        array = args[recipe.base]
+        if not isinstance(array, np.ndarray):
+            raise LaunchError(f"parameter {recipe.base} of {name!r} is read through a tensor map, and is no array")
+        try:
+            given.append(EncodedTensorMap(array, tensor_map(recipe, values, 0), 0))
+        except TensorMapError as problem:
+            raise LaunchError(f"parameter {recipe.base} of {name!r}: {problem}") from None
     started = time.monotonic()
     result = run_ptx(
         made.ptx, name, grid=extents, block=made.kernels[name].block_dim, args=given, checks=check, order=block_order

@@ -33,7 +33,7 @@ def check_dot(op: TileOp) -> None:
     else:
         _check_pair(op, elements)
         _check_accumulator(elements)
-    _check_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
+    check_dot_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
     sfa, sfb = (op.group(name) for name in ("sfa", "sfb"))
     if bool(sfa) != bool(sfb):
         raise VerifyException("expects both SFA and SFB to be present")
@@ -88,7 +88,8 @@ def _accumulates(a: Attribute, c: Attribute) -> bool:
     return isinstance(a, Float16Type) or bit_width(a) == 8
 
 
-def _check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: tuple[int, ...]) -> None:
+def check_dot_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: tuple[int, ...]) -> None:
+    """Shapes of `D = A * B + C`, with a batch dimension or without; VerifyException."""
     rank = len(d)
     if rank not in (2, 3):
         raise VerifyException(f"expects rank-2 or rank-3 tensor for result, but got ({rank})")
@@ -104,7 +105,7 @@ def check_scaled_dot(op: TileOp) -> None:
     d = op.results[0].type
     if not all(is_float(element_of(t)) for t in (a, b)) or not isinstance(element_of(c), Float32Type):
         raise VerifyException("expects floats as #A and #B, and f32 as #C")
-    _check_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
+    check_dot_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
     _check_scale_types(op)
     _check_scale_shapes(shape_of(a), shape_of(b), shape_of(sfa), shape_of(sfb))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.irdl import (
     operand_def,
@@ -374,19 +374,44 @@ class ConsumeOneOp(TurnOp):
 
 @tile_op
 class AgentSwitchOp(TileOp):
-    """Runs each region by one agent: a group of warps with a register budget (entries per region)."""
+    """Runs each region by one agent: a group of warps with a register budget (entries per region).
+
+    Agents take the warps of the CTA in the order of the regions, from warp 0 on. An agent that is `elected` (1; 0 for
+    the others) has its region run by one thread of its first warp.
+    """
 
     name = "nv_tileas.async.pipeline.agent_switch"
     traits = traits_def(Observable())
     agent_ids = opt_prop_def(ArrayAttr)
     agent_warps = prop_def(ArrayAttr)
     agent_registers = opt_prop_def(ArrayAttr)
+    agent_elected = opt_prop_def(ArrayAttr)
     agents = var_region_def()
 
     def check(self) -> None:
         check_region_ends(self, PIPELINE_YIELD)
-        check_agent_entries(self, "agent_ids", "agent_warps", "agent_registers")
+        check_agent_entries(self, "agent_ids", "agent_warps", "agent_registers", "agent_elected")
         require_yields(self, [])
+
+    @property
+    def warps(self) -> list[int]:
+        """How many warps each agent has."""
+        return entries(self.agent_warps)
+
+    @property
+    def registers(self) -> list[int]:
+        """How many registers a thread of each agent has; empty where nothing is said."""
+        return entries(self.agent_registers)
+
+    @property
+    def elected(self) -> list[bool]:
+        """For each agent, whether one thread runs its region."""
+        return [bool(n) for n in entries(self.agent_elected)] or [False] * len(self.warps)
+
+
+def entries(array: ArrayAttr | None) -> list[int]:
+    """The numbers of an array of integers; none for no array."""
+    return [e.value.data for e in array.data if isinstance(e, IntegerAttr)] if array is not None else []
 
 
 @tile_op
@@ -398,6 +423,8 @@ class WaitOp(TileOp):
     tokens = var_operand_def()
     pending = opt_prop_def(IntegerAttr)
     """How many later groups of asynchronous copies may still be under way (cp.async.wait_group)."""
+    read = opt_prop_def(UnitAttr)
+    """Copies to global memory need only have read their buffers."""
 
     def check(self) -> None:
         for token in self.tokens:

@@ -93,6 +93,8 @@ class TmaOp(TileOp):
     tma_index = opt_prop_def(IntegerAttr, prop_name="tmaIdx")
     tx_count = opt_prop_def(IntegerAttr)
     """Bytes that the copy reports to its barrier object."""
+    dim_map = opt_prop_def(DenseArrayBase)
+    """The tensor's dimension for each of the buffer's; the same ones without it."""
 
     def check(self) -> None:
         descriptor = self.operands[0].type

@@ -73,34 +73,55 @@ class _TypesType(TileASType):
         return cls(_parse_types(parser))
 
 
+COPY_GROUPS, MBARRIER = "copy_groups", "mbarrier"
+SYNCHRONIZATIONS = (COPY_GROUPS, MBARRIER)
+"""How the two sides of a pipeline learn of each other: they are the same threads, which count groups of their copies
+and meet at barriers; or each stage has two barrier objects, at which one side arrives and the other one waits."""
+
+
 @irdl_attr_definition
 class PipelineType(TileASType):
-    """`!nv_tileas.pipeline<3, (T, ...), consumers=2>`: stages, what a stage holds, and how many consumers read it."""
+    """`!nv_tileas.pipeline<3, (T, ...), consumers=2, mbarrier>`: stages, what a stage holds, how many consumers read
+    it, and how it synchronizes (one of `SYNCHRONIZATIONS`; the first without a word)."""
 
     name = "nv_tileas.pipeline"
 
     stages = DataField[int](0)
     element_types = DataField[tuple[Attribute, ...]](1)
     consumers = DataField[int](2)
+    synchronization = DataField[str](3)
 
-    def __init__(self, stages: int, element_types: Sequence[Attribute], consumers: int = 1):
-        super().__init__((stages, tuple(element_types), consumers))
+    def __init__(
+        self, stages: int, element_types: Sequence[Attribute], consumers: int = 1, synchronization: str = COPY_GROUPS
+    ):
+        super().__init__((stages, tuple(element_types), consumers, synchronization))
+
+    @property
+    def has_barriers(self) -> bool:
+        """Whether stages have barrier objects."""
+        return self.synchronization == MBARRIER
 
     def body(self) -> str:
         text = f"{self.stages}, {_types_text(self.element_types)}"
-        return text if self.consumers == 1 else f"{text}, consumers={self.consumers}"
+        text += "" if self.consumers == 1 else f", consumers={self.consumers}"
+        return text if self.synchronization == COPY_GROUPS else f"{text}, {self.synchronization}"
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Self:
         stages = parser.parse_integer(allow_boolean=False, allow_negative=False)
         parser.parse_punctuation(",")
         types = _parse_types(parser)
-        consumers = 1
-        if parser.parse_optional_punctuation(","):
-            parser.parse_keyword("consumers")
-            parser.parse_punctuation("=")
-            consumers = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return cls(stages, types, consumers)
+        consumers, synchronization = 1, COPY_GROUPS
+        while parser.parse_optional_punctuation(","):
+            word = parser.parse_identifier()
+            if word == "consumers":
+                parser.parse_punctuation("=")
+                consumers = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            elif word in SYNCHRONIZATIONS:
+                synchronization = word
+            else:
+                parser.raise_error(f"expected 'consumers' or one of: {', '.join(SYNCHRONIZATIONS)}")
+        return cls(stages, types, consumers, synchronization)
 
 
 @irdl_attr_definition

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.codegen.exchange import ALIGNMENT, Exchange
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
-from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp, ReduceOp
 from libtile.dialects.nv_tileas.types import (
     BufferType,
@@ -109,6 +109,9 @@ class Numbering:
         """What an op makes that lies in shared memory, with its life."""
         made, block = op.results[0], op.parent
         assert block is not None
+        if isinstance(made.type, PipelineType) and made.type.has_barriers:
+            # Barrier objects stay, and copies come from elsewhere than the threads that meet at a barrier.
+            return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], len(self.first) - 1)
         end = max((self.last[_within(use, block)] for use in _users(made)), default=self.first[op])
         return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], max(end, self.first[op]))
 
@@ -183,6 +186,8 @@ class _Allocation:
         self.reading: Exchange | None = None
         """The exchange that has not been read to its end for sure; None behind a barrier."""
         self.reading_in: Block | None = None
+        self.exchanging: set[Region] = set()
+        """Agents whose threads exchange elements."""
 
     def run(self) -> None:
         self.place_storages()
@@ -261,6 +266,7 @@ class _Allocation:
         wanted = exchanges(op, self.kernel, room)
         if not wanted:
             return
+        self._check_agent(op)
         places = []
         for exchange in wanted:
             place = self._turn(start, exchange, op)
@@ -274,6 +280,17 @@ class _Allocation:
             self.total = max(self.total, place.end)
             self.reading, self.reading_in = place, op.parent
         op.attributes[EXCHANGES] = ExchangesAttr(places, room)
+
+    def _check_agent(self, op: Operation) -> None:
+        """LoweringError where a second agent would exchange elements at the places of the first."""
+        region = op.parent_region()
+        while region is not None and (parent := region.parent_op()) is not None:
+            if isinstance(parent, AgentSwitchOp):
+                self.exchanging.add(region)
+            region = parent.parent_region()
+        if len(self.exchanging) > 1:
+            problem = "exchanges elements between threads, as another agent does, and agents share the places for that"
+            raise unsupported(op, problem, self.gpu.name)
 
     def _turn(self, start: int, exchange: Exchange, op: Operation) -> Exchange:
         """At the start, or behind what the exchange before is still read from, if there is room for that."""

@@ -29,7 +29,13 @@ from libtile.dialects.nv_tileas import memory as tileas
 from libtile.dialects.nv_tileas import tma
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import FenceOp
-from libtile.dialects.nv_tileas.pipeline import ConsumeOneOp, ConsumerReadOp, ProduceOneOp, ProducerWriteOp
+from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumeOneOp,
+    ConsumerReadOp,
+    ProduceOneOp,
+    ProducerWriteOp,
+)
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
@@ -155,6 +161,8 @@ class BarrierAnalysis:
             return self.branch(op, live)
         if isinstance(op, TURNS):
             return self.block(op.body.block, live)
+        if isinstance(op, AgentSwitchOp):
+            return self.agents(op, live)
         if any(inner is not op and type(inner) in ACCESSES for inner in op.walk()):
             raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
         tokens = [v for v in op.operands if _is_token(v)]
@@ -175,6 +183,18 @@ class BarrierAnalysis:
                 self.behind[result] = made
                 self.kept += len(made)
         return live | {self.first(op)} if is_access else live
+
+    def agents(self, op: AgentSwitchOp, live: Accesses) -> Accesses:
+        """Barriers in an agent's region are the agent's: what was accessed before the agents part ends before that."""
+        if live:
+            self.places[op] = None
+            live = self.barrier()
+        ends = []
+        for region, one in zip(op.regions, op.elected):
+            if one and any(type(inner) in ACCESSES for inner in region.walk()):
+                raise unsupported(op, "has accesses of tiles in a region that one thread runs")
+            ends.append(self.block(region.block, live))
+        return frozenset().union(*ends)
 
     def branch(self, op: scf.IfOp, live: Accesses) -> Accesses:
         ends = []

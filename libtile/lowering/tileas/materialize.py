@@ -95,7 +95,7 @@ def materialize(function: FuncOp, gpu: Target) -> None:
         drop_unused(function.body.block)
 
 
-class _Emit:
+class Inserter:
     """Ops at one place: in front of an op, or at the end of a block."""
 
     def __init__(self, block: Block, before: Operation | None, location: Attribute | None):
@@ -159,7 +159,7 @@ class _Pipeline:
         for op in (loop, *self.loads):
             for name in (STAGES, *_SCHEDULE):
                 op.attributes.pop(name, None)
-        before = _Emit(block, loop, loop.location)
+        before = Inserter(block, loop, loop.location)
         self.pipe = before.value(CreatePipelineOp.make(results=[self.type]))
         if any(_is_ordered(load) for load in self.loads):
             before.add(BarrierOp.make())
@@ -182,14 +182,14 @@ class _Pipeline:
         read, written, left, counter, *state = (body.insert_arg(v.type, len(body.args)) for v in more)
         last = body.last_op
         assert last is not None and body.first_op is not None
-        begin = _Emit(body, body.first_op, old.location)
+        begin = Inserter(body, body.first_op, old.location)
         if self.stages == 1:
             self._produce(begin, written, self._more(begin, left, 0), counter, state)
         token_type = ConsumerTokenType(self.type.element_types)
         token = begin.value(ConsumerWaitOp.make(self.pipe, read, results=[token_type], pending=max(self.stages - 2, 0)))
         if self.stages > 1:
             self._produce(begin, written, self._more(begin, left, self.stages - 1), counter, state)
-        ends = _Emit(body, last, old.location)
+        ends = Inserter(body, last, old.location)
         given = self._next_state(ends, counter, state)
         places = {op: place for place, op in enumerate(body.ops)}
         for number, load in enumerate(sorted(self.loads, key=lambda load: places[load])):
@@ -233,7 +233,7 @@ class _Pipeline:
 
     # -- counting ---------------------------------------------------------------------------------------------------
 
-    def _trips(self, at: _Emit) -> SSAValue:
+    def _trips(self, at: Inserter) -> SSAValue:
         """How many iterations the loop has: as many steps as there are from the lower bound to the upper one."""
         lower, upper, step = self.loop.lb, self.loop.ub, self.loop.step
         unsigned = "unsignedCmp" in self.loop.attributes or "unsignedCmp" in self.loop.properties
@@ -244,12 +244,12 @@ class _Pipeline:
         steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), step))
         return at.value(arith.SelectOp(some, at.value(arith.AddiOp(steps, one)), zero))
 
-    def _more(self, at: _Emit, left: SSAValue, number: int) -> SSAValue:
+    def _more(self, at: Inserter, left: SSAValue, number: int) -> SSAValue:
         """Whether there are more than so many iterations left."""
         limit = at.value(arith.ConstantOp(self._number(number)))
         return at.value(arith.CmpiOp(left, limit, "ugt"))
 
-    def _next(self, at: _Emit, iterator: SSAValue) -> SSAValue:
+    def _next(self, at: Inserter, iterator: SSAValue) -> SSAValue:
         return at.value(IncIterOp.make(iterator, results=[self.iterator]))
 
     def _values(self, counter: SSAValue, state: Sequence[SSAValue]) -> dict[SSAValue, SSAValue]:
@@ -258,7 +258,7 @@ class _Pipeline:
         values.update((self.body.args[1 + number], v) for number, v in zip(self.ahead.carried, state))
         return values
 
-    def _next_state(self, at: _Emit, counter: SSAValue, state: Sequence[SSAValue]) -> list[SSAValue]:
+    def _next_state(self, at: Inserter, counter: SSAValue, state: Sequence[SSAValue]) -> list[SSAValue]:
         """The carried values of the iteration behind one ahead."""
         values = self._values(counter, state)
         at.clone(self.ahead.updates, values)
@@ -269,21 +269,21 @@ class _Pipeline:
     # -- turns ------------------------------------------------------------------------------------------------------
 
     def _produce(
-        self, at: _Emit, iterator: SSAValue, wanted: SSAValue, counter: SSAValue, state: Sequence[SSAValue]
+        self, at: Inserter, iterator: SSAValue, wanted: SSAValue, counter: SSAValue, state: Sequence[SSAValue]
     ) -> None:
         """One turn of the producer: the copies of an iteration, if it is wanted."""
         buffers = Block(arg_types=self.type.element_types)
         copies = Block()
-        inner = _Emit(copies, None, at.location)
+        inner = Inserter(copies, None, at.location)
         values = self._values(counter, state)
         inner.clone(self.ahead.ops, values)
         for load, buffer in zip(self.loads, buffers.args):
             _start(inner, load, values, buffer)
         inner.add(scf.YieldOp())
-        guarded = _Emit(buffers, None, at.location)
+        guarded = Inserter(buffers, None, at.location)
         guarded.add(scf.IfOp.create(operands=[wanted], result_types=[], regions=[Region(copies), Region()]))
         guarded.add(PipelineYieldOp.make())
-        turn = _Emit(Block(), None, at.location)
+        turn = Inserter(Block(), None, at.location)
         token_type = ProducerTokenType(self.type.element_types)
         token = turn.value(ProducerAcquireOp.make(self.pipe, iterator, results=[token_type]))
         token = turn.value(ProducerWriteOp.make(token, iterator, results=[token_type], regions=[Region(buffers)]))
@@ -291,7 +291,7 @@ class _Pipeline:
         turn.add(PipelineYieldOp.make())
         at.add(ProduceOneOp.make(self.pipe, iterator, regions=[Region(turn.block)]))
 
-    def _read(self, load: Load, token: SSAValue, iterator: SSAValue) -> tuple[SSAValue, _Emit]:
+    def _read(self, load: Load, token: SSAValue, iterator: SSAValue) -> tuple[SSAValue, Inserter]:
         """Read the tile where the load is, in each layout that somebody wants; the token, and the place behind."""
         block = load.parent
         assert block is not None
@@ -300,11 +300,11 @@ class _Pipeline:
         if len(converts) < sum(1 for _ in load.value.uses):
             wanted[load.value.type] = None
         here = Block(arg_types=self.type.element_types)
-        inside = _Emit(here, None, load.location)
+        inside = Inserter(here, None, load.location)
         buffer = here.args[self.loads.index(load)]
         read = [inside.value(CopyOp.make(buffer, results=[type_])) for type_ in wanted]
         inside.add(PipelineYieldOp.make(read))
-        at = _Emit(block, load, load.location)
+        at = Inserter(block, load, load.location)
         done = ConsumerReadOp.make(token, iterator, results=[token.type, list(wanted)], regions=[Region(here)])
         at.add(done)
         tiles = dict(zip(wanted, done.outputs))
@@ -315,7 +315,7 @@ class _Pipeline:
             load.value.replace_all_uses_with(tiles[load.value.type])
         _hand_on_token(at, load)
         erase(load)
-        return done.consumed, _Emit(block, done.next_op, load.location)
+        return done.consumed, Inserter(block, done.next_op, load.location)
 
 
 def _buffer(load: Load, gpu: Target) -> BufferType:
@@ -329,7 +329,7 @@ def _is_ordered(load: Load) -> bool:
     return load.token is not None and not isinstance(load.token.owner, CreateMemTokenOp)
 
 
-def _start(at: _Emit, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue) -> None:
+def _start(at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue) -> None:
     """The asynchronous copy for a load, with its operands of another iteration."""
 
     def moved(value: SSAValue | None) -> SSAValue | None:
@@ -349,7 +349,7 @@ def _start(at: _Emit, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAV
     at.add(made, load.location)
 
 
-def _hand_on_token(at: _Emit, load: Load) -> None:
+def _hand_on_token(at: Inserter, load: Load) -> None:
     """What is ordered behind the load is behind the wait for it, at which all threads meet."""
     token = load.result_token
     if token is None or token.first_use is None:

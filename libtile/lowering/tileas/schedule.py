@@ -31,6 +31,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, ExpandDimsOp, PermuteOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.tile_form import SEGMENTS, erase
@@ -69,7 +70,9 @@ class GenerateSchedulePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
-            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+            if not isinstance(inner, FuncOp) or any(isinstance(op, AgentSwitchOp) for op in inner.body.block.ops):
+                continue  # what agents do is decided
+            if inner.kernel_spec is not None and inner.kernel_spec.target is not None:
                 _Scheduler(inner, target(inner.kernel_spec.target), self.num_stages).run()
 
 

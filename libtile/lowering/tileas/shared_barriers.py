@@ -24,12 +24,13 @@ from dataclasses import dataclass, replace
 from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
     ConsumeOneOp,
     ConsumerReadOp,
     ConsumerWaitOp,
@@ -39,7 +40,8 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp
-from libtile.dialects.nv_tileas.types import BufferType
+from libtile.dialects.nv_tileas.tma import TmaStore
+from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, makes_shared, storage_bytes
 from libtile.lowering.tileas.shared_check import check_shared_memory
@@ -142,6 +144,20 @@ class _Analysis:
                 return ends[0] | ends[1]
             case BarrierOp():
                 return now if op.num_warps is not None else _NOTHING
+            case AgentSwitchOp():
+                # Agents meet on their own, and what lies between two of them is up to barrier objects.
+                ends = [self._block(r.block, now) for r in op.regions]
+                return Open(frozenset().union(*(e.reads for e in ends)), frozenset().union(*(e.writes for e in ends)))
+            case CreatePipelineOp(pipeline=made) if _has_barriers(made.type):
+                ring = span_of(made)
+                return self._before(op, now, any(s.meets(ring) for s in (*now.reads, *now.writes)))
+            case ProducerAcquireOp() | ConsumerWaitOp() if _has_barriers(op.iterator.type):
+                return now
+            case ProducerWriteOp() | ConsumerReadOp() if _has_barriers(op.iterator.type):
+                return self._block(op.body.block, now)
+            case TmaStore():
+                span = span_of(op.group("buffer")[0])
+                return self._before(op, now, any(s.meets(span) for s in now.writes)).read(span)
             case ProducerAcquireOp():
                 ring = span_of(op.pipeline)
                 others = (s for s in now.writes if s.ring is not ring.ring)
@@ -200,6 +216,13 @@ class _Analysis:
             self._grown = True
             self._begins[op] = kept
         return out
+
+
+def _has_barriers(type_: Attribute) -> bool:
+    """Whether a type is of a pipeline with barrier objects, or of an iterator of one."""
+    if isinstance(type_, PipelineIteratorType):
+        type_ = type_.pipeline
+    return isinstance(type_, PipelineType) and type_.has_barriers
 
 
 def _touches(op: Operation) -> bool:

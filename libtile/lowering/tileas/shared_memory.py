@@ -15,6 +15,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Operation
 
+from libtile.codegen import mbarrier
 from libtile.codegen.conversion_plan import shared_bytes
 from libtile.codegen.exchange import PIECE_BYTES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
@@ -30,6 +31,8 @@ from libtile.targets import Target
 
 STAGE_ALIGNMENT = 128
 """Of buffers that do not say what they need, in bytes."""
+STAGE_BARRIER_BYTES = 2 * mbarrier.BYTES
+"""Of the barrier objects of a stage, where there are any."""
 SMALLEST_EXCHANGE = 8 << 10
 """What exchanges are left at least, so that one after the other does without barriers in between."""
 _EXCHANGES = (ExtractOp, InsertSliceOp, CatOp, ScanOp, ReduceOp)
@@ -60,8 +63,8 @@ def stage_offsets(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> tupl
 
 
 def pipeline_bytes(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> int:
-    """Bytes of all stages of a pipeline."""
-    return type_.stages * stage_offsets(type_, alignment)[1]
+    """Bytes of all stages of a pipeline, and of the barrier objects behind them."""
+    return type_.stages * (stage_offsets(type_, alignment)[1] + STAGE_BARRIER_BYTES * type_.has_barriers)
 
 
 def block_bytes(gpu: Target, spec: KernelSpecAttr | None) -> int:

@@ -26,29 +26,32 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
 
     def body(counter: Value, carried: list[Carried]) -> list[Carried]:
         e.bind(block.args[0], counter)
-        bind_carried(e, block.args[1:], carried)
+        bind_carried(e, block.args[1:], carried, op.operands[3:])
         return emit_arm(e, block)
 
     initial = carried_values(e, op.iter_args)
     results = control.for_loop(e.b, lower, upper, step, initial, body, unsigned="unsignedCmp" in op.attributes)
-    bind_carried(e, op.res, results)
+    bind_carried(e, op.res, results, op.iter_args)
 
 
 @rule(scf.WhileOp)
 def _while(e: Emitter, op: scf.WhileOp) -> None:
     first, second = op.before_region.block, op.after_region.block
+    assert first.last_op is not None
+    handed_on = first.last_op.operands[1:]
 
     def before(carried: list[Carried]) -> tuple[Value, list[Carried]]:
-        bind_carried(e, first.args, carried)
+        bind_carried(e, first.args, carried, op.operands)
         condition, *given = emit_arm(e, first)
         assert isinstance(condition, Value)
         return condition, given
 
     def after(carried: list[Carried]) -> list[Carried]:
-        bind_carried(e, second.args, carried)
+        bind_carried(e, second.args, carried, handed_on)
         return emit_arm(e, second)
 
-    bind_carried(e, op.res, control.while_loop(e.b, carried_values(e, op.arguments), before, after))
+    results = control.while_loop(e.b, carried_values(e, op.arguments), before, after)
+    bind_carried(e, op.res, results, handed_on)
 
 
 @rule(scf.IfOp)
@@ -61,7 +64,7 @@ def _if(e: Emitter, op: scf.IfOp) -> None:
         lambda: emit_arm(e, then),
         None if otherwise is None else lambda: emit_arm(e, otherwise),
     )
-    bind_carried(e, op.output, results)
+    bind_carried(e, op.output, results, then.last_op.operands if then.last_op is not None else ())
 
 
 # -- grid, messages ---------------------------------------------------------------------------------------------------

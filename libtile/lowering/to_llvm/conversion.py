@@ -11,22 +11,33 @@ from xdsl.ir import Attribute, SSAValue
 
 from libtile.codegen import globals, limits
 from libtile.codegen.builder import KernelBuilder
-from libtile.codegen.llvm_types import I1, I8
+from libtile.codegen.llvm_types import GENERIC_POINTER, I1, I8
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp
 from libtile.dialects.nv_tileaa.kernels import scalar_type
+from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import Parameter
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import BYTES, BYTES_ALIGNMENT, integer_attribute
 from libtile.lowering.tileas.shared_check import check_shared_memory
-from libtile.lowering.to_llvm import control, elementwise, memory, pipelines, shapes  # noqa: F401  (they register rules)
+from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
+    agents,
+    async_products,
+    control,
+    elementwise,
+    memory,
+    pipelines,
+    shapes,
+    tma,
+)
 from libtile.lowering.to_llvm.debug_info import DebugInfo
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type
+from libtile.lowering.to_llvm.storage import Descriptor
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.targets import DATA_LAYOUT, TRIPLE, Target
+from libtile.targets import DATA_LAYOUT, TRIPLE, Target, tensor_map
 
 
 @dataclass
@@ -38,6 +49,8 @@ class LlvmKernel:
     parameters: list[Parameter]
     warps: int
     occupancy: int | None = None
+    descriptors: int = 0
+    """How many tensor maps are parameters behind the others, which a launch does not pass."""
 
     @property
     def shared(self) -> int:
@@ -82,6 +95,14 @@ def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
     return Parameter(name, STORAGE_BYTES[name])
 
 
+def _descriptor(e: Emitter, value: SSAValue) -> None:
+    """Declare a parameter that is a tensor map."""
+    type_ = value.type
+    assert isinstance(type_, TmaDescType)
+    attributes = f'byval([{tensor_map.SIZE} x i8]) align {tensor_map.ALIGNMENT} "nvvm.grid_constant"'
+    e.bind(value, Descriptor(e.b.add_parameter(GENERIC_POINTER, attributes), type_))
+
+
 def convert_function(
     function: FuncOp, target: Target, variables: Sequence[GlobalOp] = (), debug: DebugInfo | None = None
 ) -> LlvmKernel:
@@ -89,7 +110,7 @@ def convert_function(
     spec = function.kernel_spec
     assert isinstance(spec, KernelSpecAttr)
     name = function.sym_name.data
-    b = KernelBuilder(name, target, target.warp_size * spec.num_warps)
+    b = KernelBuilder(name, target, target.warp_size * agents.total_warps(function, spec.num_warps))
     b.full_debug = debug is not None and debug.full
     for op in variables:
         _define_global(b, op)
@@ -101,17 +122,23 @@ def convert_function(
     block = function.body.block
     if spec.num_ctas != 1:
         raise unsupported(function, f"is for clusters of {spec.num_ctas} CTAs, and code is made for one", target.name)
-    for number, argument in enumerate(block.args):
+    visible = [a for a in block.args if not isinstance(a.type, TmaDescType)]
+    hidden = [a for a in block.args if isinstance(a.type, TmaDescType)]
+    if [*visible, *hidden] != list(block.args):
+        raise unsupported(function, "has parameters behind its descriptors", target.name)
+    for number, argument in enumerate(visible):
         if scalar_type(argument.type) is None:
             problem = f"has a parameter (number {number}) of type {argument.type}, and a kernel takes scalars"
             raise unsupported(function, problem, target.name)
-    parameters = [_parameter(e, a.type, a) for a in block.args]
+    parameters = [_parameter(e, a.type, a) for a in visible]
+    for argument in hidden:
+        _descriptor(e, argument)
     check_shared_memory(function, target)
     b.shared_size = integer_attribute(function, BYTES)
     b.shared_align = integer_attribute(function, BYTES_ALIGNMENT, b.shared_align)
     for op in block.ops:
         e.emit(op)
-    return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy)
+    return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy, len(hidden))
 
 
 def _define_global(b: KernelBuilder, op: GlobalOp) -> None:

@@ -26,7 +26,7 @@ from libtile.lowering.rules import Rules
 from libtile.lowering.tileas.allocate import EXCHANGES, places_of
 from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.to_llvm.legality import left_out
-from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
+from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor, Place, Ring, Turn
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.diagnostics import LoweringError, UnsupportedError
 
@@ -45,7 +45,7 @@ class View:
     tiled: TiledView | None = None
 
 
-Held = Tile | Value | View | Buffer | Ring | Turn | None
+Held = Tile | Value | View | Buffer | Ring | Place | Turn | Descriptor | BulkToken | None
 """What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
 turn of one, or (tokens) nothing."""
 
@@ -81,6 +81,8 @@ class Emitter:
         self.held: dict[SSAValue, Held] = {}
         self.allocations: list[Allocation] = []
         """Scratch memory to give back at the end of the block that is being emitted."""
+        self.one_thread = False
+        """Whether what is being emitted is run by one thread of an agent."""
 
     # -- values -----------------------------------------------------------------------------------------------------
 

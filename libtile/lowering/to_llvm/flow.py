@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from xdsl.ir import Block, SSAValue
 
@@ -11,25 +12,50 @@ from libtile.codegen import globals
 from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
 from libtile.codegen.tile import Tile
-from libtile.lowering.to_llvm.emitter import Emitter
+from libtile.lowering.to_llvm.emitter import Emitter, Held
+from libtile.lowering.to_llvm.storage import Place, Turn
+
+
+def _parts(held: Held) -> list[Carried]:
+    """What a value is at run time."""
+    match held:
+        case None:
+            return []
+        case Place():
+            return [held.stage, held.phase]
+        case Turn(stage=stage) if stage is not None:
+            return [stage]
+    assert isinstance(held, Tile | Value)
+    return [held]
+
+
+def _again(like: Held, rest: Iterator[Carried]) -> Held:
+    """A value of the kind of another one, of the next parts."""
+    match like:
+        case None:
+            return None
+        case Place():
+            return Place(_value(next(rest)), _value(next(rest)))
+        case Turn():
+            return replace(like, stage=_value(next(rest)))
+    return next(rest)
+
+
+def _value(part: Carried) -> Value:
+    assert isinstance(part, Value)
+    return part
 
 
 def carried_values(e: Emitter, values: Sequence[SSAValue]) -> list[Carried]:
     """What the values are at run time; tokens are left out."""
-    found = []
-    for value in values:
-        held = e.held[value]
-        if held is not None:
-            assert isinstance(held, Tile | Value)
-            found.append(held)
-    return found
+    return [part for value in values for part in _parts(e.held[value])]
 
 
-def bind_carried(e: Emitter, values: Sequence[SSAValue], carried: Sequence[Carried]) -> None:
-    """Bind values, of which tokens are nothing, to what an edge carries."""
+def bind_carried(e: Emitter, values: Sequence[SSAValue], carried: Sequence[Carried], like: Sequence[SSAValue]) -> None:
+    """Bind values, of which tokens are nothing, to what an edge carries; `like` are bound to values of their kinds."""
     rest = iter(carried)
-    for value in values:
-        e.bind(value, None if e.is_token(value) else next(rest))
+    for value, other in zip(values, like, strict=True):
+        e.bind(value, _again(e.held[other], rest))
 
 
 def emit_arm(e: Emitter, block: Block) -> list[Carried]:

@@ -22,6 +22,7 @@ from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.dialects.nv_tileas import async_products
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import pipeline as tileas_pipeline
 from libtile.dialects.nv_tileas import products as tileas_products
@@ -78,6 +79,17 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_tiles.ReduceOp: _reads("dim"),
     tileas_tiles.ScanOp: _reads("dim", "reverse"),
     tileas_products.DotOp: _reads("signedness_a", "signedness_b"),
+    async_products.AsyncDotOp: _reads("atom", "signedness_a", "signedness_b"),
+    async_products.WaitDotOp: _reads("pending"),
+    tileas_tma.TiledTmaLoadOp: _reads("atom", "tx_count", "dim_map"),
+    tileas_tma.TiledTmaStoreOp: _reads("atom", "dim_map"),
+    tileas_tma.TiledAtomicRmwOp: _reads("atom", "dim_map", "rmw_mode"),
+    tileas_tma.FenceProxyOp: _reads("proxy"),
+    tileas_tiles.BarrierOp: _reads("id", "num_warps"),
+    tileas_tiles.AllocTensorOp: _reads("alignment"),
+    tileas_pipeline.WaitOp: _reads("pending", "read"),
+    tileas_pipeline.CreatePipelineOp: _reads("alignment"),
+    tileas_pipeline.AgentSwitchOp: _reads("agent_warps", "agent_registers", "agent_elected"),
     tileas_pipeline.ConsumerWaitOp: _reads("pending"),
 }
 """By op, the attributes that its emission rule reads, or that its atom, which the rule reads, has to agree with."""
@@ -94,6 +106,11 @@ INFORMATION: dict[str, str] = {
     "identities": "leave what a body combines unchanged, and nothing but elements is combined",
     "warps": "repeats what the layouts of a product's operands say",
     "fast_acc": "permits an accumulation of lower precision",
+    "tmaIdx": "has done its work in attach-tma-descriptor-args",
+    "delay_wait": "permits a later wait",
+    "agent_ids": "a name, by which the groups of pipelines mean agents",
+    "producer_group": "repeats which agent's turns produce",
+    "consumer_group": "repeats which agent's turns consume",
     "propagate_nan": "products always hand NaNs on",
 }
 """Attributes that code need not be made of, with the reason, where the op does not honour them."""

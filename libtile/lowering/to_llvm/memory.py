@@ -43,7 +43,6 @@ from libtile.dialects.nv_tileas.memory import (
     TiledLoadOp,
     TiledStoreOp,
 )
-from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.tile_form import TileOp, element_of, integer_of
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.tileas.select_copies import offset_bits
@@ -287,11 +286,6 @@ def _fence_alias(e: Emitter, op: MemoryFenceAliasOp) -> None:
 @rule(CreateMemTokenOp, JoinMemTokenOp)
 def _token(e: Emitter, op: TileOp) -> None:
     e.bind(op.results[0], None)
-
-
-@rule(BarrierOp)
-def _barrier(e: Emitter, op: BarrierOp) -> None:
-    e.b.barrier()
 
 
 # -- replicated memory ------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Pipelines whose producer and consumer are the same threads, which copy with cp.async.
+"""Pipelines, and above all those whose producer and consumer are the same threads, which copy with cp.async.
 
-The stages lie in shared memory; an iterator is the number of a stage. What the operations of a turn are here:
+What those with barrier objects do is in `rings`. The stages of the others lie in shared memory; an iterator is the
+number of a stage. What the operations of a turn are here:
 
     producer_acquire    nothing: a barrier stands where somebody may still read a stage
     producer_commit     closes a group of copies (cp.async.commit_group)
@@ -45,9 +46,10 @@ from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
+from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.memory import tiled_operands, vector_of
-from libtile.lowering.to_llvm.storage import Buffer, Ring, Turn
+from libtile.lowering.to_llvm.storage import Buffer, Place, Ring, Turn
 from libtile.numerics.elements import memory_bits
 from libtile.support.diagnostics import UnsupportedError
 
@@ -66,18 +68,23 @@ def _create_pipeline(e: Emitter, op: CreatePipelineOp) -> None:
     if not isinstance(place, IntegerAttr):
         raise unsupported(op, f"has no '{OFFSET}', which tileas-allocate-shared-memory gives it", e.b.target.name)
     offsets, size = stage_offsets(type_, alignment_of(op))
-    e.bind(op.pipeline, Ring(SharedBuffer(place.value.data, type_.stages * size), size, tuple(offsets)))
+    ring = Ring(SharedBuffer(place.value.data, type_.stages * size), size, tuple(offsets), type_.stages)
+    e.bind(op.pipeline, rings.make(e, op, ring) if type_.has_barriers else ring)
 
 
 @rule(CreateIteratorOp)
 def _create_iterator(e: Emitter, op: CreateIteratorOp) -> None:
-    e.bind(op.iterator, integer(I32, 0))
+    zero = integer(I32, 0)
+    e.bind(op.iterator, Place(zero, zero) if _type(op.pipeline).has_barriers else zero)
 
 
 @rule(IncIterOp)
 def _inc_iter(e: Emitter, op: IncIterOp) -> None:
-    b, stage = e.b, e.scalar(op.iterator)
-    stages = _type_of_iterator(op.iterator).stages
+    b, type_, held = e.b, _type_of_iterator(op.iterator), e.held[op.iterator]
+    if isinstance(held, Place):
+        e.bind(op.result, rings.following(e, held, type_.stages))
+        return
+    stage, stages = e.scalar(op.iterator), type_.stages
     if stage.constant is not None:
         e.bind(op.result, integer(I32, (stage.constant + 1) % stages))
         return
@@ -118,13 +125,14 @@ def _emit_region(e: Emitter, block: Block, results: Sequence[SSAValue]) -> None:
 
 @rule(ProducerAcquireOp)
 def _acquire(e: Emitter, op: ProducerAcquireOp) -> None:
-    e.bind(op.token, Turn(_ring(e, op.pipeline)))
+    ring, place = _ring(e, op.pipeline), e.held[op.iterator]
+    e.bind(op.token, rings.acquire(e, ring, place) if isinstance(place, Place) else Turn(ring))
 
 
 @rule(ProducerWriteOp, ConsumerReadOp)
 def _on_stage(e: Emitter, op: RegionOp) -> None:
-    turn, stage, block = _turn(e, op.token), e.scalar(op.iterator), op.body.block
-    ring = turn.ring
+    turn, place, block = _turn(e, op.token), e.held[op.iterator], op.body.block
+    ring, stage = turn.ring, place.stage if isinstance(place, Place) else e.scalar(op.iterator)
     for argument, offset in zip(block.args, ring.offsets):
         if argument.first_use is not None:
             e.bind(argument, _buffer(e, argument, ring, stage, offset))
@@ -139,23 +147,36 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
     start = b.mul(stage, integer(I32, ring.stage_bytes))
     if stage.constant is not None:
         start = integer(I32, stage.constant * ring.stage_bytes)
-    return Buffer(b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type))
+    barrier = rings.full(e, ring, stage) if ring.barriers is not None else None
+    pointer, layout, element = b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type)
+    return Buffer(pointer, layout, element, barrier, b.shared_pointer(part), (stage, ring.stage_bytes))
 
 
 @rule(ProducerCommitOp)
 def _commit(e: Emitter, op: ProducerCommitOp) -> None:
+    turn = _turn(e, op.token)
+    if turn.stage is not None:
+        rings.commit(e, turn.ring, turn.stage)
+        return
     async_copies.commit_copies(e.b)
 
 
 @rule(ConsumerWaitOp)
 def _wait(e: Emitter, op: ConsumerWaitOp) -> None:
+    place = e.held[op.iterator]
+    if isinstance(place, Place):
+        e.bind(op.token, rings.wait(e, _ring(e, op.pipeline), place))
+        return
     async_copies.wait_copies(e.b, integer_of(op.pending))
     e.bind(op.token, Turn(_ring(e, op.pipeline)))
 
 
 @rule(ConsumerReleaseOp)
 def _release(e: Emitter, op: ConsumerReleaseOp) -> None:
-    """The next barrier says it."""
+    """Without barrier objects, the next barrier says it."""
+    turn = _turn(e, op.token)
+    if turn.stage is not None:
+        rings.release(e, turn.ring, turn.stage)
 
 
 # -- copies -----------------------------------------------------------------------------------------------------------

@@ -6,29 +6,63 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from libtile.codegen.builder import SharedBuffer, Value
+from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.layouts import LinearLayout
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tile in shared memory: where it begins, and its layout of offsets."""
+    """A tile in shared memory: where it begins, its layout of offsets, and the barrier object that counts what is
+    copied to it, where it is a stage's of a pipeline with barrier objects. It begins `moved` (stages, and bytes of
+    each) behind `first`, where that is known."""
 
     pointer: Value
     layout: LinearLayout
     element: str
+    barrier: Value | None = None
+    first: Value | None = None
+    moved: tuple[Value, int] | None = None
 
 
 @dataclass(frozen=True)
 class Ring:
-    """A pipeline: its stages lie one after the other in a buffer, each with its tiles at the offsets."""
+    """A pipeline: its stages lie one after the other in a buffer, each with its tiles at the offsets.
+
+    With `barriers` each stage has two barrier objects: the `full` one at its number in them, and the `empty` one as
+    many stages further.
+    """
 
     buffer: SharedBuffer
     stage_bytes: int
     offsets: tuple[int, ...]
+    stages: int = 0
+    barriers: SharedBuffer | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """An iterator of a pipeline with barrier objects: the stage, and the parity of the round, both i32."""
+
+    stage: Value
+    phase: Value
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A token of a pipeline's producer or consumer."""
+    """A token of a pipeline's producer or consumer; with its stage where the pipeline has barrier objects."""
 
     ring: Ring
+    stage: Value | None = None
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A tensor map: its address, and what it describes."""
+
+    pointer: Value
+    type: TmaDescType
+
+
+@dataclass(frozen=True)
+class BulkToken:
+    """Copies from shared to global memory by TMA, which one thread waits for."""

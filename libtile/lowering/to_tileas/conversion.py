@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
+from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.lowering.to_tileas.assignment import Assigner
 from libtile.lowering.to_tileas.chains import chained_products
@@ -18,11 +19,14 @@ from libtile.lowering.to_tileas.products import Products
 from libtile.targets import target
 
 
-def convert_function(function: FuncOp) -> Operation:
+def convert_function(function: FuncOp, whole_rows: bool = False) -> Operation:
     """The function with a layout on every tile; LoweringError for what has none to get."""
     spec = check_convertible(function)
     assert spec.target is not None  # which is checked there
-    products = Products(target(spec.target), spec.num_warps, chained_products(function))
+    chained = chained_products(function)
+    if whole_rows:
+        chained = frozenset(op for op in function.walk() if isinstance(op, DotOp))
+    products = Products(target(spec.target), spec.num_warps, chained)
     assigner = Assigner(function, spec.num_warps, products)
     old = function.body.block
     types = [assigner.default_type(a.type) for a in old.args]
@@ -37,11 +41,12 @@ def convert_function(function: FuncOp) -> Operation:
     return new
 
 
-def convert_module(module: ModuleOp) -> None:
-    """Convert every kernel of a module in place."""
+def convert_module(module: ModuleOp, whole_rows: bool = False) -> None:
+    """Convert every kernel of a module in place. With `whole_rows` every product's result lies in whole rows of warps,
+    as those have it that are computed by a warpgroup."""
     for op in list(module.body.block.ops):
         if isinstance(op, FuncOp):
-            module.body.block.insert_op_before(convert_function(op), op)
+            module.body.block.insert_op_before(convert_function(op, whole_rows), op)
             op.detach()  # type: ignore[no-untyped-call]
             op.erase()
 
@@ -51,6 +56,7 @@ class ConvertTileAAToTileASPass(ModulePass):
     """Chooses a layout for every tile, and converts where layouts meet."""
 
     name = "convert-tileaa-to-tileas"
+    whole_rows: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        convert_module(op)
+        convert_module(op, self.whole_rows)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Matrix products of nv_tileas that are under way while the program goes on (wgmma).
+
+`async.dot` issues the products of a tile, and closes a group of them. What it gives is in flight: only another
+`async.dot` may add to it, a loop or a yield carry it, or a `wait_dot` wait for it. Operands in shared memory, and A in
+registers, must stay as they are until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.effect_traits import Observable
+from libtile.dialects.nv_tileaa.attributes import SignednessAttr
+from libtile.dialects.nv_tileaa.dot_rules import check_dot_shapes
+from libtile.dialects.nv_tileaa.target import target_of
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.tile_form import TileOp, layout_of, stored_element, stored_shape, tile_op, type_text
+from libtile.layouts import WARP
+from libtile.numerics.elements import STORAGE_BYTES
+
+WGMMA = "wgmma"
+
+
+@tile_op
+class AsyncDotOp(TileOp):
+    """Issues D = A * B + C, and closes a group of products. B is a buffer in shared memory, A one or a tile."""
+
+    name = "nv_tileas.async.dot"
+    traits = traits_def(Observable())
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    result = result_def()
+    atom = prop_def(MmaAtomAttr)
+    signedness_a = opt_prop_def(SignednessAttr)
+    signedness_b = opt_prop_def(SignednessAttr)
+    fast_acc = opt_prop_def(UnitAttr)
+
+    def check(self) -> None:
+        from libtile.atoms import wgmma
+
+        if self.atom.kind != WGMMA:
+            raise VerifyException(f"expects an atom of kind {WGMMA}, but got {self.atom}")
+        atom = self.atom.instruction
+        a, b, c = shapes = [stored_shape(v.type) for v in self.operands]
+        check_dot_shapes(a, b, c, stored_shape(self.result.type))
+        if len(c) != 2:
+            raise VerifyException("expects matrices, without a batch dimension")
+        if self.c.type != self.result.type:
+            raise VerifyException("expects the result to have the type of #C")
+        self._check_types()
+        target = target_of(self)
+        if target is not None:
+            found = wgmma.find(target, atom.a, atom.b, atom.d, c[0], c[1], a[1])
+            if found is None or atom != wgmma.find(target, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k):
+                raise VerifyException(
+                    f"expects an atom of {target.name} for a product of this shape, but got {self.atom}"
+                )
+        accumulator = layout_of(self.c.type)
+        if not isinstance(accumulator, LayoutAttr):
+            raise VerifyException("expects #C to have a layout")
+        warps = 1 << len(accumulator.layout.basis(WARP))
+        self._check_layout("#C", accumulator, wgmma.accumulator_layout, shapes[2], warps)
+        if isinstance(self.a.type, TensorType):
+            bits = 8 * self._bytes()
+
+            def wanted(shape: tuple[int, ...], warps: int) -> object:
+                return wgmma.a_layout(shape, warps, bits)
+
+            self._check_layout("#A", layout_of(self.a.type), wanted, shapes[0], warps)
+        for side, value in (("a", self.a), ("b", self.b)):
+            self._check_shared(side, value)
+        for user in users_in_flight(self.result):
+            raise VerifyException(f"expects a wait_dot before '{user.name}' uses what is in flight")
+
+    def _bytes(self) -> int:
+        return STORAGE_BYTES[NUMBER_NAMES[stored_element(self.b.type)]]
+
+    def _check_types(self) -> None:
+        from libtile.atoms.mma_layouts import accumulator_type, ptx_type
+
+        given = [NUMBER_NAMES[stored_element(v.type)] for v in self.operands]
+        signs = [s is None or s.keyword == "signed" for s in (self.signedness_a, self.signedness_b)]
+        types = (*(ptx_type(e, s) for e, s in zip(given, signs)), accumulator_type(given[2]))
+        if types != self.atom.types:
+            raise VerifyException(f"expects an atom that multiplies {given[0]} and {given[1]} into {given[2]}, "
+                                  f"but got {self.atom}")  # fmt: skip
+
+    @staticmethod
+    def _check_layout(name: str, given: object, wanted: object, shape: tuple[int, ...], warps: int) -> None:
+        try:
+            layout = wanted(shape, warps)  # type: ignore[operator]
+        except ValueError as problem:
+            raise VerifyException(f"{name} has no layout for products: {problem}") from None
+        if not isinstance(given, LayoutAttr) or given.layout != layout:
+            raise VerifyException(f"expects {name} in the layout {LayoutAttr(layout).body()}, but got {given}")
+
+    def _check_shared(self, side: str, value: SSAValue) -> None:
+        from libtile.atoms import wgmma
+
+        type_ = value.type
+        if side == "a" and isinstance(type_, TensorType):
+            return
+        if not isinstance(type_, BufferType) or type_.space != "shared" or type_.layout is None:
+            raise VerifyException(f"expects #{side.upper()} in shared memory with a layout, but got {type_text(type_)}")
+        atom = self.atom.instruction
+        target = target_of(self)
+        transposable = target is None or wgmma.can_transpose(target, atom)
+        found = wgmma.shared_operand(type_.layout.layout, side, atom, self._bytes(), transposable)
+        if isinstance(found, str):
+            raise VerifyException(f"expects #{side.upper()} as products read it, but {found}")
+
+
+@tile_op
+class WaitDotOp(TileOp):
+    """Waits until at most `pending` groups of products are under way.
+
+    The results are the accumulators, which may be used from here on where their groups have ended, and the `pins`:
+    tiles that are computed before the wait. `reads` are tiles that products under way may read as A until here.
+    """
+
+    name = "nv_tileas.wait_dot"
+    traits = traits_def(Observable())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    accumulators = var_operand_def()
+    reads = var_operand_def()
+    pins = var_operand_def()
+    outputs = var_result_def()
+    pending = opt_prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        given = [v.type for v in (*self.group("accumulators"), *self.group("pins"))]
+        if given != [r.type for r in self.results]:
+            raise VerifyException("expects results of the types of the accumulators and the pins")
+        if self.pending is not None and not 0 <= self.pending.value.data < MAX_GROUPS:
+            raise VerifyException(
+                f"expects pending to be from 0 to {MAX_GROUPS - 1}, but got {self.pending.value.data}"
+            )
+
+
+MAX_GROUPS = 8
+"""Groups that a wait can leave under way are fewer (PTX ISA, "wgmma.wait_group")."""
+
+
+def users_in_flight(value: SSAValue) -> Iterator[Operation]:
+    """The ops that use what is in flight, but must not: all but products that add to it, waits, and those that hand it
+    on, behind which its users are looked at."""
+    seen: set[SSAValue] = set()
+    work = [value]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op, number = use.operation, use.index
+            if (isinstance(op, AsyncDotOp) and number == 2) or isinstance(op, WaitDotOp):
+                continue
+            handed = _handed_on(op, number)
+            if handed is None:
+                yield op
+            else:
+                work += handed
+
+
+def _handed_on(op: Operation, number: int) -> list[SSAValue] | None:
+    """The values that an operand of an op becomes; None for an op that does something with it."""
+    parent = op.parent_op()
+    if isinstance(op, scf.ForOp) and number >= 3:
+        return [op.body.block.args[number - 2], op.results[number - 3]]
+    if isinstance(op, PipelineYieldOp) and parent is not None:
+        behind = len(op.operands) - number
+        return [parent.results[-behind]] if behind <= len(parent.results) else None
+    if isinstance(op, scf.YieldOp) and isinstance(parent, scf.ForOp):
+        return [parent.body.block.args[number + 1], parent.results[number]]
+    if isinstance(op, scf.YieldOp) and isinstance(parent, scf.IfOp):
+        return [parent.results[number]]
+    return None

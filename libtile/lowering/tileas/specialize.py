@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-specialize`: a loop with a product becomes a producer agent that copies, and consumers that multiply.
+
+For a loop whose only product reads, as they are, two tiles that TMA can copy,
+
+    descriptors, a pipeline with barrier objects
+    agent_switch
+      consumers, the kernel's warps    if there is a step: the first one's products are issued; each further step issues
+                                       its own, waits for those before, and releases their stage; then what is behind
+                                       the loop
+      producer, a warpgroup more       one thread goes through the loop again, and copies the tiles of each step
+
+The accumulator has to lie as wgmma wants it, in whole rows for each warp. Where a loop stays as it is,
+`not_specialized` says why on its product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, ModuleOp, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.atoms import tma, wgmma
+from libtile.codegen.async_copies import operand_shared_layout
+from libtile.codegen.exchange import PIECE_BYTES
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
+from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
+from libtile.dialects.nv_tileas.attributes import MMA_SYNC, CopyAtomAttr, MmaAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
+from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    PipelineYieldOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp, TiledTmaLoadOp
+from libtile.dialects.nv_tileas.types import (
+    MBARRIER,
+    AsyncTokenType,
+    BufferType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+    TmaDescType,
+)
+from libtile.ir.tile_form import SEGMENTS
+from libtile.layouts.builders import dim_names
+from libtile.lowering.tileas.ahead import Ahead, computed_ahead
+from libtile.lowering.tileas.cleanup import drop_unused, is_pure
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.schedule import fastest_dim
+from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
+from libtile.lowering.tileas.tma.recipes import launched_number
+from libtile.lowering.to_tileas.accesses import numbers
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
+from libtile.targets import Target, target
+
+NOT_SPECIALIZED = "not_specialized"
+MAX_STAGES = 8
+"""Stages beyond that hide no more latency."""
+MAX_ACCUMULATORS = 128
+"""Registers of a thread for the accumulators, beside which the rest of a kernel has room."""
+PRODUCER_WARPS = 4
+"""A warpgroup, so that it can give registers away."""
+BUDGETS = {8: (232, 40)}
+"""Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
+ALIGNMENT = 1024
+"""Of operands in shared memory: where the pattern of a swizzle begins again."""
+_TAKEN_OVER = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector", "allow_tma", "atom"})
+"""Properties of a load that have done their work, or that a copy by TMA needs no more."""
+
+
+class Unfit(Exception):
+    """Why a product's loop stays as it is."""
+
+
+@dataclass(frozen=True)
+class SpecializePass(ModulePass):
+    """Part kernels with a product in a loop into a producer that copies by TMA and consumers that multiply by wgmma."""
+
+    name = "tileas-specialize"
+    num_stages: int = MAX_STAGES
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                specialize(inner, target(inner.kernel_spec.target), self.num_stages)
+
+
+def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
+    """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
+    products = [op for op in function.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    for product in products:
+        try:
+            if len(products) > 1:
+                raise Unfit("the kernel has several products in loops")
+            _Specialization(function, gpu, product, most).make()
+            return True
+        except Unfit as reason:
+            product.attributes[NOT_SPECIALIZED] = StringAttr(str(reason))
+    return False
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A tile that TMA copies: the load, its buffer in a stage, the boxes, and the tensor's dimension of each of its."""
+
+    load: TiledLoadOp
+    type: BufferType
+    boxes: tma.Boxes
+    memref: MakeMemRefOp
+    dims: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @property
+    def atom(self) -> CopyAtomAttr:
+        return CopyAtomAttr("tma_load", box=self.boxes.box)
+
+
+class _Specialization:
+    """One kernel, and the loop with its product."""
+
+    def __init__(self, function: FuncOp, gpu: Target, product: DotOp, most: int):
+        spec = function.kernel_spec
+        assert spec is not None
+        self.function, self.gpu, self.product, self.warps = function, gpu, product, spec.num_warps
+        loop = product.parent_op()
+        assert isinstance(loop, scf.ForOp)
+        self.loop, self.body = loop, loop.body.block
+        if not gpu.has("wgmma") or not gpu.has("tma"):
+            raise Unfit(f"{gpu.name} has no products that read shared memory by themselves")
+        if loop.parent is not function.body.block:
+            raise Unfit("its loop is within another op")
+        if self.warps % wgmma.GROUP_WARPS or self.warps // wgmma.GROUP_WARPS > 2:
+            raise Unfit(f"{self.warps} warps are not one or two warpgroups")
+        self.atom = self._atom()
+        self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
+        self.ahead = self._ahead()
+        self._check_rest()
+        self.stages = self._stages(most, spec)
+        self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
+        self.place = PipelineIteratorType(self.type)
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    def _atom(self) -> MmaAtomAttr:
+        product, (m, n) = self.product, self.product.result.type.get_shape()  # type: ignore[attr-defined]
+        if len(product.result.type.get_shape()) != 2:  # type: ignore[attr-defined]
+            raise Unfit("it has batches")
+        if product.atom.kind != MMA_SYNC:
+            raise Unfit("it is computed by fused multiply-adds")
+        a, b, d = product.atom.types
+        depth = product.a.type.get_shape()[1]  # type: ignore[attr-defined]
+        found = wgmma.find(self.gpu, a, b, d, m, n, depth)
+        if found is None:
+            raise Unfit(f"wgmma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
+        if {a, b} & {"e4m3", "e5m2"} and product.fast_acc is None:
+            raise Unfit(
+                "wgmma accumulates products of 8-bit floats with lower precision, which 'fast_acc' does not allow"
+            )
+        if m * n // (self.warps * self.gpu.warp_size) > MAX_ACCUMULATORS:
+            raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps")
+        try:
+            wanted = wgmma.accumulator_layout((m, n), self.warps)
+        except ValueError as problem:
+            raise Unfit(str(problem)) from None
+        if layout_of(product.c) != wanted:
+            raise Unfit("its accumulator does not lie in whole rows of warps")
+        return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
+
+    def _operand(self, side: str, value: SSAValue) -> _Operand:
+        what = f"#{side.upper()} "
+        while isinstance(value.owner, ConvertLayoutOp) and value.owner.parent is self.body and value.has_one_use():
+            value = value.owner.source
+        load = value.owner
+        if not isinstance(load, TiledLoadOp) or load.parent is not self.body:
+            raise Unfit(what + "is not loaded by a view as it is, in the loop")
+        if not value.has_one_use():
+            raise Unfit(what + "is used by more than the product")
+        more = [n for n in load.properties if n not in _TAKEN_OVER]
+        if more or load.group("offsets") or load.group("other") or "mem_scope" in load.properties:
+            raise Unfit(what + "is loaded in a way that copies by TMA have not")
+        for token in load.group("token"):
+            if not isinstance(token.owner, CreateMemTokenOp):
+                raise Unfit(what + "is ordered behind another access by a token")
+        view, element = load.view.type, NUMBER_NAMES[value.type.element_type]  # type: ignore[attr-defined]
+        block = load.view.owner
+        memref = block.operands[0].owner if isinstance(block, Operation) and block.operands else None
+        if (
+            not isinstance(view, TiledViewType)
+            or not isinstance(memref, MakeMemRefOp)
+            or view.layout.sparse_dim is not None
+        ):
+            raise Unfit(what + "is not of a tiled view of a tensor")
+        type_ = memref.results[0].type
+        assert isinstance(type_, MemRefType)
+        if memref.parent is not self.function.body.block:
+            raise Unfit(what + "is of a view that is made within another op")
+        self._check_tensor(what, memref, type_, element, view.layout.padding)
+        shape, fastest = view.shape, fastest_dim(load)
+        if type_.strides[view.dim_map[fastest]] != 1:
+            raise Unfit(what + "has no dimension of stride 1")
+        size = STORAGE_BYTES[element]
+        if shape[fastest] * size < tma.CHUNK:
+            raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
+        shared = operand_shared_layout(shape, element, fastest)
+        transposable = wgmma.can_transpose(self.gpu, self.atom.instruction)
+        read = wgmma.shared_operand(shared, side, self.atom.instruction, size, transposable)
+        boxes = tma.boxes(shared, fastest, size)
+        for found in (read, boxes):
+            if isinstance(found, str):
+                raise Unfit(what + "cannot be read from shared memory: " + found)
+        assert isinstance(boxes, tma.Boxes)
+        buffer = BufferType(shape, value.type.element_type, "shared", LayoutAttr(shared))  # type: ignore[attr-defined]
+        return _Operand(load, buffer, boxes, memref, view.dim_map, view.traversal_strides)
+
+    def _check_tensor(
+        self, what: str, memref: MakeMemRefOp, type_: MemRefType, element: str, padding: str | None
+    ) -> None:
+        strides = tuple(None if s < 0 else s for s in type_.strides)
+        alignment = numbers(memref, "divisibility")
+        divisors = numbers(memref, "stride_divisibility") or (1,) * type_.rank
+        bounds = numbers(memref, "size_bounds") or (-1,) * type_.rank
+        narrow = all(0 <= (bound if size < 0 else size) < 1 << 31 for size, bound in zip(type_.shape, bounds))
+        known = tma.Tensor(element, alignment[0] if alignment else 1, strides, divisors, narrow)
+        if (reason := tma.not_copied(known, padding)) is not None:
+            raise Unfit(f"{what}cannot be copied by TMA: {reason}")
+        try:
+            for operand in memref.operands:
+                launched_number(memref, operand)
+        except LoweringError as problem:
+            raise Unfit(f"{what}is of a tensor that {problem}") from None
+
+    def _ahead(self) -> Ahead:
+        found = computed_ahead([o.load for o in self.operands], self.body)
+        if found is None:
+            raise Unfit("an address depends on what the loop computes")
+        return found
+
+    def _check_rest(self) -> None:
+        """Nothing else goes on in the loop: the accumulator, what addresses are computed from, and tokens of the loads
+        are all that it carries."""
+        last = self.body.last_op
+        assert last is not None
+        accumulator = self.product.c
+        if not isinstance(accumulator, BlockArgument) or accumulator.block is not self.body or accumulator.index == 0:
+            raise Unfit("its accumulator is not carried by the loop")
+        self.carried = accumulator.index - 1
+        if last.operands[self.carried] is not self.product.result or not self.product.result.has_one_use():
+            raise Unfit("its result is used in the loop")
+        if not accumulator.has_one_use():
+            raise Unfit("its accumulator is used by more than the product")
+        for number, result in enumerate(self.loop.results):
+            is_token = isinstance(result.type, MemTokenType)
+            if number != self.carried and not is_token and (number not in self.ahead.carried or result.first_use):
+                raise Unfit("the loop computes more than the product")
+        done = {*self.ahead.ops, *self.ahead.updates, self.product, last, *(o.load for o in self.operands)}
+        for op in self.body.ops:
+            if op not in done and not (is_pure(op) and self._only_for(op, done)):
+                raise Unfit(f"the loop holds '{op.name}' as well")
+
+    def _only_for(self, op: Operation, done: set[Operation]) -> bool:
+        """Whether an op gives tokens, or converts what the product reads."""
+        return isinstance(op, ConvertLayoutOp) or all(isinstance(r.type, MemTokenType) for r in op.results)
+
+    def _stages(self, most: int, spec: object) -> int:
+        free = block_bytes(self.gpu, self.function.kernel_spec) - PIECE_BYTES
+        for stages in range(most, 1, -1):
+            wanted = PipelineType(stages, [o.type for o in self.operands], 1, MBARRIER)
+            if pipeline_bytes(wanted, ALIGNMENT) <= free:
+                return stages
+        each = sum(tile_bytes(o.type) for o in self.operands)
+        raise Unfit(f"two stages of {each} bytes do not fit the {free} bytes of shared memory that are free")
+
+    # -- the new code -----------------------------------------------------------------------------------------------
+
+    def make(self) -> None:
+        loop, block = self.loop, self.function.body.block
+        at = Inserter(block, loop, loop.location)
+        descriptors = [self._descriptor(at, number, o) for number, o in enumerate(self.operands)]
+        pipe = at.value(CreatePipelineOp.make(results=[self.type], alignment=ALIGNMENT))
+        trips = _trips(at, loop)
+        consumer, producer = Block(), Block()
+        self._produce(Inserter(producer, None, loop.location), pipe, descriptors)
+        self._consume(Inserter(consumer, None, loop.location), pipe, trips)
+        budget = BUDGETS.get(self.warps)
+        made = AgentSwitchOp.make(
+            regions=[Region(consumer), Region(producer)],
+            agent_warps=_numbers(self.warps, PRODUCER_WARPS),
+            agent_registers=None if budget is None else _numbers(*budget),
+            agent_elected=_numbers(0, 1),
+        )
+        at.add(made)
+        loop.detach()
+        loop.erase()
+        drop_unused(block)
+
+    def _descriptor(self, at: Inserter, number: int, operand: _Operand) -> SSAValue:
+        """The descriptor of an operand's tensor; its layout is by the tensor's dimensions."""
+        assert operand.type.layout is not None
+        layout = operand.type.layout.layout
+        names = dim_names(len(layout.shape))
+        renamed = layout.rename_outs({names[t]: names[d] for t, d in enumerate(operand.dims)})
+        tensor = renamed.transpose_outs(names)
+        return at.value(
+            MakeTiledTmaDescOp.make(
+                operand.memref.results[0],
+                results=[TmaDescType(operand.memref.results[0].type, operand.boxes.box)],
+                atom=operand.atom,
+                tmaIdx=number,
+                layout=LayoutAttr(tensor),
+            )
+        )
+
+    def _produce(self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue]) -> None:
+        """The loop again, with copies in place of everything else."""
+        loop, types = self.loop, [o.type for o in self.operands]
+        start = at.value(CreateIteratorOp.make(pipe, results=[self.place]))
+        carried = [loop.iter_args[n] for n in self.ahead.carried]
+        body = Block(arg_types=[self.body.args[0].type, self.place, *(v.type for v in carried)])
+        inner = Inserter(body, None, loop.location)
+        values: dict[SSAValue, SSAValue] = {self.body.args[0]: body.args[0]}
+        values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[2:])}
+        inner.clone(self.ahead.ops, values)
+        ready = ProducerTokenType(types)
+        place = body.args[1]
+        token = inner.value(ProducerAcquireOp.make(pipe, place, results=[ready]))
+        stage = Block(arg_types=types)
+        copies = Inserter(stage, None, loop.location)
+        for number, (operand, descriptor) in enumerate(zip(self.operands, descriptors)):
+            self._copy(copies, operand, number, descriptor, stage.args[number], values)
+        copies.add(PipelineYieldOp.make())
+        token = inner.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
+        inner.add(ProducerCommitOp.make(token))
+        following = inner.value(IncIterOp.make(place, results=[self.place]))
+        inner.clone([op for op in self.ahead.updates if op not in self.ahead.ops], values)
+        last = self.body.last_op
+        assert last is not None
+        given = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
+        inner.add(scf.YieldOp(following, *given))
+        made = scf.ForOp(loop.lb, loop.ub, loop.step, [start, *carried], body)
+        made.attributes.update(loop.attributes)
+        at.add(made)
+        at.add(PipelineYieldOp.make())
+
+    def _copy(
+        self, at: Inserter, operand: _Operand, number: int, descriptor: SSAValue, buffer: SSAValue,
+        values: dict[SSAValue, SSAValue],
+    ) -> None:  # fmt: skip
+        """The copy of a load's tile, whose corner is given in elements of the tensor's dimensions."""
+        corner: dict[int, SSAValue] = {}
+        for t, index in enumerate(operand.load.group("indices")):
+            given = values.get(index, index)
+            assert isinstance(given.type, IntegerType | IndexType)
+            step = at.value(arith.ConstantOp(IntegerAttr(operand.steps[t], given.type)))
+            corner[operand.dims[t]] = at.value(arith.MuliOp(given, step))
+        at.add(
+            TiledTmaLoadOp.make(
+                descriptor,
+                [corner[d] for d in range(len(corner))],
+                buffer,
+                results=[AsyncTokenType()],
+                atom=operand.atom,
+                tmaIdx=number,
+                dim_map=list(operand.dims) if operand.dims != tuple(range(len(operand.dims))) else None,
+            ),
+            operand.load.location,
+        )
+
+    def _consume(self, at: Inserter, pipe: SSAValue, trips: SSAValue) -> None:
+        """The products of all steps, and then what is behind the loop."""
+        loop, number = self.loop, _number_type(self.loop)
+        initial = loop.iter_args[self.carried]
+        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
+        some = at.value(arith.CmpiOp(trips, zero, "ne"))
+        steps = Block()
+        inner = Inserter(steps, None, loop.location)
+        first = inner.value(CreateIteratorOp.make(pipe, results=[self.place]))
+        token, product = self._step(inner, pipe, first, initial)
+        second = inner.value(IncIterOp.make(first, results=[self.place]))
+        body = Block(arg_types=[number, self.place, initial.type, token.type])
+        each = Inserter(body, None, loop.location)
+        _, place, accumulator, before = body.args
+        own, made = self._step(each, pipe, place, accumulator)
+        waited = each.value(WaitDotOp.make([made], results=[[initial.type]], pending=1))
+        each.add(ConsumerReleaseOp.make(before))
+        following = each.value(IncIterOp.make(place, results=[self.place]))
+        each.add(scf.YieldOp(following, waited, own))
+        rest = scf.ForOp(one, trips, one, [second, product, token], body)
+        rest.attributes["unsignedCmp"] = UnitAttr()
+        inner.add(rest)
+        result = inner.value(WaitDotOp.make([rest.results[1]], results=[[initial.type]], pending=0))
+        inner.add(ConsumerReleaseOp.make(rest.results[2]))
+        inner.add(scf.YieldOp(result))
+        nothing = Block()
+        nothing.add_op(scf.YieldOp(initial))
+        end = at.value(scf.IfOp(some, [initial.type], [steps], [nothing]))
+        end.name_hint = loop.results[self.carried].name_hint
+        for n, result_ in enumerate(loop.results):
+            # Loads have ended before their products do: what tokens ordered behind them is.
+            result_.replace_all_uses_with(end if n == self.carried else loop.iter_args[n])
+        behind = loop.next_op
+        while behind is not None and not isinstance(behind, ReturnOp):
+            op, behind = behind, behind.next_op
+            op.detach()
+            at.block.add_op(op)
+        at.add(PipelineYieldOp.make())
+
+    def _step(self, at: Inserter, pipe: SSAValue, place: SSAValue, accumulator: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """Wait for a stage and issue its products: the token for its release, and what is in flight."""
+        types = [o.type for o in self.operands]
+        held = ConsumerTokenType(types)
+        token = at.value(ConsumerWaitOp.make(pipe, place, results=[held]))
+        stage = Block(arg_types=types)
+        inside = Inserter(stage, None, at.location)
+        made = inside.value(
+            AsyncDotOp.make(
+                *stage.args, accumulator, results=[accumulator.type], atom=self.atom,
+                signedness_a=self.product.signedness_a, signedness_b=self.product.signedness_b,
+                fast_acc=self.product.fast_acc is not None,
+            ),
+        )  # fmt: skip
+        made.owner.location = self.product.location  # type: ignore[union-attr]
+        inside.add(PipelineYieldOp.make([made]))
+        done = at.add(ConsumerReadOp.make(token, place, results=[held, [accumulator.type]], regions=[Region(stage)]))
+        return done.results[0], done.results[1]
+
+
+def _numbers(*values: int) -> ArrayAttr[Attribute]:
+    return ArrayAttr([IntegerAttr(n, i64) for n in values])
+
+
+def _number_type(loop: scf.ForOp) -> IntegerType | IndexType:
+    type_ = loop.lb.type
+    assert isinstance(type_, IntegerType | IndexType)
+    return type_
+
+
+def _trips(at: Inserter, loop: scf.ForOp) -> SSAValue:
+    """How many iterations a loop has: as many steps as there are from the lower bound to the upper one."""
+    type_ = _number_type(loop)
+    unsigned = "unsignedCmp" in loop.attributes or "unsignedCmp" in loop.properties
+    zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, type_))) for n in (0, 1))
+    some = at.value(arith.CmpiOp(loop.lb, loop.ub, "ult" if unsigned else "slt"))
+    distance = at.value(arith.SubiOp(loop.ub, loop.lb))
+    # Not (distance + step - 1) / step, which could wrap around.
+    steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), loop.step))
+    return at.value(arith.SelectOp(some, at.value(arith.AddiOp(steps, one)), zero))

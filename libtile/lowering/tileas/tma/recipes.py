@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the host code of a module says about the tensor maps of its kernels: a recipe for each of them.
+
+`separate-host-tma` leaves a function that makes the descriptors from the kernel's parameters. It is read here: sizes
+and strides are constants, or parameters behind conversions.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from libtile.atoms import tma as atoms
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
+from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
+from libtile.ir.kernels import FromParameter, Number, TensorMapRecipe
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.tma.common import HOST_CODE, index_of
+from libtile.numerics.elements import STORAGE_BYTES
+
+_CONVERSIONS = (
+    "tensor.extract",
+    "arith.extui",
+    "arith.extsi",
+    "arith.index_cast",
+    "arith.index_castui",
+    "nv_tileaa.splat",
+)
+"""Ops that give the same number in another type."""
+
+
+def recipes(module: ModuleOp) -> dict[str, tuple[TensorMapRecipe, ...]]:
+    """The tensor maps of each kernel, by its name, in the order of the kernel's hidden parameters. LoweringError for
+    host code that computes more than a launch does."""
+    found = {}
+    for op in module.body.block.ops:
+        if isinstance(op, ModuleOp) and HOST_CODE in op.attributes and op.sym_name is not None:
+            made = [inner for inner in op.walk() if isinstance(inner, MakeTiledTmaDescOp)]
+            made.sort(key=lambda inner: index_of(inner) or 0)
+            function = next(inner for inner in op.walk() if isinstance(inner, FuncOp))
+            kernel = function.sym_name.data.removesuffix("_descriptors")
+            found[kernel] = tuple(_recipe(inner) for inner in made)
+    return found
+
+
+def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
+    memref, made = op.tensor.type, op.tensor.owner
+    if not isinstance(memref, MemRefType) or not isinstance(made, MakeMemRefOp):
+        raise unsupported(op, "describes a tensor that the host does not know by its base, sizes and strides")
+    base, *rest = made.operands
+    numbers = iter(rest)
+    sizes = [launched_number(op, next(numbers)) if n == DYNAMIC else n for n in memref.shape]
+    strides = [launched_number(op, next(numbers)) if n == DYNAMIC else n for n in memref.strides]
+    address = launched_number(op, base)
+    element = NUMBER_NAMES[memref.element_type]
+    dense = atoms.contiguous_dim(memref.strides)
+    if (
+        dense is None
+        or op.layout is None
+        or element not in atoms.MAP_ELEMENTS
+        or not isinstance(address, FromParameter)
+    ):
+        raise unsupported(op, "has no layout in shared memory, or is of a tensor that no tensor map describes")
+    boxes = atoms.boxes(op.layout.layout, dense, STORAGE_BYTES[element])
+    if isinstance(boxes, str) or boxes.box != op.result.type.box:  # type: ignore[attr-defined]
+        raise unsupported(op, f"has boxes of {list(op.atom.box)}, which its layout in shared memory is not made of")
+    return TensorMapRecipe(
+        address.number,
+        atoms.MAP_ELEMENTS[element],
+        tuple(sizes[d] for d in boxes.order),
+        tuple(strides[d] for d in boxes.order[1:]),
+        boxes.box,
+        boxes.swizzle_name,
+        STORAGE_BYTES[element],
+    )
+
+
+def launched_number(op: Operation, value: SSAValue) -> Number | FromParameter:
+    """A constant, or a parameter of the kernel; LoweringError for what is computed of them."""
+    while isinstance(value.owner, Operation) and value.owner.name in _CONVERSIONS:
+        value = value.owner.operands[0]
+    if isinstance(value, BlockArgument):
+        return FromParameter(value.index)
+    if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
+        return value.owner.value.value.data
+    raise unsupported(op, "depends on what is computed of the kernel's parameters, which a launch does not do")

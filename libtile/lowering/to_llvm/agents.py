@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Agents: ranges of warps that run code of their own, and the barriers at which some warps meet.
+
+Agents take the warps in their order. The first ones, up to the kernel's number of warps, are its workers, in whose
+layouts tiles lie; behind an `agent_switch` only these go on. Barrier number n + 1 is that of agent number n, unless an
+op names another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from xdsl.ir import Operation
+
+from libtile.codegen import agents
+from libtile.codegen.builder import Agent, integer
+from libtile.codegen.llvm_types import I32
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
+from libtile.dialects.nv_tileas.tiles import BarrierOp
+from libtile.lowering.errors import unsupported
+from libtile.lowering.to_llvm.emitter import Emitter, rule
+
+BARRIERS = 16
+"""Of a CTA; number 0 is that of all threads."""
+
+
+def total_warps(function: Operation, workers: int) -> int:
+    """How many warps a kernel is launched with: its workers, and the agents beside them."""
+    wanted = [sum(op.warps) for op in function.walk() if isinstance(op, AgentSwitchOp)]
+    return max([workers, *wanted])
+
+
+@rule(AgentSwitchOp)
+def _switch(e: Emitter, op: AgentSwitchOp) -> None:
+    b, name = e.b, e.b.target.name
+    parent = op.parent_op()
+    if parent is None or parent.name != "nv_tileaa.func" or b.agent is not None:
+        raise unsupported(op, "stands within another op, and a function parts its agents itself", name)
+    if sum(op.warps) * b.target.warp_size != b.cta_threads:
+        raise unsupported(op, f"has {sum(op.warps)} warps of the kernel's {b.cta_threads // b.target.warp_size}", name)
+    if len(op.warps) >= BARRIERS:
+        raise unsupported(op, f"has {len(op.warps)} agents, and there are {BARRIERS - 1} barriers for them", name)
+    if op.registers and not b.target.has("setmaxnreg"):
+        raise unsupported(op, "has 'agent_registers', which agents of one kernel share there", name)
+    if op.registers and any(count % agents.GROUP_WARPS for count in op.warps):
+        problem = f"has agents of {op.warps} warps, and registers are given to {agents.GROUP_WARPS} at a time"
+        raise unsupported(op, problem, name)
+    used = sum(32 * w * r for w, r in zip(op.warps, op.registers))
+    if used > b.target.registers_per_sm:
+        raise unsupported(op, f"gives its agents {used} registers of {b.target.registers_per_sm}", name)
+    end, first = b.new_block("together"), 0
+    warp = agents.uniform(b, b.warp())
+    for number, region in enumerate(op.regions):
+        agent = Agent(first, op.warps[number], number + 1)
+        first += agent.warps
+        if number + 1 < len(op.regions):
+            mine, others = b.new_block("agent"), b.new_block("others")
+            b.conditional_branch(b.compare("ult", warp, integer(I32, first)), mine, others)
+            b.start(mine)
+        with b.as_agent(agent):
+            if op.registers:
+                agents.set_registers(b, op.registers[number], _launched_registers(e))
+            with _run_by(e, op.elected[number]):
+                e.emit_block(region.block)
+        b.branch(end)
+        if number + 1 < len(op.regions):
+            b.start(others)
+    b.start(end)
+    if op.next_op is not None and op.next_op.name != "nv_tileaa.return":
+        raise unsupported(op, "is not the last op of its function: agents do not come together again", name)
+
+
+def _launched_registers(e: Emitter) -> int:
+    """Registers of a thread when all warps of the CTA have as many: what they begin with."""
+    each = e.b.target.registers_per_sm // e.b.cta_threads
+    return min(each // agents.REGISTER_STEP * agents.REGISTER_STEP, e.b.target.registers_per_thread)
+
+
+@contextmanager
+def _run_by(e: Emitter, one: bool) -> Iterator[None]:
+    """Emit what one thread of an agent's first warp runs, or all its threads."""
+    if not one:
+        yield
+        return
+    b = e.b
+    with b.when(b.compare("eq", b.warp(), integer(I32, 0))), agents.one_thread(b):
+        e.one_thread = True
+        yield
+        e.one_thread = False
+
+
+@contextmanager
+def acting_thread(e: Emitter) -> Iterator[None]:
+    """Emit what one thread does for all that run this code: always the same one."""
+    with nullcontext() if e.one_thread else _run_by(e, True):
+        yield
+
+
+@rule(BarrierOp)
+def _barrier(e: Emitter, op: BarrierOp) -> None:
+    number, warps = (None if a is None else a.value.data for a in (op.id, op.num_warps))
+    if number is None and warps is None:
+        e.b.barrier()
+        return
+    if number is None or warps is None or not 1 <= number < BARRIERS:
+        raise unsupported(op, f"names no barrier from 1 to {BARRIERS - 1} with its number of warps", e.b.target.name)
+    e.b.named_barrier(number, warps * e.b.target.warp_size)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Pipelines whose stages have barrier objects: agents hand them to each other, and each goes at its own pace.
+
+A stage has a `full` and an `empty` barrier object. An iterator is a stage and the parity of a round, 0 of the first.
+
+    producer_acquire    waits for the phase of `empty` before this round's: in the first round there is none to wait for
+    producer_commit     arrives at `full`, whose phase also waits for the bytes of the copies that were started
+    consumer_wait       waits for this round's phase of `full`
+    consumer_release    arrives at `empty`
+
+One thread arrives for each warp, or for an agent whose region one thread runs; the barrier objects count these.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from libtile.codegen import agents, mbarrier, tma
+from libtile.codegen.builder import SharedBuffer, Value, integer
+from libtile.codegen.llvm_types import I32
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.shared_memory import STAGE_BARRIER_BYTES
+from libtile.lowering.to_llvm.emitter import Emitter
+from libtile.lowering.to_llvm.storage import Place, Ring, Turn
+
+PIPELINE = "nv_tileas.async.pipeline."
+_PRODUCES = frozenset({PIPELINE + "producer_acquire"})
+_CONSUMES = frozenset({PIPELINE + "consumer_wait"})
+
+
+def make(e: Emitter, op: Operation, ring: Ring) -> Ring:
+    """The ring with barrier objects, which the CTA sees from here on."""
+    b = e.b
+    if not b.target.has("tma"):
+        raise unsupported(op, "has barrier objects that count copied bytes", b.target.name)
+    if op.parent_op() is not None and op.parent_op().name != "nv_tileaa.func":  # type: ignore[union-attr]
+        raise unsupported(op, "has barrier objects, and is not made by the function itself", b.target.name)
+    start = ring.buffer.offset + ring.buffer.size
+    made = Ring(
+        ring.buffer, ring.stage_bytes, ring.offsets, ring.stages,
+        SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES),
+    )  # fmt: skip
+    stages = [integer(I32, n) for n in range(ring.stages)]
+    arriving, leaving = _arrivals(e, op, _PRODUCES), _arrivals(e, op, _CONSUMES)
+    barriers = [(full(e, made, s), arriving) for s in stages] + [(empty(e, made, s), leaving) for s in stages]
+    mbarrier.initialize(b, barriers)
+    tma.fence_async_shared(b)  # the stages may lie where threads have exchanged elements
+    b.barrier()
+    return made
+
+
+def _arrivals(e: Emitter, op: Operation, names: frozenset[str]) -> int:
+    """How many threads arrive for a side of a pipeline, whose turns begin with one of these ops."""
+    sides: dict[tuple[Operation, int] | None, int] = {}
+    for use in op.results[0].uses:
+        if use.operation.name in names:
+            switch, number = _agent_of(use.operation)
+            if switch is None:
+                sides[None] = e.b.threads // e.b.target.warp_size
+            else:
+                sides[switch, number] = 1 if switch.elected[number] else switch.warps[number]
+    if len(sides) > 1 and None in sides:
+        raise unsupported(op, "is used by agents, and outside of them on the same side", e.b.target.name)
+    return max(sum(sides.values()), 1)
+
+
+def _agent_of(op: Operation) -> tuple[AgentSwitchOp | None, int]:
+    """The op by which agents part, and the number of the one that runs an op."""
+    region = op.parent_region()
+    while region is not None:
+        parent = region.parent_op()
+        if isinstance(parent, AgentSwitchOp):
+            return parent, list(parent.regions).index(region)
+        region = parent.parent_region() if parent is not None else None
+    return None, 0
+
+
+def _barrier(e: Emitter, ring: Ring, number: Value) -> Value:
+    assert ring.barriers is not None
+    if number.constant is not None:
+        offset = integer(I32, number.constant * mbarrier.BYTES)
+    else:
+        offset = e.b.binary("shl", number, integer(I32, mbarrier.BYTES.bit_length() - 1))
+    return e.b.shared_pointer(ring.barriers, offset)
+
+
+def full(e: Emitter, ring: Ring, stage: Value) -> Value:
+    """The barrier object by which a stage's producer says that it has filled it."""
+    return _barrier(e, ring, stage)
+
+
+def empty(e: Emitter, ring: Ring, stage: Value) -> Value:
+    """The barrier object by which a stage's consumers say that they have left it."""
+    if stage.constant is not None:
+        return _barrier(e, ring, integer(I32, stage.constant + ring.stages))
+    assert ring.barriers is not None
+    behind = ring.barriers.offset + ring.stages * mbarrier.BYTES
+    offset = e.b.binary("shl", stage, integer(I32, mbarrier.BYTES.bit_length() - 1))
+    return e.b.shared_pointer(SharedBuffer(behind, ring.stages * mbarrier.BYTES), offset)
+
+
+def following(e: Emitter, place: Place, stages: int) -> Place:
+    """The next stage; behind the last one the first of the next round."""
+    b, one = e.b, integer(I32, 1)
+    more = b.add(place.stage, one)
+    if stages == 1:
+        return Place(integer(I32, 0), b.xor(place.phase, one))
+    wraps = b.compare("eq", more, integer(I32, stages))
+    return Place(b.select(wraps, integer(I32, 0), more), b.xor(place.phase, b.cast("zext", wraps, I32)))
+
+
+def acquire(e: Emitter, ring: Ring, place: Place) -> Turn:
+    mbarrier.wait(e.b, empty(e, ring, place.stage), e.b.xor(place.phase, integer(I32, 1)))
+    return Turn(ring, place.stage)
+
+
+def wait(e: Emitter, ring: Ring, place: Place) -> Turn:
+    mbarrier.wait(e.b, full(e, ring, place.stage), place.phase)
+    return Turn(ring, place.stage)
+
+
+def commit(e: Emitter, ring: Ring, stage: Value) -> None:
+    _arrive(e, full(e, ring, stage))
+
+
+def release(e: Emitter, ring: Ring, stage: Value) -> None:
+    _arrive(e, empty(e, ring, stage))
+
+
+def _arrive(e: Emitter, barrier: Value) -> None:
+    """One thread arrives, for all of its warp unless it is alone."""
+    if e.one_thread:
+        mbarrier.arrive(e.b, barrier)
+        return
+    agents.meet_warp(e.b)
+    with agents.one_thread(e.b):
+        mbarrier.arrive(e.b, barrier)

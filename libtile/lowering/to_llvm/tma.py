@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Copies by TMA, and the fences and waits around them. A descriptor is a hidden parameter of the kernel."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation, SSAValue
+
+from libtile.atoms import tma as atoms
+from libtile.codegen import async_copies, mbarrier, tma
+from libtile.codegen.builder import SharedBuffer, Value, integer
+from libtile.codegen.llvm_types import I32, I64, SHARED_POINTER
+from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.types import MemRefType
+from libtile.dialects.nv_tileas.pipeline import WaitOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp
+from libtile.dialects.nv_tileas.tma import (
+    CommitGroupOp,
+    FenceProxyOp,
+    TiledAtomicRmwOp,
+    TiledTmaLoadOp,
+    TiledTmaStoreOp,
+    TmaOp,
+    TmaStore,
+)
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.tile_form import integer_of
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.allocate import OFFSET
+from libtile.lowering.tileas.shared_memory import tile_bytes
+from libtile.lowering.to_llvm.agents import acting_thread
+from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
+from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor
+from libtile.numerics.elements import STORAGE_BYTES
+
+_LARGEST = (1 << 31) - 1
+"""The largest coordinate, which is outside of every tensor that has a descriptor here."""
+
+
+@rule(AllocTensorOp)
+def _alloc(e: Emitter, op: AllocTensorOp) -> None:
+    type_, place = op.result.type, op.attributes.get(OFFSET)
+    assert isinstance(type_, BufferType)
+    if type_.space != "shared" or type_.layout is None or not isinstance(place, IntegerAttr):
+        raise unsupported(op, "is no buffer in shared memory with a layout and a place", e.b.target.name)
+    pointer = e.b.shared_pointer(SharedBuffer(place.value.data, tile_bytes(type_)))
+    e.bind(op.result, Buffer(pointer, type_.layout.layout, element_name(type_.element_type)))
+
+
+@rule(TiledTmaLoadOp)
+def _load(e: Emitter, op: TiledTmaLoadOp) -> None:
+    descriptor, boxes, buffer, coordinates = _operands(e, op)
+    barrier = e.held[op.mbarrier] if op.mbarrier is not None else buffer.barrier
+    if not isinstance(barrier, Value):
+        raise unsupported(op, "copies to a buffer that no barrier object counts for", e.b.target.name)
+    nbytes = _bytes(op)
+    if (count := integer_of(op.tx_count, nbytes)) != nbytes:
+        raise unsupported(op, f"says that it copies {count} bytes, which are {nbytes}", e.b.target.name)
+    with acting_thread(e):
+        mbarrier.expect_bytes(e.b, barrier, nbytes)
+        for copy in boxes.copies:
+            corner = _corner(e, op, boxes, coordinates, copy)
+            tma.load_box(e.b, _behind(e, buffer.pointer, copy.offset), descriptor.pointer, corner, barrier)
+    e.bind(op.result, None)
+
+
+@rule(TiledTmaStoreOp, TiledAtomicRmwOp)
+def _store(e: Emitter, op: TmaStore) -> None:
+    descriptor, boxes, buffer, coordinates = _operands(e, op)
+    mode = op.rmw_mode.keyword if isinstance(op, TiledAtomicRmwOp) else None
+    if mode is not None and mode not in _REDUCTIONS:
+        raise unsupported(op, f"has the mode '{mode}', by which tensor copies do not reduce", e.b.target.name)
+    with acting_thread(e):
+        for copy in boxes.copies:
+            corner = _corner(e, op, boxes, coordinates, copy)
+            source = _behind(e, buffer.pointer, copy.offset)
+            if mode is None:
+                tma.store_box(e.b, descriptor.pointer, corner, source)
+            else:
+                tma.reduce_box(e.b, _REDUCTIONS[mode], descriptor.pointer, corner, source)
+    e.bind(op.result, BulkToken())
+
+
+_REDUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "max": "max", "min": "min", "umax": "max",
+               "umin": "min"}  # fmt: skip
+"""Modes of updates as tensor copies name them; signs are those of the tensor map's elements."""
+
+
+def _operands(e: Emitter, op: TmaOp) -> tuple[Descriptor, atoms.Boxes, Buffer, list[Value]]:
+    descriptor, buffer = e.held[op.operands[0]], e.held[op.group("buffer")[0]]
+    if not isinstance(descriptor, Descriptor) or not isinstance(buffer, Buffer):
+        raise unsupported(op, "has no descriptor of the host's, or no buffer of its own", e.b.target.name)
+    memref = descriptor.type.memref
+    assert isinstance(memref, MemRefType)
+    dense = atoms.contiguous_dim(memref.strides)
+    dims = tensor_dims(op, len(buffer.layout.shape))
+    if dense is None or dense not in dims:
+        raise unsupported(op, "copies from a tensor of which no dimension has stride 1", e.b.target.name)
+    boxes = atoms.boxes(buffer.layout, dims.index(dense), STORAGE_BYTES[buffer.element])
+    if isinstance(boxes, str):
+        raise unsupported(op, f"copies a tile as no tensor copy does: {boxes}", e.b.target.name)
+    if boxes.box != descriptor.type.box:
+        box = f"{list(boxes.box)} by the layout of the buffer, and {list(descriptor.type.box)} in the descriptor"
+        raise unsupported(op, f"copies boxes of {box}", e.b.target.name)
+    return descriptor, boxes, buffer, [_coordinate(e, v) for v in op.group("indices")]
+
+
+def tensor_dims(op: TmaOp, rank: int) -> tuple[int, ...]:
+    """The tensor's dimension for each dimension of the tile that a copy moves."""
+    return integers_of(op.dim_map) or tuple(range(rank))
+
+
+def _coordinate(e: Emitter, value: SSAValue) -> Value:
+    """A coordinate as an i32; one that is beyond that is outside of the tensor anyhow."""
+    given = e.scalar(value)
+    if given.type is not I64:
+        return given
+    if given.constant is not None:
+        return integer(I32, min(given.constant, _LARGEST))
+    b, most = e.b, integer(I64, _LARGEST)
+    return b.cast("trunc", b.call("llvm.umin.i64", I64, [given, most]), I32)
+
+
+def _corner(e: Emitter, op: TmaOp, boxes: atoms.Boxes, coordinates: list[Value], copy: atoms.Copy) -> list[Value]:
+    """The corner of a box, in the order of the tensor map's dimensions."""
+    dims = tensor_dims(op, len(boxes.order))
+    return [e.b.add(coordinates[dims[d]], integer(I32, copy.corner[d])) for d in boxes.order]
+
+
+def _behind(e: Emitter, pointer: Value, offset: int) -> Value:
+    if not offset:
+        return pointer
+    return e.b.emit(SHARED_POINTER, f"getelementptr i8, {pointer.typed}, i32 {offset}")
+
+
+def _bytes(op: TmaOp) -> int:
+    type_ = op.group("buffer")[0].type
+    assert isinstance(type_, BufferType)
+    return tile_bytes(type_)
+
+
+# -- fences and waits -------------------------------------------------------------------------------------------------
+
+
+@rule(FenceProxyOp)
+def _fence(e: Emitter, op: FenceProxyOp) -> None:
+    proxy = op.proxy.data
+    if proxy == "async.shared":
+        tma.fence_async_shared(e.b)
+    elif proxy == "async":
+        tma.fence_async(e.b)
+    else:
+        raise unsupported(op, f"names the proxy '{proxy}', of which nothing here is", e.b.target.name)
+
+
+def _has_bulk(e: Emitter, op: Operation) -> bool:
+    """Whether the tokens are of copies to global memory by TMA. LoweringError where they are of several kinds."""
+    kinds = {isinstance(e.held[v], BulkToken) for v in op.operands}
+    if len(kinds) > 1:
+        raise unsupported(op, "has tokens of copies that complete in different ways", e.b.target.name)
+    return kinds == {True}
+
+
+@rule(CommitGroupOp)
+def _commit(e: Emitter, op: CommitGroupOp) -> None:
+    if _has_bulk(e, op):
+        with acting_thread(e):
+            tma.commit_stores(e.b)
+        e.bind(op.result, BulkToken())
+        return
+    async_copies.commit_copies(e.b)
+    e.bind(op.result, None)
+
+
+@rule(WaitOp)
+def _wait(e: Emitter, op: WaitOp) -> None:
+    pending = integer_of(op.pending)
+    if not _has_bulk(e, op):
+        async_copies.wait_copies(e.b, pending)
+        return
+    with acting_thread(e):
+        tma.wait_stores(e.b, pending, read=op.read is not None)

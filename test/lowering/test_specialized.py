@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A producer agent that copies by TMA, and consumers that multiply by wgmma: by hand in nv_tileas, and by itself."""
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from specialized_kernels import Gemm
+
+import libtile
+from libtile.backend.ptxas import assemble
+from libtile.compiler.compile import compile_module
+from libtile.compiler.options import Options
+from libtile.ir.kernels import FromParameter
+from libtile.lowering.tileas.specialize import NOT_SPECIALIZED
+from libtile.simulator import SimulationFault, run_ptx
+from libtile.support.diagnostics import DiagnosticError, LoweringError
+from oracle import require_tool
+
+# -- by hand ----------------------------------------------------------------------------------------------------------
+
+
+def operands(m, n, k, transposed=False, dtype=np.float16, result=np.float32):
+    rng = np.random.default_rng(m + n + k)
+    if dtype is np.int8:
+        a, b = rng.integers(-100, 100, (m, k)).astype(dtype), rng.integers(-100, 100, (k, n)).astype(dtype)
+        wanted = a.astype(np.int32) @ b.astype(np.int32)
+    else:
+        a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+        wanted = a.astype(np.float32) @ b.astype(np.float32)
+    return a, np.ascontiguousarray(b.T) if transposed else b, np.full((m, n), 7, result), wanted
+
+
+def check(kernel: Gemm, m: int, n: int, k: int, order=None, dtype=np.float16, result=np.float32) -> None:
+    a, b, c, wanted = operands(m, n, k, kernel.transposed, dtype, result)
+    grid = -(-m // kernel.rows), -(-n // kernel.columns), 1
+    libtile.run(
+        libtile.parse(kernel.text), "gemm", grid=grid, args=[a, b, c, m, n, k],
+        backend="simulator", gpu_name="sm_90", check="full", block_order=order,
+    )  # fmt: skip
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
+SMALL = Gemm(rows=64, columns=64, stages=2, groups=1, registers="[240, 24]")
+
+
+@pytest.mark.parametrize("seed", [None, *range(8)])
+def test_a_product_by_hand_is_right_in_every_schedule(seed):
+    check(SMALL, 64, 64, 64 * 5, seed)
+
+
+def test_a_large_product_by_hand_is_right():
+    check(Gemm(), 128, 256, 64 * 6)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "m", "n", "k"),
+    [
+        (SMALL, 72, 120, 200),  # the last boxes lie partly outside of the tensors
+        (Gemm(rows=128, columns=64, stages=3), 128, 64, 320),
+        (Gemm(rows=256, columns=64, stages=2, overlapped=False), 256, 64, 64 * 3),
+        (Gemm(rows=128, columns=64, stages=2, transposed=True), 128, 72, 192),
+        (Gemm(rows=128, columns=32, depth=32, stages=4), 128, 32, 160),
+        (Gemm(rows=128, columns=128, groups=1, registers="[240, 24]"), 128, 128, 128),
+    ],
+    ids=["ragged", "two-groups", "serial-256", "transposed", "narrow", "one-group"],
+)
+def test_shapes_and_arrangements_by_hand(kernel, m, n, k):
+    check(kernel, m, n, k, order=3)
+
+
+def test_bytes_are_multiplied():
+    kernel = Gemm(
+        rows=64, columns=64, depth=128, stages=2, groups=1, registers="[240, 24]",
+        element="i8", accumulator="i32", types=("s8", "s8", "s32"), transposed=True,
+    )  # fmt: skip
+    check(kernel, 64, 64, 384, dtype=np.int8, result=np.int32)
+
+
+def compiled(text: str, **options):
+    return compile_module(libtile.parse(text).op, Options("sm_90", 3, launch_abi="simt", emit="ptx", **options))
+
+
+def test_code_of_the_large_product():
+    """Four products and nothing spilled in a loop of at most 45 instructions, which ptxas does not serialize."""
+    made = assemble(compiled(Gemm().text).ptx, "sm_90a", options=["--enable-extended-smem=true"])
+    report = made.kernels["gemm"]
+    assert (report.registers, report.spill_stores, report.spill_loads, report.stack_frame) == (168, 0, 0, 0)
+    assert "(C75" not in made.log
+    loop = main_loop(made.cubin)
+    assert sum("HGMMA.64x256x16.F32" in line for line in loop) == 4 and len(loop) <= 45
+
+
+def main_loop(cubin: bytes) -> list[str]:
+    """The instructions of the shortest loop with products."""
+    tool = require_tool("nvdisasm")
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        text = subprocess.run([tool, "-hex", "-c", file.name], capture_output=True, text=True, check=True).stdout
+    lines: list[str] = []
+    labels: dict[str, int] = {}
+    for line in text.splitlines():
+        if label := re.match(r"\s*(\.L_x?_?\w+):", line):
+            labels[label[1]] = len(lines)
+        elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*?;)", line):
+            lines.append(found[1])
+    loops = []
+    for end, line in enumerate(lines):
+        target = re.search(r"\bBRA\b.*`\((\.L\w+)\)", line)
+        if target and labels.get(target[1], end + 1) <= end:
+            loops.append(lines[labels[target[1]] : end + 1])
+    return min((x for x in loops if any("GMMA" in line for line in x)), key=len)
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [
+        ("wgmma.wait_group.sync.aligned 1;", "async"),
+        ("wgmma.wait_group.sync.aligned 0;", "async"),
+        ("wgmma.fence.sync.aligned;", "wgmma-fence"),
+        ("fence.mbarrier_init.release.cluster;", None),
+    ],
+)
+def test_what_is_left_out_is_found(what, kind):
+    made = compiled(SMALL.text)
+    assert what in made.ptx
+    a, b, c, _ = operands(64, 64, 320)
+    from libtile.runtime.tensor_maps import tensor_map
+    from libtile.simulator import EncodedTensorMap
+
+    args = [a, b, c, *(np.int32(n) for n in (64, 64, 320))]
+    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in made.kernels["gemm"].descriptors]
+
+    def run(ptx):
+        run_ptx(ptx, "gemm", block=made.kernels["gemm"].block_dim, args=[*args, *maps])
+
+    run(made.ptx)
+    if kind is None:  # a fence of the asynchronous proxy stands behind it as well
+        return
+    with pytest.raises(SimulationFault) as caught:
+        run(made.ptx.replace(what, ""))
+    assert caught.value.kind == kind
+
+
+def test_a_launch_is_told_how_to_make_the_tensor_maps():
+    a, b = compiled(Gemm(transposed=True).text).kernels["gemm"].descriptors
+    assert (a.base, a.element, a.sizes, a.strides) == (
+        0,
+        "f16",
+        (FromParameter(5), FromParameter(3)),
+        (FromParameter(5),),
+    )
+    assert (a.box, a.swizzle, b.base, b.box) == ((64, 128), "128B", 1, (64, 256))
+
+
+def test_tensor_maps_are_hidden_parameters_of_tile_ir_kernels():
+    made = compile_module(libtile.parse(SMALL.text).op, Options("sm_90", 3, emit="ptx"))
+    header = made.ptx[made.ptx.index(".entry") : made.ptx.index("{")]
+    assert header.count(".hidden .param .align 64 .b8") == 2
+    with pytest.raises(LoweringError, match="takes tensor maps, which launches of the ABI 'tileir' do not make yet"):
+        libtile.compile(libtile.parse(SMALL.text), gpu_name="sm_90")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("agent_warps = [4, 4]", "agent_warps = [4, 0]", "expects agents of at least one warp"),
+        (
+            "agent_registers = [240, 24]",
+            "agent_registers = [240, 20]",
+            "expects agent_registers that are a multiple of 8 from 24 to 256",
+        ),
+        ("agent_elected = [0, 1]", "agent_elected = [0]", "expects 2 entries in agent_elected"),
+        (
+            "mma_atom<wgmma, 64x64x16",
+            "mma_atom<wgmma, 64x24x16",
+            "expects #B as products read it, but it is smaller than the 24 x 16",
+        ),
+        ("mma_atom<wgmma", "mma_atom<mma_sync", "expects an atom of kind wgmma"),
+        ("pending = 1", "pending = 8", "expects pending to be from 0 to 7"),
+    ],
+)
+def test_the_verifier_refuses(old, new, message):
+    assert old in SMALL.text
+    with pytest.raises(DiagnosticError, match=re.escape(message)):
+        libtile.verify(libtile.parse(SMALL.text.replace(old, new)))
+
+
+def test_what_is_in_flight_is_waited_for():
+    text = SMALL.text.replace("%view[%bx, %by], %result", "%view[%bx, %by], %end#1")
+    with pytest.raises(
+        DiagnosticError, match=r"expects a wait_dot before 'nv_tileas\.tiled_store' uses what is in flight"
+    ):
+        libtile.verify(libtile.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "old", "new", "message"),
+    [
+        (SMALL, "agent_warps = [4, 4]", "agent_warps = [4, 2]", "registers are given to 4 at a time"),
+        (Gemm(), "agent_registers = [232, 40]", "agent_registers = [240, 40]", "registers of 65536"),
+    ],
+)
+def test_what_cannot_be_emitted_is_refused(kernel, old, new, message):
+    with pytest.raises(LoweringError, match=re.escape(message)):
+        compiled(kernel.text.replace(old, new))
+
+
+# -- by itself --------------------------------------------------------------------------------------------------------
+
+
+def tile_gemm(m=128, n=64, k=64, element="f16", result="f32", div=16, padding="", body="", a="%va", transposed=False):
+    b_view = f"tile=({k}x{n}), {padding}tensor_view<?x?x{element}, strides=[?,1]>"
+    if transposed:
+        b_view += ", dim_map=[1, 0]"
+    a_type = f"partition_view<tile=({m}x{k}), {padding}tensor_view<?x?x{element}, strides=[?,1]>>"
+    b_type = f"partition_view<{b_view}>"
+    c_type = f"partition_view<tile=({m}x{n}), tensor_view<?x?x{result}, strides=[?,1]>>"
+    b_shape = "[%n, %k], strides = [%k, 1]" if transposed else "[%k, %n], strides = [%n, 1]"
+    zero = "0" if result == "i32" else "0.0"
+    mul = "mmai %x, %y, %acc signed signed" if result == "i32" else "mmaf %x, %y, %acc"
+    return f"""cuda_tile.module @m {{
+  entry @gemm(%a0: tile<ptr<{element}>>, %b0: tile<ptr<{element}>>, %c0: tile<ptr<{result}>>, %m0: tile<i32>, %n0: tile<i32>, %k0: tile<i32>) {{
+    %a1 = assume div_by<{div}>, %a0 : tile<ptr<{element}>>
+    %b1 = assume div_by<{div}>, %b0 : tile<ptr<{element}>>
+    %m = assume bounded<0, ?>, %m0 : tile<i32>
+    %n1 = assume bounded<0, ?>, %n0 : tile<i32>
+    %k1 = assume bounded<0, ?>, %k0 : tile<i32>
+    %n = assume div_by<16>, %n1 : tile<i32>
+    %k = assume div_by<16>, %k1 : tile<i32>
+    %ta = make_tensor_view %a1, shape = [%m, %k], strides = [%k, 1] : tile<i32> -> tensor_view<?x?x{element}, strides=[?,1]>
+    %tb = make_tensor_view %b1, shape = {b_shape} : tile<i32> -> tensor_view<?x?x{element}, strides=[?,1]>
+    %tc = make_tensor_view %c0, shape = [%m, %n], strides = [%n, 1] : tile<i32> -> tensor_view<?x?x{result}, strides=[?,1]>
+    %va = make_partition_view %ta : {a_type}
+    %vb = make_partition_view %tb : {b_type}
+    %vc = make_partition_view %tc : {c_type}
+    %bx, %by, %bz = get_tile_block_id : tile<i32>
+    %dims:2 = get_index_space_shape %va : {a_type} -> tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <{result}: {zero}> : tile<{m}x{n}x{result}>
+    %r = for %i in (%zero to %dims#1, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<{m}x{n}x{result}>) {{
+      %x, %t0 = load_view_tko weak %va[%bx, %i] : {a_type}, tile<i32> -> tile<{m}x{k}x{element}>, token
+      %y, %t1 = load_view_tko weak %vb[%i, %by] : {b_type}, tile<i32> -> tile<{k}x{n}x{element}>, token
+      {body}
+      %d = {mul} : tile<{m}x{k}x{element}>, tile<{k}x{n}x{element}>, tile<{m}x{n}x{result}>
+      continue %d : tile<{m}x{n}x{result}>
+    }}
+    %w = store_view_tko weak %r, %vc[%bx, %by] : tile<{m}x{n}x{result}>, {c_type}, tile<i32> -> token
+    return
+  }}
+}}
+"""  # noqa: E501 - views and their types are long
+
+
+def run_tile(text, m, n, k, tile, transposed=False, order=None, dtype=np.float16, result=np.float32):
+    a, b, c, wanted = operands(m, n, k, transposed, dtype, result)
+    grid = -(-m // tile[0]), -(-n // tile[1]), 1
+    libtile.run(
+        libtile.parse(text), "gemm", grid=grid, args=[a, b, c, m, n, k], pipeline="specialized",
+        backend="simulator", gpu_name="sm_90", check="full", block_order=order,
+    )  # fmt: skip
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
+def specialized(text, gpu_name="sm_90"):
+    """(text in nv_tileas, why it is not specialized or None)"""
+    made = libtile.compile(
+        libtile.parse(text), gpu_name=gpu_name, launch_abi="simt", emit="tileas", pipeline="specialized"
+    )
+    said = re.search(rf'{NOT_SPECIALIZED} = "([^"]*)"', made.tileas)
+    assert ("async.dot" in made.tileas) == (said is None)
+    return made.tileas, said[1] if said else None
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_a_loop_with_a_product_is_parted(seed):
+    assert specialized(tile_gemm())[1] is None
+    run_tile(tile_gemm(), 128, 64, 64 * 5, (128, 64), order=seed)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "options"),
+    [
+        (144, 80, 208, {}),  # ragged edges and a tail along k
+        (128, 64, 0, {}),  # no step at all
+        (128, 64, 64, {}),  # one step
+        (130, 144, 128, {"n": 128}),
+        (64, 64, 192, {"m": 64, "transposed": True}),
+    ],
+)
+def test_parted_loops_give_what_numpy_gives(m, n, k, options):
+    text = tile_gemm(**options)
+    assert specialized(text)[1] is None
+    tile = options.get("m", 128), options.get("n", 64)
+    if k == 0:
+        a, b, c = np.zeros((m, 1), np.float16), np.zeros((1, n), np.float16), np.full((m, n), 7, np.float32)
+        libtile.run(libtile.parse(text), "gemm", grid=(1, 1, 1), args=[a, b, c, m, n, 0], pipeline="specialized",
+                    backend="simulator", gpu_name="sm_90", check="full")  # fmt: skip
+        assert not c.any()
+        return
+    run_tile(text, m, n, k, tile, options.get("transposed", False))
+
+
+def test_bytes_are_multiplied_where_both_lie_along_k():
+    text = tile_gemm(n=64, k=128, element="i8", result="i32", transposed=True)
+    assert specialized(text)[1] is None
+    run_tile(text, 128, 64, 256, (128, 64), True, dtype=np.int8, result=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("options", "gpu", "reason"),
+    [
+        ({}, "sm_80", "sm_80 has no products that read shared memory by themselves"),
+        ({"m": 32}, "sm_90", "wgmma does not multiply f16 and f16 into f32 in tiles of 32x64x64"),
+        ({"div": 4}, "sm_90", "#A cannot be copied by TMA: its base address is not known to be a multiple of 16 bytes"),
+        ({"padding": "padding_value = nan, "}, "sm_90",
+         "#A cannot be copied by TMA: tensor copies pad with zeros, not with nan"),
+        ({"element": "i8", "result": "i32", "k": 128}, "sm_90",
+         "#B cannot be read from shared memory: products of s8 and s8 read operands that are contiguous along k only"),
+        ({"m": 256, "n": 256}, "sm_90", "accumulators of 256x256 do not fit the registers of 8 warps"),
+    ],
+)  # fmt: skip
+def test_why_a_loop_is_not_parted(options, gpu, reason):
+    assert specialized(tile_gemm(**options), gpu)[1] == reason
