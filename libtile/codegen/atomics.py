@@ -29,7 +29,7 @@ from libtile.codegen.memory import (
 )
 from libtile.codegen.sharing import share_from_owner
 from libtile.codegen.tile import Tile, owner_predicate, unique_registers
-from libtile.codegen.views import Accesses, Places, TiledView
+from libtile.codegen.views import Accesses, Places, Predicate, TiledView, store_each
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
@@ -290,17 +290,15 @@ def reduce_tile(
     element = tile.element
     operation = _operation(b, mode, element)
     places = Places(b, tiled, index, tile.layout, accesses)
-    owner = owner_predicate(b, tile.layout)
     forms = vector_reductions(b.target, mode, element)
-    groups = places.groups()
-    each = begin_access(b, ordering, len(groups), synchronize)
-    for group in groups:
-        predicate = both(b, places.mask(group[0]), owner)
-        address = places.address(group[0])
+
+    def combine(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> None:
+        predicate, address = accessed(group[0]), places.address(group[0])
         if len(group) == 1:
             value = tile.registers[group[0]]
             _modify(b, operation, element, address, value, each, predicate, False, ordering.acquires)
         else:
             bits = [to_storage(b, tile.registers[r], element) for r in group]
             _reduce_vector(b, forms[len(group)], element, address, bits, each, predicate)
-    end_access(b, ordering, len(groups), synchronize)
+
+    store_each(b, places, combine, ordering, synchronize)

@@ -14,19 +14,14 @@ from libtile.codegen.llvm_types import ELEMENT_TYPES, VOID, LlvmType, registers_
 from libtile.codegen.memory import (
     WEAK,
     Ordering,
-    Registers,
     Words,
-    begin_access,
-    both,
-    end_access,
     from_storage,
     pack_words,
     to_storage,
     unpack_words,
 )
-from libtile.codegen.sharing import share_from_owner
-from libtile.codegen.tile import Tile, owner_predicate
-from libtile.codegen.views import Accesses, Places, TiledView, padding_constant
+from libtile.codegen.tile import Tile
+from libtile.codegen.views import Accesses, Places, Predicate, TiledView, load_each, padding_constant, store_each
 from libtile.layouts import LinearLayout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
@@ -106,21 +101,15 @@ def multimem_load_reduce(
     element = tiled.view.element
     known = forms(b.target, "load_reduce", reduction, element)
     places = Places(b, tiled, index, layout, accesses)
-    owner = None if ordering.weak else owner_predicate(b, places.layout)
     padding = padding_constant(element, tiled.padding)
-    result = Registers(places.layout)
-    groups = places.groups()
-    each = begin_access(b, ordering, len(groups), synchronize)
-    for group in groups:
-        predicate = both(b, places.mask(group[0]), owner)
+
+    def load(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> Sequence[Value]:
+        predicate = accessed(group[0])
         address, form = places.address(group[0]), known[len(group)]
         bits = _load_reduce(b, form, element, address, each, predicate, padding, len(group))
-        result.put(group, [from_storage(b, x, element) for x in bits])
-    tile = Tile(places.layout, element, tuple(result.all()))
-    if owner is not None:
-        tile = share_from_owner(b, tile)
-    end_access(b, ordering, len(groups), synchronize)
-    return tile
+        return [from_storage(b, x, element) for x in bits]
+
+    return load_each(b, places, load, ordering, synchronize)
 
 
 def _load_reduce(
@@ -169,15 +158,13 @@ def _send_tile(
     tile: Tile, accesses: Accesses, ordering: Ordering, synchronize: bool,
 ) -> None:  # fmt: skip
     places = Places(b, tiled, index, tile.layout, accesses)
-    owner = owner_predicate(b, tile.layout)
-    groups = places.groups()
-    each = begin_access(b, ordering, len(groups), synchronize)
-    for group in groups:
+
+    def send(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> None:
         bits = [to_storage(b, tile.registers[r], tile.element) for r in group]
-        predicate = both(b, places.mask(group[0]), owner)
-        address = places.address(group[0])
+        predicate, address = accessed(group[0]), places.address(group[0])
         _send(b, instruction, known[len(group)], tile.element, address, bits, each, predicate)
-    end_access(b, ordering, len(groups), synchronize)
+
+    store_each(b, places, send, ordering, synchronize)
 
 
 def multimem_reduce(

@@ -10,13 +10,12 @@ size is no multiple of four bytes, stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I8, I32, I64, VOID
-from libtile.codegen.memory import CacheHint, Ordering, Registers, both, from_storage, load_bits, store_bits, to_storage
-from libtile.codegen.tile import Tile
+from libtile.codegen.memory import CacheHint, Ordering, both, from_storage, load_bits, store_bits
 
 if TYPE_CHECKING:
     from libtile.codegen.views import Places
@@ -40,56 +39,52 @@ def _half_shift(b: KernelBuilder, offset: Value) -> Value:
 def load_packed(
     b: KernelBuilder,
     places: Places,
-    owner: Value | None,
+    group: Sequence[int],
+    predicate: Value | None,
     padding: Value,
-    result: Registers,
-    groups: Sequence[tuple[int, ...]],
     ordering: Ordering,
     cache: CacheHint,
-) -> None:
-    """Load every register of a tile into `result`, by groups of registers that follow each other in memory."""
+) -> list[Value]:
+    """Load a group of registers that follow each other in memory."""
     element = places.tiled.view.element
     filling = (padding.constant or 0) & 15
-    for group in groups:
-        predicate = both(b, places.mask(group[0]), owner)
-        offset = places.offset(group[0])
-        address = _byte_address(b, places, offset)
-        count = max(len(group) // 2, 1)
-        pair = [integer(I8, filling * 17)] * count
-        loaded = load_bits(b, address, 1, count, predicate=predicate, defaults=pair, ordering=ordering, cache=cache)
-        if len(group) == 1:
-            shift = b.cast("trunc", _half_shift(b, offset), I8)
-            halves = [b.binary("lshr", loaded[0], shift)]
-        else:
-            halves = [half for byte in loaded for half in (byte, b.binary("lshr", byte, _FOUR))]
-        if len(group) == 2 and (second := places.mask(group[1])) is not None:
-            # The tensor may end between the two: the byte is in memory, but its high half is padding.
-            halves[1] = b.select(second, halves[1], integer(I8, filling))
-        result.put(group, [from_storage(b, half, element) for half in halves])
+    offset = places.offset(group[0])
+    address = _byte_address(b, places, offset)
+    count = max(len(group) // 2, 1)
+    pair = [integer(I8, filling * 17)] * count
+    loaded = load_bits(b, address, 1, count, predicate=predicate, defaults=pair, ordering=ordering, cache=cache)
+    if len(group) == 1:
+        shift = b.cast("trunc", _half_shift(b, offset), I8)
+        halves = [b.binary("lshr", loaded[0], shift)]
+    else:
+        halves = [half for byte in loaded for half in (byte, b.binary("lshr", byte, _FOUR))]
+    if len(group) == 2 and (second := places.mask(group[1])) is not None:
+        # The tensor may end between the two: the byte is in memory, but its high half is padding.
+        halves[1] = b.select(second, halves[1], integer(I8, filling))
+    return [from_storage(b, half, element) for half in halves]
 
 
 def store_packed(
     b: KernelBuilder,
     places: Places,
-    owner: Value | None,
-    tile: Tile,
-    groups: Sequence[tuple[int, ...]],
+    group: Sequence[int],
+    halves: Sequence[Value],
+    accessed: Callable[[int], Value | None],
     ordering: Ordering,
     cache: CacheHint,
 ) -> None:
-    """Store every element of a tile that lies within the tensor, by groups as for `load_packed`."""
-    for group in groups:
-        halves = [to_storage(b, tile.registers[r], tile.element) for r in group]
-        first = both(b, places.mask(group[0]), owner)
-        if len(group) == 1:
-            _store_half(b, places, group[0], halves[0], first, ordering)
-            continue
-        address = _byte_address(b, places, places.offset(group[0]))
-        data = [b.or_(low, b.binary("shl", high, _FOUR)) for low, high in zip(halves[::2], halves[1::2])]
-        last = both(b, places.mask(group[-1]), owner) if len(group) == 2 else first
-        store_bits(b, address, data, predicate=last, ordering=ordering, cache=cache)
-        if len(group) == 2 and places.mask(group[1]) is not None:
-            _store_low_half(b, address, halves[0], first, last, ordering, cache)
+    """Store the halves of bytes that a group of registers holds, which follow each other in memory, as far as they lie
+    within the tensor: `accessed` says so of a register."""
+    first = accessed(group[0])
+    if len(group) == 1:
+        _store_half(b, places, group[0], halves[0], first, ordering)
+        return
+    address = _byte_address(b, places, places.offset(group[0]))
+    data = [b.or_(low, b.binary("shl", high, _FOUR)) for low, high in zip(halves[::2], halves[1::2])]
+    last = accessed(group[-1]) if len(group) == 2 else first
+    store_bits(b, address, data, predicate=last, ordering=ordering, cache=cache)
+    if len(group) == 2 and places.mask(group[1]) is not None:
+        _store_low_half(b, address, halves[0], first, last, ordering, cache)
 
 
 def _store_low_half(

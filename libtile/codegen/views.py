@@ -290,6 +290,45 @@ class Places:
 
 # -- accesses -------------------------------------------------------------------------------------------------------
 
+Predicate = Callable[[int], "Value | None"]
+"""Whether this thread accesses the element of a register; None when it always does."""
+LoadBody = Callable[[tuple[int, ...], Predicate, Ordering], Sequence[Value]]
+"""One load of a group of registers: what they get."""
+StoreBody = Callable[[tuple[int, ...], Predicate, Ordering], None]
+"""One store, or another change of memory, of a group of registers."""
+
+
+def load_each(
+    b: KernelBuilder, places: Places, body: LoadBody, ordering: Ordering, synchronize: bool = True, steps: int = 1
+) -> Tile:
+    """A tile of a view, one load for each group of registers, of up to so many instructions.
+
+    A strong load is done by the owner of an element, who hands out what it saw.
+    """
+    layout, groups = places.layout, places.groups()
+    owner = None if ordering.weak else owner_predicate(b, layout)
+    result = Registers(layout)
+    each = begin_access(b, ordering, steps * len(groups), synchronize)
+    for group in groups:
+        result.put(group, body(group, lambda register: both(b, places.mask(register), owner), each))
+    tile = Tile(layout, places.tiled.view.element, tuple(result.all()))
+    if owner is not None:
+        tile = share_from_owner(b, tile)
+    end_access(b, ordering, steps * len(groups), synchronize)
+    return tile
+
+
+def store_each(
+    b: KernelBuilder, places: Places, body: StoreBody, ordering: Ordering, synchronize: bool = True, steps: int = 1
+) -> None:
+    """Change the tile of a view, one change for each group of registers, by the owners of the elements."""
+    groups = places.groups()
+    owner = owner_predicate(b, places.layout)
+    each = begin_access(b, ordering, steps * len(groups), synchronize)
+    for group in groups:
+        body(group, lambda register: both(b, places.mask(register), owner), each)
+    end_access(b, ordering, steps * len(groups), synchronize)
+
 
 def load_tile(
     b: KernelBuilder,
@@ -306,28 +345,19 @@ def load_tile(
     that of a sparse dimension is a tile in `sparse_layout` (Tile IR, "load_view_tko")."""
     element = tiled.view.element
     places = Places(b, tiled, index, layout, accesses)
-    owner = None if ordering.weak else owner_predicate(b, layout)
     padding = padding_constant(element, tiled.padding)
-    result = Registers(layout)
-    groups = places.groups()
-    count = len(groups) * _steps(element)
-    each = begin_access(b, ordering, count, synchronize)
-    if element in PACKED:
-        load_packed(b, places, owner, padding, result, groups, each, cache)
-    else:
-        size = STORAGE_BYTES[element]
-        for group in groups:
-            predicate = both(b, places.mask(group[0]), owner)
-            bits = load_bits(
-                b, places.address(group[0]), size, len(group),
-                predicate=predicate, defaults=[padding] * len(group), ordering=each, cache=cache,
-            )  # fmt: skip
-            result.put(group, [from_storage(b, x, element) for x in bits])
-    tile = Tile(layout, element, tuple(result.all()))
-    if owner is not None:
-        tile = share_from_owner(b, tile)
-    end_access(b, ordering, count, synchronize)
-    return tile
+
+    def load(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> Sequence[Value]:
+        predicate = accessed(group[0])
+        if element in PACKED:
+            return load_packed(b, places, group, predicate, padding, each, cache)
+        bits = load_bits(
+            b, places.address(group[0]), STORAGE_BYTES[element], len(group),
+            predicate=predicate, defaults=[padding] * len(group), ordering=each, cache=cache,
+        )  # fmt: skip
+        return [from_storage(b, x, element) for x in bits]
+
+    return load_each(b, places, load, ordering, synchronize, _steps(element))
 
 
 def store_tile(
@@ -344,18 +374,16 @@ def store_tile(
     """Store a tile where `index` names it; elements beyond the tensor are left out (Tile IR, "store_view_tko")."""
     element = tiled.view.element
     places = Places(b, tiled, index, tile.layout, accesses)
-    owner = owner_predicate(b, tile.layout)
-    groups = places.groups()
-    count = len(groups) * _steps(element)
-    each = begin_access(b, ordering, count, synchronize)
-    if element in PACKED:
-        store_packed(b, places, owner, tile, groups, each, cache)
-    else:
-        for group in groups:
-            bits = [to_storage(b, tile.registers[r], element) for r in group]
-            predicate = both(b, places.mask(group[0]), owner)
-            store_bits(b, places.address(group[0]), bits, predicate=predicate, ordering=each, cache=cache)
-    end_access(b, ordering, count, synchronize)
+
+    def store(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> None:
+        bits = [to_storage(b, tile.registers[r], element) for r in group]
+        if element in PACKED:
+            store_packed(b, places, group, bits, accessed, each, cache)
+            return
+        predicate = accessed(group[0])
+        store_bits(b, places.address(group[0]), bits, predicate=predicate, ordering=each, cache=cache)
+
+    store_each(b, places, store, ordering, synchronize, _steps(element))
 
 
 def _steps(element: str) -> int:
