@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.dialects.nv_tileaa.memory import MemoryOp, TiledAtomicRmwOp, TiledLoadOp, TiledStoreOp
+from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.tile_form import build, shape_of
 
@@ -48,7 +49,7 @@ def _view_of(base: SSAValue, type_: MemRefType, shape: tuple[int, ...], before: 
     tiling = TilingAttr(traversal_strides=(1,) * len(shape))
     groups: list[Attribute] = [DenseArrayBase.from_list(i64, [dim]) for dim in range(len(shape))]
     made = build(
-        "nv_tileaa.block_tile",
+        BlockTileOp.name,
         [base],
         [TiledViewType(type_, shape, tiling)],
         {"tileSizes": DenseArrayBase.from_list(i64, list(shape)), "dimGroups": ArrayAttr(groups)},

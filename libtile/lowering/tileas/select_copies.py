@@ -42,11 +42,12 @@ from libtile.codegen import atomics, multimem
 from libtile.codegen.async_copies import copy_width
 from libtile.codegen.memory import MAX_ACCESS_BYTES, register_groups
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp, PtrToIntOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.dialects.nv_tileas import memory, tma
 from libtile.dialects.nv_tileas.attributes import UNKNOWN_COPY, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.locations import set_location
 from libtile.ir.tile_form import Given, build, operand_group
@@ -125,7 +126,7 @@ class _Selector:
             return
         mask = next(iter(operand_group(op, "mask")), None)
         type_ = with_layout(_tile_type(op.operands[1]), layout)
-        load = build("nv_tileas.load", [op.operands[0], None, mask], [type_], _carried(op))
+        load = build(memory.LoadOp.name, [op.operands[0], None, mask], [type_], _carried(op))
         self._through_registers(op, load)
         self.by_pointers(load)
 
@@ -134,7 +135,7 @@ class _Selector:
         at = _At(op)
         tile = at.add(load).results[0]
         buffer = operand_group(op, "buffer")[0]
-        at.add(build("nv_tileas.copy", [tile, buffer], attributes={"atom": CopyAtomAttr("sts")}))
+        at.add(build(CopyOp.name, [tile, buffer], attributes={"atom": CopyAtomAttr("sts")}))
         _drop(op)
 
     # -- through views ----------------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ class _Selector:
                 groups: dict[str, Sequence[SSAValue]] = {n: operand_group(op, n) for n in ("indices", "token")}
                 operands: list[Given] = [op.operands[0], groups["indices"], None, None]
                 type_ = with_layout(_tile_type(operand_group(op, "buffer")[0]), layout)
-                load = build("nv_tileas.tiled_load", operands, [type_], _carried(op))
+                load = build(memory.TiledLoadOp.name, operands, [type_], _carried(op))
                 self._through_registers(op, load)
                 self._by_view(load, view, layout)
                 return
@@ -222,7 +223,7 @@ class _Selector:
         view, layout = self._view(op), _layout(op)
         reduction = getattr(op.properties.get("reduction"), "keyword", "")
         try:
-            operation = op.name.removeprefix("nv_tileas.multimem_")
+            operation = _REPLICATED[type(op)]
             count = replicated_at_once(self.gpu, operation, reduction, view, layout)
         except LoweringError as problem:  # which knows of no place
             raise unsupported(op, str(problem)) from None
@@ -317,6 +318,14 @@ def _buffer(op: Operation, value: SSAValue) -> LinearLayout:
 def _tile_type(buffer: SSAValue) -> TensorType[Attribute]:
     assert isinstance(buffer.type, BufferType)
     return TensorType(buffer.type.element_type, buffer.type.shape)
+
+
+_REPLICATED: dict[type[Operation], str] = {
+    memory.MultimemLoadReduceOp: "load_reduce",
+    memory.MultimemReduceOp: "reduce",
+    memory.MultimemStoreOp: "store",
+}
+"""What `codegen.multimem` calls the accesses to all replicas."""
 
 
 def _carried(op: Operation) -> dict[str, Attribute]:
@@ -416,7 +425,7 @@ def _address(at: _At, memref: MakeMemRefOp) -> SSAValue:
     base = memref.base.type
     kept = base.encoding if isinstance(base, TensorType) else None
     type_ = TensorType(i64, base.get_shape(), kept) if isinstance(base, TensorType) and kept is not None else i64
-    address = _as_i64(at, at.value(build("nv_tileaa.ptr_to_int", [memref.base], [type_])))
+    address = _as_i64(at, at.value(PtrToIntOp.make(memref.base, results=[type_])))
     if memref.offset is None:
         return address
     return at.value(arith.AddiOp(address, _as_i64(at, memref.offset)))
