@@ -107,3 +107,28 @@ def test_stages_of_the_lowering_import_earlier_ones_only():
         if room(module) == room(other) == "lowering" and stage(other) > stage(module) >= 0
     ]
     assert not wrong, "\n".join(wrong)
+
+
+CHOSEN_BEFORE = {
+    "libtile.lowering.to_llvm": ("libtile.lowering.to_tileas.types", "libtile.lowering.to_tileas.shape_layouts"),
+    "libtile.compiler.remarking": ("libtile.lowering.to_tileas.types",),
+    "libtile.compiler.access_remarks": (),
+}
+"""What emits code and what speaks of it read what ops say: of the choice of layouts and instructions they know types
+and layouts of scalars only, and nothing of the facts that accesses are chosen by."""
+
+CHOICES = (
+    "libtile.lowering.to_tileas",
+    "libtile.lowering.tileas.view_accesses",
+    "libtile.lowering.tileas.access_reasons",
+)
+
+
+@pytest.mark.parametrize("reader", CHOSEN_BEFORE)
+def test_what_is_emitted_and_said_was_chosen_before(reader):
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {other}"
+        for module, path, line, other in IMPORTS
+        if (module + ".").startswith(reader + ".") and other.startswith(CHOICES) and other not in CHOSEN_BEFORE[reader]
+    ]
+    assert not wrong, "\n".join(wrong)
