@@ -112,6 +112,8 @@ def _packed(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
         return ()
     source, result = op.operands[0], op.results[0]
     packs = element_name(result) == "i8"
+    if packs == (element_name(source) == "i8"):
+        raise LoweringError("packs elements into i8, or unpacks them from i8, and does neither here")
     element = element_name(source if packs else result)
     regroup, back = packing.unpacked_layout, packing.packed_layout
     if not packs:
