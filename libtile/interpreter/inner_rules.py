@@ -190,7 +190,7 @@ def load_rules() -> dict[str, Rule]:
         shapes,
         tokens,
     )
+    from libtile.interpreter.nv_tileas import async_products, pipeline, tiles, tma  # noqa: F401
     from libtile.interpreter.nv_tileas import memory as operational  # noqa: F401
-    from libtile.interpreter.nv_tileas import pipeline, tiles, tma  # noqa: F401
 
     return RULES

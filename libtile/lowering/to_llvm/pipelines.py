@@ -142,7 +142,8 @@ def _on_stage(e: Emitter, op: RegionOp) -> None:
 
 def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) -> Buffer:
     b, type_ = e.b, value.type
-    assert isinstance(type_, BufferType) and type_.layout is not None
+    if not isinstance(type_, BufferType) or type_.layout is None:
+        raise UnsupportedError(f"holds a {type_}, and a stage is compiled that holds a buffer with a layout")
     part = SharedBuffer(ring.buffer.offset + offset, ring.stage_bytes)
     start = b.mul(stage, integer(I32, ring.stage_bytes))
     if stage.constant is not None:

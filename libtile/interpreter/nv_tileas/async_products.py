@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products that are under way until a wait: done at once here, and a wait hands on what it is given. That nothing under
+way is used before is the verifier's to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from libtile.interpreter.formats import Array
+from libtile.interpreter.inner_rules import Run, Site, pure
+from libtile.interpreter.nv_tileaa.collectives import dot
+from libtile.interpreter.nv_tileas.buffers import Buffer
+
+
+@pure("nv_tileas.async.dot")
+def async_dot(site: Site) -> Run:
+    product = dot(site)
+
+    def run(a: Any, b: Any, c: Array) -> Array:
+        return product(*(v.read() if isinstance(v, Buffer) else v for v in (a, b)), c)
+
+    return run
+
+
+@pure("nv_tileas.wait_dot")
+def wait_dot(site: Site) -> Run:
+    return lambda accumulators, reads, pins: (*accumulators, *pins)
