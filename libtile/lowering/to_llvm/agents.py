@@ -16,6 +16,8 @@ from xdsl.ir import Operation
 from libtile.codegen import agents
 from libtile.codegen.builder import Agent, integer
 from libtile.codegen.llvm_types import I32
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.lowering.errors import unsupported
@@ -35,7 +37,7 @@ def total_warps(function: Operation, workers: int) -> int:
 def _switch(e: Emitter, op: AgentSwitchOp) -> None:
     b, name = e.b, e.b.target.name
     parent = op.parent_op()
-    if parent is None or parent.name != "nv_tileaa.func" or b.agent is not None:
+    if not isinstance(parent, FuncOp) or b.agent is not None:
         raise unsupported(op, "stands within another op, and a function parts its agents itself", name)
     if sum(op.warps) * b.target.warp_size != b.cta_threads:
         raise unsupported(op, f"has {sum(op.warps)} warps of the kernel's {b.cta_threads // b.target.warp_size}", name)
@@ -67,7 +69,7 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
         if number + 1 < len(op.regions):
             b.start(others)
     b.start(end)
-    if op.next_op is not None and op.next_op.name != "nv_tileaa.return":
+    if op.next_op is not None and not isinstance(op.next_op, ReturnOp):
         raise unsupported(op, "is not the last op of its function: agents do not come together again", name)
 
 

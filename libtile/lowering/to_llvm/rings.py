@@ -18,15 +18,12 @@ from xdsl.ir import Operation
 from libtile.codegen import agents, mbarrier, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
-from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerWaitOp, ProducerAcquireOp
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.shared_memory import STAGE_BARRIER_BYTES
 from libtile.lowering.to_llvm.emitter import Emitter
 from libtile.lowering.to_llvm.storage import Place, Ring, Turn
-
-PIPELINE = "nv_tileas.async.pipeline."
-_PRODUCES = frozenset({PIPELINE + "producer_acquire"})
-_CONSUMES = frozenset({PIPELINE + "consumer_wait"})
 
 
 def make(e: Emitter, op: Operation, ring: Ring) -> Ring:
@@ -34,7 +31,7 @@ def make(e: Emitter, op: Operation, ring: Ring) -> Ring:
     b = e.b
     if not b.target.has("tma"):
         raise unsupported(op, "has barrier objects that count copied bytes", b.target.name)
-    if op.parent_op() is not None and op.parent_op().name != "nv_tileaa.func":  # type: ignore[union-attr]
+    if op.parent_op() is not None and not isinstance(op.parent_op(), FuncOp):
         raise unsupported(op, "has barrier objects, and is not made by the function itself", b.target.name)
     start = ring.buffer.offset + ring.buffer.size
     made = Ring(
@@ -42,7 +39,7 @@ def make(e: Emitter, op: Operation, ring: Ring) -> Ring:
         SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES),
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
-    arriving, leaving = _arrivals(e, op, _PRODUCES), _arrivals(e, op, _CONSUMES)
+    arriving, leaving = _arrivals(e, op, ProducerAcquireOp), _arrivals(e, op, ConsumerWaitOp)
     barriers = [(full(e, made, s), arriving) for s in stages] + [(empty(e, made, s), leaving) for s in stages]
     mbarrier.initialize(b, barriers)
     tma.fence_async_shared(b)  # the stages may lie where threads have exchanged elements
@@ -50,11 +47,11 @@ def make(e: Emitter, op: Operation, ring: Ring) -> Ring:
     return made
 
 
-def _arrivals(e: Emitter, op: Operation, names: frozenset[str]) -> int:
-    """How many threads arrive for a side of a pipeline, whose turns begin with one of these ops."""
+def _arrivals(e: Emitter, op: Operation, begins: type[Operation]) -> int:
+    """How many threads arrive for a side of a pipeline, whose turns begin with an op of this class."""
     sides: dict[tuple[Operation, int] | None, int] = {}
     for use in op.results[0].uses:
-        if use.operation.name in names:
+        if isinstance(use.operation, begins):
             switch, number = _agent_of(use.operation)
             if switch is None:
                 sides[None] = e.b.threads // e.b.target.warp_size

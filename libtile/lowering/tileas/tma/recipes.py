@@ -7,7 +7,7 @@ and strides are constants, or parameters behind conversions.
 
 from __future__ import annotations
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -15,6 +15,7 @@ from libtile.atoms import tma as atoms
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.shapes import SplatOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
 from libtile.ir.kernels import FromParameter, Number, TensorMapRecipe
@@ -22,14 +23,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.tma.common import HOST_CODE, index_of
 from libtile.numerics.elements import STORAGE_BYTES
 
-_CONVERSIONS = (
-    "tensor.extract",
-    "arith.extui",
-    "arith.extsi",
-    "arith.index_cast",
-    "arith.index_castui",
-    "nv_tileaa.splat",
-)
+_CONVERSIONS = (tensor.ExtractOp, arith.ExtUIOp, arith.ExtSIOp, arith.IndexCastOp, SplatOp)
 """Ops that give the same number in another type."""
 
 
@@ -81,7 +75,7 @@ def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
 
 def launched_number(op: Operation, value: SSAValue) -> Number | FromParameter:
     """A constant, or a parameter of the kernel; LoweringError for what is computed of them."""
-    while isinstance(value.owner, Operation) and value.owner.name in _CONVERSIONS:
+    while isinstance(value.owner, _CONVERSIONS):
         value = value.owner.operands[0]
     if isinstance(value, BlockArgument):
         return FromParameter(value.index)
