@@ -7,7 +7,7 @@ leave in a module that comes from Tile IR is made here: the target, and kernels 
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from libtile.asm.module import Module
@@ -16,8 +16,10 @@ from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, flat_parameters, kernels_of, scalar_type, stage_of
 from libtile.dialects.nv_tileaa.types import GLOBAL, PtrType
-from libtile.ir.tile_form import layout_of, type_text
+from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
+from libtile.lowering.legality import check
+from libtile.lowering.to_tileas.legality import STAGE as LAID_OUT
 from libtile.targets import Target
 
 TARGET_SPEC = "nv_tileaa.target_spec"
@@ -60,7 +62,7 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
                 spec.entry, spec.num_warps, spec.num_ctas, spec.occupancy, gpu.name
             )
         if stage == TILEAS:
-            _check_layouts(kernel, gpu)
+            check(LAID_OUT, kernel, gpu.name)
     return made
 
 
@@ -106,12 +108,3 @@ def _check_kernel(kernel: FuncOp, gpu: Target) -> None:
             raise unsupported(kernel, f"{what}, and a launch gives scalars, pointers and memrefs", gpu.name)
         if isinstance(type_, PtrType) and type_.space != GLOBAL:
             raise unsupported(kernel, f"{what}, and a launch gives addresses of global memory", gpu.name)
-
-
-def _check_layouts(kernel: FuncOp, gpu: Target) -> None:
-    """LoweringError for a tile without a layout: in nv_tileas nothing chooses one any more."""
-    for op in kernel.walk():
-        bodies = [block.args for region in op.regions for block in region.blocks]
-        for value in (*op.results, *(a for arguments in bodies for a in arguments)):
-            if isinstance(value.type, TensorType) and layout_of(value.type) is None:
-                raise unsupported(op, f"has a {type_text(value.type)} without a layout, in nv_tileas", gpu.name)

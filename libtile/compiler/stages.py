@@ -16,8 +16,6 @@ from libtile.compiler.options import Compiled, Kernel, Observer, Options, Option
 from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
 from libtile.ir.locations import set_location
-from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.tma.common import HOST_CODE
 from libtile.lowering.tileas.tma.recipes import recipes
 from libtile.lowering.to_llvm.conversion import LlvmModule
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
@@ -132,7 +130,6 @@ def lower(
     if options.keep_text or options.emit == "tileas":
         result.tileas = _text(inner)
     if emits:
-        _check_converted(inner, gpu)
         _emit(inner, gpu, options, source, result)
     return result
 
@@ -151,13 +148,6 @@ def pipeline_of(options: Options, module: Operation) -> tuple[Item, ...]:
         first = [PassItem(FLATTEN), *([PassItem(VIEW_ACCESSES)] if stage == TILEAA else [])]
         items = (*first, *after_pass(items, MADE_BY[stage]))
     return before_pass(items, TO_TILEAS) if options.emit == "tileaa" else items
-
-
-def _check_converted(module: ModuleOp, gpu: Target) -> None:
-    """LoweringError for what a pipeline without the conversions leaves."""
-    for op in module.body.block.ops:
-        if not op.name.startswith("nv_tileaa.") and HOST_CODE not in op.attributes:
-            raise unsupported(op, "is left by the pipeline, and no LLVM IR can be made of it", gpu.name)
 
 
 class _TileaaText(Instrument):

@@ -20,8 +20,10 @@ from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import Parameter
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
+from libtile.lowering.legality import check
 from libtile.lowering.tileas.allocate import BYTES, BYTES_ALIGNMENT, integer_attribute
 from libtile.lowering.tileas.shared_check import check_shared_memory
+from libtile.lowering.tileas.tma.common import HOST_CODE
 from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
     agents,
     async_products,
@@ -34,6 +36,7 @@ from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
 )
 from libtile.lowering.to_llvm.debug_info import DebugInfo
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type
+from libtile.lowering.to_llvm.legality import STAGE
 from libtile.lowering.to_llvm.storage import Descriptor
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.numerics.elements import STORAGE_BYTES
@@ -115,6 +118,7 @@ def convert_function(
     for op in variables:
         _define_global(b, op)
     lines = debug.function(name, function.location) if debug is not None else None
+    check(STAGE, function, target.name)
     e = Emitter(b, scalar_layout(spec.num_warps), lines)
     if lines is not None:
         b.subprogram = lines.subprogram
@@ -165,6 +169,9 @@ def _define_global(b: KernelBuilder, op: GlobalOp) -> None:
 def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = None) -> LlvmModule:
     """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations."""
     ops = list(module.body.block.ops)
+    for op in ops:
+        if not isinstance(op, GlobalOp | FuncOp) and HOST_CODE not in op.attributes:
+            raise unsupported(op, "is left by the passes, and no LLVM IR can be made of it", target.name)
     variables = [op for op in ops if isinstance(op, GlobalOp)]
     functions = [op for op in ops if isinstance(op, FuncOp)]
     # They are the module's: the first kernel brings them all.

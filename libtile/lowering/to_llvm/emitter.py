@@ -19,13 +19,11 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.types import AsyncTokenType
-from libtile.ir.tile_form import TileOp
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
 from libtile.lowering.tileas.allocate import EXCHANGES, places_of
 from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
-from libtile.lowering.to_llvm.legality import left_out
 from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor, Place, Ring, Turn
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.diagnostics import LoweringError, UnsupportedError
@@ -129,8 +127,6 @@ class Emitter:
         function = RULES.of(op)
         if function is None:
             raise unsupported(op, "cannot be compiled", self.b.target.name)
-        if isinstance(op, TileOp) and (unsaid := left_out(op)) is not None:
-            raise unsupported(op, unsaid, self.b.target.name)
         outer = self.b.location
         if self.debug is not None:
             self.b.set_location(self.debug.of(getattr(op, "location", None), outer))

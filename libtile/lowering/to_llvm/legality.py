@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
+from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.nv_tileaa import functions as tileaa_functions
 from libtile.dialects.nv_tileaa import memory as tileaa_memory
@@ -21,7 +21,7 @@ from libtile.dialects.nv_tileaa import tokens as tileaa_tokens
 from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.shapes import integers_of
-from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
 from libtile.dialects.nv_tileas import async_products
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import pipeline as tileas_pipeline
@@ -29,8 +29,17 @@ from libtile.dialects.nv_tileas import products as tileas_products
 from libtile.dialects.nv_tileas import tiles as tileas_tiles
 from libtile.dialects.nv_tileas import tma as tileas_tma
 from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, CopyAtomAttr, MmaAtomAttr
-from libtile.dialects.nv_tileas.types import PipelineType
+from libtile.dialects.nv_tileas.types import (
+    AsyncTokenType,
+    BufferType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+    TileASType,
+)
 from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
+from libtile.lowering.legality import NUMBERS, Stage
 
 _ORDER = frozenset({"mem_semantic", "mem_scope"})
 _CACHE = frozenset({"cache_modifier", "eviction_policy"})
@@ -235,3 +244,64 @@ _CHECKED: dict[str, Check] = {
     "in_bounds": _no_bounds,
 }
 """Attributes that some ops do not honour, and that may say what holds without them."""
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+EMITTED = {
+    "arith": """addi andi ceildivsi ceildivui cmpf cmpi constant divsi divui extsi extui floordivsi index_cast maxsi
+        maxui minsi minui muli ori remsi remui select shli shrsi shrui subi trunci xori""",
+    "math": "absi",
+    "scf": "for if while",
+    "tensor": "extract",
+    "nv_tileaa": """absf addf addptr alloca assert atan2 atomic_cas atomic_rmw bitcast block_tile broadcast cat ceil
+        constant cos cosh create_mem_token divf emulated_fp_to_fp exp exp2 expand_dims extract floor fma fp_to_fp
+        fp_to_int fpowi gdc_launch_dependents gdc_wait get_dim_size get_global get_num_programs get_program_id
+        insert_slice int_to_fp int_to_ptr join_mem_token log log2 make_memref make_range maxf memory_fence_alias minf
+        mulf mulhiui negf permute pow print ptr_to_int remf return rsqrt sin sinh splat sqrt subf tan tanh view""",
+    "nv_tileas": """alloc_tensor async.commit_group async.dot async.load async.pipeline.agent_switch
+        async.pipeline.consume_one async.pipeline.consumer_read async.pipeline.consumer_release
+        async.pipeline.consumer_wait async.pipeline.create_iterator async.pipeline.create_pipeline
+        async.pipeline.inc_iter async.pipeline.produce_one async.pipeline.producer_acquire
+        async.pipeline.producer_commit async.pipeline.producer_write async.tiled_atomic_rmw async.tiled_load
+        async.tiled_tma_load async.tiled_tma_store async.wait barrier convert_layout copy dot fence
+        fence_proxy load multimem_load_reduce multimem_reduce multimem_store reduce scaled_dot scan store
+        tiled_atomic_rmw tiled_load tiled_store wait_dot""",
+}
+"""The ops that LLVM IR is made of, by dialect: each has an emission rule, and no other has."""
+
+STRUCTURE = frozenset(
+    {"nv_tileaa.func", "nv_tileaa.yield", "nv_tileas.async.pipeline.yield", "scf.condition", "scf.yield"}
+)
+"""Ops that stand for no code of their own: the function, and the ends of regions, which the ops around them read."""
+
+
+def _problem(op: Operation) -> str | None:
+    return left_out(op) if isinstance(op, TileOp) and not isinstance(op, tileaa_functions.FuncOp) else None
+
+
+STAGE = Stage(
+    "nv_tileas for LLVM IR",
+    types=(
+        TensorType,
+        IntegerType,
+        IndexType,
+        *NUMBERS,
+        PtrType,
+        MemRefType,
+        TiledViewType,
+        MemTokenType,
+        BufferType,
+        PipelineType,
+        PipelineIteratorType,
+        ProducerTokenType,
+        ConsumerTokenType,
+        AsyncTokenType,
+        TileASType,
+    ),
+    elements=(*NUMBERS, PtrType),
+    ops=STRUCTURE | {f"{dialect}.{name}" for dialect, names in EMITTED.items() for name in names.split()},
+    layouts=True,
+    problem=_problem,
+)
+"""What LLVM IR is emitted from."""

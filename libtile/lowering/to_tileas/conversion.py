@@ -12,9 +12,10 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.lowering.legality import check
 from libtile.lowering.to_tileas.assignment import Assigner
 from libtile.lowering.to_tileas.chains import chained_products
-from libtile.lowering.to_tileas.legality import check_convertible
+from libtile.lowering.to_tileas.legality import STAGE, check_convertible
 from libtile.lowering.to_tileas.products import Products
 from libtile.targets import target
 
@@ -46,7 +47,10 @@ def convert_module(module: ModuleOp, whole_rows: bool = False) -> None:
     as those have it that are computed by a warpgroup."""
     for op in list(module.body.block.ops):
         if isinstance(op, FuncOp):
-            module.body.block.insert_op_before(convert_function(op, whole_rows), op)
+            made = convert_function(op, whole_rows)
+            if (spec := op.kernel_spec) is not None and spec.target is not None:
+                check(STAGE, made, spec.target)
+            module.body.block.insert_op_before(made, op)
             op.detach()  # type: ignore[no-untyped-call]
             op.erase()
 

@@ -8,7 +8,7 @@ knows when these run and with what. Which ops can be compiled is for the emissio
 from __future__ import annotations
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
@@ -16,10 +16,12 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
-from libtile.dialects.nv_tileaa.types import PtrType, QueueType, TiledViewType
+from libtile.dialects.nv_tileaa.types import PtrType, QueueType, TileAAType, TiledViewType
 from libtile.dialects.nv_tileas import NAME as TILEAS
+from libtile.dialects.nv_tileas.types import TileASType
 from libtile.ir.tile_form import TileOp, layout_of
 from libtile.lowering.errors import unsupported
+from libtile.lowering.legality import NUMBERS, Stage
 from libtile.lowering.to_tileas.accesses import POINTER_ACCESSES, TILED_ACCESSES
 
 REGIONS = (ReduceOp, ScanOp, scf.ForOp, scf.WhileOp, scf.IfOp)
@@ -96,3 +98,12 @@ def _product_problem(op: Operation) -> str | None:
 def _holds_tiles(type_: Attribute) -> bool:
     """Whether a type that is no tile itself says of what type the tiles are that a value hands on."""
     return isinstance(type_, QueueType) and any(isinstance(t, TensorType) for t in type_.result_types)
+
+
+STAGE = Stage(
+    "nv_tileas",
+    types=(TensorType, IntegerType, IndexType, *NUMBERS, TileAAType, TileASType),
+    dialects=frozenset({"nv_tileaa", TILEAS, "arith", "math", "scf", "tensor"}),
+    layouts=True,
+)
+"""What the conversion gives, and the passes behind it take: nothing chooses a layout any more."""
