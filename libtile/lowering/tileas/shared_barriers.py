@@ -156,7 +156,10 @@ class _Analysis:
             case ProducerWriteOp() | ConsumerReadOp() if _has_barriers(op.iterator.type):
                 return self._block(op.body.block, now)
             case TmaStore():
-                span = span_of(op.group("buffer")[0])
+                (buffer,) = op.group("buffer")
+                if not _is_shared(buffer) or _in_turn(buffer):
+                    return now
+                span = span_of(buffer)
                 return self._before(op, now, any(s.meets(span) for s in now.writes)).read(span)
             case ProducerAcquireOp():
                 ring = span_of(op.pipeline)
@@ -245,6 +248,8 @@ def span_of(value: SSAValue) -> Span:
     while isinstance(owner, Operation) and not makes_shared(owner) and owner.operands:
         owner = owner.operands[0].owner
     if not isinstance(owner, Operation) or not makes_shared(owner):
+        if isinstance(owner, Operation):
+            raise unsupported(owner, f"gives a {value.type} that has no place in shared memory")
         raise ValueError(f"a value of type {value.type} stands for nothing in shared memory")
     place = owner.attributes.get(OFFSET)
     if not isinstance(place, IntegerAttr):
