@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from libtile.compiler.cache import Cache, Key, digest
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
-from libtile.ir.kernels import Parameter
+from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe
 from libtile.support import timing
 from libtile.support.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
 from libtile.support.errors import LibtileError, internal_error, visible
@@ -307,13 +307,31 @@ def _unpacked(parts: dict[str, bytes]) -> Compiled | None:
         return None
 
 
-def _kernel(*, params: list[dict[str, Any]], block_dim: list[int], cluster: list[int], **given: Any) -> Kernel:
+def _kernel(
+    *,
+    params: list[dict[str, Any]],
+    block_dim: list[int],
+    cluster: list[int],
+    descriptors: list[dict[str, Any]],
+    **given: Any,
+) -> Kernel:
     return Kernel(
         params=tuple(Parameter(**parameter) for parameter in params),
         block_dim=_extents(block_dim),
         cluster=_extents(cluster),
+        descriptors=tuple(_recipe(**recipe) for recipe in descriptors),
         **given,
     )
+
+
+def _recipe(*, sizes: list[Any], strides: list[Any], box: list[int], **given: Any) -> TensorMapRecipe:
+    return TensorMapRecipe(
+        sizes=tuple(map(_extent, sizes)), strides=tuple(map(_extent, strides)), box=tuple(box), **given
+    )
+
+
+def _extent(given: int | dict[str, int]) -> int | FromParameter:
+    return FromParameter(**given) if isinstance(given, dict) else given
 
 
 def _extents(given: list[int]) -> tuple[int, int, int]:

@@ -14,7 +14,8 @@ from libtile.backend.tools import ToolNotFoundError
 from libtile.compiler import driver
 from libtile.compiler.cache import Cache, Key
 from libtile.compiler.driver import CompilationError, InputError
-from libtile.compiler.options import STAGES, Compiled, Options
+from libtile.compiler.options import STAGES, Compiled, Kernel, Options
+from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe
 from libtile.support import remarks, timing
 from libtile.support.diagnostics import Diagnostic, DiagnosticError, LoweringError, Severity, SourceLocation
 
@@ -80,6 +81,14 @@ def test_the_cache_gives_back_everything(tmp_path, monkeypatch):
     assert (again.kernels, again.log, again.gpu_name) == (made.kernels, made.log, made.gpu_name)
     assert [again.stage(s) for s in STAGES] == [made.stage(s) for s in STAGES]
     assert again.remarks == made.remarks
+
+
+def test_the_cache_keeps_how_tensor_maps_are_made():
+    recipe = TensorMapRecipe(0, "f16", (64, FromParameter(2)), (FromParameter(3),), (64, 8), "128b", 2)
+    kernel = Kernel("k", (Parameter("ptr", 8),), (384, 1, 1), descriptors=(recipe,))
+    made = Compiled("sm_90", b"cubin", kernels={"k": kernel})
+    assert (again := driver._unpacked(driver._packed(made))) is not None
+    assert again.kernels == made.kernels
 
 
 def test_without_ptxas_the_cache_serves_what_needs_none(tmp_path, monkeypatch):
