@@ -248,9 +248,9 @@ def test_print_ir_after_a_pass_and_after_all(tmp_path):
     assert (nothing.status, nothing.err.splitlines()) == (
         1, ["error: there is no pass 'nothing': --list-passes lists those that there are"]
     )  # fmt: skip
-    unknown = tileiras("--gpu-name=sm_90", "--print-ir-before=separate-host-tma", VECTOR_ADD, "-o", tmp_path / "x")
+    unknown = tileiras("--gpu-name=sm_90", "--print-ir-before=fuse-fma", VECTOR_ADD, "-o", tmp_path / "x")
     assert unknown.status == 1
-    assert unknown.err.startswith(f"error: no pass 'separate-host-tma' was run; there were {passes[0]}, ")
+    assert unknown.err.startswith(f"error: no pass 'fuse-fma' was run; there were {passes[0]}, ")
     assert not (tmp_path / "x").exists()
 
 

@@ -13,11 +13,21 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from examples.export import portable_file_names
 from libtile import cutile
 from libtile.interpreter import InterpreterFault
 from libtile.support.errors import LibtileError
 
 TEST = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _portable():
+    """cuTile keeps what it makes of its own functions, file names included, and other tests compare the bytes."""
+    with portable_file_names():
+        yield
+
+
 BACKENDS = ("interpreter", "simulator")
 
 

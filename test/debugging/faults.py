@@ -50,7 +50,7 @@ class Fault:
         """Whether the fault, which is switched on, shows on a module with the program's entry."""
         if self.pipeline is None:
             try:
-                libtile.compile(module, "sm_80", emit="llvm")
+                libtile.compile(module, "sm_80", opt_level=0, emit="llvm")
             except SeededError:
                 return True
             return False
