@@ -30,7 +30,14 @@ def through_f64(operation: Callable[..., Array], elem: Element) -> Run:
     if elem.name == "f32":
         # numpy's conversion is correctly rounded to nearest even.
         return lambda *operands: operation(*(np.float64(o) for o in operands)).astype(np.float32)
-    return lambda *operands: round_to(operation(*(np.float64(o) for o in operands)), fmt).astype(elem.dtype)[()]
+    return lambda *operands: round_to(operation(*(_widened(o) for o in operands)), fmt).astype(elem.dtype)[()]
+
+
+def _widened(value: Array) -> Array:
+    """Narrow floats in f64, NaNs as quiet ones: whether a conversion makes them so depends on numpy and the processor,
+    and a signaling NaN to the power 0 is a NaN."""
+    wide = np.float64(value)
+    return np.where(np.isnan(wide), np.nan, wide)[()]
 
 
 def _function(operation: Callable[..., Array], ftz: bool = False) -> Callable[[Site], Run]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
@@ -21,6 +22,7 @@ from libtile.dialects.nv_tileaa import tokens as tileaa_tokens
 from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.terminators import YieldOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
 from libtile.dialects.nv_tileas import async_products
 from libtile.dialects.nv_tileas import memory as tileas_memory
@@ -271,7 +273,14 @@ EMITTED = {
 """The ops that LLVM IR is made of, by dialect: each has an emission rule, and no other has."""
 
 STRUCTURE = frozenset(
-    {"nv_tileaa.func", "nv_tileaa.yield", "nv_tileas.async.pipeline.yield", "scf.condition", "scf.yield"}
+    op.name
+    for op in (
+        tileaa_functions.FuncOp,
+        YieldOp,
+        tileas_pipeline.PipelineYieldOp,
+        scf.ConditionOp,
+        scf.YieldOp,
+    )
 )
 """Ops that stand for no code of their own: the function, and the ends of regions, which the ops around them read."""
 
