@@ -49,6 +49,7 @@ ACCESSES: frozenset[type[Operation]] = READS | {
     tileaa.StoreOp, tileaa.TiledStoreOp, tileaa.AtomicRmwOp, tileaa.AtomicCasOp, tileaa.TiledAtomicRmwOp,
     tileaa.MultimemLoadReduceOp, tileaa.MultimemStoreOp, tileaa.MultimemReduceOp,
     tileas.StoreOp, tileas.TiledStoreOp, tileas.TiledAtomicRmwOp,
+    tileas.MultimemLoadReduceOp, tileas.MultimemStoreOp, tileas.MultimemReduceOp,
     GdcWaitOp, GdcLaunchDependentsOp, MemoryFenceAliasOp, PrintOp,
 }  # fmt: skip
 """What tokens order. Looked up by the very class: an op is asked for what is around it, too."""
