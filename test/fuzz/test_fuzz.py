@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,14 +138,22 @@ def test_inputs_compile_for_every_stage_that_is_asked_for() -> None:
     assert stages == set(STAGES) - {"cubin"}
 
 
-def test_a_run_that_is_interrupted_reports_what_it_has() -> None:
+def test_a_run_that_is_interrupted_reports_what_it_has():
     command = [sys.executable, "-m", "fuzz", "bytecode", "--seeds", "0:100000000"]
     with subprocess.Popen(
-        command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # ignored by what a shell runs behind
     ) as process:
-        _wait_for_child(process.pid)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        try:
+            _wait_for_child(process.pid)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130 and err == "" and " inputs: " in out
 
 
