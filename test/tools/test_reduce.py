@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,7 @@ def test_an_interrupted_reduction_leaves_the_best_so_far(tmp_path: Path, number:
         [sys.executable, "-m", TOOL, "--text", "--test", f"sh {script}", str(KERNEL), "-o", output],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", "TMPDIR": str(tmp_path)},
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # ignored by what a shell runs behind
     )  # fmt: skip
     end = time.monotonic() + 40
     while not (tmp_path / "hangs").exists() and time.monotonic() < end:

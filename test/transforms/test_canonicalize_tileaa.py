@@ -122,8 +122,9 @@ CASES: dict[str, tuple[str, list[str]]] = {
         ["mark_for_reuse"],
     ),
     "a load whose mask is false keeps its order when it has one": (
-        f"{FALSE}\n%v = nv_tileaa.load %pp, %m, %v4 {{mem_semantic = #nv_tileaa.mem_semantic<acquire>, mem_scope = "
-        f"#nv_tileaa.mem_scope<gpu>}} : {PTRS}, tile<4xi1>, tile<4xf32> -> tile<4xf32>\n" + use("%v", "tile<4xf32>"),
+        f"{FALSE}\n%v, %o = nv_tileaa.load %pp, %m, %v4 {{mem_semantic = #nv_tileaa.mem_semantic<acquire>, mem_scope = "
+        f"#nv_tileaa.mem_scope<gpu>}} : {PTRS}, tile<4xi1>, tile<4xf32> -> tile<4xf32>, {TOKEN}\n"
+        + use("%v", "tile<4xf32>"),
         ["constant", "splat", "load", "mark_for_reuse"],
     ),
     "a store whose mask is false goes": (
