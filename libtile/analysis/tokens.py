@@ -8,6 +8,8 @@ the results of `if`, the results and the carried values of loops (what the value
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
@@ -47,8 +49,8 @@ class TokenGraph:
                 if exit_.name == ("cuda_tile.continue" if name == "for" else "cuda_tile.break"):
                     self._feed(op.results, exit_.operands)
 
-    def _feed(self, targets: object, values: object) -> None:
-        for target, value in zip(targets, values):  # type: ignore[call-overload]
+    def _feed(self, targets: Iterable[SSAValue], values: Iterable[SSAValue]) -> None:
+        for target, value in zip(targets, values):
             if isinstance(target.type, TokenType):
                 self._incoming.setdefault(target, []).append(value)
 

@@ -166,7 +166,6 @@ def _set_strides(view: CudaTileOp, numbers: dict[BlockArgument, _Number], values
     type_ = view.results[0].type
     assert isinstance(type_, TensorViewType)  # as declared
     sizes, strides = _dynamic(view)
-    extent = [values.get(sizes[d]) if d in sizes else size for d, size in enumerate(type_.shape)]  # type: ignore[call-overload]
     order = sorted(range(type_.rank), key=lambda d: (type_.strides[d] != 1, -d))
     stride = 1
     for dim in order:
@@ -179,7 +178,8 @@ def _set_strides(view: CudaTileOp, numbers: dict[BlockArgument, _Number], values
             stride = values[source]
         elif dim not in strides:
             stride = type_.strides[dim]
-        size = extent[dim]
+        given = sizes.get(dim)
+        size = values.get(given) if isinstance(given, BlockArgument) else type_.shape[dim]
         stride *= size if isinstance(size, int) and size > 0 else 1
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
 
 from libtile.asm.module import Module, diagnose, load
 from libtile.debugging.edits import EDITS, Edit
@@ -22,6 +23,9 @@ from libtile.support.diagnostics import has_errors
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
 from libtile.transforms.dce import eliminate_dead_code
+
+MISFITS = (LibtileError, VerifyException, ValueError)
+"""What a step raises on a program that it does not fit, of which there are many."""
 
 Predicate = Callable[[Module], bool]
 """Whether a candidate still has the property. One that raises a LibtileError has it not."""
@@ -118,7 +122,7 @@ class _Reducer:
             new = weight(module.op)
             if new >= self.weight or (self.verified and has_errors(diagnose(module.op))):
                 return False
-        except Exception:  # a step on a program that it does not fit, of which there are many
+        except MISFITS:
             return False
         if not self.holds(module):
             return False

@@ -43,7 +43,7 @@ def type_changes(root: Operation) -> Iterator[Change]:
     for element in sorted(elements, key=str):
         plain = i32 if isinstance(element, IntegerType) else f32
         if element != plain and str(element) != "i1":
-            yield _with_types(lambda attr, old=element, new=plain: new if attr == old else None)  # type: ignore[misc]
+            yield _with_types({element: plain}.get)
 
 
 def _sizes(root: Operation) -> set[int]:
@@ -181,11 +181,11 @@ def attribute_places(root: Operation) -> list[tuple[int, str]]:
 def drop_attribute(op: Operation, name: str) -> None:
     """Leave an attribute out; what needs it has its default then, or does not verify."""
     op.attributes.pop(name, None)
-    declared = op.spec.attribute(name) if isinstance(op, CudaTileOp) else None
-    if declared is not None and declared.default is not None and declared.kind in type(op).dialect.enums:  # type: ignore[attr-defined]
-        op.properties[name] = attribute_of(declared, declared.default, type(op).dialect)  # type: ignore[attr-defined]
-    else:
-        op.properties.pop(name, None)
+    op.properties.pop(name, None)
+    if isinstance(op, CudaTileOp):
+        declared = op.spec.attribute(name)
+        if declared is not None and declared.default is not None and declared.kind in op.dialect.enums:
+            op.properties[name] = attribute_of(declared, declared.default, op.dialect)
 
 
 def zero_attribute(op: Operation, name: str) -> None:

@@ -39,8 +39,10 @@ def weight(root: Operation) -> Weight:
 
 
 def _is_default(op: Operation, name: str) -> bool:
-    declared = op.spec.attribute(name) if isinstance(op, CudaTileOp) and name in op.properties else None
-    return declared is not None and declared.default is not None and op.attribute_value(name) == declared.default  # type: ignore[attr-defined]
+    if not isinstance(op, CudaTileOp) or name not in op.properties:
+        return False
+    declared = op.spec.attribute(name)
+    return declared is not None and declared.default is not None and op.attribute_value(name) == declared.default
 
 
 def count(root: Operation) -> int:

@@ -37,10 +37,9 @@ def _overflow(site: Site) -> str:
     both = {IntegerOverflowFlag.NSW, IntegerOverflowFlag.NUW}
     if given == both:
         return "no_wrap"
-    return {IntegerOverflowFlag.NSW: "no_signed_wrap", IntegerOverflowFlag.NUW: "no_unsigned_wrap"}.get(
-        next(iter(given), None),  # type: ignore[arg-type]
-        "none",
-    )
+    if IntegerOverflowFlag.NSW in given:
+        return "no_signed_wrap"
+    return "no_unsigned_wrap" if IntegerOverflowFlag.NUW in given else "none"
 
 
 def _promising(name: str, rule: str, names: str) -> None:

@@ -266,10 +266,14 @@ class Emitter:
         return f"B.unwind({mark})"
 
     def if_(self, op: CudaTileOp) -> None:
+        self.branch(op, lambda: self.condition(op.operand_group("condition")[0], op))
+
+    def branch(self, op: Operation, condition: Callable[[], str]) -> None:
+        """Two regions, one of which runs and gives the results; `condition` may emit lines of its own."""
         results = [self.define(r) for r in op.results]
         unwind = self.allocation_mark(op)
         self.frames.append(Frame("if", results))
-        self.line(f"if {self.condition(op.operand_group('condition')[0], op)}:", op)
+        self.line(f"if {condition()}:", op)
         self.region(op.regions[0])
         if op.regions[1].blocks:
             self.line("else:")
@@ -281,11 +285,17 @@ class Emitter:
 
     def for_(self, op: CudaTileOp) -> None:
         bounds = [self.condition(op.operand_group(n)[0], op) for n in ("lowerBound", "upperBound", "step")]
+        elem = element(op.operand_group("lowerBound")[0].type)
+        self.counted_loop(op, bounds, op.operand_group("initValues"), elem, loop_range(op))
+
+    def counted_loop(
+        self, op: Operation, bounds: Sequence[str], initial: Sequence[SSAValue], elem: Element, numbers: Any
+    ) -> None:
+        """A loop over what `numbers` gives for the bounds, each as an element."""
         body = op.regions[0].block
         unwind = self.allocation_mark(op)
-        frame, close = self.open_loop(op, list(body.args[1:]), op.operand_group("initValues"), "for")
-        prepare = self.bind("h", loop_range(op))
-        convert = self.bind("h", element(op.operand_group("lowerBound")[0].type).dtype.type)
+        frame, close = self.open_loop(op, list(body.args[1:]), initial, "for")
+        prepare, convert = self.bind("h", numbers), self.bind("h", elem.dtype.type)
         counter = self.fresh("i")
         self.line(f"for {counter} in {prepare}({', '.join(bounds)}):", op)
         self.depth += 1

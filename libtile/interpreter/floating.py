@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +25,13 @@ def flush(value: Array, elem: Element) -> Array:
     return np.where(small, np.copysign(elem.dtype.type(0), value), value)
 
 
-def flushing(site: Site, elem: Element, run: Run) -> Run:
+class HasAttributes(Protocol):
+    """The place of an op in a program of any dialect."""
+
+    def attr(self, name: str) -> Any: ...
+
+
+def flushing(site: HasAttributes, elem: Element, run: Run) -> Run:
     """`run`, with subnormal operands and results flushed if the op says so."""
     if not site.attr("flush_to_zero"):
         return run

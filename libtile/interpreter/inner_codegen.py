@@ -175,39 +175,13 @@ class InnerEmitter(Emitter):
         self.line(f"if not {go_on}: break", op)
 
     def if_op(self, op: Operation) -> None:
-        results = [self.define(r) for r in op.results]
-        unwind = self.allocation_mark(op)
-        self.frames.append(Frame("if", results))
-        self.line(f"if {self.names[op.operands[0]]}:", op)
-        self.region(op.regions[0])
-        if op.regions[1].blocks:
-            self.line("else:")
-            self.region(op.regions[1])
-        self.frames.pop()
-        if unwind:
-            self.line(unwind)
-        self.traced(op, results)
+        self.branch(op, lambda: self.names[op.operands[0]])
 
     def for_op(self, op: Operation) -> None:
         bounds = [self.names[v] for v in op.operands[:3]]
-        body = op.regions[0].block
-        unwind = self.allocation_mark(op)
-        frame, close = self.open_loop(op, list(body.args[1:]), op.operands[3:], "for")
-        elem = element(op.operands[0].type)
         unsigned = "unsignedCmp" in op.properties or "unsignedCmp" in op.attributes
-        prepare, convert = self.bind("h", counted(elem, unsigned)), self.bind("h", elem.dtype.type)
-        counter = self.fresh("i")
-        self.line(f"for {counter} in {prepare}({', '.join(bounds)}):", op)
-        self.depth += 1
-        self.line(f"{self.define(body.args[0])} = {convert}({counter})")
-        if unwind:
-            self.line(unwind)
-        self.block(body)
-        self.depth -= 1
-        self.assign(frame.results, frame.carried)
-        close()
-        if unwind:
-            self.line(unwind)
+        elem = element(op.operands[0].type)
+        self.counted_loop(op, bounds, op.operands[3:], elem, counted(elem, unsigned))
 
     def while_op(self, op: Operation) -> None:
         before, after = (region.block for region in op.regions)

@@ -146,7 +146,7 @@ def pure(*names: str, elementwise: bool = False) -> Register:
 
     def register(make: Callable[[Site], Run]) -> Callable[[Site], Run]:
         for name in names:
-            _add(Rule(name, make, elementwise=elementwise))
+            rules.add_rule(RULES, Rule(name, make, elementwise=elementwise))
         return make
 
     return register
@@ -157,7 +157,7 @@ def effect(*names: str, waits: bool = False, synchronises: Callable[[Operation],
 
     def register(make: Callable[[Site], Run]) -> Callable[[Site], Run]:
         for name in names:
-            _add(Rule(name, make, effect=True, waits=waits, synchronises=synchronises))
+            rules.add_rule(RULES, Rule(name, make, effect=True, waits=waits, synchronises=synchronises))
         return make
 
     return register
@@ -167,14 +167,15 @@ def same(name: str, rule: str, names: str = "", **given: Any) -> None:
     """The rule of an op of Tile IR is this op's as well: it knows the operands by `names`, and sees attributes that are
     `given` here in place of the op's."""
     known = rules.load_rules()[rule]
-    make: Any = known.make  # it asks no more of a site than this module's have
-    _add(Rule(name, make, effect=known.effect, elementwise=known.elementwise, given=given, names=tuple(names.split())))
+    made = Rule(name, made_by(rule), known.effect, known.elementwise, given=given, names=tuple(names.split()))
+    rules.add_rule(RULES, made)
 
 
-def _add(rule: Rule) -> None:
-    if rule.name in RULES:
-        raise ValueError(f"two rules for {rule.name}")
-    RULES[rule.name] = rule
+def made_by(rule: str) -> Callable[[Site], Run]:
+    """What the rule of an op of Tile IR makes for a place: it asks no more of that than this module's sites have."""
+    make: Any = rules.load_rules()[rule].make
+    found: Callable[[Site], Run] = make
+    return found
 
 
 def load_rules() -> dict[str, Rule]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
@@ -118,7 +118,7 @@ def pure(
 
     def register(make: Callable[[Site], Run]) -> Callable[[Site], Run]:
         for name in names:
-            _add(Rule(name, make, undefined=undefined, elementwise=elementwise))
+            add_rule(RULES, Rule(name, make, undefined=undefined, elementwise=elementwise))
         return make
 
     return register
@@ -134,17 +134,28 @@ def effect(
 
     def register(make: Callable[[Site], Run]) -> Callable[[Site], Run]:
         for name in names:
-            _add(Rule(name, make, effect=True, elementwise=False, accepts_undefined=accepts_undefined,
-                      yields_mask=yields_mask, synchronises=synchronises))  # fmt: skip
+            add_rule(RULES, Rule(name, make, effect=True, elementwise=False, accepts_undefined=accepts_undefined,
+                                 yields_mask=yields_mask, synchronises=synchronises))  # fmt: skip
         return make
 
     return register
 
 
-def _add(rule: Rule) -> None:
-    if rule.name in RULES:
+class Named(Protocol):
+    """A rule of any dialect."""
+
+    @property
+    def name(self) -> str: ...
+
+
+AnyRule = TypeVar("AnyRule", bound=Named)
+
+
+def add_rule(rules: dict[str, AnyRule], rule: AnyRule) -> None:
+    """Add a rule to a table that has none for its op."""
+    if rule.name in rules:
         raise ValueError(f"two rules for {rule.name}")
-    RULES[rule.name] = rule
+    rules[rule.name] = rule
 
 
 def load_rules() -> dict[str, Rule]:

@@ -67,12 +67,9 @@ DTYPES = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64, 
 
 
 def random_array(rng: random.Random, rank: int | None = None, dtype: Any = None) -> np.ndarray:
-    """An array of any rank with odd sizes, strides and base."""
+    """An array of any rank with odd sizes, strides and base, in memory of its own that holds all of it."""
     dtype = np.dtype(rng.choice(DTYPES) if dtype is None else dtype)
-    memory = np.zeros(1 << 16, np.uint8)
-    base = -memory.ctypes.data % 64 + dtype.itemsize * rng.choice([0, 0, 1, 3, 16])
-    flat = memory[base:].view(np.uint8)
-    flat = flat[: flat.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    offset = dtype.itemsize * rng.choice([0, 0, 1, 3, 16])
     rank = rng.choice([0, 1, 1, 2, 2, 3, 4, 5, 6]) if rank is None else rank
     shape = [rng.choice([1, 1, 2, 3, 4, 16]) for _ in range(rank)]
     strides, step = [], 1
@@ -82,6 +79,10 @@ def random_array(rng: random.Random, rank: int | None = None, dtype: Any = None)
     strides.reverse()
     if rng.random() < 0.3:
         rng.shuffle(strides)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
+    memory = np.zeros(64 + offset + span * dtype.itemsize, np.uint8)
+    base = -memory.ctypes.data % 64 + offset
+    flat = memory[base : base + span * dtype.itemsize].view(dtype)
     return np.lib.stride_tricks.as_strided(flat, shape, [s * dtype.itemsize for s in strides])
 
 

@@ -395,6 +395,17 @@ def test_operand_segments_fit_the_operands() -> None:
     ]
 
 
+def test_a_group_of_one_operand_has_one() -> None:
+    def fill(b: Body) -> None:
+        attributes = {"memory_ordering_semantics": "weak"}
+        op = b.op("load_ptr_tko", {"source": b.args[0]}, [tile("f32"), TOKEN], attributes=attributes)
+        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [0, 1, 0, 0])  # type: ignore[arg-type]
+
+    assert errors(kernel(fill, tile("ptr<f32>"))) == [
+        "'cuda_tile.load_ptr_tko' op operand group starting at #0 requires 1 element, but found 0"
+    ]
+
+
 def test_an_invalid_type_is_reported_where_it_first_appears() -> None:
     broken = PartitionViewType((3,), i32, (0,))  # type: ignore[arg-type]
     found = errors(module(entry(lambda b: None, [broken])))

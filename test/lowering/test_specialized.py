@@ -312,6 +312,29 @@ def test_bytes_are_multiplied_where_both_lie_along_k():
     run_tile(text, 128, 64, 256, (128, 64), True, dtype=np.int8, result=np.int32)
 
 
+def test_a_product_with_batches_is_not_parted():
+    tile = "tile<2x64x64xf16>"
+    text = f"""cuda_tile.module @m {{
+  entry @k(%p: tile<ptr<f16>>, %n: tile<i32>) {{
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<2x64x64xf32>
+    %view = make_tensor_view %p, shape = [%n, 64, 64], strides = [4096, 64, 1] : tile<i32> -> tensor_view<?x64x64xf16, strides=[4096,64,1]>
+    %blocks = make_partition_view %view : partition_view<tile=(2x64x64), tensor_view<?x64x64xf16, strides=[4096,64,1]>>
+    %r = for %i in (%0 to %n, step %1) : tile<i32> iter_values(%acc = %none) -> (tile<2x64x64xf32>) {{
+      %x, %t = load_view_tko weak %blocks[%i, %0, %0] : partition_view<tile=(2x64x64), tensor_view<?x64x64xf16, strides=[4096,64,1]>>, tile<i32> -> {tile}, token
+      %d = mmaf %x, %x, %acc : {tile}, {tile}, tile<2x64x64xf32>
+      continue %d : tile<2x64x64xf32>
+    }}
+    %h = ftof %r : tile<2x64x64xf32> -> {tile}
+    %w = store_view_tko weak %h, %blocks[%0, %0, %0] : {tile}, partition_view<tile=(2x64x64), tensor_view<?x64x64xf16, strides=[4096,64,1]>>, tile<i32> -> token
+    return
+  }}
+}}
+"""  # noqa: E501 - views and their types are long
+    assert specialized(text)[1] == "it has batches"
+
+
 @pytest.mark.parametrize(
     ("options", "gpu", "reason"),
     [

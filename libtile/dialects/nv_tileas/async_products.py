@@ -8,11 +8,11 @@ registers, must stay as they are until then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     operand_def,
@@ -35,7 +35,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import TileOp, layout_of, stored_element, stored_shape, tile_op, type_text
-from libtile.layouts import WARP
+from libtile.layouts import WARP, LinearLayout
 from libtile.numerics.elements import STORAGE_BYTES
 
 WGMMA = "wgmma"
@@ -84,7 +84,7 @@ class AsyncDotOp(TileOp):
         if isinstance(self.a.type, TensorType):
             bits = 8 * self._bytes()
 
-            def wanted(shape: tuple[int, ...], warps: int) -> object:
+            def wanted(shape: Sequence[int], warps: int) -> LinearLayout:
                 return wgmma.a_layout(shape, warps, bits)
 
             self._check_layout("#A", layout_of(self.a.type), wanted, shapes[0], warps)
@@ -107,9 +107,15 @@ class AsyncDotOp(TileOp):
                                   f"but got {self.atom}")  # fmt: skip
 
     @staticmethod
-    def _check_layout(name: str, given: object, wanted: object, shape: tuple[int, ...], warps: int) -> None:
+    def _check_layout(
+        name: str,
+        given: Attribute | None,
+        wanted: Callable[[Sequence[int], int], LinearLayout],
+        shape: tuple[int, ...],
+        warps: int,
+    ) -> None:
         try:
-            layout = wanted(shape, warps)  # type: ignore[operator]
+            layout = wanted(shape, warps)
         except ValueError as problem:
             raise VerifyException(f"{name} has no layout for products: {problem}") from None
         if not isinstance(given, LayoutAttr) or given.layout != layout:

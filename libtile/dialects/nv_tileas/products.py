@@ -127,7 +127,7 @@ def _require(name: str, type_: Attribute, layout: LinearLayout) -> None:
             f"{1 << len(layout.basis(WARP))}"
         )
     if found != layout:
-        raise VerifyException(f"expects {name} in the layout {LayoutAttr(layout).body()}, but got {type_.encoding}")  # type: ignore[attr-defined]
+        raise VerifyException(f"expects {name} in the layout {LayoutAttr(layout).body()}, but got {layout_of(type_)}")
 
 
 def _layout(type_: Attribute) -> LinearLayout | None:

@@ -7,9 +7,8 @@ import numpy as np
 
 from libtile.interpreter.floating import flushing
 from libtile.interpreter.formats import Array
-from libtile.interpreter.inner_rules import Run, Site, pure, same
+from libtile.interpreter.inner_rules import Run, Site, made_by, pure, same
 from libtile.interpreter.integer import signed, wrap
-from libtile.interpreter.rules import load_rules
 
 SAME = (
     "absf", "addf", "atan2", "ceil", "cos", "cosh", "divf", "exp", "exp2", "floor", "fma", "fpowi", "log", "log2",
@@ -23,16 +22,15 @@ same("nv_tileaa.mulhiui", "mulhii")
 @pure("nv_tileaa.clampf", elementwise=True)
 def clampf(site: Site) -> Run:
     """min(max(source, lower), upper)."""
-    table = load_rules()
-    larger, smaller = (table[name].make(site) for name in ("maxf", "minf"))  # type: ignore[arg-type]
-    return flushing(site, site.element("result"), lambda x, low, high: smaller(larger(x, low), high))  # type: ignore[arg-type]
+    larger, smaller = (made_by(name)(site) for name in ("maxf", "minf"))
+    return flushing(site, site.element("result"), lambda x, low, high: smaller(larger(x, low), high))
 
 
 @pure("nv_tileaa.mulhisi", elementwise=True)
 def mulhisi(site: Site) -> Run:
     """The high half of the signed product: the unsigned one less each operand where the other is negative."""
     elem = site.element("result")
-    high = load_rules()["mulhii"].make(site)  # type: ignore[arg-type]
+    high = made_by("mulhii")(site)
 
     def run(lhs: Array, rhs: Array) -> Array:
         zero = np.zeros_like(lhs)

@@ -111,8 +111,8 @@ class Inserter:
             self.block.insert_op_before(op, self.before)
         return op
 
-    def value(self, op: Operation) -> SSAValue:
-        return self.add(op).results[0]
+    def value(self, op: Operation, location: Attribute | None = None) -> SSAValue:
+        return self.add(op, location).results[0]
 
     def clone(self, ops: Sequence[Operation], values: dict[SSAValue, SSAValue]) -> None:
         """Ops again, with other values for some; `values` gets their results."""

@@ -64,7 +64,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
     TmaDescType,
 )
-from libtile.ir.tile_form import SEGMENTS
+from libtile.ir.tile_form import SEGMENTS, shape_of, stored_element
 from libtile.layouts.builders import dim_names
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
@@ -160,20 +160,21 @@ class _Specialization:
         self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
         self.ahead = self._ahead()
         self._check_rest()
-        self.stages = self._stages(most, spec)
+        self.stages = self._stages(most)
         self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
         self.place = PipelineIteratorType(self.type)
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
     def _atom(self) -> MmaAtomAttr:
-        product, (m, n) = self.product, self.product.result.type.get_shape()  # type: ignore[attr-defined]
-        if len(product.result.type.get_shape()) != 2:  # type: ignore[attr-defined]
+        product, shape = self.product, shape_of(self.product.result.type)
+        if len(shape) != 2:
             raise Unfit("it has batches")
+        m, n = shape
         if product.atom.kind != MMA_SYNC:
             raise Unfit("it is computed by fused multiply-adds")
         a, b, d = product.atom.types
-        depth = product.a.type.get_shape()[1]  # type: ignore[attr-defined]
+        depth = shape_of(product.a.type)[1]
         found = wgmma.find(self.gpu, a, b, d, m, n, depth)
         if found is None:
             raise Unfit(f"wgmma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
@@ -206,7 +207,8 @@ class _Specialization:
         for token in load.group("token"):
             if not isinstance(token.owner, CreateMemTokenOp):
                 raise Unfit(what + "is ordered behind another access by a token")
-        view, element = load.view.type, NUMBER_NAMES[value.type.element_type]  # type: ignore[attr-defined]
+        view, stored = load.view.type, stored_element(value.type)
+        element = NUMBER_NAMES[stored]
         block = load.view.owner
         memref = block.operands[0].owner if isinstance(block, Operation) and block.operands else None
         if (
@@ -234,7 +236,7 @@ class _Specialization:
             if isinstance(found, str):
                 raise Unfit(what + "cannot be read from shared memory: " + found)
         assert isinstance(boxes, tma.Boxes)
-        buffer = BufferType(shape, value.type.element_type, "shared", LayoutAttr(shared))  # type: ignore[attr-defined]
+        buffer = BufferType(shape, stored, "shared", LayoutAttr(shared))
         return _Operand(load, buffer, boxes, memref, view.dim_map, view.traversal_strides)
 
     def _check_tensor(
@@ -279,14 +281,15 @@ class _Specialization:
                 raise Unfit("the loop computes more than the product")
         done = {*self.ahead.ops, *self.ahead.updates, self.product, last, *(o.load for o in self.operands)}
         for op in self.body.ops:
-            if op not in done and not (is_pure(op) and self._only_for(op, done)):
+            if op not in done and not (is_pure(op) and self._goes_with_the_loads(op)):
                 raise Unfit(f"the loop holds '{op.name}' as well")
 
-    def _only_for(self, op: Operation, done: set[Operation]) -> bool:
+    @staticmethod
+    def _goes_with_the_loads(op: Operation) -> bool:
         """Whether an op gives tokens, or converts what the product reads."""
         return isinstance(op, ConvertLayoutOp) or all(isinstance(r.type, MemTokenType) for r in op.results)
 
-    def _stages(self, most: int, spec: object) -> int:
+    def _stages(self, most: int) -> int:
         free = block_bytes(self.gpu, self.function.kernel_spec) - PIECE_BYTES
         for stages in range(most, 1, -1):
             wanted = PipelineType(stages, [o.type for o in self.operands], 1, MBARRIER)
@@ -442,8 +445,8 @@ class _Specialization:
                 signedness_a=self.product.signedness_a, signedness_b=self.product.signedness_b,
                 fast_acc=self.product.fast_acc is not None,
             ),
+            self.product.location,
         )  # fmt: skip
-        made.owner.location = self.product.location  # type: ignore[union-attr]
         inside.add(PipelineYieldOp.make([made]))
         done = at.add(ConsumerReadOp.make(token, place, results=[held, [accumulator.type]], regions=[Region(stage)]))
         return done.results[0], done.results[1]

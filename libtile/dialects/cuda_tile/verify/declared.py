@@ -226,9 +226,10 @@ def _operands(spec: OpSpec, constraints: Mapping[str, ConstraintSpec]) -> Check:
     def check(op: CudaTileOp) -> None:
         operands = op._operands
         index = 0
-        for size, (holds, summary, optional, _) in zip(sizes(op), rows):
-            if optional and size > 1:
-                fail(op, f"operand group starting at #{index} requires 0 or 1 element, but found {size}")
+        for size, (holds, summary, optional, one) in zip(sizes(op), rows):
+            if (optional and size > 1) or (one and size != 1):
+                wanted = "1" if one else "0 or 1"
+                fail(op, f"operand group starting at #{index} requires {wanted} element, but found {size}")
             for operand in operands[index : index + size]:
                 if not holds(operand.type):
                     fail(op, f"operand #{index} must be {summary}, but got {quoted(operand.type)}")
