@@ -210,3 +210,16 @@ def test_a_bulk_copy_of_any_size_is_a_fault_at_once(size: int, direction: str) -
     with pytest.raises(SimulationFault, match=f"a bulk copy of {size} bytes") as caught:
         run(start + copy[direction], zeros(), block=1)
     assert caught.value.kind == "out-of-bounds"
+
+
+@pytest.mark.parametrize("wait", ["cp.async.wait_group", "cp.async.bulk.wait_group", "wgmma.wait_group.sync.aligned"])
+def test_a_wait_leaves_groups_that_there_may_be(wait: str) -> None:
+    run(f"{wait} {FULL};", zeros(), block=128)
+    for count in (-1, 2**63):
+        assert f"cannot leave {count} groups in flight" in str(refused(f"{wait} {count};"))
+
+
+@pytest.mark.parametrize("access", ["ld.u64 %rd0, [{}];", "st.u64 [{}], %rd0;", "red.add.u64 [{}], %rd0;"])
+def test_a_generic_access_to_a_symbol_is_to_memory(access: str) -> None:
+    assert "out is a parameter of the entry" in str(refused(access.format("out")))
+    assert "nothing is not declared" in str(refused(access.format("nothing")))

@@ -12,7 +12,7 @@ from ..ir import Addr, Instruction, Reg
 from ..tensor_copy import TensorCopy
 from ..types import TYPES, PtxType
 from .atomic import REDUCTIONS, reduction_for
-from .memory import SPACES, address
+from .memory import SPACES, address, groups_pending
 
 _U32 = TYPES["u32"]
 
@@ -29,9 +29,7 @@ def _cp(cg: Emitter, ins: Instruction) -> None:
     elif "commit_group" in modifiers:
         cg.emit(f"M.copy_commit(g, {cg.mask()})")
     elif "wait_group" in modifiers:
-        keep = getattr(ins.operands[0], "value", None)
-        if not isinstance(keep, int):
-            cg.fail("cp.async.wait_group needs a constant")
+        keep = groups_pending(cg, ins, "cp.async.wait_group")
         cg.emit(f"M.copy_wait(g, {keep}, {cg.mask()})")
     elif "wait_all" in modifiers:
         cg.emit(f"M.copy_wait(g, None, {cg.mask()})")
@@ -77,9 +75,7 @@ def _bulk(cg: Emitter, ins: Instruction) -> None:
         cg.emit(f"M.bulk_commit(g, {cg.mask()})")
         return
     if "wait_group" in modifiers:
-        keep = getattr(ins.operands[0], "value", None)
-        if not isinstance(keep, int):
-            cg.fail("cp.async.bulk.wait_group needs a constant")
+        keep = groups_pending(cg, ins, "cp.async.bulk.wait_group")
         cg.emit(f"M.bulk_wait(g, {keep}, {'read' in modifiers}, {cg.mask()})")
         return
     if modifiers[2:3] == ("prefetch",):

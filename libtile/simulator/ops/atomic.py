@@ -10,9 +10,9 @@ import numpy as np
 from .. import fp
 from ..atomics import AtomicInfo, Combine
 from ..codegen import Emitter, op
-from ..ir import Instruction, Sink, Vec
+from ..ir import Addr, Instruction, Sink, Sym, Vec
 from ..types import TYPES, PtxType
-from .memory import SPACES, address, type_of, vector_of
+from .memory import SPACES, address, symbol_space, type_of, vector_of
 
 _OPERATIONS = ("and", "or", "xor", "exch", "add", "inc", "dec", "min", "max", "cas")
 
@@ -116,8 +116,8 @@ def _emit(cg: Emitter, ins: Instruction, returns: bool) -> None:
     combine = _combine_for(cg, name, kind)
     info = AtomicInfo(ins, space, code, vector, True, "relaxed", kind=name, combine=combine, returns=returns)
     source = operands[0]
-    if space == "generic" and getattr(source.base, "name", None) and not hasattr(source.base, "type"):
-        info.space = str(cg.program.space_of(source.base.name))
+    if space == "generic" and isinstance(source, Addr) and isinstance(source.base, Sym):
+        info.space = symbol_space(cg, source.base)
     where = address(cg, source)
     cg.uniform = True
     value_type = TYPES["b16"] if kind.name == "f16" else kind

@@ -46,6 +46,16 @@ def type_of(cg: Emitter, ins: Instruction) -> PtxType:
     cg.fail("the instruction has no type")
 
 
+def groups_pending(cg: Emitter, ins: Instruction, name: str) -> int:
+    """How many of the newest groups a wait leaves in flight: a constant; ptxas takes what a signed 64-bit one holds."""
+    count = getattr(ins.operands[0], "value", None)
+    if not isinstance(count, int):
+        cg.fail(f"{name} needs a constant")
+    if not 0 <= count < 1 << 63:
+        cg.fail(f"{name} cannot leave {count} groups in flight")
+    return min(count, 1 << 32)  # more than any program has
+
+
 def address(cg: Emitter, operand: Any) -> str:
     """The address of a bracketed operand, as a vector of uint64 (or uint32 from a 32-bit register)."""
     if not isinstance(operand, Addr):
@@ -81,6 +91,16 @@ def _param_space(cg: Emitter, info: AccessInfo, operand: Any) -> str:
     return "generic" if entry else "local"
 
 
+def symbol_space(cg: Emitter, symbol: Sym) -> str:
+    """The space that a symbol lies in, for an access that names none."""
+    space = cg.program.space_of(symbol.name)
+    if space is None:
+        cg.fail(f"{symbol.name} is not declared")
+    if space == "entry-param":
+        cg.fail(f"{symbol.name} is a parameter of the entry, which accesses to other spaces do not reach")
+    return "local" if space == "param" else space
+
+
 @op("ld", "ldu")
 def emit_ld(cg: Emitter, ins: Instruction) -> None:
     """A load, of any space."""
@@ -92,10 +112,8 @@ def emit_ld(cg: Emitter, ins: Instruction) -> None:
             _ld_entry_param(cg, ins, kind, vector)
             return
         info.space = _param_space(cg, info, source)
-    if info.space == "generic" and isinstance(source.base, Sym):
-        info.space = {"param": "local"}.get(
-            str(cg.program.space_of(source.base.name)), cg.program.space_of(source.base.name)
-        )
+    elif info.space == "generic" and isinstance(source.base, Sym):
+        info.space = symbol_space(cg, source.base)
     result = cg.let(f"M.load({cg.use(info, f'a{id(info)}')}, g, {address(cg, source)}, {cg.mask()})")
     _assign(cg, target, kind, info, result)
 
@@ -147,10 +165,8 @@ def emit_st(cg: Emitter, ins: Instruction) -> None:
     target, source = ins.operands[0], ins.operands[1]
     if info.space == "param":
         info.space = _param_space(cg, info, target)
-    if info.space == "generic" and isinstance(target.base, Sym):
-        info.space = {"param": "local"}.get(
-            str(cg.program.space_of(target.base.name)), cg.program.space_of(target.base.name)
-        )
+    elif info.space == "generic" and isinstance(target.base, Sym):
+        info.space = symbol_space(cg, target.base)
     where = address(cg, target)
     cg.uniform = True
     if kind.code == "q":

@@ -22,6 +22,7 @@ from ..ir import Instruction, Reg, Vec
 from ..products import Operand
 from ..tensor_map import swizzled
 from ..types import TYPES
+from .memory import groups_pending
 from .mma import _BITS, MmaSpec, convert_result, fragment, product, unpack_elements
 
 if TYPE_CHECKING:
@@ -205,9 +206,7 @@ def _accumulator(frag: np.ndarray, mma: MmaSpec) -> np.ndarray:
 @terminator("wgmma")
 def _wait_group(cg: Emitter, ins: Instruction) -> str:
     """wgmma.wait_group ends a unit: products write registers while the warp waits."""
-    pending = getattr(ins.operands[0], "value", None)
-    if not isinstance(pending, int):
-        cg.fail("wgmma.wait_group needs a constant")
+    pending = groups_pending(cg, ins, "wgmma.wait_group")
     if cg.program.current is not None:
         # Products read their registers as late as here.
         cg.kept |= cg.program.current.product_registers
