@@ -19,8 +19,9 @@ INTRODUCTION = """# The inner dialects
 Tile IR is lowered in two steps before it becomes LLVM IR: `nv_tileaa` says where memory is and what orders accesses
 to it, `nv_tileas` gives tiles layouts, accesses atoms, and spells out what runs asynchronously. `cuda-tile-opt` reads
 and prints both, also mixed with `arith`, `math`, `scf` and `cuda_tile`. [The passes](lowering-passes.md) lead from one
-to the next; [what the verifier says](inner-diagnostics.md), with an example each, is a page of its own. This page is
-written by `python -m libtile.dialects.reference`.
+to the next; [what the verifier says](inner-diagnostics.md), with an example each, and [what becomes of each
+op](inner-census.md), on which targets, are pages of their own. This page is written by
+`python -m libtile.dialects.reference`.
 
 ```mlir
 // A product of one tile: tokens order the store behind the loads, and nothing else.
