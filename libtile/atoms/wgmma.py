@@ -49,7 +49,7 @@ def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth:
     if family is None or rows % ROWS or depth % family.k:
         return None
     fitting = [n for n in family.columns if columns % n == 0]
-    return MmaAtom(ROWS, fitting[-1], family.k, a, b, d) if fitting else None
+    return MmaAtom(ROWS, fitting[-1], family.k, a, b, d, since=family.since) if fitting else None
 
 
 def can_transpose(target: Target, atom: MmaAtom) -> bool:

@@ -5,21 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from libtile.atoms import wgmma
 from libtile.atoms.mma_layouts import busy_warps, multiplied_element, ptx_type
 from libtile.codegen.shared_tiles import WORD_BYTES
 from libtile.compiler.access_remarks import ACCESSES, access_remarks
 from libtile.dialects.cuda_tile.locations import source_location, without_source_line
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp, MakeMemRefOp
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.layouts import REGISTER
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.tileas.select_copies import offset_bits
+from libtile.lowering.tileas.specialize import NOT_SPECIALIZED
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support import remarks
@@ -58,6 +62,15 @@ def _of(
         yield from access_remarks(op, function, place, has_tma=gpu.has("tma"))
     elif isinstance(op, DotOp | ScaledDotOp):
         yield from _of_product(op, function, place, gpu, warps)
+        if isinstance(reason := op.attributes.get(NOT_SPECIALIZED), StringAttr):
+            yield remarks.mma_not_specialized(function, place, reason.data)
+    elif isinstance(op, AsyncDotOp):
+        atom = op.atom.instruction
+        found = wgmma.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
+        assert found is not None  # as the verifier has it
+        yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{found.since}", (found.m, found.n, found.k))
+    elif isinstance(op, TiledTmaLoadOp):
+        yield remarks.load_selected(function, place, remarks.TMA_LOAD, op.atom.box)
     elif isinstance(op, MakeMemRefOp) and (bits := offset_bits(op)) > NARROW:
         yield remarks.index_not_narrowed(function, place, bits)
 
@@ -98,7 +111,7 @@ def _lacking(gpu: Target, a: str, b: str, scaled: bool) -> str:
     what = f"{a} and {b}{' with scale factors' if scaled else ''}"
     if unused is None:
         return f"{gpu.name} has none for {what}"
-    return f"{gpu.name} multiplies {what} by {unused}, which this version of the compiler does not generate"
+    return f"{gpu.name} multiplies {what} by {unused}, which is not generated for it"
 
 
 def _given_element(value: SSAValue, product: Operation) -> str:

@@ -252,6 +252,14 @@ def mma_not_native(function: str, location: SourceLocation | None, reason: str) 
     )  # fmt: skip
 
 
+def mma_not_specialized(function: str, location: SourceLocation | None, reason: str) -> Remark:
+    """The loop of an MMA is not parted into a producer, which copies, and consumers, which multiply by wgmma."""
+    return Remark(
+        Category.TENSOR_CORE, Kind.MISSED, "RemarkTensorCoreSpecialization",
+        "MMA is not fed by a producer of its own", function, location, (("Reason", reason),),
+    )  # fmt: skip
+
+
 def mma_idle_warps(function: str, location: SourceLocation | None, busy: int, warps: int) -> Remark:
     """The tile of an MMA is too small for its warps: some of them compute what others do."""
     return Remark(

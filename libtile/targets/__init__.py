@@ -47,7 +47,8 @@ class MmaAtom:
 class WgmmaFamily:
     """The wgmma.mma_async instructions of one depth `k` and these types, which have 64 rows and so many `columns`.
 
-    `transposed` says that operands in shared memory need not be contiguous along k.
+    `transposed` says that operands in shared memory need not be contiguous along k, `since` is the first target that
+    has them.
     """
 
     k: int
@@ -56,6 +57,7 @@ class WgmmaFamily:
     d: str
     columns: tuple[int, ...]
     transposed: bool
+    since: int
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,11 @@ def _covers(ranges: list[str], number: int) -> bool:
     return any(number >= int(r[:-1]) if r.endswith("+") else number == int(r) for r in ranges)
 
 
+def _first(ranges: list[str]) -> int:
+    """The number of the oldest target of ranges."""
+    return min(int(r.removesuffix("+")) for r in ranges)
+
+
 def _atoms(number: int) -> tuple[MmaAtom, ...]:
     atoms = []
     for row in _declared()["mma"]:
@@ -146,7 +153,7 @@ def _atoms(number: int) -> tuple[MmaAtom, ...]:
         needed = set(row.get("one_of", row["operands"]))
         pairs = [pair for pair in pairs if needed & set(pair)]
         m, n, k = row["shape"]
-        since = min(int(r.removesuffix("+")) for r in row["targets"])
+        since = _first(row["targets"])
         atoms += [MmaAtom(m, n, k, a, b, d, row.get("kind", ""), since) for a, b in pairs for d in row["results"]]
     return tuple(atoms)
 
@@ -159,8 +166,10 @@ def _wgmma(number: int) -> tuple[WgmmaFamily, ...]:
         first, last, step = row["columns"]
         columns = tuple(sorted([*range(first, last + 1, step), *row.get("more_columns", [])]))
         pairs = [(a, b) for a in row["operands"] for b in row["operands"] if a == b or row.get("mixed")]
-        transposed = row.get("transposed", False)
-        families += [WgmmaFamily(row["k"], a, b, d, columns, transposed) for a, b in pairs for d in row["results"]]
+        transposed, since = row.get("transposed", False), _first(row["targets"])
+        families += [
+            WgmmaFamily(row["k"], a, b, d, columns, transposed, since) for a, b in pairs for d in row["results"]
+        ]
     return tuple(families)
 
 

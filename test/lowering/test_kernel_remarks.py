@@ -226,7 +226,7 @@ def scaled(element: str, scale: str) -> str:
 
 
 F8, F4 = "f8E4M3FN and f8E4M3FN", "f4E2M1FN and f4E2M1FN"
-UNUSED = "which this version of the compiler does not generate"
+UNUSED = "which is not generated for it"
 PRODUCTS = {
     ("f8", "sm_80"): ("SM80", "[16, 8, 16]", f"sm_80 has none for {F8}"),
     ("f8", "sm_89"): ("SM89", "[16, 8, 32]", None),

@@ -335,6 +335,70 @@ def test_a_product_with_batches_is_not_parted():
     assert specialized(text)[1] == "it has batches"
 
 
+def test_remarks_say_what_parted_loops_became():
+    made = libtile.compile(libtile.parse(tile_gemm(n=256)), launch_abi="simt", emit="llvm", pipeline="specialized")
+    said = [(r.name, *(value for _, value in r.arguments)) for r in made.remarks]
+    assert said.count(("RemarkTensorCoreMMA", "Tensor-core SM90", "[64, 256, 16]")) == 1
+    loads = [s[1:] for s in said if s[0] == "RemarkMemoryLoadInstructionSelected"]
+    assert loads == [("TMA Load instruction", "[64, 128]"), ("TMA Load instruction", "[64, 64]")]
+    assert not [s for s in said if s[0] == "RemarkTensorCoreSpecialization"]
+
+
+def test_remarks_say_why_loops_are_not_parted():
+    made = libtile.compile(libtile.parse(tile_gemm(m=32)), launch_abi="simt", emit="llvm", pipeline="specialized")
+    (found,) = [r for r in made.remarks if r.name == "RemarkTensorCoreSpecialization"]
+    reason = "wgmma does not multiply f16 and f16 into f32 in tiles of 32x64x64"
+    assert (found.kind.value, found.category.value, found.arguments) == ("missed", "Tensor-core", (("Reason", reason),))
+
+
+def looped(wrap):
+    """A product in a loop, within other ops as `wrap` has it."""
+    tile = "tile<64x64xf16>"
+    return f"""cuda_tile.module @m {{
+  entry @k(%p: tile<ptr<f16>>, %n: tile<i32>) {{
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %x = constant <f16: 1.0> : {tile}
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    {wrap}
+    %h = ftof %r : tile<64x64xf32> -> {tile}
+    print_tko "%f", %h : {tile} -> token
+    return
+  }}
+}}
+"""
+
+
+DOT = "%d = mmaf %x, %x, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>"
+FOR = "for %i in (%0 to %n, step %1) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>)"
+
+
+@pytest.mark.parametrize(
+    ("wrap", "reason"),
+    [
+        (DOT.replace("%acc", "%none").replace("%d", "%r"), "it is in no loop"),
+        (
+            f"""%r = {FOR} {{
+      %b = cmpi less_than %n, %1, signed : tile<i32> -> tile<i1>
+      %e = if %b -> (tile<64x64xf32>) {{ {DOT}
+        yield %d : tile<64x64xf32> }} else {{ yield %acc : tile<64x64xf32> }}
+      continue %e : tile<64x64xf32> }}""",
+            "it is computed under a condition",
+        ),
+        (
+            f"""%r = loop iter_values(%acc = %none) : tile<64x64xf32> -> tile<64x64xf32> {{ {DOT}
+      %b = cmpi less_than %n, %1, signed : tile<i32> -> tile<i1>
+      if %b {{ break %d : tile<64x64xf32> }}
+      continue %d : tile<64x64xf32> }}""",
+            "its loop does not count",
+        ),
+        (f"%r = {FOR} {{ {DOT}\n continue %d : tile<64x64xf32> }}", "#A is not loaded by a view as it is, in the loop"),
+    ],
+)
+def test_where_products_are_not_parted(wrap, reason):
+    assert specialized(looped(wrap))[1] == reason
+
+
 @pytest.mark.parametrize(
     ("options", "gpu", "reason"),
     [

@@ -112,16 +112,30 @@ class SpecializePass(ModulePass):
 
 def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
-    products = [op for op in function.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    products = [op for op in function.walk() if isinstance(op, DotOp)]
+    repeated = [op for op in products if isinstance(op.parent_op(), scf.ForOp)]
+    made: DotOp | None = None
     for product in products:
         try:
-            if len(products) > 1:
+            if product not in repeated:
+                raise Unfit(_place(product))
+            if len(repeated) > 1:
                 raise Unfit("the kernel has several products in loops")
             _Specialization(function, gpu, product, most).make()
-            return True
+            made = product
         except Unfit as reason:
             product.attributes[NOT_SPECIALIZED] = StringAttr(str(reason))
-    return False
+    return made is not None
+
+
+def _place(product: DotOp) -> str:
+    """Where a product is whose steps are not those of a loop that counts."""
+    parent = product.parent_op()
+    while isinstance(parent, scf.IfOp):
+        parent = parent.parent_op()
+    if not isinstance(parent, scf.ForOp | scf.WhileOp):
+        return "it is in no loop"
+    return "it is computed under a condition" if parent is not product.parent_op() else "its loop does not count"
 
 
 @dataclass(frozen=True)
