@@ -31,7 +31,8 @@ def _explain(number: int) -> None:
     if subject is not None:
         os.write(2, f"{subject()}\n".encode())
         if _ending is not None:
-            os.write(2, f"{_ending[1]}\n".encode())
+            if _ending[1]:
+                os.write(2, f"{_ending[1]}\n".encode())
             os._exit(_ending[0])
     if _previous:  # a handler of the process, such as faulthandler's
         _HANDLER(_previous)(number)
@@ -47,8 +48,8 @@ def _set_handler(address: Any) -> int | None:
     return found
 
 
-def end_with(status: int, message: str) -> None:
-    """Let an abort inside `explained` end the process with a status, after a last line."""
+def end_with(status: int, message: str = "") -> None:
+    """Let an abort inside `explained` end the process with a status, after a last line if there is a message."""
     global _ending
     _ending = status, message
 

@@ -36,6 +36,11 @@ def _llvm() -> Any:
     return llvm
 
 
+def load() -> None:
+    """Load LLVM, which otherwise takes place where it is first needed."""
+    _llvm()
+
+
 def _link_libdevice(llvm: Any, context: Any, module: Any, calls: frozenset[str]) -> None:
     part = library(llvm, context, calls)
     part.triple = module.triple

@@ -11,15 +11,14 @@ cubin as Tile IR, so that a launch passes block (1,1,1) and the driver takes the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
+from libtile.backend.work import EntryDirectives as EntryDirectives
 from libtile.codegen import ptx_text
 from libtile.codegen.symbols import LAUNCH_META_DATA
 from libtile.support.errors import LibtileError
 from libtile.targets import Target
 
-TILE_LANGUAGE = 7
 PTX_VERSION = "9.2"
 """The first PTX version with `.language`; a target may need a later one."""
 
@@ -35,21 +34,6 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 class PtxFormatError(LibtileError):
     """LLVM's PTX is not of the form that finishing knows."""
-
-
-@dataclass(frozen=True)
-class EntryDirectives:
-    """What an entry's header gets. `hidden_parameters` are extra 128-byte descriptors, by name, after the others; so
-    many of the parameters that it has, the last ones, are `hidden` as well."""
-
-    threads: int
-    min_ctas_per_sm: int | None = None
-    cluster: tuple[int, int, int] | None = None
-    language: int | None = TILE_LANGUAGE
-    hidden_parameters: Sequence[str] = ()
-    hidden: int = 0
-    directives: Mapping[str, str] = field(default_factory=dict)
-    """Other performance directives by name, with their argument text."""
 
 
 def _closing(text: str, start: int, opening: str, closing: str) -> int:

@@ -11,10 +11,11 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from libtile.backend.tools import find_tool
+from libtile.backend.work import Assembled as Assembled
+from libtile.backend.work import KernelReport as KernelReport
 from libtile.support import timing
 from libtile.support.errors import LibtileError
 
@@ -32,29 +33,11 @@ class PtxasError(LibtileError):
     """ptxas refused the PTX (or could not be run); `report` is all that it wrote."""
 
     def __init__(self, message: str, report: str):
-        super().__init__(message)
+        super().__init__(message, report)
         self.report = report
 
-
-@dataclass(frozen=True)
-class KernelReport:
-    """What ptxas -v says of a kernel; memory in bytes."""
-
-    registers: int
-    stack_frame: int
-    spill_stores: int
-    spill_loads: int
-    shared: int
-    barriers: int
-
-
-@dataclass(frozen=True)
-class Assembled:
-    """A cubin, ptxas's report by kernel, and its words (warnings among them)."""
-
-    cubin: bytes
-    kernels: dict[str, KernelReport]
-    log: str
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def parse_report(log: str) -> dict[str, KernelReport]:

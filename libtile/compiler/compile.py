@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 
 from libtile.asm.module import Module, load
 from libtile.asm.module import verify as verify_module
+from libtile.backend.work import Backend, here
 from libtile.compiler.entry import program_of
 from libtile.compiler.options import Compiled, Observer, Options
 from libtile.compiler.stages import lower
@@ -28,14 +29,15 @@ def compile_module(
     observer: Observer | None = None,
     verify_each: bool | None = None,
     instruments: Sequence[Instrument] = (),
+    backend: Backend = here,
 ) -> Compiled:
     """Compile a Module, a path, or the bytes of a file (bytecode or text), of Tile IR or of one of the inner dialects.
 
     A Module stays as it is, unless it is `owned`.
 
-    For `observer`, `verify_each` and `instruments` see `libtile.compiler.stages.lower`. Raises DiagnosticError for a
-    module that breaks a rule of the dialect, OptionsError, UnknownTargetError, LoweringError for what the target cannot
-    do, and PtxasError when ptxas fails.
+    For `observer`, `verify_each`, `instruments` and `backend` see `libtile.compiler.stages.lower`. Raises
+    DiagnosticError for a module that breaks a rule of the dialect, OptionsError, UnknownTargetError, LoweringError for
+    what the target cannot do, and PtxasError when ptxas fails.
     """
     options.check()
     op = load(module)
@@ -48,4 +50,5 @@ def compile_module(
         observer=observer,
         verify_each=verify_each,
         instruments=instruments,
+        backend=backend,
     )

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from libtile.backend.work import Backend, BackendEndedError, BackendStart, here
 from libtile.compiler.cache import Cache, Key, digest
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
 from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe
@@ -62,13 +64,15 @@ def compile_bytecode(
     observer: Observer | None = None,
     verify_each: bool | None = None,
     instruments: Sequence[Instrument] = (),
+    start_backend: BackendStart = lambda: nullcontext(here),
 ) -> Compiled:
     """Compile a file's bytes: Tile IR bytecode, or the text of a module of an inner dialect, whose locations name
     `filename`.
 
     The cache is not asked where there is an observer, which sees the module behind each pass, or an instrument of the
-    pass manager, or where the verifier is asked for: see `libtile.compiler.stages.lower`. Raises InputError,
-    RequestError or CompilationError.
+    pass manager, or where the verifier is asked for: see `libtile.compiler.stages.lower`. `start_backend` may have
+    another process do what comes behind LLVM IR: see `libtile.backend.process`. Raises InputError, RequestError or
+    CompilationError.
     """
     if not is_input(data):
         raise InputError(NOT_BYTECODE)
@@ -84,8 +88,9 @@ def compile_bytecode(
             found = None if parts is None else _unpacked(parts)
         if found is not None:
             return found
-    module = _load(data, preview, filename)
-    made = _compile(module, options, observer, verify_each, instruments)
+    with start_backend() if options.emit in ("ptx", "cubin") else nullcontext(here) as backend:
+        module = _load(data, preview, filename)
+        made = _compile(module, options, observer, verify_each, instruments, backend)
     if cache is not None and key is not None:
         with timing.stage("cache"):
             cache.store(key, _packed(made))
@@ -139,6 +144,7 @@ def _compile(
     observer: Observer | None,
     verify_each: bool | None,
     instruments: Sequence[Instrument],
+    backend: Backend,
 ) -> Compiled:
     with timing.stage("load the compiler"):
         from libtile.compiler.compile import compile_module
@@ -152,11 +158,14 @@ def _compile(
             observer=observer,
             verify_each=verify_each,
             instruments=instruments,
+            backend=backend,
         )
     except OptionsError as error:
         raise RequestError(f"error: {error}") from None
     except DiagnosticError as error:
         raise CompilationError(_lines(*map(located, error.diagnostics), NOT_COMPILED)) from None
+    except BackendEndedError as error:
+        raise CompilationError(_lines(*([] if error.explained else [f"error: {error}"]), NOT_COMPILED)) from None
     except LibtileError as error:
         raise CompilationError(_lines(_located_error(error), NOT_COMPILED)) from None
     except BrokenPipeError:

@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 
+from libtile.backend.work import (
+    TILE_LANGUAGE,
+    Assembled,
+    Assembly,
+    Backend,
+    EntryDirectives,
+    Work,
+    here,
+)
 from libtile.compiler.entry import entered
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
 from libtile.dialects.cuda_tile.locations import with_source_line
@@ -34,7 +43,6 @@ from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
 
 if TYPE_CHECKING:
-    from libtile.backend.ptxas import Assembler
     from libtile.codegen.line_table import LineTable
     from libtile.passes.pipeline import Item
 
@@ -81,14 +89,16 @@ def lower(
     observer: Observer | None = None,
     verify_each: bool | None = None,
     instruments: Sequence[Instrument] = (),
+    backend: Backend = here,
 ) -> Compiled:
     """Lower a verified `cuda_tile.module`, which nobody else needs any more if it is `owned`, or one of an inner
     dialect from its own stage on.
 
     `observer` sees the module behind each pass. With `verify_each` the verifier runs there (default: as the
     environment's LIBTILE_VERIFY_EACH says, off without it); what it finds is a LoweringError that names the pass.
-    `instruments` watch the pass manager. Raises OptionsError for a pipeline that cannot be read, LoweringError for what
-    cannot be compiled, LlvmError and PtxasError for what a later tool refuses.
+    `instruments` watch the pass manager. `backend` makes PTX and a cubin of LLVM IR. Raises OptionsError for a pipeline
+    that cannot be read, LoweringError for what cannot be compiled, LlvmError and PtxasError for what a later tool
+    refuses.
     """
     if verify_each is None:
         verify_each = os.environ.get(VERIFY_EACH, "0") not in ("", "0")
@@ -130,7 +140,7 @@ def lower(
     if options.keep_text or options.emit == "tileas":
         result.tileas = _text(inner)
     if emits:
-        _emit(inner, gpu, options, source, result)
+        _emit(inner, gpu, options, source, result, backend)
     return result
 
 
@@ -172,7 +182,9 @@ def _in_builtin_module(module: Operation) -> ModuleOp:
     return outer
 
 
-def _emit(inner: ModuleOp, gpu: Target, options: Options, source: SourceText | None, result: Compiled) -> None:
+def _emit(
+    inner: ModuleOp, gpu: Target, options: Options, source: SourceText | None, result: Compiled, backend: Backend
+) -> None:
     """LLVM IR, PTX and a cubin of a module in nv_tileas, as far as the options ask for."""
     from libtile.compiler.remarking import collect
     from libtile.lowering.to_llvm.debug_info import DebugInfo
@@ -200,12 +212,10 @@ def _emit(inner: ModuleOp, gpu: Target, options: Options, source: SourceText | N
     lines = None
     if information is not None and source is not None and information.text():
         lines = replace(information.lines, source=source.text, entries=source.entries)
-    if options.emit == "ptx":
-        _to_ptx(llvm, result, options, lines)
-        return
-    with _assembler(result, gpu, options) as ptxas:  # which gets ready while LLVM works
-        _to_ptx(llvm, result, options, lines)
-        _assemble(result, options, ptxas)
+    finished = backend(_work(llvm, result, options, lines))
+    result.ptx = finished.ptx
+    if finished.assembled is not None:
+        _report(finished.assembled, result)
 
 
 def _text(module: ModuleOp) -> str:
@@ -214,12 +224,11 @@ def _text(module: ModuleOp) -> str:
     return print_op(module).rstrip("\n") + "\n"
 
 
-def _to_ptx(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable | None) -> None:
-    from libtile.backend import nvptx, ptx, ptx_lines
-
-    language = ptx.TILE_LANGUAGE if options.launch_abi == "tileir" else None
+def _work(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable | None) -> Work:
+    """What the backend is to do."""
+    language = TILE_LANGUAGE if options.launch_abi == "tileir" else None
     entries = {
-        k.name: ptx.EntryDirectives(
+        k.name: EntryDirectives(
             k.builder.cta_threads,
             min_ctas_per_sm=k.occupancy or 1,
             language=language,
@@ -227,22 +236,19 @@ def _to_ptx(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTab
         )
         for k in llvm.kernels
     }
-    with timing.stage("LLVM"):
-        text = nvptx.to_ptx(result.llvm_ir, llvm.target, options.opt_level)
-    version = ptx_lines.PTX_VERSION if lines is not None else ptx.PTX_VERSION
-    result.ptx = ptx.finish(text, llvm.target, entries, launch_meta_data=language is not None, ptx_version=version)
-    if lines is not None:
-        result.ptx = ptx_lines.finish_lines(result.ptx, lines, inlined=not options.debug)
+    return Work(
+        result.llvm_ir,
+        llvm.target.name,
+        options.opt_level,
+        entries,
+        launch_meta_data=language is not None,
+        lines=lines,
+        inlined=not options.debug,
+        assembly=None if options.emit == "ptx" else _assembly(result, options),
+    )
 
 
-def _host(result: Compiled, options: Options) -> tuple[str, str] | None:
-    """The architecture and system of the cubin's host object; None for a cubin without one."""
-    return options.host if options.launch_abi == "tileir" and result.kernels else None
-
-
-def _assembler(result: Compiled, gpu: Target, options: Options) -> Assembler:
-    from libtile.backend.ptxas import Assembler
-
+def _assembly(result: Compiled, options: Options) -> Assembly:
     for kernel in result.kernels.values():
         if kernel.descriptors and options.launch_abi == "tileir":
             raise LoweringError(
@@ -250,24 +256,19 @@ def _assembler(result: Compiled, gpu: Target, options: Options) -> Assembler:
                 "'simt' passes them as parameters"
             )
     needed = max((k.smem for k in result.kernels.values()), default=0)
-    return Assembler(
-        gpu.ptx_target,
-        opt_level=options.opt_level,
+    return Assembly(
         line_info=options.line_info,
         debug=options.debug,
-        has_host_object=_host(result, options) is not None,
-        options=[
+        options=(
             *([f"--sanitize={options.sanitize}"] if options.sanitize else []),
             *(["--enable-extended-smem=true"] if needed > STATIC_SHARED else []),
-        ],
+        ),
+        host=options.host if options.launch_abi == "tileir" and result.kernels else None,
     )
 
 
-def _assemble(result: Compiled, options: Options, ptxas: Assembler) -> None:
-    from libtile.backend.host_object import host_object
-
-    host = _host(result, options)
-    made = ptxas.assemble(result.ptx, host_object(list(result.kernels), *host) if host is not None else None)
+def _report(made: Assembled, result: Compiled) -> None:
+    """Put what ptxas made and said where it belongs."""
     result.cubin, result.log = made.cubin, made.log
     for name, report in made.kernels.items():
         if name in result.kernels:

@@ -67,6 +67,8 @@ def run(
 
     `misuse` is the status for a wrong command line, `failure` that of every other error.
     """
+    global _owns_process
+    _owns_process = True
     gc.disable()  # the process ends before what cycles hold could matter
     try:
         stopping.take_signals()
@@ -83,6 +85,14 @@ def run(
                 stream.flush()
     # Python's own way out frees every object, one by one, which takes longer than many a compilation.
     os._exit(status)
+
+
+def owns_process() -> bool:
+    """Whether the process is a tool's, which may fork it; not where a tool is run inside of another program."""
+    return _owns_process
+
+
+_owns_process = False
 
 
 def call(

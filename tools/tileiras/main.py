@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from libtile.support.errors import visible
-from libtile_tools import cli, pass_options
+from libtile_tools import cli, pass_options, startup
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
+    from libtile.backend.work import Backend
     from libtile.compiler.cache import Cache
     from libtile.compiler.options import Compiled, Options
     from libtile.passes.instrumentation import Watch
@@ -173,10 +175,8 @@ def _compile(path: str, given: dict[str, Any]) -> None:
 
     with timing.stage("load the driver"):
         from libtile import bytecode  # noqa: F401  # bytecode for what follows
-        from libtile.backend import fatal
         from libtile.compiler import driver  # bytecode for what follows
 
-    fatal.end_with(_COMPILE, driver.NOT_COMPILED)
     data = _read(path)
     _check_request(data, given)
     _check_files(path, given)
@@ -191,6 +191,7 @@ def _compile(path: str, given: dict[str, Any]) -> None:
             cache=_cache(given),
             verify_each=given["verify_each"],
             instruments=watch.instruments if watch is not None else (),
+            start_backend=_start_backend,
         )
     except driver.DriverError as error:
         statuses: dict[type, int] = {driver.InputError: _INPUT, driver.RequestError: _REQUEST}
@@ -202,6 +203,20 @@ def _compile(path: str, given: dict[str, Any]) -> None:
         _check_watched(watch)
     _give_remarks(made, filter_, given)
     _write(made, given)
+
+
+def _start_backend() -> AbstractContextManager[Backend]:
+    """In a process of its own, where this one is the tool's and there is a processor for it."""
+    from libtile.backend import process
+
+    if cli.owns_process() and process.is_useful():
+        return process.BackendProcess(startup.finish)
+    from libtile.backend import fatal
+    from libtile.backend.work import here
+    from libtile.compiler import driver
+
+    fatal.end_with(_COMPILE, driver.NOT_COMPILED)
+    return nullcontext(here)
 
 
 def _check_watched(watch: Watch) -> None:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""From LLVM IR to a cubin: LLVM, the finishing of PTX, the host object and ptxas, in this process."""
+
+from __future__ import annotations
+
+from libtile.backend import nvptx, ptx, ptx_lines
+from libtile.backend.host_object import host_object
+from libtile.backend.ptxas import Assembler
+from libtile.backend.work import Made, Work
+from libtile.support import timing
+from libtile.targets import target
+
+
+def build(work: Work) -> Made:
+    """Do what the work says. LlvmError, PtxasError or ToolNotFoundError for what a tool refuses."""
+    how = work.assembly
+    if how is None:
+        return Made(_ptx(work))
+    gpu = target(work.gpu_name)
+    with Assembler(  # which gets ready while LLVM works
+        gpu.ptx_target,
+        opt_level=work.opt_level,
+        line_info=how.line_info,
+        debug=how.debug,
+        has_host_object=how.host is not None,
+        options=how.options,
+    ) as ptxas:
+        text = _ptx(work)
+        return Made(text, ptxas.assemble(text, host_object(list(work.entries), *how.host) if how.host else None))
+
+
+def prepare() -> None:
+    """Load what `build` needs, LLVM among it."""
+    nvptx.load()
+
+
+def _ptx(work: Work) -> str:
+    gpu = target(work.gpu_name)
+    with timing.stage("LLVM"):
+        text = nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level)
+    version = ptx_lines.PTX_VERSION if work.lines is not None else ptx.PTX_VERSION
+    text = ptx.finish(text, gpu, work.entries, launch_meta_data=work.launch_meta_data, ptx_version=version)
+    if work.lines is not None:
+        text = ptx_lines.finish_lines(text, work.lines, inlined=work.inlined)
+    return text
