@@ -200,6 +200,13 @@ def min_(b: KernelBuilder, lhs: Value, rhs: Value, propagate_nan: bool = False, 
     return _extremum(b, "min", lhs, rhs, propagate_nan, ftz)
 
 
+def clamp(
+    b: KernelBuilder, source: Value, lower: Value, upper: Value, propagate_nan: bool = False, ftz: bool = False
+) -> Value:
+    """min(max(source, lower), upper), with NaNs and zeros as in `max_` and `min_`."""
+    return min_(b, max_(b, source, lower, propagate_nan, ftz), upper, propagate_nan, ftz)
+
+
 def _extremum(b: KernelBuilder, name: str, lhs: Value, rhs: Value, propagate_nan: bool, ftz: bool) -> Value:
     _check([lhs, rhs], "nearest_even", ftz, ("nearest_even",), pairs=True)
     if ftz:

@@ -53,11 +53,12 @@ def mul(b: KernelBuilder, lhs: Value, rhs: Value, overflow: str = "none") -> Val
     return b.binary("mul" + flags(overflow), lhs, rhs)
 
 
-def mulhi(b: KernelBuilder, lhs: Value, rhs: Value) -> Value:
-    """The high N bits of the 2N-bit product of unsigned numbers."""
+def mulhi(b: KernelBuilder, lhs: Value, rhs: Value, signedness: str = "unsigned") -> Value:
+    """The high N bits of the 2N-bit product."""
     bits = width(lhs)
     double = IntType(2 * bits)
-    product = b.binary("mul nuw", b.cast("zext", lhs, double), b.cast("zext", rhs, double))
+    extend, multiply = ("sext", "mul nsw") if signedness == "signed" else ("zext", "mul nuw")
+    product = b.binary(multiply, b.cast(extend, lhs, double), b.cast(extend, rhs, double))
     return b.cast("trunc", b.binary("lshr", product, integer(double, bits)), lhs.type)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from libtile.atoms import wgmma
@@ -15,10 +15,11 @@ from libtile.compiler.access_remarks import ACCESSES, access_remarks
 from libtile.dialects.cuda_tile.locations import source_location, without_source_line
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp, MakeMemRefOp
+from libtile.dialects.nv_tileaa.tokens import MessageOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, PragmaOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.layouts import REGISTER
 from libtile.lowering.index_width import NARROW
@@ -71,6 +72,11 @@ def _of(
         yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{found.since}", (found.m, found.n, found.k))
     elif isinstance(op, TiledTmaLoadOp):
         yield remarks.load_selected(function, place, remarks.TMA_LOAD, op.atom.box)
+    elif isinstance(op, MessageOp):
+        yield remarks.program_message(function, place, op.text.data)
+    elif isinstance(op, PragmaOp):
+        for name, value in (op.enter_directives or DictionaryAttr({})).data.items():
+            yield remarks.directive_ignored(function, place, name, str(value))
     elif isinstance(op, MakeMemRefOp) and (bits := offset_bits(op)) > NARROW:
         yield remarks.index_not_narrowed(function, place, bits)
 

@@ -236,6 +236,20 @@ def hint_ignored(function: str, location: SourceLocation | None, key: str, reaso
     )  # fmt: skip
 
 
+def directive_ignored(function: str, location: SourceLocation | None, name: str, value: str) -> Remark:
+    """A directive of a `pragma` is not followed."""
+    return Remark(
+        Category.HINTS, Kind.MISSED, "RemarkDirectiveIgnored",
+        f"Directive ignored {name}", function, location,
+        (("Value", value), ("Reason", "this compiler knows no such directive")),
+    )  # fmt: skip
+
+
+def program_message(function: str, location: SourceLocation | None, text: str) -> Remark:
+    """What an op `message` of the program says."""
+    return Remark(Category.HINTS, Kind.ANALYSIS, "RemarkMessage", text, function, location)
+
+
 def load_not_pipelined(function: str, location: SourceLocation | None, reason: str) -> Remark:
     """A load of a product's operand in a loop that is not started iterations ahead."""
     return Remark(

@@ -52,6 +52,10 @@ class Buffer:
         """The same storage in another shape."""
         return Buffer(self.element, self.data.reshape(shape), self.defined.reshape(shape), self.copies)
 
+    def seen_as(self, element: Element) -> Buffer:
+        """The same storage as elements of another type of the same width."""
+        return Buffer(element, self.data.view(element.dtype), self.defined, self.copies)
+
     def part(self, box: tuple[slice, ...], shape: tuple[int, ...]) -> Buffer:
         """A part of the storage."""
         return Buffer(self.element, self.data[box].reshape(shape), self.defined[box].reshape(shape), self.copies)

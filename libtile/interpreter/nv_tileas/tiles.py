@@ -53,12 +53,12 @@ def copy(site: Site) -> Run:
 def reinterpret(site: Site) -> Run:
     """The same bits, row by row, as elements of another type or shape."""
     source, result, shape = site.element("source"), site.element("result"), site.shape("result")
-    if isinstance(site.type_of("result"), Storage) and source != result:
-        raise Fault(FaultKind.UNSUPPORTED, f"a buffer of {source.name} as one of {result.name}")
+    if isinstance(site.type_of("result"), Storage) and source.dtype.itemsize != result.dtype.itemsize:
+        raise Fault(FaultKind.UNSUPPORTED, f"a buffer of {source.name} as one of {result.name}, of another width")
 
     def run(value: Any) -> Any:
         if isinstance(value, Buffer):
-            return value.reshaped(shape)
+            return value.seen_as(result).reshaped(shape)
         return from_bytes(bytes_of(np.reshape(value, -1), source), result).reshape(shape)[()]
 
     return run

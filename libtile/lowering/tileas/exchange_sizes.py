@@ -26,10 +26,10 @@ from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, MultimemLoadReduceOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ExpandDimsOp, ReduceOp, ReinterpretOp, ScanOp, ViewOp
 from libtile.ir.tile_form import integer_property
 from libtile.layouts import LinearLayout
-from libtile.layouts.renaming import shrunk
+from libtile.layouts.renaming import reshaped, shrunk
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.lowering.to_tileas.types import layout_of, shape_of
@@ -150,6 +150,15 @@ def _insert(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     return (*first, *_conversion(layout, op.results[0], kernel, room))
 
 
+def _view(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    """Behind the change of shape, in which nothing moves, a conversion."""
+    source, result = op.operands[0], op.results[0]
+    if not isinstance(source.type, TensorType) or not isinstance(result.type, TensorType):
+        return ()
+    held, shape = layout_of(source), shape_of(result.type)
+    return _conversion(reshaped(held, shape), result, kernel, room) if held.outs and shape else ()
+
+
 def _reduce(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     layout, dim, commutes = layout_of(op.operands[0]), integer_property(op, "dim"), COMMUTATIVE in op.attributes
     sizes = [element_bytes(v) for v in op.operands]
@@ -198,6 +207,9 @@ _SIZES: dict[type[Operation], Sizes] = {
     BitcastOp: _packed,
     CatOp: _cat,
     ExtractOp: _extract,
+    ViewOp: _view,
+    ExpandDimsOp: _view,
+    ReinterpretOp: _view,
     InsertSliceOp: _insert,
     ReduceOp: _reduce,
     ScanOp: _scan,

@@ -7,10 +7,10 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 
 from libtile.codegen import control, globals, messages
-from libtile.codegen.builder import Value
+from libtile.codegen.builder import Value, integer
 from libtile.codegen.control import Carried
-from libtile.codegen.llvm_types import I64
-from libtile.dialects.nv_tileaa.functions import GetNumProgramsOp, GetProgramIdOp, GridQuery
+from libtile.codegen.llvm_types import I32, I64, IntType
+from libtile.dialects.nv_tileaa.functions import GetNumProgramsOp, GetProgramIdOp, GridQuery, IsValidProgramIdOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.tokens import AssertOp, PrintOp
 from libtile.lowering.errors import unsupported
@@ -80,8 +80,18 @@ def _grid(e: Emitter, op: GridQuery) -> None:
     if isinstance(type_, TensorType):
         e.bind(op.result, e.as_tile(value, type_.element_type))
         return
-    assert isinstance(type_, IntegerType | IndexType)
-    e.bind(op.result, e.b.cast("zext", value, I64) if isinstance(type_, IndexType) else value)
+    if isinstance(type_, IntegerType) and type_.width.data < I32.bits:
+        value = e.b.cast("trunc", value, IntType(type_.width.data))
+    elif isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.width.data > I32.bits):
+        value = e.b.cast("zext", value, I64)
+    e.bind(op.result, value)  # a program_id has 32 bits, and is negative for no program
+
+
+@rule(IsValidProgramIdOp)
+def _is_valid(e: Emitter, op: IsValidProgramIdOp) -> None:
+    valid = e.b.compare("sge", e.scalar(op.program_id), integer(I32, 0))
+    type_ = op.result.type
+    e.bind(op.result, e.as_tile(valid, type_.element_type) if isinstance(type_, TensorType) else valid)
 
 
 @rule(PrintOp)

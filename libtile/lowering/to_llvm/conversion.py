@@ -32,7 +32,9 @@ from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
     memory,
     pipelines,
     shapes,
+    tiles,
     tma,
+    tokens,
 )
 from libtile.lowering.to_llvm.debug_info import DebugInfo
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type

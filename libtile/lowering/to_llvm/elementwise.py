@@ -71,6 +71,7 @@ _FLOATS: dict[str, tuple[Function, str]] = {
     "sqrt": (floats.sqrt, "rounding flush"),
     "maxf": (floats.max_, "nan flush"),
     "minf": (floats.min_, "nan flush"),
+    "clampf": (floats.clamp, "nan flush"),
     "remf": (floats.rem, ""),
     "negf": (floats.neg, ""),
     "absf": (floats.abs_, ""),
@@ -91,6 +92,7 @@ _FLOATS: dict[str, tuple[Function, str]] = {
     "fpowi": (math_functions.fpowi, ""),
     "atan2": (math_functions.atan2, ""),
     "mulhiui": (integers.mulhi, ""),
+    "mulhisi": (integers.mulhi, "signed"),
 }
 """Rows of nv_tileaa's arithmetic, by mnemonic: the function and the attributes that it takes, in order."""
 
@@ -100,6 +102,7 @@ FLOATS: dict[type[Operation], tuple[Function, tuple[str, ...]]] = {
 """The same by the classes that are made of the rows."""
 
 _ATTRIBUTES: dict[str, Callable[[ElementwiseOp], str | bool]] = {
+    "signed": lambda op: "signed",
     "rounding": lambda op: op.rounding or "nearest_even",
     "full": lambda op: op.rounding or "full",
     "flush": lambda op: op.flushes,

@@ -23,7 +23,7 @@ from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.terminators import YieldOp
-from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
+from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, ProgramIdType, PtrType, TiledViewType
 from libtile.dialects.nv_tileas import async_products
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import pipeline as tileas_pipeline
@@ -55,7 +55,7 @@ def _reads(*names: str) -> frozenset[str]:
 
 HONOURED: dict[type[TileOp], frozenset[str]] = {
     **{OPS[name]: _reads("rounding_mode", "flush_to_zero") for name in ("addf", "subf", "mulf", "divf", "fma", "sqrt")},
-    **{OPS[name]: _reads("flush_to_zero", "propagate_nan") for name in ("maxf", "minf")},
+    **{OPS[name]: _reads("flush_to_zero", "propagate_nan") for name in ("clampf", "maxf", "minf")},
     **{OPS[name]: _reads("flush_to_zero") for name in ("rsqrt", "exp2")},
     **{OPS[name]: _reads("rounding_mode") for name in ("exp", "tanh")},
     tileaa_pointers.FpToFpOp: _reads("rounding_mode"),
@@ -117,6 +117,10 @@ INFORMATION: dict[str, str] = {
     "identities": "leave what a body combines unchanged, and nothing but elements is combined",
     "warps": "repeats what the layouts of a product's operands say",
     "fast_acc": "permits an accumulation of lower precision",
+    "predicates": "facts, which code need not use",
+    "text": "is a remark",
+    "ocgEnterDirectives": "a remark says that they are not followed",
+    "ocgLeaveDirectives": "a remark says that they are not followed",
     "tmaIdx": "has done its work in attach-tma-descriptor-args",
     "delay_wait": "permits a later wait",
     "agent_ids": "a name, by which the groups of pipelines mean agents",
@@ -251,24 +255,26 @@ _CHECKED: dict[str, Check] = {
 # -- the table --------------------------------------------------------------------------------------------------------
 
 EMITTED = {
-    "arith": """addi andi ceildivsi ceildivui cmpf cmpi constant divsi divui extsi extui floordivsi index_cast maxsi
-        maxui minsi minui muli ori remsi remui select shli shrsi shrui subi trunci xori""",
+    "arith": """addi andi ceildivsi ceildivui cmpf cmpi constant divsi divui extsi extui floordivsi index_cast
+        maxsi maxui minsi minui muli ori remsi remui select shli shrsi shrui subi trunci xori""",
     "math": "absi",
     "scf": "for if while",
     "tensor": "extract",
-    "nv_tileaa": """absf addf addptr alloca assert atan2 atomic_cas atomic_rmw bitcast block_tile broadcast cat ceil
-        constant cos cosh create_mem_token divf emulated_fp_to_fp exp exp2 expand_dims extract floor fma fp_to_fp
-        fp_to_int fpowi gdc_launch_dependents gdc_wait get_dim_size get_global get_num_programs get_program_id
-        insert_slice int_to_fp int_to_ptr join_mem_token log log2 make_memref make_range maxf memory_fence_alias minf
-        mulf mulhiui negf permute pow print ptr_to_int remf return rsqrt sin sinh splat sqrt subf tan tanh view""",
+    "nv_tileaa": """absf addf addptr alloca assert assume atan2 atomic_cas atomic_rmw bitcast block_tile
+        broadcast cat ceil clampf constant cos cosh create_mem_token divf emulated_fp_to_fp exp exp2 expand_dims
+        extract floor fma fp_to_fp fp_to_int fpowi gdc_launch_dependents gdc_wait get_dim_size get_global
+        get_num_programs get_program_id insert_slice int_to_fp int_to_ptr is_valid_program_id join_mem_token log
+        log2 make_memref make_range mark_for_reuse maxf memory_fence_alias message minf mulf mulhisi mulhiui
+        negf optimization_barrier permute pow print ptr_to_int remf return rsqrt sin sinh splat sqrt subf tan
+        tanh view""",
     "nv_tileas": """alloc_tensor async.commit_group async.dot async.load async.pipeline.agent_switch
         async.pipeline.consume_one async.pipeline.consumer_read async.pipeline.consumer_release
         async.pipeline.consumer_wait async.pipeline.create_iterator async.pipeline.create_pipeline
         async.pipeline.inc_iter async.pipeline.produce_one async.pipeline.producer_acquire
         async.pipeline.producer_commit async.pipeline.producer_write async.tiled_atomic_rmw async.tiled_load
-        async.tiled_tma_load async.tiled_tma_store async.wait barrier convert_layout copy dot fence
-        fence_proxy load multimem_load_reduce multimem_reduce multimem_store reduce scaled_dot scan store
-        tiled_atomic_rmw tiled_load tiled_store wait_dot""",
+        async.tiled_tma_load async.tiled_tma_store async.wait barrier convert_layout copy dot expand_dims fence
+        fence_proxy load multimem_load_reduce multimem_reduce multimem_store pragma reduce reinterpret
+        scaled_dot scan shuffle store tiled_atomic_rmw tiled_load tiled_store view wait_dot""",
 }
 """The ops that LLVM IR is made of, by dialect: each has an emission rule, and no other has."""
 
@@ -300,6 +306,7 @@ STAGE = Stage(
         MemRefType,
         TiledViewType,
         MemTokenType,
+        ProgramIdType,
         BufferType,
         PipelineType,
         PipelineIteratorType,

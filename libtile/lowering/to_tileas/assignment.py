@@ -32,6 +32,7 @@ from libtile.dialects.nv_tileaa.shapes import (
     ViewOp,
     integers_of,
 )
+from libtile.dialects.nv_tileaa.tokens import OptimizationBarrierOp, PragmaOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import products, tiles
@@ -344,6 +345,27 @@ def _insert_slice(a: Assigner, op: InsertSliceOp) -> None:
         layout = a.demands.of(op.result) or a.default(size) if at_will else layout_of(a.values[destination])
     operands = [a.get(source), a.get(destination, layout), *(a.get(v) for v in indices)]
     a.bind_results(op, a.clone(op, operands, [layout]))
+
+
+@RULES.on(OptimizationBarrierOp)
+def _optimization_barrier(a: Assigner, op: OptimizationBarrierOp) -> None:
+    """Each value in the layout that it has."""
+    operands = [a.get(v) for v in op.values]
+    given = [layout_of(v) if tile_shape(v) is not None else None for v in operands]
+    a.bind_results(op, a.clone(op, operands, given))
+
+
+@RULES.on(PragmaOp)
+def _pragma(a: Assigner, op: PragmaOp) -> None:
+    """Directives at the begin and the end of what they are for, which stands between the two."""
+    a.emit(tiles.PragmaOp.make(ocgEnterDirectives=op.directives, location=op.location))
+    if op.body is None or op.body.first_block is None:
+        return
+    last = op.body.block.last_op
+    for inner in op.body.block.ops:
+        if inner is not last:
+            a.convert(inner)
+    a.emit(tiles.PragmaOp.make(ocgLeaveDirectives=op.directives, location=op.location))
 
 
 @RULES.on(collectives.ReduceOp)

@@ -9,10 +9,11 @@ from xdsl.ir import Operation
 
 from libtile.dialects.nv_tileaa.arithmetic import ElementwiseOp
 from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BitcastOp, FloatConversion, IntToPtrOp, PtrToIntOp
+from libtile.dialects.nv_tileaa.tokens import AssumeOp
 
 _DIALECTS = ("arith", "math")
 """Dialects all of whose ops are elementwise."""
-_OPS = (ElementwiseOp, FloatConversion, AddPtrOp, IntToPtrOp, PtrToIntOp)
+_OPS = (ElementwiseOp, FloatConversion, AddPtrOp, AssumeOp, IntToPtrOp, PtrToIntOp)
 
 
 def is_elementwise(op: Operation) -> bool:

@@ -16,6 +16,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.tokens import PragmaOp
 from libtile.dialects.nv_tileaa.types import PtrType, QueueType, TileAAType, TiledViewType
 from libtile.dialects.nv_tileas import NAME as TILEAS
 from libtile.dialects.nv_tileas.types import TileASType
@@ -24,7 +25,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import NUMBERS, Stage
 from libtile.lowering.to_tileas.accesses import POINTER_ACCESSES, TILED_ACCESSES
 
-REGIONS = (ReduceOp, ScanOp, scf.ForOp, scf.WhileOp, scf.IfOp)
+REGIONS = (ReduceOp, ScanOp, PragmaOp, scf.ForOp, scf.WhileOp, scf.IfOp)
 """The ops whose regions are rebuilt."""
 
 
@@ -53,7 +54,9 @@ def _problem(op: Operation, function: FuncOp) -> str | None:
         return "is in nv_tileas already"
     if op is not function and op.regions and not isinstance(op, REGIONS):
         return "has a region, which cannot be converted to nv_tileas"
-    if any(len(region.blocks) != 1 and (region.blocks or not isinstance(op, scf.IfOp)) for region in op.regions):
+    if any(
+        len(region.blocks) != 1 and (region.blocks or not isinstance(op, scf.IfOp | PragmaOp)) for region in op.regions
+    ):
         return "has a region that is not one block, which cannot be converted to nv_tileas"
     if isinstance(op, CallOp):
         return "cannot be converted: functions are not called in nv_tileas"

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tiles of nv_tileas, and their storage, seen in another shape, type or place. What a layout does not give by itself is
+a conversion behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdsl.ir import Attribute, SSAValue
+
+from libtile.codegen import conversions
+from libtile.codegen.convert_layout import within_warps
+from libtile.codegen.shapes import reshape
+from libtile.codegen.tile import Tile, scalar
+from libtile.dialects.nv_tileaa.shapes import Unary
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.tiles import ExpandDimsOp, ReinterpretOp, ShuffleOp, ViewOp
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.tile_form import shape_of
+from libtile.layouts import LinearLayout
+from libtile.layouts.convert import Conversion
+from libtile.layouts.renaming import reshaped
+from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
+from libtile.lowering.to_llvm.shapes import converted
+from libtile.lowering.to_llvm.storage import Buffer
+from libtile.numerics.elements import ELEMENTS
+from libtile.support.diagnostics import UnsupportedError
+
+
+def buffer_layout(type_: Attribute) -> LinearLayout:
+    """The layout of a buffer: which element lies at each offset. UnsupportedError for a buffer without one."""
+    if not isinstance(type_, BufferType) or not isinstance(type_.layout, LayoutAttr):
+        raise UnsupportedError(f"sees storage as {type_}, which has no layout")
+    return type_.layout.layout
+
+
+def _same_storage(e: Emitter, source: Buffer, result: SSAValue) -> None:
+    """A buffer in another shape, where the layouts say the same of every offset."""
+    wanted = buffer_layout(result.type)
+    if reshaped(source.layout, wanted.shape).transpose_outs(wanted.out_dims) != wanted:
+        raise UnsupportedError("sees storage in a layout that puts its elements at other offsets")
+    e.bind(result, replace(source, layout=wanted))
+
+
+@rule(ViewOp, ExpandDimsOp)
+def _view(e: Emitter, op: Unary) -> None:
+    held = e.held[op.source]
+    if isinstance(held, Buffer):
+        _same_storage(e, held, op.result)
+        return
+    _in_shape(e, e.tile(op.source), op.result)
+
+
+def _in_shape(e: Emitter, tile: Tile, result: SSAValue) -> None:
+    """Bind a value to a tile in its shape and layout."""
+    shape = shape_of(result.type)
+    if not shape or not tile.layout.outs:
+        e.bind(result, scalar(tile.registers[0], tile.element, e.layout(result)))
+    else:
+        e.bind(result, converted(e, reshape(tile, shape), result))
+
+
+@rule(ShuffleOp)
+def _shuffle(e: Emitter, op: ShuffleOp) -> None:
+    tile, wanted = e.tile(op.source), e.layout(op.result)
+    e.bind(op.result, tile if tile.layout == wanted else within_warps(e.b, tile, wanted, Conversion.SHUFFLE))
+
+
+@rule(ReinterpretOp)
+def _reinterpret(e: Emitter, op: ReinterpretOp) -> None:
+    """Elements of one width keep their places; others would have to be parted or joined."""
+    held = e.held[op.source]
+    if isinstance(held, Buffer):
+        type_ = op.result.type
+        assert isinstance(type_, BufferType)
+        element = element_name(type_.element_type)
+        if ELEMENTS[element].storage_bits != ELEMENTS[held.element].storage_bits:
+            raise UnsupportedError(f"sees a buffer of {held.element} as one of {element}, of another width")
+        _same_storage(e, replace(held, element=element), op.result)
+        return
+    tile = e.tile(op.source)
+    source, result = e.element(op.source), e.element(op.result)
+    if ELEMENTS[source].bits != ELEMENTS[result].bits:
+        raise UnsupportedError(f"sees a tile of {source} as one of {result}, of another width: nv_tileaa.bitcast packs")
+    made = tile.map(lambda value: conversions.bitcast(e.b, value, source, result), result)
+    _in_shape(e, made, op.result)

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Small programs of nv_tileaa and nv_tileas, each about some ops that Tile IR does not make: what they take and where
+they write. The interpreter says what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.layouts import LinearLayout
+from libtile.lowering.to_tileas.shape_layouts import spread
+
+Draw = Callable[[np.random.Generator], np.ndarray]
+
+
+def floats(*shape: int, dtype: Any = np.float32) -> Draw:
+    """Numbers of a few digits, so that sums and products are exact, with some special ones."""
+
+    def draw(rng: np.random.Generator) -> np.ndarray:
+        return (rng.integers(-64, 65, shape) / 8).astype(dtype)
+
+    return draw
+
+
+def special(*shape: int) -> Draw:
+    """Floats with NaN, infinities, zeros of both signs and a subnormal number."""
+
+    def draw(rng: np.random.Generator) -> np.ndarray:
+        made = rng.standard_normal(shape).astype(np.float32).reshape(-1)
+        some = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40], np.float32)
+        made[: some.size] = some[: made.size]
+        return made.reshape(shape)
+
+    return draw
+
+
+def integers(*shape: int, dtype: Any = np.int32, low: int | None = None, high: int | None = None) -> Draw:
+    """Integers of the whole range, or of a part of it."""
+    info = np.iinfo(dtype)
+    least, most = info.min if low is None else low, info.max if high is None else high
+
+    def draw(rng: np.random.Generator) -> np.ndarray:
+        return rng.integers(least, most, shape, dtype, endpoint=True)
+
+    return draw
+
+
+def zeros(*shape: int, dtype: Any = np.float32) -> Draw:
+    """What a program writes to."""
+    return lambda rng: np.zeros(shape, dtype)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel: its parameters (names to types, and what is given for them: an array, of which memrefs get sizes and
+    strides too, or a number) and its body. `ops` are what it is about; `refused` says, by target, in which words it is
+    refused where it is."""
+
+    ops: str
+    parameters: dict[str, tuple[str, Any]]
+    body: str
+    outside: str = ""
+    grid: int = 1
+    warps: int = 4
+    refused: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def text(self) -> str:
+        spec = f"kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps={self.warps}, num_ctas=1>"
+        head = ", ".join(f"%{name}: {type_}" for name, (type_, _) in self.parameters.items())
+        return (
+            f"{self.outside}\nnv_tileaa.func @k({head}) attributes {{{spec}}} {{\n{self.body}\nnv_tileaa.return\n}}\n"
+        )
+
+    def arguments(self, seed: int = 0) -> list[Any]:
+        """Fresh flat arguments of a launch."""
+        rng, given = np.random.default_rng(seed), []
+        for type_, value in self.parameters.values():
+            drawn = value(rng) if callable(value) else value
+            given.append(drawn)
+            if type_.startswith("!nv_tileaa.memref"):
+                given += [*drawn.shape, *(s // drawn.itemsize for s in drawn.strides)]
+        return given
+
+
+def memref(element: str, rank: int = 1) -> str:
+    return f"!nv_tileaa.memref<{'?x' * rank}{element}, 1>"
+
+
+def pointer(element: str) -> str:
+    return f"!nv_tileaa.ptr<{element}, 1>"
+
+
+def vector(name: str, element: str, count: int) -> str:
+    """Ops that load a tile of rank 1 from a pointer."""
+    p, t = pointer(element), f"tile<{count}x"
+    return f"""
+      %{name}_r = nv_tileaa.make_range : {t}i32>
+      %{name}_s = nv_tileaa.splat %{name}_p : {p} -> {t}{p}>
+      %{name}_a = nv_tileaa.addptr %{name}_s, %{name}_r : {t}{p}>, {t}i32> -> {t}{p}>
+      %{name} = nv_tileaa.load %{name}_a : {t}{p}> -> {t}{element}>
+    """
+
+
+def stored(name: str, value: str, element: str, count: int) -> str:
+    """Ops that store a tile of rank 1 to a pointer."""
+    p, t = pointer(element), f"tile<{count}x"
+    return f"""
+      %{name}_r = nv_tileaa.make_range : {t}i32>
+      %{name}_s = nv_tileaa.splat %{name}_p : {p} -> {t}{p}>
+      %{name}_a = nv_tileaa.addptr %{name}_s, %{name}_r : {t}{p}>, {t}i32> -> {t}{p}>
+      nv_tileaa.store %{name}_a, {value} : {t}{p}>, {t}{element}>
+    """
+
+
+def layout(shape: tuple[int, ...], order: tuple[int, ...] = (), each: int = 1) -> str:
+    """A layout of a shape for four warps: `each` elements of a thread along the first dimension of `order`."""
+    return str(LayoutAttr(spread(shape, 4, each, order or tuple(reversed(range(len(shape)))))))
+
+
+def laid_out(name: str, element: str, shape: tuple[int, ...], how: str) -> str:
+    """Ops of nv_tileas that load a tile row by row from a pointer, in a layout."""
+    count, p = prod(shape), pointer(element)
+    flat, dims = layout((count,)), "x".join(map(str, shape))
+    t = f"tile<{count}x"
+    return f"""
+      %{name}_r = nv_tileaa.make_range : {t}i32, {flat}>
+      %{name}_s = nv_tileaa.splat %{name}_p : {p} -> {t}{p}, {flat}>
+      %{name}_a = nv_tileaa.addptr %{name}_s, %{name}_r : {t}{p}, {flat}>, {t}i32, {flat}> -> {t}{p}, {flat}>
+      %{name}_f = nv_tileas.load %{name}_a : {t}{p}, {flat}> -> {t}{element}, {flat}>
+      %{name} = nv_tileas.view %{name}_f : {t}{element}, {flat}> -> tile<{dims}x{element}, {how}>
+    """
+
+
+def laid_back(name: str, value: str, element: str, shape: tuple[int, ...], how: str) -> str:
+    """Ops of nv_tileas that store a tile in a layout row by row to a pointer."""
+    count, p = prod(shape), pointer(element)
+    flat, dims = layout((count,)), "x".join(map(str, shape))
+    t = f"tile<{count}x"
+    return f"""
+      %{name}_r = nv_tileaa.make_range : {t}i32, {flat}>
+      %{name}_s = nv_tileaa.splat %{name}_p : {p} -> {t}{p}, {flat}>
+      %{name}_a = nv_tileaa.addptr %{name}_s, %{name}_r : {t}{p}, {flat}>, {t}i32, {flat}> -> {t}{p}, {flat}>
+      %{name}_f = nv_tileas.view {value} : tile<{dims}x{element}, {how}> -> {t}{element}, {flat}>
+      nv_tileas.store %{name}_a, %{name}_f : {t}{p}, {flat}>, {t}{element}, {flat}>
+    """
+
+
+N = 64
+X, Y, OUT = ({f"{n}_p": (pointer("f32"), draw(N))} for n, draw in (("x", floats), ("y", floats), ("o", zeros)))
+XI, YI, OUT_I = (
+    {f"{n}_p": (pointer("i32"), draw)}
+    for n, draw in (("x", integers(N)), ("y", integers(N)), ("o", zeros(N, dtype=np.int32)))
+)
+T, TI = f"tile<{N}xf32>", f"tile<{N}xi32>"
+
+ROWS, OTHER = layout((4, 16)), layout((4, 1, 16), (0, 1, 2))
+SHUFFLED = str(
+    LayoutAttr(
+        LinearLayout.of(
+            {"register": [], "lane": [(0, 2), (0, 1), (0, 8), (0, 4), (1, 0)], "warp": [(0, 0), (2, 0)]},
+            {"dim0": 4, "dim1": 16},
+        )
+    )
+)
+"""ROWS with other lanes."""
+
+
+def buffer(shape: tuple[int, ...], element: str) -> str:
+    """Storage in shared memory, row by row."""
+    bases, size = [], prod(shape)
+    for bit in range(size.bit_length() - 1):
+        left, index = 1 << bit, []
+        for extent in reversed(shape):
+            index.insert(0, left % extent)
+            left //= extent
+        bases.append(tuple(index))
+    rows = LinearLayout.of({"offset": bases}, {f"dim{d}": extent for d, extent in enumerate(shape)})
+    return f"!nv_tileas.buffer<{'x'.join(map(str, shape))}x{element}, shared, {LayoutAttr(rows)}>"
+
+
+CLAMPED = {"x_p": (pointer("f32"), special(N)), **Y, **OUT}
+
+PROGRAMS: dict[str, Program] = {
+    "clampf": Program(
+        "nv_tileaa.clampf",
+        CLAMPED,
+        vector("x", "f32", N) + vector("y", "f32", N)
+        + f"""
+        %one = nv_tileaa.constant {{value = dense<1.5> : !cuda_tile.{T}}} : {T}
+        %c = nv_tileaa.clampf %x, %y, %one : {T}, {T}, {T} -> {T}
+        """
+        + stored("o", "%c", "f32", N),
+    ),
+    "clampf that hands NaNs on and flushes": Program(
+        "nv_tileaa.clampf",
+        CLAMPED,
+        vector("x", "f32", N) + vector("y", "f32", N)
+        + f"""
+        %one = nv_tileaa.constant {{value = dense<1.5> : !cuda_tile.{T}}} : {T}
+        %c = nv_tileaa.clampf %x, %y, %one {{propagate_nan = #nv_tileaa.propagate_nan<all>, flush_to_zero}}
+          : {T}, {T}, {T} -> {T}
+        """
+        + stored("o", "%c", "f32", N),
+    ),
+    "high halves of signed products": Program(
+        "nv_tileaa.mulhisi",
+        {**XI, **YI, **OUT_I},
+        vector("x", "i32", N) + vector("y", "i32", N)
+        + f"%c = nv_tileaa.mulhisi %x, %y : {TI}, {TI} -> {TI}"
+        + stored("o", "%c", "i32", N),
+    ),
+    "words to the compiler": Program(
+        "nv_tileaa.assume nv_tileaa.optimization_barrier nv_tileaa.mark_for_reuse nv_tileaa.pragma nv_tileaa.message "
+        "nv_tileas.pragma",
+        {
+            "x_p": (pointer("i32"), integers(N, low=0, high=100)),
+            "h_p": (pointer("f16"), floats(N, dtype=np.float16)),
+            **OUT,
+        },
+        vector("x", "i32", N) + vector("h", "f16", N)
+        + f"""
+        %a = nv_tileaa.assume %x {{predicates = [#nv_tileaa.bounded<0, 100>]}} : {TI} -> {TI}
+        %b:2 = nv_tileaa.optimization_barrier %a, %h : {TI}, tile<{N}xf16> -> {TI}, tile<{N}xf16>
+        nv_tileaa.mark_for_reuse %b#0 : {TI}
+        nv_tileaa.pragma {{directives = {{unroll = 1 : i32}}}} ({{
+          nv_tileaa.message {{text = "inside"}}
+          %f = nv_tileaa.int_to_fp %b#0 : {TI} -> {T}
+          %g = nv_tileaa.fp_to_fp %b#1 : tile<{N}xf16> -> {T}
+          %s = nv_tileaa.addf %f, %g : {T}, {T} -> {T}
+          {stored("o", "%s", "f32", N)}
+          nv_tileaa.yield
+        }})
+        nv_tileaa.pragma {{directives = {{}}}}
+        """,
+    ),
+    "program ids": Program(
+        "nv_tileaa.is_valid_program_id nv_tileaa.get_program_id",
+        {"o": (memref("i32"), zeros(4, dtype=np.int32))},
+        f"""
+        %p = nv_tileaa.get_program_id {{axis = 0}} : !nv_tileaa.program_id
+        %v = nv_tileaa.is_valid_program_id %p : !nv_tileaa.program_id -> i1
+        %n = arith.extui %v : i1 to i32
+        %i = nv_tileaa.get_program_id {{axis = 0}} : index
+        %s = nv_tileaa.splat %n : i32 -> tile<1xi32>
+        nv_tileaa.tiled_store %o[%i], %s : {memref("i32")}, tile<1xi32>, index
+        """,
+        grid=4,
+    ),
+    "tiles of nv_tileas in other shapes, types and lanes": Program(
+        "nv_tileas.view nv_tileas.expand_dims nv_tileas.reinterpret nv_tileas.shuffle",
+        {"x_p": (pointer("f32"), floats(N)), "o_p": (pointer("i32"), zeros(N, dtype=np.int32))},
+        laid_out("x", "f32", (4, 16), ROWS)
+        + f"""
+        %e = nv_tileas.expand_dims %x {{axes = array<i64: 1>}} : tile<4x16xf32, {ROWS}> -> tile<4x1x16xf32, {OTHER}>
+        %i = nv_tileas.reinterpret %e : tile<4x1x16xf32, {OTHER}> -> tile<4x16xi32, {SHUFFLED}>
+        %s = nv_tileas.shuffle %i : tile<4x16xi32, {SHUFFLED}> -> tile<4x16xi32, {ROWS}>
+        """
+        + laid_back("o", "%s", "i32", (4, 16), ROWS),
+    ),
+    "storage of nv_tileas in other shapes and types": Program(
+        "nv_tileas.view nv_tileas.expand_dims nv_tileas.reinterpret nv_tileas.alloc_tensor nv_tileas.copy",
+        {"x_p": (pointer("f32"), floats(N)), "o_p": (pointer("i32"), zeros(N, dtype=np.int32))},
+        laid_out("x", "f32", (4, 16), ROWS)
+        + f"""
+        %b = nv_tileas.alloc_tensor : {buffer((4, 16), "f32")}
+        nv_tileas.copy %x, %b : tile<4x16xf32, {ROWS}>, {buffer((4, 16), "f32")}
+        %v = nv_tileas.view %b : {buffer((4, 16), "f32")} -> {buffer((8, 8), "f32")}
+        %e = nv_tileas.expand_dims %v {{axes = array<i64: 0>}} : {buffer((8, 8), "f32")} -> {buffer((1, 8, 8), "f32")}
+        %i = nv_tileas.reinterpret %e : {buffer((1, 8, 8), "f32")} -> {buffer((64,), "i32")}
+        %y = nv_tileas.copy %i : {buffer((64,), "i32")} -> tile<64xi32, {layout((64,))}>
+        """
+        + laid_back("o", "%y", "i32", (64,), layout((64,))),
+    ),
+}  # fmt: skip
+"""Programs by what they show."""
