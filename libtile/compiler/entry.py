@@ -10,7 +10,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from libtile.asm.module import Module
+from libtile.asm.module import Module, diagnose
 from libtile.codegen.symbols import kernel_problem
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr, TargetSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -20,6 +20,7 @@ from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
 from libtile.lowering.to_tileas.legality import STAGE as LAID_OUT
+from libtile.support.diagnostics import LoweringError, Severity
 from libtile.targets import Target
 
 TARGET_SPEC = "nv_tileaa.target_spec"
@@ -44,6 +45,7 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
         first = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
         raise unsupported(first, f"is in nv_{stage} already, and cannot be emitted as nv_{emit}", gpu.name)
     _check_target(module, gpu)
+    stated = _stated(module)
     for op in module.body.block.ops:
         if op.name not in _TOP_LEVEL:
             raise unsupported(op, f"cannot stand beside functions of nv_{stage} in a module that is compiled", gpu.name)
@@ -63,7 +65,18 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
             )
         if stage == TILEAS:
             check(LAID_OUT, kernel, gpu.name)
+    if not stated:
+        _check_for_target(made, gpu)
     return made
+
+
+def _check_for_target(module: ModuleOp, gpu: Target) -> None:
+    """LoweringError for what is valid, but not on this target, of which the module did not say that it is its own."""
+    for found in diagnose(module):
+        if found.severity is Severity.ERROR:
+            where = f"{found.location}: " if found.location is not None else ""
+            message = f"{found.message} on {gpu.name}"
+            raise LoweringError(f"{where}{message}", found.location, message)
 
 
 def target_name_of(module: Operation) -> str | None:
