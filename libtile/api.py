@@ -107,6 +107,7 @@ def compile(
     observer: Observer | None = None,
     verify_each: bool | None = None,
     pipeline: str = "",
+    schedule: str = "",
 ) -> Compiled:
     """Compile a Module, a path, or the bytes of a file (bytecode or text) for a target such as "sm_90".
 
@@ -116,6 +117,9 @@ def compile(
     the host object, ("x86_64", "linux"), none without it. `observer` is called with the name of each pass and the
     module behind it; `verify_each` verifies that module. `verify` tells whether to verify the module itself. `pipeline`
     is the text of the passes to run in place of those of `opt_level`, as `tileiras --print-pipeline` prints it.
+    `schedule` is "serial" (nothing is copied ahead of loops), "pipelined" (by the warps that compute) or "specialized"
+    (by a producer agent, on targets with TMA and wgmma, for the loops with a product that can be parted; a remark says
+    why others are not), or empty for the level's own.
 
     The result has `cubin`, `ptx`, `llvm_ir`, `remarks`, and `kernels["name"]`: params, block_dim, cluster, smem,
     registers. Raises DiagnosticError for a module that breaks a rule of the dialect, OptionsError, UnknownTargetError,
@@ -124,6 +128,8 @@ def compile(
     from libtile.compiler.compile import compile_module
     from libtile.compiler.options import Options
 
-    options = Options(gpu_name, opt_level, line_info, debug, sanitize, host, launch_abi, emit, keep_text, pipeline)
+    options = Options(
+        gpu_name, opt_level, line_info, debug, sanitize, host, launch_abi, emit, keep_text, pipeline, schedule
+    )
     with collector_paused():
         return compile_module(module, options, verify=verify, observer=observer, verify_each=verify_each)

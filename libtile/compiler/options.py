@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from libtile.passes.pipelines import SCHEDULES, compile_pipeline
 from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Options:
     `emit`, one of STAGES, is where to stop, `launch_abi` one of LAUNCH_ABIS, `sanitize` a tool that ptxas instruments
     for (`memcheck`), or empty. `host` is the architecture and the system of the host object, None for a cubin without
     one. `keep_text` keeps the text of the inner dialects. `pipeline` is the text of a pipeline to run in place of the
-    level's.
+    level's, `schedule` one of `SCHEDULES` (`libtile.passes.pipelines`) for the level's, or empty for its own.
     """
 
     gpu_name: str = "sm_90"
@@ -62,6 +63,12 @@ class Options:
     emit: str = "cubin"
     keep_text: bool = False
     pipeline: str = ""
+    schedule: str = ""
+
+    @property
+    def passes(self) -> str:
+        """The text of the pipeline that is run."""
+        return self.pipeline or compile_pipeline(self.opt_level, self.schedule)
 
     def check(self) -> None:
         """OptionsError for what no compilation can do."""
@@ -72,9 +79,26 @@ class Options:
                 "optimized debugging is currently not supported, change the optimization level to 0 or disable "
                 "full debug info"
             )
-        for what, value, values in (("stage", self.emit, STAGES), ("launch ABI", self.launch_abi, LAUNCH_ABIS)):
+        for what, value, values in (
+            ("stage", self.emit, STAGES),
+            ("launch ABI", self.launch_abi, LAUNCH_ABIS),
+            ("schedule", self.schedule, ("", *SCHEDULES)),
+        ):
             if value not in values:
-                raise OptionsError(f"there is no {what} {value!r}: use one of {', '.join(values)}")
+                raise OptionsError(f"there is no {what} {value!r}: use one of {', '.join(filter(None, values))}")
+        if self.schedule and self.pipeline:
+            raise OptionsError("a schedule is one of the level's passes, which a pipeline of your own replaces")
+        if self.schedule == "specialized" and self.gpu_name and (lacking := self._lacking("tma", "wgmma")):
+            raise OptionsError(
+                f"the schedule 'specialized' needs {' and '.join(lacking)}, which {self.gpu_name} does not have"
+            )
+
+    def _lacking(self, *features: str) -> list[str]:
+        """Those of some features that the target has not."""
+        from libtile.targets import target
+
+        gpu = target(self.gpu_name)
+        return [name for name in features if not gpu.has(name)]
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def lower(
         if emits:
             from libtile.lowering.hints import hint_remarks
 
-            result.remarks = list(hint_remarks(module, gpu))
+            result.remarks = list(hint_remarks(module, gpu, options.schedule))
         inner = _in_builtin_module(module)
     else:
         assert isinstance(module, ModuleOp)  # which has a stage
@@ -151,7 +151,7 @@ def pipeline_of(options: Options, module: Operation) -> tuple[Item, ...]:
     OptionsError when the options' own pipeline cannot be read.
     """
     try:
-        items = for_target(unwrapped(parse_pipeline(options.pipeline or f"O{options.opt_level}")), options.gpu_name)
+        items = for_target(unwrapped(parse_pipeline(options.passes)), options.gpu_name)
     except PipelineError as error:
         raise OptionsError(str(error)) from None
     if (stage := stage_of(module)) is not None:

@@ -85,17 +85,17 @@ def _usable(key: str, given: Attribute, target: Target) -> int | None:
     return None if key in POWERS and number & (number - 1) else number
 
 
-def hint_remarks(module: Operation, target: Target) -> Iterator[remarks.Remark]:
-    """What became of each hint of the kernels of a `cuda_tile.module`."""
+def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Iterator[remarks.Remark]:
+    """What became of each hint of the kernels of a `cuda_tile.module`, with the schedule that was asked for."""
     for entry in module.walk():
         if isinstance(entry, CudaTileOp) and entry.name == "cuda_tile.entry":
             function = str(entry.attribute_value("sym_name"))
             for op in entry.walk():
                 if isinstance(op, CudaTileOp):
-                    yield from _of(op, function, target)
+                    yield from _of(op, function, target, schedule)
 
 
-def _of(op: CudaTileOp, function: str, target: Target) -> Iterator[remarks.Remark]:
+def _of(op: CudaTileOp, function: str, target: Target, schedule: str) -> Iterator[remarks.Remark]:
     place, chosen = source_location(op.location), chosen_hints(op, target)
     for hint in chosen:
         if hint.value is None:
@@ -104,7 +104,7 @@ def _of(op: CudaTileOp, function: str, target: Target) -> Iterator[remarks.Remar
         if hint.number != hint.value and hint.key in MOST:
             name = f"{target.name}.{hint.key}"
             yield remarks.hint_out_of_range(function, place, name, hint.number or 0, hint.value)
-        if reason := _ignored(op, hint):
+        if reason := _ignored(op, hint, schedule):
             yield remarks.hint_ignored(function, place, hint.key, reason)
         elif hint.number == hint.value or hint.key not in MOST:
             yield remarks.hint_used(function, place, hint.key, default=hint.architecture == DEFAULT)
@@ -118,7 +118,7 @@ def _of(op: CudaTileOp, function: str, target: Target) -> Iterator[remarks.Remar
                     yield remarks.hint_ignored(function, place, key, reason)
 
 
-def _ignored(op: CudaTileOp, hint: Hint) -> str:
+def _ignored(op: CudaTileOp, hint: Hint, schedule: str) -> str:
     """Why a hint that holds is not used; empty when it is."""
     declared = _DECLARED.get(hint.key)
     if declared is None:
@@ -131,4 +131,6 @@ def _ignored(op: CudaTileOp, hint: Hint) -> str:
         return remarks.NO_TENSOR_MAPS
     if hint.key == "latency" and op.name in _STORES:
         return "stores are not started iterations ahead"
+    if hint.key == "latency" and schedule == "serial":
+        return "the schedule is 'serial'"
     return ""

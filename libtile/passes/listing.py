@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from libtile.passes.pipeline import pass_options
-from libtile.passes.pipelines import PIPELINES
+from libtile.passes.pipelines import PIPELINES, SCHEDULES
 from libtile.passes.registry import PASSES, pass_class
 
 
@@ -15,8 +15,15 @@ def passes_text() -> str:
         lines.append(f"  {name:36} {_summary(name)}")
         lines += [f"    {option:34} {_default(value)}" for option, value in pass_options(name).items()]
     lines.append("Pipelines:")
-    lines += [f"  {name:36} what a compilation runs at -{name}" for name in PIPELINES]
+    lines += [f"  {name:36} {_what_runs(name)}" for name in PIPELINES]
     return "\n".join(lines) + "\n"
+
+
+def _what_runs(pipeline: str) -> str:
+    if pipeline in SCHEDULES:
+        return f"what a compilation runs at -O3 with --schedule={pipeline}"
+    tool, _, level = pipeline.rpartition("-")
+    return f"what {'cuda-tile-optimize' if tool else 'a compilation'} runs at -{level}"
 
 
 def _summary(name: str) -> str:

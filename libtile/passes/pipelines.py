@@ -58,17 +58,31 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
 LEVELS = ("0", "1", "2", "3")
 
 
-def pipeline_text(level: str, steps: tuple[tuple[str, str], ...] = STEPS) -> str:
-    """The passes of an optimization level, as the text of a pipeline for a `builtin.module`."""
+def pipeline_text(level: str, steps: tuple[tuple[str, str], ...]) -> str:
+    """The steps of an optimization level, as the text of a pipeline."""
     return ", ".join(step for step, levels in steps if level in levels)
 
 
-_INSTEAD = {
-    "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{whole-rows=true}",
-    "tileas-generate-schedule": "tileas-specialize, tileas-generate-schedule",
+_INSTEAD: dict[str, dict[str, str]] = {
+    "serial": {"tileas-generate-schedule": "", "tileas-materialize-schedule": ""},
+    "pipelined": {},
+    "specialized": {
+        "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{whole-rows=true}",
+        "tileas-generate-schedule": "tileas-specialize, tileas-generate-schedule",
+    },
 }
-SPECIALIZED = ", ".join(_INSTEAD.get(step, step) for step, _ in STEPS)
-"""The passes that part kernels with products into agents, where the target has products of warpgroups."""
+"""What each schedule has in place of which step."""
+SCHEDULES = tuple(_INSTEAD)
+"""How loops overlap with the copies of their tiles: not at all, by the warps that compute, or by a producer agent where
+a loop with a product can be parted (and by the warps that compute elsewhere)."""
+DEFAULT_SCHEDULE = "pipelined"
+
+
+def compile_pipeline(level: int, schedule: str = "") -> str:
+    """What a compilation runs at a level, with a schedule of `SCHEDULES`, or without one with the default."""
+    instead = _INSTEAD[schedule or DEFAULT_SCHEDULE]
+    steps = (instead.get(step, step) for step, levels in STEPS if str(level) in levels)
+    return ", ".join(filter(None, steps))
 
 
 def tile_pipeline(level: int, fuse_fma: bool = False) -> str:
@@ -79,8 +93,8 @@ def tile_pipeline(level: int, fuse_fma: bool = False) -> str:
 
 
 PIPELINES: dict[str, str] = {
-    **{f"O{level}": pipeline_text(level) for level in LEVELS},
+    **{f"O{level}": compile_pipeline(int(level)) for level in LEVELS},
     **{f"tile-O{level}": pipeline_text(level, TILE_STEPS) for level in LEVELS},
-    "specialized": SPECIALIZED,
+    **{schedule: compile_pipeline(3, schedule) for schedule in SCHEDULES},
 }
 """Pipelines by the name that stands for them in the text of others."""

@@ -57,6 +57,7 @@ def run_on_gpu(
     abi: str | None = None,
     out: TextIO | None = None,
     device: Device | None = None,
+    schedule: str = "",
 ) -> RunResult:
     """Compile a verified module and run a kernel on the GPU; arrays in `args` are modified in place.
 
@@ -80,7 +81,8 @@ def run_on_gpu(
     values = prepare(entry, args, memory)
     name = entry.name
     used = launch_abi(device, abi)
-    made = compile_module(module, Options(target_name(device, gpu_name), opt_level, launch_abi=used), verify=False)
+    options = Options(target_name(device, gpu_name), opt_level, launch_abi=used, schedule=schedule)
+    made = compile_module(module, options, verify=False)
     compiled = made.kernels[name]
     parameters: list[bytes | tuple[np.ndarray, int]] = []
     for arg, value, declared in zip(args, values, compiled.params, strict=True):

@@ -28,6 +28,7 @@ def simulate(
     block_order: int | str | None = None,
     out: TextIO | None = None,
     pipeline: str = "",
+    schedule: str = "",
 ) -> RunResult:
     """Compile a verified module and run a kernel in the PTX simulator; arrays in `args` are modified in place.
 
@@ -56,9 +57,8 @@ def simulate(
     values = prepare(entry, args, Memory())
     name = entry.name
     gpu_name = gpu_name or target_name_of(module) or DEFAULT_TARGET
-    made = compile_module(
-        module, Options(gpu_name, opt_level, launch_abi="simt", emit="ptx", pipeline=pipeline), verify=False
-    )
+    options = Options(gpu_name, opt_level, launch_abi="simt", emit="ptx", pipeline=pipeline, schedule=schedule)
+    made = compile_module(module, options, verify=False)
     given: list[Any] = [
         arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)
         for arg, value in zip(args, values, strict=True)

@@ -27,7 +27,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 def prepare(folder: Path, text: str) -> None:
     """Write the files that the page's commands read."""
     (folder / "examples").mkdir()
-    for name in ("vector_add", "gemm"):
+    for name in ("vector_add", "gemm", "attention"):
         shutil.copy(ROOT / "examples" / f"{name}.bc", folder / "examples")
     refused = "cuda_tile.module @m { entry @k() { %a = constant <i32: 1> : tile<i32>\n"
     refused += "%b = divi %a, %a unsigned rounding<negative_inf> : tile<i32>\n return } }"

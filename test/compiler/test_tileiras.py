@@ -286,6 +286,33 @@ def test_the_pipeline_of_a_level_is_printed_and_another_one_is_run(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "schedule, copies, products",
+    [
+        ("serial", "", "mma.sync"),
+        ("pipelined", "cp.async.cg", "mma.sync"),
+        ("specialized", "cp.async.bulk", "wgmma.mma"),
+    ],
+)
+def test_a_schedule_says_who_copies(schedule, copies, products):
+    gemm = VECTOR_ADD.with_name("gemm.bc")
+    made = tileiras("--gpu-name=sm_90", "--emit=ptx", "--launch-abi=simt", f"--schedule={schedule}", gemm).text
+    found = set(re.findall(r"cp\.async\.(?:cg|bulk)|mma\.sync|wgmma\.mma", made))
+    assert found == {products, *filter(None, [copies])}
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--gpu-name=sm_100"], "the schedule 'specialized' needs wgmma, which sm_100 does not have"),
+        (["--gpu-name=sm_90", "--pass-pipeline=O3"], "a schedule is one of the level's passes"),
+    ],
+)
+def test_a_schedule_that_cannot_be_had_is_refused(tmp_path, arguments, said):
+    done = tileiras(*arguments, "--schedule=specialized", VECTOR_ADD, "-o", tmp_path / "k")
+    assert done.status == 2 and said in done.err and not (tmp_path / "k").exists()
+
+
+@pytest.mark.parametrize(
     "pipeline, said",
     [
         ("nothing", "'nothing' does not refer to a registered pass"),

@@ -14,8 +14,10 @@ from libtile.compiler.compile import compile_module
 from libtile.compiler.options import Options
 from libtile.ir.kernels import FromParameter
 from libtile.lowering.tileas.specialize import NOT_SPECIALIZED
+from libtile.passes.pipelines import SCHEDULES
 from libtile.simulator import SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError
+from libtile.support.errors import LibtileError
 from oracle import require_tool
 
 # -- by hand ----------------------------------------------------------------------------------------------------------
@@ -304,6 +306,28 @@ def test_parted_loops_give_what_numpy_gives(m, n, k, options):
         assert not c.any()
         return
     run_tile(text, m, n, k, tile, options.get("transposed", False))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("level", [0, 3])
+def test_every_schedule_gives_the_same(schedule, level):
+    a, b, c, wanted = operands(128, 64, 192)
+    libtile.run(libtile.parse(tile_gemm()), grid=(1, 1, 1), args=[a, b, c, 128, 64, 192], backend="simulator",
+                gpu_name="sm_90", opt_level=level, schedule=schedule)  # fmt: skip
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+    with pytest.raises(LibtileError, match="the interpreter takes none"):
+        libtile.run(libtile.parse(tile_gemm()), grid=(1, 1, 1), args=[a, b, c, 128, 64, 192], schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule, said", [("serial", "the schedule is 'serial'"), ("specialized", None)])
+def test_hints_of_latency_bound_the_stages(schedule, said):
+    hint = " optimization_hints = <default = {latency = 3}>"
+    text = tile_gemm().replace("%va[%bx, %i]", f"%va[%bx, %i]{hint}").replace("%vb[%i, %by]", f"%vb[%i, %by]{hint}")
+    made = libtile.compile(libtile.parse(text), launch_abi="simt", emit="llvm", keep_text=True, schedule=schedule)
+    stages = re.findall(r"!nv_tileas\.pipeline<(\d+)", made.tileas)
+    assert set(stages) == ({"3"} if schedule == "specialized" else set())
+    reasons = [dict(r.arguments)["Reason"] for r in made.remarks if r.name == "RemarkHintIgnored"]
+    assert set(reasons) == ({said} if said else set())
 
 
 def test_bytes_are_multiplied_where_both_lie_along_k():

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from libtile.passes.pipelines import SCHEDULES
 from libtile.support.errors import visible
 from libtile_tools import cli, pass_options, startup
 from libtile_tools import command_line as click
@@ -127,6 +128,12 @@ def _remark_options(function: Any) -> Any:
 )
 @_choice("emit", _EMIT, "cubin", "Stop after a stage and write it: to stdout, unless -o is given, if it is text.")
 @_choice("launch-abi", ("tileir", "simt"), "tileir", "How it is launched: block (1,1,1), or a block size of your own.")
+@_choice(
+    "schedule",
+    SCHEDULES,
+    None,
+    "How loops overlap with the copies of their tiles: not at all, by the warps that compute, or by a producer.",
+)
 @click.option(
     "--pass-pipeline", "pipeline", metavar="PIPELINE", default="",
     help="Run these passes in place of those of the level; O0 to O3 in it stand for those.",
@@ -237,7 +244,7 @@ def _print_pipeline(given: dict[str, Any]) -> None:
     try:
         options = _options(given)
         options.check()
-        items = parse_pipeline(options.pipeline or f"O{options.opt_level}")
+        items = parse_pipeline(options.passes)
         click.echo(pipeline_text(for_target(items, options.gpu_name) if options.gpu_name else items))
     except (OptionsError, PipelineError) as error:
         raise cli.ToolError(f"error: {error}", _REQUEST) from None
@@ -307,6 +314,7 @@ def _options(given: dict[str, Any]) -> Options:
         emit=given["emit"],
         keep_text=given["keep"],
         pipeline=given["pipeline"],
+        schedule=given["schedule"] or "",
     )
 
 

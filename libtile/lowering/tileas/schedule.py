@@ -114,7 +114,7 @@ class _Scheduler:
             self._exchanges.add(conversions(load))
         inside = self.inside.get(loop, 0)
         each = sum(tile_bytes(_tile_type(load)) for load in chosen)
-        wanted = max(_stages(load, self.stages) for load in chosen)
+        wanted = max(stages_wanted(load, self.stages) for load in chosen)
         free = self._free(inside, each, wanted, chosen)
         stages = min(wanted, free // each)
         # One stage hides no latency, but holds what would take registers on its way to a product.
@@ -202,7 +202,7 @@ def _latency(load: Load) -> int | None:
     return value.value.data if isinstance(value, IntegerAttr) else None
 
 
-def _stages(load: Load, default: int) -> int:
+def stages_wanted(load: Load, default: int) -> int:
     """How many stages a load should have: 2 for a latency of 1, up to 6 for 10."""
     latency = _latency(load)
     return default if latency is None else max(1 + (latency + 1) // 2, 2)

@@ -69,7 +69,7 @@ from libtile.layouts.builders import dim_names
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
-from libtile.lowering.tileas.schedule import fastest_dim
+from libtile.lowering.tileas.schedule import fastest_dim, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
 from libtile.lowering.tileas.tma.recipes import launched_number
 from libtile.lowering.to_tileas.accesses import numbers
@@ -305,6 +305,8 @@ class _Specialization:
 
     def _stages(self, most: int) -> int:
         free = block_bytes(self.gpu, self.function.kernel_spec) - PIECE_BYTES
+        # Not more than the loads' hints of their latency ask for.
+        most = max(stages_wanted(o.load, most) for o in self.operands)
         for stages in range(most, 1, -1):
             wanted = PipelineType(stages, [o.type for o in self.operands], 1, MBARRIER)
             if pipeline_bytes(wanted, ALIGNMENT) <= free:
