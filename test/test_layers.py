@@ -26,7 +26,7 @@ LAYERS = (
     ("compiler", "interpreter", "simulator"),
     ("runtime", "debugging"),
     ("api",),
-    ("cutile",),
+    ("cutile", "explore"),
     ("tools",),
 )
 """A room imports rooms of earlier rows only; those of one row do not import each other."""

@@ -7,13 +7,11 @@ disassembler has for them, which the parser reads as well.
 
 from __future__ import annotations
 
-from itertools import accumulate
-
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from libtile.asm.aliases import Aliases
-from libtile.asm.printer import Printer
+from libtile.asm.printer import LinePrinter
 
 RENAMED = {"pow": "fpowf"}
 """Ops that the disassembler calls otherwise than the open dialect does."""
@@ -31,25 +29,15 @@ class _BodyAliases(Aliases):
             super()._collect(op)
 
 
-class Disassembler(Printer):
+class Disassembler(LinePrinter):
     """Prints the body of a `cuda_tile.module`."""
 
     def __init__(self, module: Operation, debuginfo: bool = False) -> None:
         super().__init__(module, printed_names=RENAMED)
         self.debuginfo = debuginfo
-        self._starts: dict[Operation, int] = {}
         if debuginfo:
             self._aliases = _BodyAliases(module, self._arguments_printed, self._hidden_terminator)
             self.alias = self._aliases
-
-    def operation(self, op: Operation) -> None:
-        self._starts[op] = len(self._parts)
-        super().operation(op)
-
-    def lines(self) -> dict[Operation, int]:
-        """The line of each op in what `text` gave, from 1."""
-        ends = list(accumulate((part.count("\n") for part in self._parts), initial=1))
-        return {op: ends[start] for op, start in self._starts.items()}
 
     def text(self) -> str:
         producer = self._op.properties.get("producer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, UnregisteredOp
@@ -294,6 +294,23 @@ class Printer:
         if self.generic or not isinstance(op, CudaTileOp) or op.spec.name not in IMPLICIT or not printable(op):
             return None
         return implied_terminator(region, IMPLICIT[op.spec.name])
+
+
+class LinePrinter(Printer):
+    """Writes an op, and knows on which line of the text each op below it begins."""
+
+    def __init__(self, op: Operation, **options: Any):
+        super().__init__(op, **options)
+        self._starts: dict[Operation, int] = {}
+
+    def operation(self, op: Operation) -> None:
+        self._starts[op] = len(self._parts)
+        super().operation(op)
+
+    def lines(self) -> dict[Operation, int]:
+        """The line of each op in what `text` gave, from 1."""
+        ends = list(accumulate((part.count("\n") for part in self._parts), initial=1))
+        return {op: ends[start] for op, start in self._starts.items()}
 
 
 def _has_predecessors(block: Block, region: Region) -> bool:

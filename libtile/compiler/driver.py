@@ -309,7 +309,7 @@ def _unpacked(parts: dict[str, bytes]) -> Compiled | None:
             )
             for r in rest["remarks"]
         ]
-        texts = {name: parts[name].decode(errors="surrogateescape") for name in _TEXTS}
+        texts: dict[str, Any] = {name: parts[name].decode(errors="surrogateescape") for name in _TEXTS}
         kernels = {name: _kernel(**kernel) for name, kernel in rest["kernels"].items()}
         return Compiled(rest["gpu_name"], parts["cubin"], **texts, kernels=kernels, remarks=remarks, cached=True)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):

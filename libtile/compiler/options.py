@@ -14,6 +14,7 @@ from libtile.support.errors import LibtileError
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from libtile.codegen.line_table import LineTable
     from libtile.ir.kernels import Parameter, TensorMapRecipe
     from libtile.support.remarks import Remark
 
@@ -136,6 +137,8 @@ class Compiled:
     remarks: list[Remark] = field(default_factory=list)
     log: str = ""
     cached: bool = False
+    line_table: LineTable | None = field(default=None, repr=False)
+    """What lines of LLVM IR and PTX lead to, where they have line information and do not come from the cache."""
 
     def stage(self, name: str) -> bytes | str:
         """The output of one of STAGES."""

@@ -211,7 +211,7 @@ def _emit(
         return
     lines = None
     if information is not None and source is not None and information.text():
-        lines = replace(information.lines, source=source.text, entries=source.entries)
+        lines = result.line_table = replace(information.lines, source=source.text, entries=source.entries)
     finished = backend(_work(llvm, result, options, lines))
     result.ptx = finished.ptx
     if finished.assembled is not None:

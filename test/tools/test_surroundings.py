@@ -31,6 +31,7 @@ TOOLS = {
     "cuda-tile-diff": "-m cuda_tile_diff --help",
     "cuda-tile-optimize": "-m cuda_tile_optimize example.bc",
     "cuda-tile-reduce": "-m cuda_tile_reduce --help",
+    "libtile": "-m libtile_cli --help",
     "simulator": "-m libtile.simulator k.ptx --entry k --trace --stats",
     "layouts": "-m libtile.layouts show mma-c 16x8",
     "annotate": "-m libtile.bytecode.annotate example.bc",

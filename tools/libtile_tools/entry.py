@@ -72,6 +72,13 @@ def cuda_tile_optimize() -> None:
     main()
 
 
+def libtile() -> None:
+    prepare()
+    from libtile_cli.main import main
+
+    main()
+
+
 def simulator() -> None:
     _begin()
     from libtile_tools.simulator import main

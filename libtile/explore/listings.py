@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The text of each stage, with the op of Tile IR that each of its lines was made for.
+
+An op of Tile IR goes by the line of the text in which it is disassembled, which its location carries through every
+stage (`with_source_line`): on ops of the inner dialects, through the columns of LLVM's locations (`LineTable`), as
+`.loc_intermediate` in PTX. ptxas's own table leads from machine instructions to lines of PTX.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation
+
+from libtile.asm.printer import LinePrinter
+from libtile.codegen.line_table import LineTable
+from libtile.dialects.cuda_tile.locations import source_line
+
+NONE = 0
+"""The op of a line that was made for none."""
+
+
+@dataclass
+class Listing:
+    """A stage's text. `ops` has the op for each of `lines`; `note` says why there is no text."""
+
+    name: str
+    lines: list[str] = field(default_factory=list)
+    ops: list[int] = field(default_factory=list)
+    note: str = ""
+
+    def add(self, line: str, op: int = NONE) -> None:
+        self.lines.append(line)
+        self.ops.append(op)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout under its short name: for each kind of bit (register, lane, warp, ...) the elements that the bits lead
+    to, and the tile's shape."""
+
+    name: str
+    bases: dict[str, list[list[int]]]
+    shape: tuple[int, ...]
+
+
+class Layouts:
+    """Short names for layouts, which each type of nv_tileas spells out."""
+
+    TEXT = re.compile(r"#nv_tileas\.layout<([^<>]*)>")
+    PART = re.compile(r"(\w+)=(\[(?:\[[\d,]*\],?)*\])")
+
+    def __init__(self) -> None:
+        self.found: dict[str, Layout] = {}
+
+    def shortened(self, text: str) -> str:
+        """The text with `#layout0`, `#layout1`, ... in place of layouts, numbered as they come."""
+        return self.TEXT.sub(lambda match: self._named(match[1]).name, text)
+
+    def _named(self, body: str) -> Layout:
+        if body not in self.found:
+            bases, _, sizes = body.rpartition(": ")
+            shape = () if sizes == "scalar" else tuple(map(int, sizes.split("x")))
+            vectors = {name: json.loads(lists) for name, lists in self.PART.findall(bases)}
+            self.found[body] = Layout(f"#layout{len(self.found)}", vectors, shape)
+        return self.found[body]
+
+
+def of_module(name: str, module: Operation, layouts: Layouts) -> tuple[Listing, dict[Operation, int]]:
+    """The text of a module of any dialect, and the line of each of its ops."""
+    printer = LinePrinter(module)
+    lines = layouts.shortened(printer.text()).rstrip("\n").split("\n")
+    places = printer.lines()
+    listing = Listing(name, lines, [NONE] * len(lines))
+    for op, line in places.items():
+        listing.ops[line - 1] = source_line(op.location)
+    return listing, places
+
+
+_DEBUG = re.compile(r",? !dbg !(\d+)")
+_LOCATION = re.compile(r"(?m)^!(\d+) = (?:distinct )?!DILocation\(line: \d+, column: (\d+)")
+_METADATA = re.compile(r"![\w.]+ = |attributes #")
+
+
+def of_llvm(text: str, table: LineTable) -> Listing:
+    """LLVM IR before it is optimized, without its metadata."""
+    places = table.places()
+    ops = {m[1]: places[int(m[2]) - 1].source_line for m in _LOCATION.finditer(text) if int(m[2])}
+    listing = Listing("llvm")
+    for line in text.split("\n"):
+        if _METADATA.match(line):
+            continue
+        found = _DEBUG.search(line)
+        listing.add(_DEBUG.sub("", line), ops.get(found[1], NONE) if found else NONE)
+    return _trimmed(listing)
+
+
+_INTERMEDIATE = re.compile(r"\t\.loc_intermediate\t\d+ (\d+) ")
+_INSTRUCTION = re.compile(r"\t(?:@!?%\w+ )?[a-z_]\w*[.\w:]*[\s;]")
+
+
+def of_ptx(text: str) -> tuple[Listing, dict[int, int]]:
+    """PTX without its line directives, and the op for each line of the text itself (from 1): a directive holds up to
+    the next one of the function."""
+    listing, by_line = Listing("ptx"), {}
+    current = NONE
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if line.startswith((".nv_intermediate_source_section", "\t.section")):
+            break
+        if found := _INTERMEDIATE.match(line):
+            current = int(found[1])
+        elif line.startswith((".visible", ".func", ".entry", "}")):
+            current = NONE
+        if line.startswith(("\t.loc", "\t.file", "$L__tmp")):
+            continue
+        op = current if _INSTRUCTION.match(line) else NONE
+        by_line[number] = op
+        listing.add(line.expandtabs(4), op)
+    return _trimmed(listing), by_line
+
+
+def _trimmed(listing: Listing) -> Listing:
+    """Without blank lines at the end, and with one in place of several."""
+    out = Listing(listing.name, note=listing.note)
+    for line, op in zip(listing.lines, listing.ops):
+        if line.strip() or (out.lines and out.lines[-1]):
+            out.add(line.rstrip(), op)
+    while out.lines and not out.lines[-1]:
+        del out.lines[-1], out.ops[-1]
+    return out
+
+
+def coverage(listing: Listing, counts: Callable[[str], bool] = bool) -> tuple[int, int]:
+    """How many of the lines that count have an op, and how many count."""
+    chosen: Iterable[int] = [op for line, op in zip(listing.lines, listing.ops) if counts(line)]
+    found = list(chosen)
+    return sum(map(bool, found)), len(found)

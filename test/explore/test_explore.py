@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The record of a compilation: that its stages are linked as they should be."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+import libtile
+from libtile.explore import explore, page
+from libtile.explore.listings import Layouts
+from libtile.explore.record import _text_of
+from libtile.explore.sass import HOW_TO_GET_IT, _listed, kind_of
+from libtile.support.errors import LibtileError
+
+from .conftest import GEMM, ROOT
+
+
+def rows(record, listing: str, op: int, compilation: int = 0) -> str:
+    """The lines of a stage that were made for an op."""
+    found = record.compilations[compilation].listings[listing]
+    return "\n".join(line for line, made_for in zip(found.lines, found.ops) if made_for == op)
+
+
+def op_of(record, text: str) -> int:
+    return next(n for n, line in enumerate(record.tile_ir.lines, 1) if text in line)
+
+
+@pytest.mark.parametrize("compilation", [0, 1])
+def test_the_machine_code_of_an_op_is_what_the_op_needs(record, compilation):
+    product, store = op_of(record, "mmaf "), op_of(record, "store_view_tko")
+    for stage, of_product, of_store in (
+        ("nv_tileaa", "nv_tileaa.dot", "nv_tileaa.tiled_store"),
+        ("nv_tileas", "nv_tileas.dot", "nv_tileas.tiled_store"),
+        ("llvm", "mma.sync", "store"),
+        ("ptx", "mma.sync", "st.global"),
+        ("sass", "HMMA", "STG"),
+    ):
+        for op, wanted, other in ((product, of_product, of_store), (store, of_store, of_product)):
+            text = rows(record, stage, op, compilation)
+            assert wanted in text and other not in text, (stage, text)
+
+
+def test_an_op_leads_to_its_line_of_the_source(record):
+    (source,) = record.sources
+    assert source.path == "examples/gemm.py" and source.lines == (ROOT / source.path).read_text().splitlines()
+    for text, wanted in (("mmaf ", "ct.mma("), ("store_view_tko", "ct.store(")):
+        place = record.places[op_of(record, text)]
+        assert wanted in source.lines[place.line - 1][place.column - 1 :] or wanted in source.lines[place.line - 1]
+
+
+def test_most_instructions_are_linked(record):
+    listing = record.compilations[0].listings["sass"]
+    instructions = [op for line, op in zip(listing.lines, listing.ops) if re.match(r"  [0-9a-f]{4,}  ", line)]
+    assert len(instructions) == record.compilations[0].kernels[0].instructions
+    assert sum(map(bool, instructions)) > 0.9 * len(instructions)
+
+
+def test_what_is_known_of_a_kernel(record):
+    kernel = record.compilations[0].kernels[0]
+    made = libtile.compile(GEMM, "sm_90", line_info=True).kernels["gemm"]
+    assert (kernel.registers, kernel.shared, kernel.threads) == (made.registers, made.smem, made.block_dim[0])
+    (loop,) = kernel.loops
+    lines = record.compilations[0].listings["sass"].lines
+    assert lines[loop.first].startswith(".L_") and "BRA" in lines[loop.last]
+    assert loop.counts["matrix products"] == sum("HMMA" in line for line in lines[loop.first : loop.last])
+    # 103 registers of 128 threads leave room for 4 CTAs in 65,536; 32 KiB of shared memory for 6 in 228 KiB.
+    assert kernel.ctas == {"warps": 16, "shared memory": 6, "registers": 4}
+
+
+def test_shared_memory_is_a_map(record):
+    ring, exchange = record.compilations[0].kernels[0].rooms
+    lines = record.compilations[0].listings["nv_tileas"].lines
+    assert ring.what in lines[ring.first - 1] and (ring.offset, ring.size) == (0, 32768)
+    assert exchange.what in lines[exchange.first - 1] and exchange.first > ring.last
+
+
+def test_layouts_have_short_names(record):
+    text = "\n".join(record.compilations[0].listings["nv_tileas"].lines)
+    assert "#nv_tileas.layout" not in text and "#layout1" in text
+    layouts = Layouts()
+    said = "tile<2x8xf32, #nv_tileas.layout<register=[[0,1]], lane=[[0,2],[1,0]], warp=[] : 2x8>>"
+    assert layouts.shortened(said) == "tile<2x8xf32, #layout0>"
+    (layout,) = layouts.found.values()
+    assert (layout.bases, layout.shape) == ({"register": [[0, 1]], "lane": [[0, 2], [1, 0]], "warp": []}, (2, 8))
+
+
+def test_code_without_labels_or_kernels_has_no_loops():
+    code = _listed(".text.k:\n        /*0000*/    EXIT ;\n.L_x_0:\n        /*0010*/    BRA `(.L_x_0);\n", {})
+    assert code.loops == {"k": []} and code.instructions == {"k": 2}
+    assert kind_of("@!P0 LDG.E.128 R4, [R2.64]") == "global memory" and kind_of("NOP") == "other"
+
+
+def test_sources_are_looked_for_below_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _text_of("examples/gemm.py", ["."]) is None
+    assert _text_of("/elsewhere/examples/gemm.py", [ROOT])[-1] == _text_of(str(ROOT / "examples/gemm.py"), [])[-1]
+    assert _text_of("a\0b", ["."]) is None
+
+
+def test_without_nvdisasm_the_pane_says_how_to_get_it(monkeypatch):
+    from libtile.backend.tools import ToolNotFoundError
+    from libtile.explore import sass
+
+    def missing(name):
+        raise ToolNotFoundError(name)
+
+    monkeypatch.setattr(sass, "find_tool", missing)
+    assert sass.disassembled(b"", {}).listing.note == HOW_TO_GET_IT
+
+
+def test_text_that_would_end_the_script_is_escaped():
+    module = libtile.parse('cuda_tile.module @m { entry @k() { print_tko "</script><b>" -> token\n return } }')
+    text = page(explore(module, name="</title>"))
+    assert text.count("</script>") == 2 and "</title></title>" not in text
+    data = json.loads(re.search(r'type="application/json">(.*)</script>', text)[1])
+    assert any("</script>" in line for line in data["tileIr"]["lines"])
+
+
+def test_what_cannot_be_compiled_is_an_error():
+    with pytest.raises(LibtileError):
+        explore(b"no module")
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: str, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "libtile_cli", *arguments], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_the_command_writes_the_page(tmp_path):
+    (tmp_path / "k.mlir").write_text("cuda_tile.module @m { entry @k() { return } }")
+    done = command("explore", "k.mlir", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "k.html").read_text().startswith("<!doctype html>")
+
+
+def test_wrong_commands_are_told():
+    assert "did you mean 'explore'?" in command("explor").stderr
+    assert command("explore", "--serve=0", "-").returncode == 2
+    done = command("explore", "nothing.bc")
+    assert done.returncode == 1 and "cannot open input file 'nothing.bc'" in done.stderr
+
+
+def test_a_served_page_follows_its_file(tmp_path):
+    file = tmp_path / "k.mlir"
+    file.write_text("cuda_tile.module @m { entry @one() { return } }")
+    serving = subprocess.Popen(
+        [sys.executable, "-m", "libtile_cli", "explore", "--serve=0", str(file)], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        address = serving.stderr.readline().split()[0]
+
+        def get(path):
+            with urllib.request.urlopen(address + path, timeout=60) as answer:
+                return answer.read().decode()
+
+        assert "entry @one" in get("") and get("version") == "1"
+        file.write_text("cuda_tile.module @m { entry @two() { nonsense } }")
+        assert "was compiled anew" in serving.stderr.readline()
+        assert "error" in get("") and get("version") == "2"
+    finally:
+        serving.kill()
+        serving.communicate()

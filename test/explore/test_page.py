@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The page in a browser: each of its interactions."""
+
+import pytest
+
+from libtile.explore import page
+
+from .browser import chromium, opened
+
+
+@pytest.fixture(scope="module")
+def shown(record, tmp_path_factory):
+    chromium()
+    folder = tmp_path_factory.mktemp("page")
+    path = folder / "gemm.html"
+    path.write_text(page(record))
+    with opened(path, folder / "browser") as browser:
+        yield browser
+
+
+def current(shown, pane: int) -> list[str]:
+    """The texts of the rows of the current op that a pane has on the screen."""
+    return shown.value(
+        f"[...document.querySelectorAll('section')[{pane}].querySelectorAll('.row.same')].map((r) => r.textContent)"
+    )
+
+
+def test_panes_show_source_and_stages(shown):
+    titles = shown.value("[...document.querySelectorAll('section select')].map((s) => s.selectedOptions[0].text)")
+    assert titles == ["examples/gemm.py", "sm_90 -O3: nv_tileas", "sm_90 -O3: ptx", "sm_90 -O3: sass"]
+    assert shown.value("document.title").endswith("libtile explore")
+
+
+def test_a_click_on_a_line_of_the_source_leads_to_its_instructions(shown):
+    shown.value("panes[0].see(34)")
+    shown.click("section:nth-of-type(1) .row[data-row='34']")  # total = ct.mma(...)
+    assert any("ct.mma(" in text for text in current(shown, 0))
+    assert any("nv_tileas.dot" in text for text in current(shown, 1))
+    assert any("mma.sync" in text for text in current(shown, 2))
+    assert any("HMMA" in text for text in current(shown, 3))
+    assert "examples/gemm.py:35" in shown.value("document.getElementById('status').textContent")
+
+
+def test_keys_choose_rows_and_go_through_those_of_an_op(shown):
+    shown.value("panes[3].rows.focus(); panes[3].choose(300)")
+    for key, row in (("ArrowDown", 301), ("ArrowUp", 300), ("Home", 0), ("End", 811)):
+        shown.key(key)
+        at = shown.value("panes[3].row")
+        assert at == (row if key != "End" else shown.value("panes[3].text.lines.length - 1"))
+    shown.value("panes[3].choose(600)")
+    before = shown.value("[panes[3].row, current.op]")
+    shown.key("n")
+    after = shown.value("[panes[3].row, current.op]")
+    assert after[0] > before[0] and after[1] == before[1]
+
+
+def test_text_is_found(shown):
+    shown.value("panes[3].rows.focus(); panes[3].choose(0)")
+    shown.key("/")
+    assert shown.value("document.activeElement.id") == "find"
+    shown.value("document.getElementById('find').value = 'hmma'")
+    shown.key("Enter")
+    assert "HMMA" in shown.value("panes[3].text.lines[panes[3].row]")
+
+
+def test_a_pane_can_show_another_compilation(shown):
+    shown.value("panes[2].select.value = String(textOf('sass', 1)); panes[2].select.onchange()")
+    assert shown.value("panes[2].text.title") == "sm_80 -O3: sass"
+    assert any("HMMA" in text for text in current(shown, 2))
+    shown.value("panes[2].show(textOf('ptx', 0))")
+
+
+@pytest.mark.parametrize(
+    ("tab", "wanted"),
+    [
+        ("Summary", "registers a thread"),
+        ("Remarks", "MMA"),
+        ("Layouts", "lane"),
+        ("Shared memory", "create_pipeline"),
+        ("Keys", "PageDown"),
+    ],
+)
+def test_what_stands_beside_the_panes(shown, tab, wanted):
+    number = shown.value(f"Object.keys(tabs).indexOf({tab!r})") + 1
+    shown.click(f"#tabs button:nth-child({number})")
+    assert shown.value("document.getElementById('side').hidden") is False
+    assert wanted in shown.value("document.getElementById('side').textContent")
+    shown.key("Escape")
+    assert shown.value("document.getElementById('side').hidden") is True
+
+
+def test_a_layout_says_who_holds_an_element(shown):
+    shown.value("showLayout('#layout1')")
+    assert shown.value("document.querySelectorAll('canvas.layout').length") == 1
+    shown.value(
+        "(() => { const c = document.querySelector('canvas.layout'), b = c.getBoundingClientRect();"
+        "c.onmousemove({clientX: b.left + 1, clientY: b.top + 1}); })()"
+    )
+    assert "[0, 0]: register 0, lane 0, warp 0" in shown.value("document.getElementById('side').textContent")
+    shown.value("openTab('')")
+
+
+def test_panes_are_added_and_closed(shown):
+    shown.click("#add")
+    assert shown.value("panes.length") == 5
+    shown.value("document.querySelectorAll('section .bar button')[4].click()")
+    assert shown.value("panes.length") == 4
+
+
+def test_rows_are_made_as_they_are_scrolled_to(shown):
+    """However long a listing is, the page holds the rows on the screen and some around."""
+    shown.value(
+        "panes[3].text.lines = panes[3].text.lines.concat(Array(20000).fill('  NOP')); panes[3].show(panes[3].number)"
+    )
+    assert shown.value("panes[3].inner.children.length") < 200
+    shown.value("panes[3].rows.scrollTop = 1e6; panes[3].draw()")
+    assert shown.value("panes[3].inner.children.length") < 200
+    assert shown.value("panes[3].inner.textContent.includes('NOP')")
+
+
+def test_colours_follow_the_system(shown):
+    backs = []
+    for on in (False, True):
+        shown.dark(on)
+        backs.append(shown.value("getComputedStyle(document.body).backgroundColor"))
+    shown.dark(False)
+    assert backs == ["rgb(255, 255, 255)", "rgb(21, 23, 28)"]
