@@ -19,6 +19,7 @@ from libtile.dialects.nv_tileaa.types import GLOBAL, PtrType
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
+from libtile.lowering.to_tileas.legality import GIVEN
 from libtile.lowering.to_tileas.legality import STAGE as LAID_OUT
 from libtile.support.diagnostics import LoweringError, Severity
 from libtile.targets import Target
@@ -63,8 +64,7 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
             kernel.properties["kernel_spec"] = KernelSpecAttr(
                 spec.entry, spec.num_warps, spec.num_ctas, spec.occupancy, gpu.name
             )
-        if stage == TILEAS:
-            check(LAID_OUT, kernel, gpu.name)
+        check(LAID_OUT if stage == TILEAS else GIVEN, kernel, gpu.name, attributes=True)
     if not stated:
         _check_for_target(made, gpu)
     return made

@@ -44,6 +44,7 @@ from libtile.targets import Target, target
 
 if TYPE_CHECKING:
     from libtile.codegen.line_table import LineTable
+    from libtile.compiler.boundaries import Boundaries
     from libtile.passes.pipeline import Item
 
 VERIFY_EACH = "LIBTILE_VERIFY_EACH"
@@ -122,8 +123,10 @@ def lower(
         assert isinstance(module, ModuleOp)  # which has a stage
         inner = entered(module, stage, gpu, options.emit)
     snapshot = _TileaaText(options)
+    boundaries = _boundaries(gpu) if verify_each else None
+    watching = [snapshot, *([boundaries] if boundaries is not None else []), *instruments]
     try:
-        manager = PassManager(items, verify_each=verify_each, after=observer, instruments=(snapshot, *instruments))
+        manager = PassManager(items, verify_each=verify_each, after=observer, instruments=watching)
     except PipelineError as error:
         raise OptionsError(str(error)) from None
     try:
@@ -140,8 +143,16 @@ def lower(
     if options.keep_text or options.emit == "tileas":
         result.tileas = _text(inner)
     if emits:
+        if boundaries is not None:
+            boundaries.emitted(inner)
         _emit(inner, gpu, options, source, result, backend)
     return result
+
+
+def _boundaries(gpu: Target) -> Boundaries:
+    from libtile.compiler.boundaries import Boundaries
+
+    return Boundaries(gpu.name, MADE_BY)
 
 
 def pipeline_of(options: Options, module: Operation) -> tuple[Item, ...]:

@@ -37,6 +37,10 @@ class Rules(dict[type[Operation], Callable[[Stage, Any], None]], Generic[Stage])
 
     def of(self, op: Operation) -> Callable[[Stage, Any], None] | None:
         """The rule of an op: of its class, or of the nearest base that has one; None where there is none."""
-        if type(op) not in self and type(op).__module__ in self.late:
-            import_module(self.late[type(op).__module__])
-        return next((self[cls] for cls in type(op).__mro__ if cls in self), None)
+        return self.of_class(type(op))
+
+    def of_class(self, op: type[Operation]) -> Callable[[Stage, Any], None] | None:
+        """The rule of ops of a class, as `of` finds it."""
+        if op not in self and op.__module__ in self.late:
+            import_module(self.late[op.__module__])
+        return next((self[cls] for cls in op.__mro__ if cls in self), None)

@@ -196,7 +196,7 @@ def compiled(name: str, gpu_name: str) -> tuple[Fate, Passes]:
         return Fate(refused=_reason(error.diagnostics[0].message, gpu_name)), seen
     except LibtileError as error:
         return Fate(refused=_reason(str(error), gpu_name)), seen
-    return Fate(lowered_by=seen.gone.get(name, EMISSION if name in STAGE.ops else "")), seen
+    return Fate(lowered_by=seen.gone.get(name, EMISSION if STAGE.takes(OP_CLASSES[name]) else "")), seen
 
 
 def _reason(text: str, gpu_name: str) -> str:
@@ -225,7 +225,7 @@ def cell(name: str, gpu_name: str) -> tuple[str, Passes]:
     """What the table says of an op on a target, and what was seen of its compilation. An op without a sample of its own
     is part of others: what is known of it is whether LLVM IR may hold it."""
     if name not in BODIES:
-        return PART if name in STAGE.ops or name in STRUCTURE_OF_MODULES else "refused", Passes(set())
+        return PART if STAGE.takes(OP_CLASSES[name]) or name in STRUCTURE_OF_MODULES else "refused", Passes(set())
     fate, seen = compiled(name, gpu_name)
     return "refused" if fate.refused else "yes", seen
 
@@ -245,7 +245,7 @@ def row(name: str, made_of_tile_ir: Mapping[str, set[str]]) -> tuple[str, dict[s
             refused[gpu_name] = fate.refused
         else:
             ways.add(EMISSION if fate.lowered_by == EMISSION else f"`{fate.lowered_by}`")
-    if name not in BODIES and name in STAGE.ops:
+    if name not in BODIES and STAGE.takes(OP_CLASSES[name]):
         ways.add(EMISSION)
     shown = [f"`{name}`", ", ".join(f"`{p}`" for p in sorted(made)), ", ".join(sorted(ways)), *cells]
     return f"| {' | '.join([*shown, 'yes' if interpreted(name) else 'no'])} |", refused

@@ -226,7 +226,7 @@ def _traits(spec: OpSpec) -> tuple[OpTrait, ...]:
     return tuple(traits)
 
 
-def op_class(spec: OpSpec, dialect: Spec) -> type[CudaTileOp]:
+def op_class(spec: OpSpec, dialect: Spec, base: type[CudaTileOp] = CudaTileOp) -> type[CudaTileOp]:
     """Make the class of an op that `dialect` declares."""
     members: dict[str, Any] = {
         "name": "cuda_tile." + spec.name,
@@ -244,15 +244,20 @@ def op_class(spec: OpSpec, dialect: Spec) -> type[CudaTileOp]:
         members[_accessor_name(region)] = _region_property(index)
     members["traits"] = OpTraits(lambda: _traits(spec))
     class_name = "".join(part.capitalize() for part in spec.name.replace("$", "_").split("_")) + "Op"
-    return type(class_name, (CudaTileOp,), members | {"__module__": __name__})
+    return type(class_name, (base,), members | {"__module__": __name__})
 
 
 def op_classes(spec: Spec) -> dict[str, type[CudaTileOp]]:
-    """The classes of all ops of a spec, by mnemonic."""
-    return {name: op_class(op, spec) for name, op in spec.ops.items()}
+    """The classes of all ops of a spec, by mnemonic.
+
+    Those of a spec that is not the package's own are subclasses of the package's, where this has the op: what asks for
+    the class of an op, or has a table by classes, knows it.
+    """
+    return {name: op_class(op, spec, OPS.get(name, CudaTileOp)) for name, op in spec.ops.items()}
 
 
-OPS: dict[str, type[CudaTileOp]] = op_classes(default_spec())
+OPS: dict[str, type[CudaTileOp]] = {name: op_class(op, default_spec()) for name, op in default_spec().ops.items()}
+"""The classes of the ops that the package's own spec declares, by mnemonic."""
 
 
 def build(

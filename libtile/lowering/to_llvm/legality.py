@@ -41,7 +41,9 @@ from libtile.dialects.nv_tileas.types import (
     TileASType,
 )
 from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
+from libtile.lowering.discardable import DECISIONS, FACTS
 from libtile.lowering.legality import NUMBERS, Stage
+from libtile.lowering.to_llvm.emitter import RULES
 
 _ORDER = frozenset({"mem_semantic", "mem_scope"})
 _CACHE = frozenset({"cache_modifier", "eviction_policy"})
@@ -254,39 +256,8 @@ _CHECKED: dict[str, Check] = {
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
-EMITTED = {
-    "arith": """addi andi ceildivsi ceildivui cmpf cmpi constant divsi divui extsi extui floordivsi index_cast
-        maxsi maxui minsi minui muli ori remsi remui select shli shrsi shrui subi trunci xori""",
-    "math": "absi",
-    "scf": "for if while",
-    "tensor": "extract",
-    "nv_tileaa": """absf addf addptr alloca assert assume atan2 atomic_cas atomic_rmw bitcast block_tile
-        broadcast cat ceil clampf constant cos cosh create_mem_token divf emulated_fp_to_fp exp exp2 expand_dims
-        extract floor fma fp_to_fp fp_to_int fpowi gdc_launch_dependents gdc_wait get_dim_size get_global
-        get_num_programs get_program_id insert_slice int_to_fp int_to_ptr is_valid_program_id join_mem_token log
-        log2 make_memref make_range mark_for_reuse maxf memory_fence_alias message minf mulf mulhisi mulhiui
-        negf optimization_barrier permute pow print ptr_to_int remf return rsqrt sin sinh splat sqrt subf tan
-        tanh view""",
-    "nv_tileas": """alloc_tensor async.commit_group async.dot async.load async.pipeline.agent_switch
-        async.pipeline.consume_one async.pipeline.consumer_read async.pipeline.consumer_release
-        async.pipeline.consumer_wait async.pipeline.create_iterator async.pipeline.create_pipeline
-        async.pipeline.inc_iter async.pipeline.produce_one async.pipeline.producer_acquire
-        async.pipeline.producer_commit async.pipeline.producer_write async.tiled_atomic_rmw async.tiled_load
-        async.tiled_tma_load async.tiled_tma_store async.wait barrier convert_layout copy dot expand_dims fence
-        fence_proxy load multimem_load_reduce multimem_reduce multimem_store pragma reduce reinterpret
-        scaled_dot scan shuffle store tiled_atomic_rmw tiled_load tiled_store view wait_dot""",
-}
-"""The ops that LLVM IR is made of, by dialect: each has an emission rule, and no other has."""
-
-STRUCTURE = frozenset(
-    op.name
-    for op in (
-        tileaa_functions.FuncOp,
-        YieldOp,
-        tileas_pipeline.PipelineYieldOp,
-        scf.ConditionOp,
-        scf.YieldOp,
-    )
+STRUCTURE: frozenset[type[Operation]] = frozenset(
+    {tileaa_functions.FuncOp, YieldOp, tileas_pipeline.PipelineYieldOp, scf.ConditionOp, scf.YieldOp}
 )
 """Ops that stand for no code of their own: the function, and the ends of regions, which the ops around them read."""
 
@@ -316,8 +287,10 @@ STAGE = Stage(
         TileASType,
     ),
     elements=(*NUMBERS, PtrType),
-    ops=STRUCTURE | {f"{dialect}.{name}" for dialect, names in EMITTED.items() for name in names.split()},
+    ops=STRUCTURE,
+    rules=RULES,
     layouts=True,
     problem=_problem,
+    attributes={**FACTS, **DECISIONS},
 )
 """What LLVM IR is emitted from."""

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED
 from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp, IntToPtrOp
@@ -24,25 +24,19 @@ from libtile.dialects.nv_tileaa.types import GLOBAL, MemRefType, MemTokenType, P
 from libtile.ir import tile_form
 from libtile.ir.locations import set_location
 from libtile.ir.tile_form import TileOp
-from libtile.lowering.errors import unsupported
+from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileaa.views import tiling_of
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
 
 Rule = Callable[["Context", CudaTileOp], None]
-RULES: dict[str, Rule] = {}
-"""The rule of each cuda_tile op by mnemonic: it emits ops and binds the op's results."""
+RULES: Rules[Context] = Rules()
+"""The rule of each op of cuda_tile, by its class: it emits ops and binds the op's results."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register the rule of one or more ops."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            RULES[name] = function
-        return function
-
-    return register
+    """Register the rule of one or more ops, by mnemonic; KeyError for an op that there is not."""
+    return RULES.on(*(OPS[name] for name in names))
 
 
 def convert_type(type_: Attribute) -> Attribute:
@@ -200,10 +194,8 @@ class Context:
 
     def convert(self, op: Operation) -> None:
         """Convert one op by its rule; LoweringError for an op without."""
-        name = op.name.removeprefix("cuda_tile.")
-        function = RULES.get(name)
-        if function is None or not isinstance(op, CudaTileOp):
-            raise unsupported(op, "cannot be compiled", self.target.name)
+        function = RULES.of(op)
+        assert function is not None  # the legality table has seen to it
         outer, self.location = self.location, op.location
         function(self, op)
         self.location = outer

@@ -11,11 +11,14 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 import libtile.dialects.nv_tileaa  # noqa: F401  (registers its ops)
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, TargetSpecAttr
+from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
+from libtile.lowering.legality import check
 from libtile.lowering.to_tileaa import arithmetic, memory, shapes  # noqa: F401  (they register their rules)
 from libtile.lowering.to_tileaa.functions import convert_entry, convert_global
+from libtile.lowering.to_tileaa.legality import STAGE, TOP_LEVEL
 from libtile.targets import Target, target
 
 
@@ -23,12 +26,10 @@ def convert_module(module: Operation, gpu: Target) -> ModuleOp:
     """A new module in nv_tileaa for a verified `cuda_tile.module`; LoweringError for what the target cannot do."""
     ops: list[Operation] = []
     for op in module.regions[0].block.ops if module.regions[0].blocks else ():
-        if op.name == "cuda_tile.entry" and isinstance(op, CudaTileOp):
-            ops.append(convert_entry(op, gpu))
-        elif op.name == "cuda_tile.global" and isinstance(op, CudaTileOp):
-            ops.append(convert_global(op))
-        else:
+        if not isinstance(op, CudaTileOp) or not isinstance(op, TOP_LEVEL):
             raise unsupported(op, "cannot stand in a module that is compiled", gpu.name)
+        check(STAGE, op, gpu.name)
+        ops.append(convert_entry(op, gpu) if isinstance(op, OPS["entry"]) else convert_global(op))
     result = ModuleOp(ops)
     result.attributes["nv_tileaa.target_spec"] = TargetSpecAttr(ComputeCapabilityAttr(gpu.name))
     result.location = module.location
@@ -45,12 +46,11 @@ class ConvertCudaTileToTileAAPass(ModulePass):
     def apply(self, ctx: XdslContext, op: ModuleOp) -> None:
         gpu = target(self.gpu_name)
         for inner in list(op.body.block.ops):
-            if inner.name != "cuda_tile.module":
+            if not isinstance(inner, OPS["module"]):
                 continue
             converted = convert_module(inner, gpu)
             op.attributes.update(converted.attributes)
             for new in list(converted.body.block.ops):
                 new.detach()
                 op.body.block.insert_op_before(new, inner)
-            inner.detach()
-            inner.erase()
+            erase(inner)

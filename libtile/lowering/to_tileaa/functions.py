@@ -168,8 +168,3 @@ _STEPS: dict[str, type[TokenStep]] = {
 def _fence(c: Context, op: CudaTileOp) -> None:
     made = c.make(_STEPS[op.spec.name], [c.optional(op, "token")], [MemTokenType()])
     c.bind_all(op, made.results)
-
-
-@rule("preview$call")
-def _call(c: Context, op: CudaTileOp) -> None:
-    raise unsupported(op, "calls a function that is not part of the module", c.target.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What `convert-tileaa-to-tileas` can convert. All else is refused before anything is rebuilt, with its location.
+"""What `convert-tileaa-to-tileas` takes, and what it gives. All else is refused before anything is rebuilt.
 
 An op without regions is rebuilt with a layout on every tile, whatever it means; an op with regions needs a rule that
 knows when these run and with what. Which ops can be compiled is for the emission of LLVM IR to say.
@@ -7,22 +7,34 @@ knows when these run and with what. Which ops can be compiled is for the emissio
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
+from libtile.dialects.nv_tileaa import NAME as TILEAA
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.tokens import PragmaOp
-from libtile.dialects.nv_tileaa.types import PtrType, QueueType, TileAAType, TiledViewType
+from libtile.dialects.nv_tileaa.types import (
+    MemRefType,
+    MemTokenType,
+    ProgramIdType,
+    PtrType,
+    QueueType,
+    TileAAType,
+    TiledViewType,
+)
 from libtile.dialects.nv_tileas import NAME as TILEAS
 from libtile.dialects.nv_tileas.types import TileASType
-from libtile.ir.tile_form import TileOp, layout_of
+from libtile.ir.tile_form import TileOp
+from libtile.lowering.discardable import DECISIONS, FACTS, SCHEDULE
 from libtile.lowering.errors import unsupported
-from libtile.lowering.legality import NUMBERS, Stage
+from libtile.lowering.legality import NUMBERS, Stage, check
 from libtile.lowering.to_tileas.accesses import POINTER_ACCESSES, TILED_ACCESSES
 
 REGIONS = (ReduceOp, ScanOp, PragmaOp, scf.ForOp, scf.WhileOp, scf.IfOp)
@@ -39,20 +51,15 @@ def check_convertible(function: FuncOp) -> KernelSpecAttr:
         raise unsupported(function, "has no kernel_spec with a target, for which its tiles could get layouts")
     if not spec.entry:
         raise unsupported(function, "is no kernel, and functions are not called in nv_tileas", spec.target)
-    for op in function.walk():
-        problem = _problem(op, function)
-        if problem is not None:
-            raise unsupported(op, problem, spec.target)
+    check(TAKEN, function, spec.target)
     return spec
 
 
-def _problem(op: Operation, function: FuncOp) -> str | None:
+def _problem(op: Operation) -> str | None:
     """What keeps an op from being converted; None when nothing does."""
     types = [value.type for value in (*op.operands, *op.results)]
     types += [argument.type for region in op.regions for block in region.blocks for argument in block.args]
-    if op.dialect_name() == TILEAS or any(layout_of(t) is not None for t in types):
-        return "is in nv_tileas already"
-    if op is not function and op.regions and not isinstance(op, REGIONS):
+    if op.regions and not isinstance(op, (FuncOp, *REGIONS)):
         return "has a region, which cannot be converted to nv_tileas"
     if any(
         len(region.blocks) != 1 and (region.blocks or not isinstance(op, scf.IfOp | PragmaOp)) for region in op.regions
@@ -103,10 +110,35 @@ def _holds_tiles(type_: Attribute) -> bool:
     return isinstance(type_, QueueType) and any(isinstance(t, TensorType) for t in type_.result_types)
 
 
+GIVEN = Stage(
+    TILEAA,
+    types=(
+        TensorType,
+        IntegerType,
+        IndexType,
+        *NUMBERS,
+        PtrType,
+        MemRefType,
+        TiledViewType,
+        MemTokenType,
+        ProgramIdType,
+        QueueType,
+    ),
+    elements=(*NUMBERS, IndexType, PtrType),
+    dialects=frozenset({TILEAA, "arith", "math", "scf", "tensor"}),
+    later=TILEAS,
+    attributes=FACTS,
+)
+"""What the conversion to nv_tileaa gives, and the passes over nv_tileaa take and leave."""
+
+TAKEN = replace(GIVEN, problem=_problem)
+"""What the conversion to nv_tileas takes of it."""
+
 STAGE = Stage(
-    "nv_tileas",
+    TILEAS,
     types=(TensorType, IntegerType, IndexType, *NUMBERS, TileAAType, TileASType),
-    dialects=frozenset({"nv_tileaa", TILEAS, "arith", "math", "scf", "tensor"}),
+    dialects=frozenset({TILEAA, TILEAS, "arith", "math", "scf", "tensor"}),
     layouts=True,
+    attributes={**FACTS, **DECISIONS, **SCHEDULE},
 )
 """What the conversion gives, and the passes behind it take: nothing chooses a layout any more."""

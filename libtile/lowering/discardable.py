@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The discardable attributes of the lowering: what passes tell each other beside what the ops declare.
+
+Each with the classes of the ops that may have it. The legality tables of the stages are made of these.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation
+
+from libtile.dialects.nv_tileaa import memory
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileas import memory as tileas_memory
+from libtile.dialects.nv_tileas import products, tiles
+from libtile.dialects.nv_tileas import tma as async_memory
+from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
+
+Classes = tuple[type[Operation], ...]
+
+_POINTERS: Classes = (memory.LoadOp, memory.StoreOp, tileas_memory.LoadOp, tileas_memory.StoreOp, async_memory.LoadOp)
+_VIEWS: Classes = (
+    memory.TiledLoadOp,
+    memory.TiledStoreOp,
+    memory.TiledAtomicRmwOp,
+    memory.MultimemLoadReduceOp,
+    memory.MultimemReduceOp,
+    memory.MultimemStoreOp,
+    tileas_memory.TiledLoadOp,
+    tileas_memory.TiledStoreOp,
+    tileas_memory.TiledAtomicRmwOp,
+    tileas_memory.MultimemLoadReduceOp,
+    tileas_memory.MultimemReduceOp,
+    tileas_memory.MultimemStoreOp,
+    async_memory.TiledLoadOp,
+)
+
+FACTS: dict[str, Classes] = {
+    "contiguity": _POINTERS,
+    "divisibility": (*_POINTERS, MakeMemRefOp),
+    "mask_constancy": _POINTERS,
+    "index_divisibility": _VIEWS,
+    **dict.fromkeys(("size_divisibility", "stride_divisibility", "size_bounds", "stride_bounds"), (MakeMemRefOp,)),
+    "unsignedCmp": (scf.ForOp,),
+}
+"""Discardable attributes that the conversion to nv_tileaa writes (see to_tileaa/memory.py), and nv_tileas keeps."""
+
+DECISIONS: dict[str, Classes] = {
+    "not_pipelined": (*_POINTERS, *_VIEWS),
+    "not_specialized": (products.DotOp,),
+    "nv_tileas.host-code": (FuncOp,),
+    "nv_tileas.num-device-tmas": (FuncOp,),
+    "nv_tileas.num-host-tmas": (FuncOp,),
+    "shared_offset": (CreatePipelineOp, tiles.AllocTensorOp, async_memory.CreateMBarrierOp),
+    "shared_bytes": (FuncOp,),
+    "shared_alignment": (FuncOp,),
+    "exchanges": (Operation,),
+    "commutative": (tiles.ReduceOp,),
+    "checks_access": (scf.IfOp,),
+    "not_wide": (*_POINTERS, *_VIEWS),
+    "not_tma": (*_POINTERS, *_VIEWS),
+    "offset_bits": (MakeMemRefOp,),
+}
+"""Discardable attributes by which passes over nv_tileas tell later ones, emission and remarks what they decided."""
+
+SCHEDULE: dict[str, Classes] = {
+    "num_stages": (scf.ForOp,),
+    **dict.fromkeys(("stage", "order"), (tileas_memory.LoadOp, tileas_memory.TiledLoadOp)),
+}
+"""Those between tileas-generate-schedule and tileas-materialize-schedule."""
