@@ -133,11 +133,11 @@ def _extend(op: CudaTileOp, state: State) -> Fact:
         return replace(flat, lower=-1 if signed else 0, upper=0 if signed else 1)
     non_negative = fact.lower is not None and fact.lower >= 0
     if op.attribute_value("signedness") == "signed" or non_negative:
+        limit = 1 << (_bits(op.operands[0]) - 1)
         if fact.lower is None:  # a wrap in the narrow type would break a run in the wide one
-            bits = _bits(op.operands[0])
             flat = f.negate(f.negate(fact)) if max(fact.contiguity) > 1 else fact
-            return replace(flat, lower=-(1 << (bits - 1)), upper=(1 << (bits - 1)) - 1)
-        return fact
+            return replace(flat, lower=-limit, upper=limit - 1)
+        return fact if fact.upper is not None else replace(fact, upper=limit - 1)
     return replace(f.negate(f.negate(replace(fact, lower=None, upper=None))), lower=None, upper=None)
 
 
@@ -271,8 +271,9 @@ def _visit(op: Operation, state: State) -> None:
     elif op.name == "cuda_tile.if":
         _visit_if(op, state)
     elif op.name == "cuda_tile.get_tile_block_id" or op.name == "cuda_tile.get_num_tile_blocks":
+        first = 0 if op.name.endswith("id") else 1
         for result in op.results:
-            state[result] = replace(Fact.unknown(1), lower=0 if op.name.endswith("id") else 1, upper=(1 << 31) - 1)
+            state[result] = replace(Fact.unknown(1), lower=first, upper=first + f.MAX_GRID - 1)
     elif op.name in ("cuda_tile.reduce", "cuda_tile.scan"):
         return  # their bodies see single elements of which nothing is known
     elif op.name in _RULES and isinstance(op, CudaTileOp) and _is_tracked(op.results[0]):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from libtile.cutile.signature import Arguments, Table, read_arguments
+from libtile.ir.facts import MAX_GRID
 from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def checked_grid(grid: Sequence[int]) -> tuple[int, ...]:
     if len(grid) > 3:
         raise ValueError(f"Grid dimensions must be at most 3, got length {len(grid)}")
     for axis, extent in enumerate(grid):
-        if extent >= 1 << 24:
+        if extent > MAX_GRID:
             raise ValueError(
-                f"Grid[{axis}] exceeds 24-bit limit: max={(1 << 24) - 1}, got={extent}. "
+                f"Grid[{axis}] exceeds 24-bit limit: max={MAX_GRID}, got={extent}. "
                 "Use multiple kernel launches for larger workloads."
             )
     return (*grid, 1, 1, 1)[:3]

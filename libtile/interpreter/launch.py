@@ -20,11 +20,9 @@ from libtile.interpreter.faults import BlockId, Fault
 from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
 from libtile.interpreter.rounding import round_to
+from libtile.ir.facts import MAX_GRID
 from libtile.support.arrays import memory_span
 from libtile.support.checks import INNER_INTERPRETER, INTERPRETER
-
-MAX_GRID = (1 << 24) - 1
-"""The largest extent of a grid along one axis (Tile IR specification, get_num_tile_blocks)."""
 
 
 def normal_grid(grid: int | Sequence[int]) -> BlockId:

@@ -20,6 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
+MAX_GRID = (1 << 24) - 1
+"""The largest extent of a grid along one axis (Tile IR specification, get_num_tile_blocks)."""
+
 MAX_DIVISOR = 1 << 62
 """What divides zero: as much as anybody will ask for."""
 

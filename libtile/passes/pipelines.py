@@ -41,6 +41,7 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("canonicalize", "123"),
     ("cse", "123"),
     ("simplify-integers", "123"),
+    ("recover-views", "3"),
     ("eliminate-redundant-tokens", "123"),
     ("licm", "23"),
     ("loop-split", "3"),

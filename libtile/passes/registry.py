@@ -56,6 +56,7 @@ PASSES: dict[str, Entry] = {
     "lower-tma-load-store-to-async": Entry(
         "libtile.lowering.tileas.tma.lower_async:LowerTmaLoadStoreToAsyncPass", INNER
     ),
+    "recover-views": Entry("libtile.transforms.recover_views:RecoverViewsPass", CUDA_TILE),
     "separate-host-tma": Entry("libtile.lowering.tileas.tma.separate_host:SeparateHostTmaPass", INNER),
     "simplify-integers": Entry("libtile.transforms.simplify_integers:SimplifyIntegersPass", CUDA_TILE),
     "strip-debug-info": Entry("libtile.transforms.strip_debug_info:StripDebugInfoPass", CUDA_TILE, INNER),

@@ -9,7 +9,9 @@ read these; the order of remarks is here that of their making, where the referen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 
@@ -23,6 +25,8 @@ class Category(Enum):
     HINTS = "Hints"
     MEMORY = "Memory"
     TENSOR_CORE = "Tensor-core"
+    PASSES = "Passes"
+    """What the passes over cuda_tile did to a program, whatever becomes of it: the reference has none of these."""
 
 
 class Kind(Enum):
@@ -43,6 +47,7 @@ OPTION_VALUES: dict[str, frozenset[Category]] = {
     "all": frozenset(Category),
     "memory": frozenset({Category.MEMORY}),
     "tensorcore": frozenset({Category.TENSOR_CORE}),
+    "passes": frozenset({Category.PASSES}),
 }
 """The values of the options `--remarks` and `--remarks-KIND`, and the categories that each stands for."""
 
@@ -83,6 +88,34 @@ class RemarkFilter:
     def select(self, remarks: Iterable[Remark]) -> list[Remark]:
         """The wanted remarks, in their order. Warnings are none: they are given in any case."""
         return [r for r in remarks if r.kind is not Kind.WARNING and r.category in self.wanted[r.kind]]
+
+
+# -- remarks of passes ------------------------------------------------------------------------------------------------
+
+_reported: ContextVar[list[Remark] | None] = ContextVar("libtile-remarks", default=None)
+
+
+def are_collected() -> bool:
+    """Whether somebody takes what passes report: a remark that takes work to make is made for nobody else."""
+    return _reported.get() is not None
+
+
+def report(remark: Remark) -> None:
+    """Hand a remark of the pass that is at work to whoever collects them."""
+    reported = _reported.get()
+    if reported is not None:
+        reported.append(remark)
+
+
+@contextmanager
+def collect() -> Iterator[list[Remark]]:
+    """Collect what passes report in the body, in that order."""
+    reported: list[Remark] = []
+    token = _reported.set(reported)
+    try:
+        yield reported
+    finally:
+        _reported.reset(token)
 
 
 # -- the remarks that the reference assembler gives -------------------------------------------------------------------

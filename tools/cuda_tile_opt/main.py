@@ -170,6 +170,7 @@ def _pass_items(ctx: click.Context) -> list[Any]:
 )
 @click.option("--dump-pass-pipeline", "dump_pipeline", is_flag=True, help="Print the pipeline that is run on stderr.")
 @pass_options.add
+@pass_options.add_remarks
 @click.option(
     "--run-reproducer", is_flag=True, help="Run the pipeline that the input, a reproducer of a failure, names."
 )
@@ -226,7 +227,7 @@ def command(
         cli.say(f"Pass Manager with {len(options.passes)} passes:\n{pipeline_text(options.passes)}")
     parts = cli.split_input(text) if split_input_file else [text]
     options.watch = pass_options.watch({**given, "verify_each": options.verify_each}, options.text_of)
-    with pass_options.reports(given, options.watch):
+    with pass_options.remarks_of_passes(given), pass_options.reports(given, options.watch):
         if verify_diagnostics is not None:
             _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
         else:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from libtile.support.errors import LibtileError
-from libtile_tools import cli
+from libtile_tools import cli, pass_options
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         "cuda-tile-optimize kernel.bc",
         "cuda-tile-optimize -O2 --emit-bytecode kernel.bc -o optimized.bc",
         "cuda-tile-optimize --before='loop-split{split-threshold=4}' --after=dce kernel.mlir -o optimized.mlir",
+        "cuda-tile-optimize --remarks=missed --pass-statistics -q kernel.bc",
         "cuda-tile-optimize --fuse-fma --emit-bytecode kernel.bc -o - | cuda-tile-diff --run kernel.bc -",
     ),
 )
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 @click.option("-O", "--opt-level", "level", metavar="N", type=click.IntRange(0, 3), default=3, show_default=True,
               help="The optimization level.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Show the pipeline on stderr, and the text also beside FILE.")
-@click.option("--mlir-timing", "--time-report", "timing", is_flag=True, help="Report the time of each pass on stderr.")
 @click.option("--enable-multithread", is_flag=True, hidden=True, help="Accepted and ignored: one thread is enough.")
+@pass_options.add
+@pass_options.add_remarks
 @cli.version_option("CUDA Tile IR -> CUDA Tile IR optimizer")
 def command(
     input_: str,
@@ -47,8 +49,8 @@ def command(
     fuse_fma: bool,
     level: int,
     verbose: bool,
-    timing: bool,
     enable_multithread: bool,
+    **given: Any,
 ) -> None:
     """Optimize a program of cuda_tile, and write it as cuda_tile again.
 
@@ -64,9 +66,14 @@ def command(
     module, source = _read(input_)
     if verbose:
         cli.say(f"Pipeline: {', '.join(filter(None, (before, tile_pipeline(level, fuse_fma), after)))}")
+    watch = pass_options.watch(given)
     try:
-        with cli.time_report(timing):
-            optimized = optimize(module, level, fuse_fma=fuse_fma, before=before, after=after)
+        with pass_options.remarks_of_passes(given), pass_options.reports(given, watch):
+            verify = given["verify_each"] is not False
+            optimized = optimize(
+                module, level, fuse_fma=fuse_fma, before=before, after=after, verify=verify,
+                instruments=watch.instruments,
+            )  # fmt: skip
     except LibtileError as error:
         raise cli.ToolError(cli.render_error(error, source)) from None
     if output is not None:

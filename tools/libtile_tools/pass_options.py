@@ -103,6 +103,16 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="List the passes with their options, and exit.",
     ),
 )  # fmt: skip
+_REMARKS: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--remarks", type=click.Choice(["none", "all", "passed", "missed"]), default="none", implied="all",
+        help="Show what passes over cuda_tile did, what they missed and why, on stderr.",
+    ),
+    click.option(
+        "--remark-format", type=click.Choice(["command-line", "yaml"]), default="command-line",
+        help="How remarks are shown: for a reader, or as LLVM's YAML.",
+    ),
+)  # fmt: skip
 NAMES = (
     "print_before", "print_after", "print_before_all", "print_after_all", "print_after_change", "print_after_failure",
     "tree_dir", "bisect_limit", "statistics", "reproducer", "local_reproducer",
@@ -115,6 +125,30 @@ def add(function: Any) -> Any:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
+
+
+def add_remarks(function: Any) -> Any:
+    """Declare the options about remarks of passes, for tools that run passes over cuda_tile and compile nothing."""
+    for option in reversed(_REMARKS):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def remarks_of_passes(given: dict[str, Any]) -> Iterator[None]:
+    """Around runs of passes: shows the remarks that are asked for, also when the body fails."""
+    from libtile.support import remarks
+
+    if given["remarks"] == "none":
+        yield
+        return
+    with remarks.collect() as reported:
+        try:
+            yield
+        finally:
+            wanted = [r for r in reported if given["remarks"] in ("all", r.kind.value)]
+            render = remarks.yaml_format if given["remark_format"] == "yaml" else remarks.command_line_format
+            click.echo(render(wanted).encode(errors="surrogateescape"), nl=False, err=True)
 
 
 def wanted(given: dict[str, Any]) -> bool:

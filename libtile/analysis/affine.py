@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tiles of integers and pointers as affine functions of the position in the tile.
+
+    value[i, j, ...] = start + i * steps[0] + j * steps[1] + ...
+
+`start` and the steps are polynomials over the program's scalars, in whole numbers: an op takes part only if it cannot
+wrap around, by what its flag promises or by the ranges of its operands. A scalar that is computed in another way is an
+unknown of the polynomials itself. For pointers all of this counts elements of the pointee behind a scalar pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from libtile.analysis.dataflow import Facts
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
+
+MAX_TERMS = 16
+"""Terms of a polynomial; a sum of more is not followed."""
+MAX_DEPTH = 64
+"""Ops between a tile and what it is computed from; longer computations are not followed."""
+
+Interval = tuple[int, int]
+
+
+class NotAffineError(Exception):
+    """A value is not affine in a way that is understood; the text says why, for a remark."""
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """A sum of products of unknowns: coefficients by the numbers of the unknowns, in order (none: the constant)."""
+
+    terms: tuple[tuple[tuple[int, ...], int], ...] = ()
+
+    @staticmethod
+    def of(terms: dict[tuple[int, ...], int]) -> Polynomial:
+        kept = tuple(sorted((monomial, factor) for monomial, factor in terms.items() if factor))
+        if len(kept) > MAX_TERMS:
+            raise NotAffineError("the computation of an index has too many terms")
+        return Polynomial(kept)
+
+    @staticmethod
+    def constant(number: int) -> Polynomial:
+        return Polynomial.of({(): number})
+
+    @property
+    def value(self) -> int | None:
+        """The number that it is, for a constant."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def unknowns(self) -> set[int]:
+        return {unknown for monomial, _ in self.terms for unknown in monomial}
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        terms = dict(self.terms)
+        for monomial, factor in other.terms:
+            terms[monomial] = terms.get(monomial, 0) + factor
+        return Polynomial.of(terms)
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + other * Polynomial.constant(-1)
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        terms: dict[tuple[int, ...], int] = {}
+        for mine, a in self.terms:
+            for its, b in other.terms:
+                monomial = tuple(sorted((*mine, *its)))
+                terms[monomial] = terms.get(monomial, 0) + a * b
+        return Polynomial.of(terms)
+
+    def divided(self, divisor: int) -> Polynomial | None:
+        """The quotient by a number, when it divides every coefficient."""
+        if any(factor % divisor for _, factor in self.terms):
+            return None
+        return Polynomial(tuple((monomial, factor // divisor) for monomial, factor in self.terms))
+
+
+ZERO, ONE = Polynomial(), Polynomial.constant(1)
+
+
+@dataclass(frozen=True)
+class Form:
+    """An affine tile: see the module's text. `base` is the scalar pointer that a tile of pointers counts from."""
+
+    shape: tuple[int, ...]
+    start: Polynomial
+    steps: tuple[Polynomial, ...]
+    base: SSAValue | None = None
+
+    def __post_init__(self) -> None:
+        # A dimension of one element has no second position.
+        kept = tuple(step if extent > 1 else ZERO for extent, step in zip(self.shape, self.steps))
+        object.__setattr__(self, "steps", kept)
+
+    def plus(self, other: Form, sign: int = 1) -> Form:
+        """The sum or difference of forms of one shape, of which at most the first is of pointers."""
+        factor = Polynomial.constant(sign)
+        steps = tuple(a + b * factor for a, b in zip(self.steps, other.steps))
+        return Form(self.shape, self.start + other.start * factor, steps, self.base)
+
+    def scaled(self, factor: Polynomial) -> Form:
+        return Form(self.shape, self.start * factor, tuple(step * factor for step in self.steps))
+
+    @property
+    def is_uniform(self) -> bool:
+        return not any(step.terms for step in self.steps)
+
+
+class Forms:
+    """The forms of one function's values, found when they are asked for. Not kept up to date when it changes."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.unknowns: list[SSAValue] = []
+        """The scalars that polynomials are over, by their numbers, with what `assume` says of them."""
+        self._numbers: dict[SSAValue, int] = {}
+        self._known: dict[SSAValue, Form | NotAffineError] = {}
+        self._depth = 0
+
+    # -- forms ------------------------------------------------------------------------------------------------------
+
+    def of(self, value: SSAValue) -> Form:
+        """The form of a tile of integers or pointers, or of a scalar. NotAffineError where there is none."""
+        known = self._known.get(value)
+        if known is None:
+            if self._depth >= MAX_DEPTH:
+                if _shape(value) == ():
+                    return self.stands_for_itself(value)
+                raise NotAffineError("the computation of an index is too long to follow")
+            self._depth += 1
+            try:
+                known = self._find(value)
+            except NotAffineError as error:
+                known = error
+            finally:
+                self._depth -= 1
+            self._known[value] = known
+        if isinstance(known, NotAffineError):
+            raise known
+        return known
+
+    def _find(self, value: SSAValue) -> Form:
+        op = value.owner
+        rule = _RULES.get(op.spec.name) if isinstance(op, CudaTileOp) else None
+        if _shape(value) != ():
+            if rule is None or not isinstance(op, CudaTileOp):
+                what = op.spec.name if isinstance(op, CudaTileOp) else "a loop"
+                raise NotAffineError(f"an index or an address comes from {what}")
+            return rule(self, op)
+        try:
+            return rule(self, op) if rule is not None and isinstance(op, CudaTileOp) else self.stands_for_itself(value)
+        except NotAffineError:
+            return self.stands_for_itself(value)
+
+    def stands_for_itself(self, value: SSAValue) -> Form:
+        """A scalar that stands for itself."""
+        assert isinstance(value.type, TileType)
+        if isinstance(value.type.element_type, PointerType):
+            return Form((), ZERO, (), value)
+        root = _root(value)
+        number = self._numbers.get(root)
+        if number is None:
+            number = self._numbers[root] = len(self.unknowns)
+            self.unknowns.append(value)
+        elif _assumptions(value) > _assumptions(self.unknowns[number]):
+            self.unknowns[number] = value
+        return Form((), Polynomial.of({(number,): 1}), ())
+
+    # -- ranges -----------------------------------------------------------------------------------------------------
+
+    def interval(self, value: SSAValue) -> Interval:
+        """Bounds of all elements of an integer value, as signed numbers."""
+        assert isinstance(value.type, TileType)
+        limit = 1 << (bit_width(value.type.element_type) - 1)
+        fact = self.facts.of(value)
+        divisor = fact.scalar_divisor if value.type.shape == () and fact.scalar_divisor < limit else 1
+        lower = -limit if fact.lower is None else max(fact.lower, -limit)
+        upper = limit - 1 if fact.upper is None else min(fact.upper, limit - 1)
+        return -(-lower // divisor) * divisor, upper // divisor * divisor
+
+    def bounds(self, polynomial: Polynomial) -> Interval:
+        """Bounds of a polynomial, from those of its unknowns."""
+        lower = upper = 0
+        for monomial, factor in polynomial.terms:
+            low = high = factor
+            for unknown in monomial:
+                corners = [a * b for a in (low, high) for b in self.interval(self.unknowns[unknown])]
+                low, high = min(corners), max(corners)
+            lower, upper = lower + low, upper + high
+        return lower, upper
+
+    def divisible(self, polynomial: Polynomial, divisor: int) -> bool:
+        """Whether a power of two divides it, by its coefficients or by what is known of its unknowns."""
+        for monomial, factor in polynomial.terms:
+            known = factor & -factor
+            for unknown in monomial:
+                known *= self.facts.of(self.unknowns[unknown]).scalar_divisor
+            if known % divisor:
+                return False
+        return True
+
+    def is_positive(self, polynomial: Polynomial) -> bool:
+        """Whether it is greater than 0 in every run, where all of its unknowns are defined."""
+        for _ in range(MAX_DEPTH):
+            if self.bounds(polynomial)[0] > 0:
+                return True
+            smaller = self._at_last_iteration(polynomial)
+            if smaller is None:
+                return False
+            polynomial = smaller
+        return False
+
+    def _at_last_iteration(self, polynomial: Polynomial) -> Polynomial | None:
+        """Something not greater, with the bound of a loop in place of an induction variable that is subtracted."""
+        for monomial, factor in polynomial.terms:
+            if len(monomial) != 1 or factor >= 0:
+                continue
+            loop = loop_of(self.unknowns[monomial[0]])
+            if loop is None or loop.attribute_value("unsignedCmp"):
+                continue
+            term = Polynomial.of({monomial: factor})
+            most = self.at_most(loop, -factor)
+            return polynomial - term - most
+        return None
+
+    def at_most(self, loop: CudaTileOp, factor: int) -> Polynomial:
+        """Something that `factor` times the induction variable never exceeds."""
+        bound = loop.operands[1]
+        op = bound.owner
+        if isinstance(op, CudaTileOp) and op.spec.name == "divi" and op.attribute_value("signedness") == "signed":
+            divided, divisor = self.of(op.operands[0]).start, self.of(op.operands[1]).start.value
+            rounding = op.attribute_value("rounding")
+            if divisor == factor and rounding == "positive_inf":
+                return divided - ONE  # factor * (bound - 1) < divided
+            starts_at_zero = self.interval(loop.operands[0])[0] >= 0  # else a quotient may be rounded up
+            if divisor == factor and (rounding == "negative_inf" or starts_at_zero):
+                return divided - Polynomial.constant(factor)
+        return (self.of(bound).start - ONE) * Polynomial.constant(factor)
+
+    # -- building blocks of the rules -------------------------------------------------------------------------------
+
+    def exact(self, op: CudaTileOp, bounds: Interval) -> None:
+        """Refuse a result that may have wrapped around."""
+        type_ = op.results[0].type
+        assert isinstance(type_, TileType)
+        limit = 1 << (bit_width(type_.element_type) - 1)
+        overflow = op.spec.attribute("overflow")
+        if overflow is not None and op.attribute_value("overflow") in ("no_signed_wrap", "no_wrap"):
+            return
+        if bounds[0] < -limit or bounds[1] >= limit:
+            raise NotAffineError(f"{op.spec.name} of {bit_width(type_.element_type)} bits may wrap around")
+
+
+def loop_of(value: SSAValue) -> CudaTileOp | None:
+    """The `for` whose induction variable the value is."""
+    if not isinstance(value, BlockArgument) or value.index != 0 or not isinstance(value.owner, Block):
+        return None
+    parent = value.owner.parent_op()
+    return parent if isinstance(parent, CudaTileOp) and parent.spec.name == "for" else None
+
+
+def _shape(value: SSAValue) -> tuple[int, ...] | None:
+    return value.type.shape if isinstance(value.type, TileType) else None
+
+
+def _root(value: SSAValue) -> SSAValue:
+    """The value that assumptions are made of."""
+    while isinstance(value.owner, CudaTileOp) and value.owner.spec.name == "assume":
+        value = value.owner.operands[0]
+    return value
+
+
+def _assumptions(value: SSAValue) -> int:
+    count = 0
+    while isinstance(value.owner, CudaTileOp) and value.owner.spec.name == "assume":
+        value, count = value.owner.operands[0], count + 1
+    return count
+
+
+# -- rules ------------------------------------------------------------------------------------------------------------
+
+_Rule = Callable[[Forms, CudaTileOp], Form]
+_RULES: dict[str, _Rule] = {}
+
+
+def _rule(*names: str) -> Callable[[_Rule], _Rule]:
+    def register(function: _Rule) -> _Rule:
+        _RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+@_rule("constant")
+def _constant(forms: Forms, op: CudaTileOp) -> Form:
+    value, type_ = op.properties["value"], op.results[0].type
+    assert isinstance(value, DenseElementsAttr) and isinstance(type_, TileType)
+    if not is_integer(type_.element_type) or not value.is_splat:
+        raise NotAffineError("an index is a constant with different elements")
+    (bits,), width = value.elements(), bit_width(type_.element_type)
+    number = bits - (1 << width) if bits >> (width - 1) & 1 else bits
+    return Form(type_.shape, Polynomial.constant(number), (ZERO,) * type_.rank)
+
+
+@_rule("iota")
+def _iota(forms: Forms, op: CudaTileOp) -> Form:
+    type_ = op.results[0].type
+    assert isinstance(type_, TileType)
+    forms.exact(op, (0, type_.shape[0] - 1))
+    return Form(type_.shape, ZERO, (ONE,))
+
+
+@_rule("addi", "subi")
+def _sum(forms: Forms, op: CudaTileOp) -> Form:
+    (low, high), (least, most) = (forms.interval(x) for x in op.operands)
+    a, b = (forms.of(x) for x in op.operands)
+    sign = 1 if op.spec.name == "addi" else -1
+    forms.exact(op, (low + least, high + most) if sign == 1 else (low - most, high - least))
+    return a.plus(b, sign)
+
+
+@_rule("muli")
+def _product(forms: Forms, op: CudaTileOp) -> Form:
+    forms.exact(op, _products(*(forms.interval(x) for x in op.operands)))
+    a, b = (forms.of(x) for x in op.operands)
+    if not b.is_uniform:
+        a, b = b, a
+    if not b.is_uniform:
+        raise NotAffineError("an index is multiplied by another")
+    return a.scaled(b.start)
+
+
+def _products(a: Interval, b: Interval) -> Interval:
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+@_rule("shli")
+def _shift(forms: Forms, op: CudaTileOp) -> Form:
+    amount = forms.of(op.operands[1]).start.value
+    if amount is None or not 0 <= amount < 64:
+        raise NotAffineError("an index is shifted by an amount that is not known")
+    forms.exact(op, _products(forms.interval(op.operands[0]), (1 << amount, 1 << amount)))
+    return forms.of(op.operands[0]).scaled(Polynomial.constant(1 << amount))
+
+
+@_rule("negi")
+def _negation(forms: Forms, op: CudaTileOp) -> Form:
+    low, high = forms.interval(op.operands[0])
+    forms.exact(op, (-high, -low))
+    return forms.of(op.operands[0]).scaled(Polynomial.constant(-1))
+
+
+@_rule("exti", "trunci")
+def _conversion(forms: Forms, op: CudaTileOp) -> Form:
+    source = op.operands[0].type
+    assert isinstance(source, TileType)
+    low, high = forms.interval(op.operands[0])
+    if bit_width(source.element_type) == 1:
+        raise NotAffineError("an index is made of a condition")
+    if op.spec.name == "exti" and op.attribute_value("signedness") == "unsigned" and low < 0:
+        raise NotAffineError("a number that may be negative is extended as an unsigned one")
+    forms.exact(op, (low, high))
+    return forms.of(op.operands[0])
+
+
+@_rule("assume")
+def _assume(forms: Forms, op: CudaTileOp) -> Form:
+    value = op.results[0]
+    if _shape(value) != ():
+        return forms.of(op.operands[0])
+    assert isinstance(value.type, TileType)
+    if isinstance(value.type.element_type, PointerType):
+        return forms.stands_for_itself(value)
+    inner = forms.of(op.operands[0])
+    # An unknown that is said to be something is the same unknown, of which more is known.
+    return forms.stands_for_itself(value) if inner == forms.stands_for_itself(op.operands[0]) else inner
+
+
+@_rule("reshape")
+def _reshape(forms: Forms, op: CudaTileOp) -> Form:
+    return reshaped(forms.of(op.operands[0]), _shape(op.results[0]) or ())
+
+
+def reshaped(form: Form, shape: Sequence[int]) -> Form:
+    """The form under another shape, which may only gain and lose dimensions of one element, or be of one value."""
+    if form.is_uniform:
+        return Form(tuple(shape), form.start, (ZERO,) * len(shape), form.base)
+    if [extent for extent in form.shape if extent > 1] != [extent for extent in shape if extent > 1]:
+        raise NotAffineError("a reshape lays out an index in other dimensions")
+    steps = iter(step for extent, step in zip(form.shape, form.steps) if extent > 1)
+    return Form(tuple(shape), form.start, tuple(next(steps) if extent > 1 else ZERO for extent in shape), form.base)
+
+
+@_rule("broadcast")
+def _broadcast(forms: Forms, op: CudaTileOp) -> Form:
+    form = forms.of(op.operands[0])
+    return Form(_shape(op.results[0]) or (), form.start, form.steps, form.base)
+
+
+@_rule("permute")
+def _permute(forms: Forms, op: CudaTileOp) -> Form:
+    form, order = forms.of(op.operands[0]), op.attribute_value("permutation")
+    return permuted(form, order)
+
+
+def permuted(form: Form, order: Iterable[int | IntegerAttr]) -> Form:
+    """The form of a transposed tile: dimension `d` of it is dimension `order[d]` of the tile."""
+    dims = [int(d) if isinstance(d, int) else d.value.data for d in order]
+    return Form(tuple(form.shape[d] for d in dims), form.start, tuple(form.steps[d] for d in dims), form.base)
+
+
+@_rule("offset")
+def _offset(forms: Forms, op: CudaTileOp) -> Form:
+    return forms.of(op.operands[0]).plus(forms.of(op.operands[1]))  # that it overflows is undefined

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Remarks of the passes over cuda_tile: what was done to an op, and what was left and why."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from libtile.dialects.cuda_tile.locations import source_location
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.support import remarks
+
+
+def done(op: Operation, name: str, message: str, **arguments: object) -> None:
+    """Report what a pass made of an op; `name` is the remark's, such as `RecoverViews`. Before the op is erased."""
+    _report(remarks.Kind.PASSED, op, name, message, arguments)
+
+
+def missed(op: Operation, name: str, message: str, reason: str, **arguments: object) -> None:
+    """Report what a pass would have done to an op, and the reason why it did not."""
+    _report(remarks.Kind.MISSED, op, name, message, {**arguments, "Reason": reason})
+
+
+def _report(kind: remarks.Kind, op: Operation, name: str, message: str, arguments: dict[str, object]) -> None:
+    if remarks.are_collected():
+        pairs = tuple((argument, str(value)) for argument, value in arguments.items())
+        where = source_location(op.location)
+        remarks.report(remarks.Remark(remarks.Category.PASSES, kind, name, message, _function(op), where, pairs))
+
+
+def _function(op: Operation) -> str:
+    """The name of the entry that an op is in."""
+    inner: Operation | None = op
+    while inner is not None and not (isinstance(inner, CudaTileOp) and inner.spec.has_trait("function")):
+        inner = inner.parent_op()
+    symbol = inner.properties.get("sym_name") if inner is not None else None
+    return str(getattr(symbol, "data", ""))

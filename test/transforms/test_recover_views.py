@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`recover-views`: which accesses become views', that they do the same, and what the reference makes of them."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import libtile
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
+from libtile.support import remarks
+from transforms.pointer_kernels import PRODUCTS, Body, product
+
+HEAD = """\
+%zero = constant <i32: 0> : tile<i32>
+%one = constant <i32: 1> : tile<i32>
+%t16 = constant <i32: 16> : tile<i32>
+%t8 = constant <i32: 8> : tile<i32>
+%n = assume bounded<0, 65536>, %n0 : tile<i32>
+%m = assume bounded<0, 65536>, %m0 : tile<i32>
+%ld = assume bounded<1, 65536>, %ld0 : tile<i32>
+%x, %y, %z = get_tile_block_id : tile<i32>
+%row = muli %x, %t8 : tile<i32>
+%col = muli %y, %t16 : tile<i32>"""
+PARAMETERS = "%p: tile<ptr<i32>>, %q: tile<ptr<i32>>, %n0: tile<i32>, %m0: tile<i32>, %ld0: tile<i32>"
+TILE = (8, 16)
+
+
+def transformed(text: str, pipeline: str = "recover-views") -> tuple[libtile.Module, list[remarks.Remark]]:
+    """The module behind the pipeline, and the remarks about accesses."""
+    module = libtile.parse(text, filename="kernel.mlir")
+    libtile.verify(module)
+    with remarks.collect() as reported:
+        PassManager(parse_pipeline(pipeline)).run(module.op)
+    return module, reported
+
+
+def names(module: libtile.Module) -> list[str]:
+    return [op.name.removeprefix("cuda_tile.") for op in module.op.walk()]
+
+
+def body() -> Body:
+    return Body(HEAD.split("\n"))
+
+
+# -- products ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", PRODUCTS)
+def test_products_of_pointers_become_products_of_views_that_do_the_same(kind: str) -> None:
+    m, n, k = (64, 64, 64) if kind == "whole" else (40, 48, 72)
+    rng = np.random.default_rng(3)
+    batches = 2 if kind == "batched" else 1
+    a = rng.standard_normal((batches, m, k)).astype(np.float16)
+    b = rng.standard_normal((batches, k, n)).astype(np.float16)
+    given = np.ascontiguousarray(b.transpose(0, 2, 1)) if kind == "transposed" else b
+    module, reported = transformed(product(kind))
+    assert [r.kind for r in reported] == [remarks.Kind.PASSED] * 3
+    assert "load_ptr_tko" not in names(module) and "store_ptr_tko" not in names(module)
+    results = []
+    for version in (libtile.parse(product(kind)), module):
+        c = np.zeros((batches, m, n), np.float32)
+        blocks = (2 if kind == "whole" else 3, 2, batches)
+        libtile.run(version, "kernel", grid=blocks, args=[a, given, c, m, n, k], check="full")
+        results.append(c)
+    assert results[0].tobytes() == results[1].tobytes()
+    np.testing.assert_allclose(results[0], a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", PRODUCTS)
+def test_the_reference_loads_products_by_tma_on_sm_90(kind: str) -> None:
+    from oracle import run_tileiras
+
+    tidy = "canonicalize,cse,licm,dce,synthesize-debug-info-scopes"
+    found = []
+    for passes in (f"recover-views,{tidy}", *([tidy] if kind == "masked" else [])):
+        module, _ = transformed(product(kind), passes)
+        done = run_tileiras(libtile.write(module), "sm_90", "--remarks=memory", "--lineinfo")
+        assert done.rc == 0, done.stderr
+        found.append((done.stdout + done.stderr).count("TMA Load instruction"))
+    assert found == ([2, 0] if kind == "masked" else [2])
+
+
+# -- single accesses --------------------------------------------------------------------------------------------------
+
+
+def copy(kind: str = "load", **more: object) -> str:
+    """A kernel that copies a tile of p (n x m, rows `ld` apart) to its place in q, where tiles lie side by side."""
+    made = body()
+    given: dict[str, object] = {"starts": ("%row", "%col"), "strides": ("%ld", None), "sizes": ("%n", "%m"), **more}
+    value = made.access("%p", "i32", TILE, **given)  # type: ignore[arg-type]
+    made.access("%q", "i32", TILE, ("%row", "%col"), ("%m", None), ("%n", "%m"), store=value)
+    return made.text(PARAMETERS)
+
+
+def run_copy(module: libtile.Module, n: int, m: int, ld: int, grid: tuple[int, int]) -> np.ndarray:
+    p = np.arange(1, n * ld + 1, dtype=np.int32)
+    q = np.full(n * m + 1, -7, np.int32)
+    libtile.run(module, "kernel", grid=grid, args=[p, q, n, m, ld], check="full")
+    return q
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"unsigned": True},
+        {"padding": "5"},  # no padding of views: a select
+        {"padding": None},
+        {"sizes": ("%n", None), "starts": ("%row", "%zero")},
+    ],
+)
+def test_what_lies_outside_is_masked_and_tiles_beyond_the_tensor_are_not_accessed(more: dict[str, object]) -> None:
+    text = copy(**more)
+    module, reported = transformed(text)
+    assert {r.kind for r in reported} == {remarks.Kind.PASSED} and "load_view_tko" in names(module)
+    assert ("select" in names(module)) == (more.get("padding") == "5")
+    for n, m, grid in ((8, 16, (1, 1)), (13, 20, (4, 3)), (1, 16, (2, 1)), (0, 16, (1, 1))):
+        expected = run_copy(libtile.parse(text), n, m, 24, grid)
+        assert run_copy(module, n, m, 24, grid).tobytes() == expected.tobytes(), (n, m)
+
+
+def test_without_guards_only_what_is_inside_for_certain_is_changed() -> None:
+    module, reported = transformed(copy(), "recover-views{guard=false}")
+    assert "load_ptr_tko" in names(module)
+    assert {r.arguments for r in reported} == {(("Reason", "it is not known that the tile starts within the tensor"),)}
+    whole, _ = transformed(product("whole"), "recover-views{guard=false}")
+    assert names(whole).count("load_view_tko") == 2 and "if" not in names(whole)
+
+
+def scalar(made: Body, text: str) -> str:
+    return made.op(text)
+
+
+def reason(made: Body) -> str:
+    _, reported = transformed(made.text(PARAMETERS))
+    assert [r.kind for r in reported] == [remarks.Kind.MISSED]
+    return reported[0].arguments[0][1]
+
+
+def test_reasons_are_said_where_an_access_stays() -> None:
+    made = body()
+    made.access("%p", "i32", TILE, (made.op("muli %x, %n0 : tile<i32>"), "%col"), ("%ld", None), ("%n", "%m"))
+    assert reason(made) == "addi of 32 bits may wrap around"
+    made = body()
+    made.access("%p", "i32", TILE, ("%row", "%col"), ("%ld0", None), ("%n", "%m"))
+    assert reason(made) == "a stride is not known to be positive"
+    made = body()
+    made.access("%p", "i32", TILE, ("%row", "%col"), ("%ld", None), ("%n", "%m"), predicate="not_equal")
+    assert reason(made) == "the mask compares for equality"
+    made = body()
+    made.access("%p", "i32", TILE, ("%row", "%col"), (None, None), ("%n", "%m"), predicate="greater_than")
+    assert reason(made) == "the mask leaves out the first positions of a tile"
+    made = body()
+    index = made.op("iota : tile<8xi32>")
+    square = made.op(f"muli {index}, {index} : tile<8xi32>")
+    base = made.spread("%p", (8,), "ptr<i32>")
+    at = made.op(f"offset {base}, {square} : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>")
+    made.lines.append(f"%v, %t = load_ptr_tko weak {at} : tile<8xptr<i32>> -> tile<8xi32>, token")
+    assert reason(made) == "an index is multiplied by another"
+
+
+def test_strong_accesses_stay() -> None:
+    text = copy().replace("load_ptr_tko weak", "load_ptr_tko relaxed device")
+    _, reported = transformed(text)
+    assert reported[0].arguments == (("Reason", "the access is not weak"),)
+
+
+# -- random ones ------------------------------------------------------------------------------------------------------
+
+
+def random_kernel(rng: random.Random) -> str:
+    """Loads and stores at random places: block ids, counters of loops, constants, and mixtures of them."""
+    made = body()
+    loop = rng.choice(["for", "for", "loop", ""])
+    by_element = loop == "for" and rng.random() < 0.5
+    if loop == "for":
+        bound, step = (
+            ("%m", "%t16")
+            if by_element
+            else (made.op("divi %m, %t16 signed rounding<positive_inf> : tile<i32>"), "%one")
+        )
+        made.lines.append(f"for %i in (%zero to {bound}, step {step}) : tile<i32> {{")
+    elif loop == "loop":
+        made.lines.append("loop iter_values(%i = %zero) : tile<i32> -> tile<i32> {")
+        made.lines.append("%done = cmpi greater_than_or_equal %i, %one, signed : tile<i32> -> tile<i1>")
+        made.lines.append("if %done {\nbreak %i : tile<i32>\n}")
+    for _ in range(rng.randint(1, 3)):
+        column = rng.choice(["%col", "%zero"])
+        if loop:
+            at = "%i" if by_element else made.op("muli %i, %t16 overflow<no_signed_wrap> : tile<i32>")
+            column = rng.choice([column, at, at])
+        row = rng.choice(["%row", "%row", "%zero"])
+        for shift in (0, 1):
+            if rng.random() < 0.25:
+                distance = made.op(f"constant <i32: {rng.choice([1, 3, 8, 16])}> : tile<i32>")
+                moved = made.op(f"addi {(row, column)[shift]}, {distance} overflow<no_signed_wrap> : tile<i32>")
+                row, column = (moved, column) if shift == 0 else (row, moved)
+        unsigned = rng.random() < 0.4
+        if unsigned and rng.random() < 0.4:
+            row = made.op(f"subi {row}, %t8 overflow<no_signed_wrap> : tile<i32>")
+        more = {"unsigned": unsigned, "predicate": rng.choice(["less_than", "less_than", "less_than_or_equal"])}
+        sizes = ("%n", "%m")
+        if more["predicate"] == "less_than_or_equal":
+            sizes = tuple(made.op(f"subi {size}, %one overflow<no_signed_wrap> : tile<i32>") for size in sizes)  # type: ignore[assignment]
+            more["unsigned"] = False
+            if unsigned:
+                row, column = "%row", "%col"
+        strides: tuple[str | None, str | None] = rng.choice([("%ld", None), ("%ld", None), (None, "%n")])
+        padding = rng.choice(["0", "0", "9", None])
+        value = made.access("%p", "i32", TILE, (row, column), strides, sizes, padding=padding or "0", **more)  # type: ignore[arg-type]
+        made.access("%q", "i32", TILE, (row, column), strides, sizes, store=value, token=f"%t{value[2:]}", **more)  # type: ignore[arg-type]
+    if loop == "for":
+        made.lines.append("continue\n}")
+    elif loop == "loop":
+        made.lines.append("%next = addi %i, %one : tile<i32>\ncontinue %next : tile<i32>\n}")
+    return made.text(PARAMETERS)
+
+
+def check_random(seed: int) -> int:
+    """Compare a random kernel's memory before and behind the pass; returns how many accesses it has changed."""
+    rng = random.Random(seed)
+    text = random_kernel(rng)
+    module, reported = transformed(text)
+    more, _ = transformed(text, "recover-views,canonicalize,cse,licm,dce")
+    n, m = rng.choice([(8, 16), (13, 21), (20, 40), (1, 1), (16, 32)])
+    ld = m + rng.choice([0, 3])
+    memory = []
+    for version in (libtile.parse(text), module, more):
+        p = np.arange(1, max(n * ld, n * m) + 1, dtype=np.int32)
+        q = np.full_like(p, -7)
+        libtile.run(version, "kernel", grid=(3, 3), args=[p, q, n, m, ld], check="full,-race")
+        memory.append(q.tobytes())
+    assert memory[0] == memory[1] == memory[2], f"seed {seed}\n{text}"
+    return sum(r.kind is remarks.Kind.PASSED for r in reported)
+
+
+def test_random_accesses_do_the_same() -> None:
+    assert sum(check_random(seed) for seed in range(6)) > 10
+
+
+@pytest.mark.slow
+def test_many_random_accesses_do_the_same() -> None:
+    for seed in range(6, 300):
+        check_random(seed)
