@@ -11,6 +11,7 @@ import pytest
 from libtile.simulator import LaunchError, PtxError, SimulationFault, run_ptx
 from libtile.simulator.launch import Batches, _Dims
 from libtile.simulator.parser import parse_ptx
+from libtile.simulator.types import TYPES
 
 from .ptx import module, run
 
@@ -223,3 +224,29 @@ def test_a_wait_leaves_groups_that_there_may_be(wait: str) -> None:
 def test_a_generic_access_to_a_symbol_is_to_memory(access: str) -> None:
     assert "out is a parameter of the entry" in str(refused(access.format("out")))
     assert "nothing is not declared" in str(refused(access.format("nothing")))
+
+
+REGISTER = {1: "%p", 16: "%h", 32: "%r", 64: "%rd"}
+BY_OPERANDS = {
+    2: "not cnot abs neg popc clz bfind brev sqrt.rn rcp.rn ex2.approx tanh.approx",
+    3: "and or xor shl shr add sub mul.lo mul.hi mul.wide div rem min max addc subc mul24.lo add.cc copysign",
+    4: "mad.lo mad.hi mad.wide madc.lo mad24.lo sad fma.rn bfi slct dp4a",
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_an_instruction_of_any_type_runs_or_is_refused(kind: str) -> None:
+    register = REGISTER.get(TYPES[kind].bits, "%h")
+    if TYPES[kind].kind == "f":
+        register = {32: "%f", 64: "%fd"}.get(TYPES[kind].bits, "%h")
+    outcomes = set()
+    for count, names in BY_OPERANDS.items():
+        for name in names.split():
+            operands = ", ".join(f"{register}{n}" for n in range(2, count + 2))
+            try:
+                run(f"{name}.{kind} {operands};", zeros())
+                outcomes.add("ran")
+            except PtxError as refusal:
+                assert refusal.line > 1
+                outcomes.add("refused")
+    assert "refused" in outcomes

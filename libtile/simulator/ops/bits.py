@@ -10,8 +10,8 @@ import numpy as np
 
 from ..codegen import Emitter, op
 from ..ir import Instruction
-from ..types import TYPES
-from .memory import type_of as _last_type
+from ..types import TYPES, PtxType
+from .memory import type_of
 
 _M32 = np.uint64(0xFFFFFFFF)
 
@@ -179,6 +179,13 @@ def find_nth(mask: np.ndarray, base: np.ndarray, offset: np.ndarray) -> np.ndarr
 
 
 # -- generators
+
+
+def _last_type(cg: Emitter, ins: Instruction) -> PtxType:
+    kind = type_of(cg, ins)
+    if kind.kind == "f" or kind.code == "q" or 1 < kind.bits < 8:
+        cg.fail(f"there is no {ins.opcode} of type .{kind.name}")
+    return kind
 
 
 def _logic(symbol: str) -> Callable[[Emitter, Instruction], None]:

@@ -11,6 +11,7 @@ from ..codegen import Emitter, op
 from ..ir import Instruction
 from ..types import TYPES, PtxType
 from . import floating, packed
+from .memory import type_of
 
 # -- run-time helpers
 
@@ -86,10 +87,18 @@ def add_carry(a: np.ndarray, b: np.ndarray, carry: np.ndarray) -> tuple[np.ndarr
 
 
 def _last_type(cg: Emitter, ins: Instruction) -> PtxType:
-    for name in reversed(ins.modifiers):
-        if name in TYPES:
-            return TYPES[name]
-    cg.fail("the instruction has no type")
+    kind = type_of(cg, ins)
+    if kind.kind == "pred" or kind.code == "q" or kind.bits < 8:
+        cg.fail(f"there is no {ins.opcode} of type .{kind.name}")
+    return kind
+
+
+def _integer_type(cg: Emitter, ins: Instruction) -> PtxType:
+    """The type of an instruction that floats have not."""
+    kind = _last_type(cg, ins)
+    if kind.kind == "f":
+        cg.fail(f"there is no {ins.opcode} of type .{kind.name}")
+    return kind
 
 
 def _signed64(cg: Emitter, expr: str, kind: PtxType) -> str:
@@ -142,12 +151,12 @@ def _carry(cg: Emitter, ins: Instruction, kind: PtxType, symbol: str, carry: str
 
 @op("addc")
 def _addc(cg: Emitter, ins: Instruction) -> None:
-    _carry(cg, ins, _last_type(cg, ins), "+", cg.let("g.carry()"))
+    _carry(cg, ins, _integer_type(cg, ins), "+", cg.let("g.carry()"))
 
 
 @op("subc")
 def _subc(cg: Emitter, ins: Instruction) -> None:
-    _carry(cg, ins, _last_type(cg, ins), "-", cg.let("g.carry()"))
+    _carry(cg, ins, _integer_type(cg, ins), "-", cg.let("g.carry()"))
 
 
 def _product(cg: Emitter, kind: PtxType, a: str, b: str, part: str) -> tuple[str, PtxType]:
@@ -206,14 +215,14 @@ def _mad_carry(cg: Emitter, ins: Instruction, kind: PtxType, product: str, c: st
 
 @op("madc")
 def _madc(cg: Emitter, ins: Instruction) -> None:
-    kind = _last_type(cg, ins)
+    kind = _integer_type(cg, ins)
     part = next((m for m in ins.modifiers if m in ("lo", "hi")), "lo")
     expr, out = _product(cg, kind, cg.src(ins.operands[1], kind), cg.src(ins.operands[2], kind), part)
     _mad_carry(cg, ins, out, expr, cg.src(ins.operands[3], out), cg.let("g.carry()"))
 
 
 def _24bit(cg: Emitter, ins: Instruction) -> tuple[str, PtxType]:
-    kind = _last_type(cg, ins)
+    kind = _integer_type(cg, ins)
     wide = TYPES["s64" if kind.kind == "s" else "u64"]
     parts = []
     for operand in ins.operands[1:3]:
@@ -254,7 +263,7 @@ def _div(cg: Emitter, ins: Instruction) -> None:
 
 @op("rem")
 def _rem(cg: Emitter, ins: Instruction) -> None:
-    kind = _last_type(cg, ins)
+    kind = _integer_type(cg, ins)
     a, b = cg.src(ins.operands[1], kind), cg.src(ins.operands[2], kind)
     cg.dst(ins.operands[0], kind, f"{cg.use(int_rem)}({a}, {b})")
 
@@ -301,7 +310,7 @@ op("max")(_min_max("max"))
 
 @op("sad")
 def _sad(cg: Emitter, ins: Instruction) -> None:
-    kind = _last_type(cg, ins)
+    kind = _integer_type(cg, ins)
     a, b, c = (cg.src(x, kind) for x in ins.operands[1:4])
     cg.dst(ins.operands[0], kind, f"{c} + np.where({a} < {b}, {b} - {a}, {a} - {b})")
 
