@@ -30,6 +30,8 @@ def set_registers(b: KernelBuilder, count: int, before: int) -> None:
 
 def elected(b: KernelBuilder) -> Value:
     """Whether this thread is the one that acts for its warp; all threads of the warp come here."""
+    if not b.target.has("elect"):
+        return b.compare("eq", b.lane(), integer(I32, 0))
     made = b.call("llvm.nvvm.elect.sync", StructType((I32, I1)), [integer(I32, _ALL_LANES)])
     return b.extract(made, 1, I1)
 

@@ -12,6 +12,10 @@ from collections.abc import Sequence
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I1, I32, I64, VOID
 
+_TRANSACTIONS = "tma"
+"""The feature of targets whose barrier objects count bytes, too, have waits that suspend a thread for a while, and
+whose proxies and clusters are told of them by a fence."""
+
 BYTES = 8
 """Of a barrier object, which is as much aligned."""
 
@@ -21,8 +25,9 @@ def initialize(b: KernelBuilder, barriers: Sequence[tuple[Value, int]]) -> None:
     with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
         for pointer, arrivals in barriers:
             b.call("llvm.nvvm.mbarrier.init.shared", VOID, [pointer, integer(I32, arrivals)])
-        # Copies of the asynchronous proxy, and other CTAs of the cluster, see the barriers behind it.
-        b.call("llvm.nvvm.fence.mbarrier_init.release.cluster", VOID, [])
+        if b.target.has(_TRANSACTIONS):
+            # Copies of the asynchronous proxy, and other CTAs of the cluster, see the barriers behind it.
+            b.call("llvm.nvvm.fence.mbarrier_init.release.cluster", VOID, [])
 
 
 def expect_bytes(b: KernelBuilder, pointer: Value, count: int) -> None:
@@ -32,6 +37,9 @@ def expect_bytes(b: KernelBuilder, pointer: Value, count: int) -> None:
 
 def arrive(b: KernelBuilder, pointer: Value) -> None:
     """This thread arrives."""
+    if not b.target.has(_TRANSACTIONS):
+        b.call("llvm.nvvm.mbarrier.arrive.shared", I64, [pointer])
+        return
     b.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", I64, [pointer, integer(I32, 1)])
 
 
@@ -45,6 +53,13 @@ def wait(b: KernelBuilder, pointer: Value, parity: Value) -> None:
     again, done = b.new_block("spin"), b.new_block("arrived")
     b.branch(again)
     b.start(again)
-    ended = b.call("llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", I1, [pointer, parity])
+    test = "try" if b.target.has(_TRANSACTIONS) else "test"
+    ended = b.call(f"llvm.nvvm.mbarrier.{test}.wait.parity.scope.cta.space.cta", I1, [pointer, parity])
     b.conditional_branch(ended, done, again)
     b.start(done)
+
+
+def arrive_with_copies(b: KernelBuilder, pointer: Value) -> None:
+    """This thread arrives when all its `cp.async` copies so far are done; it is one of those that the barrier object
+    counts (PTX ISA, "cp.async.mbarrier.arrive": noinc)."""
+    b.call("llvm.nvvm.cp.async.mbarrier.arrive.noinc.shared", VOID, [pointer])

@@ -127,10 +127,8 @@ def owner_predicate(b: KernelBuilder, layout: LinearLayout) -> Value | None:
     """
     free = layout.free_bits()
     lane, warp = free.get(LANE, 0), free.get(WARP, 0)
-    threads = b.threads // b.target.warp_size
-    warp_mask = warp | (
-        -1 << len(layout.basis(WARP)) & (threads - 1)
-    )  # warps that the layout does not know hold copies
+    numbers = (1 << (b.threads // b.target.warp_size - 1).bit_length()) - 1
+    warp_mask = warp | (-1 << len(layout.basis(WARP)) & numbers)  # warps that the layout does not know hold copies
     if not lane and not warp_mask:
         return None
 

@@ -11,7 +11,7 @@ from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
 from libtile.lowering import legality
 from libtile.lowering.to_llvm.legality import STAGE as FOR_LLVM
 from libtile.lowering.to_tileaa.legality import STAGE as TILE
-from libtile.lowering.to_tileas.legality import GIVEN
+from libtile.lowering.to_tileas.legality import GIVEN, PIPELINED
 from libtile.lowering.to_tileas.legality import STAGE as LAID_OUT
 from libtile.passes.manager import Instrument, PassRun
 from libtile.support.diagnostics import LoweringError
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 STAGES: dict[str | None, Stage] = {None: TILE, TILEAA: GIVEN, TILEAS: LAID_OUT}
 """The table of each stage that a module is at between passes."""
+BEHIND: dict[str, Stage] = {"lower-tileaa-queues": PIPELINED}
+"""The table that holds behind a pass, up to the next stage."""
 
 
 class Boundaries(Instrument):
@@ -37,14 +39,16 @@ class Boundaries(Instrument):
     def __init__(self, target: str, made_by: Mapping[str, str]):
         self.target = target
         self.made_by = {name: stage for stage, name in made_by.items()}
-        self.stage: str | None = None
+        self.table = STAGES[None]
 
     def begin(self, items: Sequence[Item], op: Operation) -> None:
-        self.stage = stage_of(op)
+        self.table = STAGES[stage_of(op)]
 
     def after(self, run: PassRun, op: Operation) -> None:
-        self.stage = self.made_by.get(run.name, self.stage)
-        self._check(STAGES[self.stage], op, run.name)
+        if run.name in self.made_by:
+            self.table = STAGES[self.made_by[run.name]]
+        self.table = BEHIND.get(run.name, self.table)
+        self._check(self.table, op, run.name)
 
     def emitted(self, op: Operation) -> None:
         """What LLVM IR is about to be made of."""

@@ -18,11 +18,14 @@ from libtile.dialects.nv_tileaa.pointers import FpToFpOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.tokens import MessageOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import FMA
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, PragmaOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.layouts import REGISTER
+from libtile.lowering.agents import warps_of
 from libtile.lowering.index_width import NARROW
+from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
 from libtile.lowering.tileas.select_copies import offset_bits
 from libtile.lowering.tileas.specialize import NOT_SPECIALIZED
 from libtile.lowering.to_tileas.types import element_of, layout_of
@@ -62,7 +65,7 @@ def _of(
     if isinstance(op, ACCESSES):
         yield from access_remarks(op, function, place, has_tma=gpu.has("tma"))
     elif isinstance(op, DotOp | ScaledDotOp):
-        yield from _of_product(op, function, place, gpu, warps)
+        yield from _of_product(op, function, place, gpu, warps_of(op, warps))
         if isinstance(reason := op.attributes.get(NOT_SPECIALIZED), StringAttr):
             yield remarks.mma_not_specialized(function, place, reason.data)
     elif isinstance(op, AsyncDotOp):
@@ -77,6 +80,10 @@ def _of(
     elif isinstance(op, PragmaOp):
         for name, value in (op.enter_directives or DictionaryAttr({})).data.items():
             yield remarks.directive_ignored(function, place, name, str(value))
+    elif isinstance(op, AgentSwitchOp):
+        shared = op.attributes.get(REGISTERS_SHARED)
+        if isinstance(shared, StringAttr):
+            yield remarks.registers_shared(function, place, shared.data)
     elif isinstance(op, MakeMemRefOp) and (bits := offset_bits(op)) > NARROW:
         yield remarks.index_not_narrowed(function, place, bits)
 

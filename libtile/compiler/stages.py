@@ -51,7 +51,9 @@ VERIFY_EACH = "LIBTILE_VERIFY_EACH"
 """The environment variable that makes the verifier run after each pass."""
 
 TO_TILEAA, TO_TILEAS = "convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"
-"""The passes between the stages; what `--emit=tileaa` gives is the module before the second."""
+"""The passes between the stages."""
+LOWER_QUEUES = "lower-tileaa-queues"
+"""The first pass behind which a module is no longer in nv_tileaa alone: what `--emit=tileaa` gives is before it."""
 MADE_BY = {TILEAA: TO_TILEAA, TILEAS: TO_TILEAS}
 FLATTEN, VIEW_ACCESSES = "flatten-kernel-parameters", "view-memref-accesses"
 """The first passes of a module that is at a later stage from the start: the second only of one in nv_tileaa."""
@@ -168,7 +170,7 @@ def pipeline_of(options: Options, module: Operation) -> tuple[Item, ...]:
     if (stage := stage_of(module)) is not None:
         first = [PassItem(FLATTEN), *([PassItem(VIEW_ACCESSES)] if stage == TILEAA else [])]
         items = (*first, *after_pass(items, MADE_BY[stage]))
-    return before_pass(items, TO_TILEAS) if options.emit == "tileaa" else items
+    return before_pass(before_pass(items, TO_TILEAS), LOWER_QUEUES) if options.emit == "tileaa" else items
 
 
 class _TileaaText(Instrument):
@@ -179,7 +181,7 @@ class _TileaaText(Instrument):
         self.text = ""
 
     def before(self, run: PassRun, op: Operation) -> None:
-        if self.wanted and run.name == TO_TILEAS and isinstance(op, ModuleOp):
+        if self.wanted and not self.text and run.name in (LOWER_QUEUES, TO_TILEAS) and isinstance(op, ModuleOp):
             self.text = _text(op)
 
 

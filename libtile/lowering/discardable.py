@@ -15,7 +15,7 @@ from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import products, tiles
 from libtile.dialects.nv_tileas import tma as async_memory
-from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
 
 Classes = tuple[type[Operation], ...]
 
@@ -49,6 +49,7 @@ FACTS: dict[str, Classes] = {
 DECISIONS: dict[str, Classes] = {
     "not_pipelined": (*_POINTERS, *_VIEWS),
     "not_specialized": (products.DotOp,),
+    "registers_shared": (AgentSwitchOp,),
     "nv_tileas.host-code": (FuncOp,),
     "nv_tileas.num-device-tmas": (FuncOp,),
     "nv_tileas.num-host-tmas": (FuncOp,),

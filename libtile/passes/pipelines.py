@@ -22,9 +22,13 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("convert-cuda-tile-to-tileaa", "0123"),
     # nv_tileaa
     ("canonicalize-tileaa", "123"),
+    ("lower-tileaa-queues", "0123"),
+    ("propagate-pipeline-iterators", "0123"),
     ("convert-tileaa-to-tileas", "0123"),
     # nv_tileas
     ("tileas-remove-layout-conversions", "0123"),
+    ("tileas-arrange-agents", "0123"),
+    ("tileas-assign-stage-layouts", "0123"),
     ("tileas-generate-schedule", "0123"),
     ("tileas-materialize-schedule", "0123"),
     ("separate-host-tma", "0123"),

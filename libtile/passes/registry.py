@@ -53,10 +53,14 @@ PASSES: dict[str, Entry] = {
     "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),
     "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER),
     "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE),
+    "lower-tileaa-queues": Entry("libtile.lowering.to_tileas.queues:LowerTileAAQueuesPass", INNER, required=True),
     "lower-tma-load-store-to-async": Entry(
         "libtile.lowering.tileas.tma.lower_async:LowerTmaLoadStoreToAsyncPass", INNER
     ),
     "recover-views": Entry("libtile.transforms.recover_views:RecoverViewsPass", CUDA_TILE),
+    "propagate-pipeline-iterators": Entry(
+        "libtile.lowering.tileas.iterators:PropagatePipelineIteratorsPass", INNER, required=True
+    ),
     "separate-host-tma": Entry("libtile.lowering.tileas.tma.separate_host:SeparateHostTmaPass", INNER),
     "simplify-integers": Entry("libtile.transforms.simplify_integers:SimplifyIntegersPass", CUDA_TILE),
     "strip-debug-info": Entry("libtile.transforms.strip_debug_info:StripDebugInfoPass", CUDA_TILE, INNER),
@@ -70,6 +74,10 @@ PASSES: dict[str, Entry] = {
     ),
     "tileas-allocate-shared-memory": Entry(
         "libtile.lowering.tileas.allocate:AllocateSharedMemoryPass", INNER, required=True
+    ),
+    "tileas-arrange-agents": Entry("libtile.lowering.tileas.arrange_agents:ArrangeAgentsPass", INNER, required=True),
+    "tileas-assign-stage-layouts": Entry(
+        "libtile.lowering.tileas.stage_layouts:AssignStageLayoutsPass", INNER, required=True
     ),
     "tileas-insert-shared-barriers": Entry(
         "libtile.lowering.tileas.shared_barriers:InsertSharedBarriersPass", INNER, required=True

@@ -291,6 +291,14 @@ def load_not_pipelined(function: str, location: SourceLocation | None, reason: s
     )  # fmt: skip
 
 
+def registers_shared(function: str, location: SourceLocation | None, reason: str) -> Remark:
+    """Agents that ask for registers of their own, which the target cannot give them."""
+    return Remark(
+        Category.HINTS, Kind.MISSED, "RemarkAgentRegisters",
+        "Agents get no registers of their own", function, location, (("Reason", reason),),
+    )  # fmt: skip
+
+
 def mma_not_native(function: str, location: SourceLocation | None, reason: str) -> Remark:
     """No tensor-core instruction takes an MMA's types as they are."""
     return Remark(

@@ -34,8 +34,16 @@ OPTIONS = {"test-debuginfo-update-symbol-name": (("symbol-to-rename", "k"), ("ne
 """What passes have to be told."""
 
 TMA = ("tiled_load", "tiled_store", "tiled_atomic_rmw", "make_tiled_tma_desc", "get_tma_desc", "copy", "alloc_tensor")
+QUEUES = ("execute", "create_queue", "queue.get", "queue.put")
+TURNS = ("create_iterator", "producer_acquire", "producer_write", "producer_commit", "produce_one", "consumer_wait",
+         "consumer_read", "consumer_release", "consume_one")  # fmt: skip
+AGENTS = tuple(f"pipeline.{name}" for name in ("agent_switch", "create_pipeline", *TURNS))
 REWRITTEN = {
-    "convert-tileaa-to-tileas": ("fence", "pragma", "message"),  # accesses get fences, directives have places
+    # Accesses get fences, directives have places, stages get buffers, to which tiles are copied.
+    "convert-tileaa-to-tileas": ("fence", "pragma", "message", "copy", *AGENTS),
+    "lower-tileaa-queues": (*QUEUES, *AGENTS),
+    "tileas-arrange-agents": ("pipeline.agent_switch",),
+    "tileas-assign-stage-layouts": ("copy", "tiled_load"),
     "lower-tma-load-store-to-async": TMA,
     "separate-host-tma": (*TMA, "mark_for_reuse"),
     "attach-tma-descriptor-args": TMA,

@@ -203,7 +203,6 @@ def test_what_is_in_flight_is_waited_for():
 @pytest.mark.parametrize(
     ("kernel", "old", "new", "message"),
     [
-        (SMALL, "agent_warps = [4, 4]", "agent_warps = [4, 2]", "registers are given to 4 at a time"),
         (Gemm(), "agent_registers = [232, 40]", "agent_registers = [240, 40]", "registers of 65536"),
     ],
 )

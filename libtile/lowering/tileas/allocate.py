@@ -29,7 +29,7 @@ from libtile.codegen.exchange import ALIGNMENT, Exchange
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
-from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
+from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp, ReduceOp
 from libtile.dialects.nv_tileas.types import (
     BufferType,
@@ -38,6 +38,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.commuting import commutes
 from libtile.lowering.tileas.exchange_sizes import COMMUTATIVE, Kernel, exchanges
@@ -103,7 +104,7 @@ class Numbering:
 
     def storages(self) -> list[Storage]:
         """What lies in shared memory, in the order in which it is made."""
-        return [self._storage(op) for op in self.first if makes_shared(op)]
+        return sorted((self._storage(op) for op in self.first if makes_shared(op)), key=lambda s: s.start)
 
     def _storage(self, op: Operation) -> Storage:
         """What an op makes that lies in shared memory, with its life."""
@@ -112,6 +113,10 @@ class Numbering:
         if isinstance(made.type, PipelineType) and made.type.has_barriers:
             # Barrier objects stay, and copies come from elsewhere than the threads that meet at a barrier.
             return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], len(self.first) - 1)
+        switch, _ = agent_of(op)
+        if switch is not None:
+            # What other agents make lives at the same time.
+            return Storage(op, storage_bytes(op), alignment_of(op), self.first[switch], self.last[switch])
         end = max((self.last[_within(use, block)] for use in _users(made)), default=self.first[op])
         return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], max(end, self.first[op]))
 
@@ -186,8 +191,11 @@ class _Allocation:
         self.reading: Exchange | None = None
         """The exchange that has not been read to its end for sure; None behind a barrier."""
         self.reading_in: Block | None = None
-        self.exchanging: set[Region] = set()
-        """Agents whose threads exchange elements."""
+        self._floor = 0
+        self.agent: Region | None = None
+        """What the agent runs whose exchanges are being placed."""
+        self.floors: dict[Operation, int] = {}
+        """By the op at which agents part, where the exchanges end of those that have been looked at."""
 
     def run(self) -> None:
         self.place_storages()
@@ -250,7 +258,8 @@ class _Allocation:
             yield op, -(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
 
     def _all_exchanges(self) -> None:
-        self.reading = self.reading_in = None
+        self.reading = self.reading_in = self.agent = None
+        self.floors.clear()
         for op, start in self.starts():
             self._exchange(op, start)
 
@@ -262,11 +271,14 @@ class _Allocation:
             return
         if isinstance(op, TILED) and op.mem_scope is None:
             self.reading_in = None
+        switch, number = agent_of(op)
+        if switch is not None:
+            self._enter(switch.regions[number])
+            start = max(start, self._floor)
         room = max(self.limit - start, 0)
         wanted = exchanges(op, self.kernel, room)
         if not wanted:
             return
-        self._check_agent(op)
         places = []
         for exchange in wanted:
             place = self._turn(start, exchange, op)
@@ -278,19 +290,20 @@ class _Allocation:
                 )
             places.append((place.offset, place.size, place.meet))
             self.total = max(self.total, place.end)
+            if switch is not None:
+                self.floors[switch] = max(self.floors.get(switch, 0), place.end)
             self.reading, self.reading_in = place, op.parent
         op.attributes[EXCHANGES] = ExchangesAttr(places, room)
 
-    def _check_agent(self, op: Operation) -> None:
-        """LoweringError where a second agent would exchange elements at the places of the first."""
-        region = op.parent_region()
-        while region is not None and (parent := region.parent_op()) is not None:
-            if isinstance(parent, AgentSwitchOp):
-                self.exchanging.add(region)
-            region = parent.parent_region()
-        if len(self.exchanging) > 1:
-            problem = "exchanges elements between threads, as another agent does, and agents share the places for that"
-            raise unsupported(op, problem, self.gpu.name)
+    def _enter(self, agent: Region) -> None:
+        """Agents run at the same time: the exchanges of each lie behind those of the agents before."""
+        if agent is self.agent:
+            return
+        self.agent = agent
+        self.reading = self.reading_in = None
+        parent = agent.parent_op()
+        floor = 0 if parent is None else self.floors.get(parent, 0)
+        self._floor = -(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
 
     def _turn(self, start: int, exchange: Exchange, op: Operation) -> Exchange:
         """At the start, or behind what the exchange before is still read from, if there is room for that."""
@@ -298,7 +311,9 @@ class _Allocation:
         if reading is not None and reading.offset < start + exchange.size and reading.end > start:
             behind = max(reading.end, start)
             more = min(start + ALTERNATING_BYTES, self.limit) if self.reading_in is op.parent else 0
-            if behind + exchange.size <= max(self.total, more):
+            # What other agents have is not there for this one.
+            most = more if self.agent is not None else max(self.total, more)
+            if behind + exchange.size <= most:
                 offset = behind
         return Exchange(offset, exchange.size, exchange.meet)
 

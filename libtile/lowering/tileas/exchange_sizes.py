@@ -30,6 +30,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ExpandDimsOp, Redu
 from libtile.ir.tile_form import integer_property
 from libtile.layouts import LinearLayout
 from libtile.layouts.renaming import reshaped, shrunk
+from libtile.lowering.agents import warps_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.lowering.to_tileas.types import layout_of, shape_of
@@ -43,10 +44,15 @@ COMMUTATIVE = "commutative"
 
 @dataclass(frozen=True)
 class Kernel:
-    """What answers need to know of a kernel."""
+    """What answers need to know of a kernel, or of one of its agents."""
 
     gpu: Target
     warps: int
+
+    def of(self, op: Operation) -> Kernel:
+        """What is to be known where an op is run: as many warps as its agent has."""
+        warps = warps_of(op, self.warps)
+        return self if warps == self.warps else Kernel(self.gpu, warps)
 
     @property
     def warp_bits(self) -> int:
@@ -56,7 +62,7 @@ class Kernel:
 def exchanges(op: Operation, kernel: Kernel, room: int) -> list[Exchange]:
     """The exchanges of an op in order, at no places yet, where each may take `room` bytes. Those with `meet` begin with
     a barrier in any case. LoweringError for an op whose tiles have no layouts."""
-    sizes = _SIZES.get(type(op))
+    kernel, sizes = kernel.of(op), _SIZES.get(type(op))
     if sizes is None and not isinstance(op, PrintOp):
         return []
     for value in (*op.operands, *op.results):

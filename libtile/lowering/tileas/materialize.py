@@ -278,7 +278,7 @@ class _Pipeline:
         values = self._values(counter, state)
         inner.clone(self.ahead.ops, values)
         for load, buffer in zip(self.loads, buffers.args):
-            _start(inner, load, values, buffer)
+            start_copy(inner, load, values, buffer)
         inner.add(scf.YieldOp())
         guarded = Inserter(buffers, None, at.location)
         guarded.add(scf.IfOp.create(operands=[wanted], result_types=[], regions=[Region(copies), Region()]))
@@ -329,7 +329,7 @@ def _is_ordered(load: Load) -> bool:
     return load.token is not None and not isinstance(load.token.owner, CreateMemTokenOp)
 
 
-def _start(at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue) -> None:
+def start_copy(at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue) -> None:
     """The asynchronous copy for a load, with its operands of another iteration."""
 
     def moved(value: SSAValue | None) -> SSAValue | None:

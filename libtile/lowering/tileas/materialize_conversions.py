@@ -49,7 +49,7 @@ def materialize_conversions(function: FuncOp, gpu: Target) -> None:
     kernel = Kernel(gpu, spec.num_warps)
     for op, room in exchange_rooms(function, gpu).items():
         if isinstance(op, ConvertLayoutOp):
-            _choose(op, kernel, room)
+            _choose(op, kernel.of(op), room)
 
 
 def _choose(op: ConvertLayoutOp, kernel: Kernel, room: int) -> None:

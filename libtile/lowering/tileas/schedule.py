@@ -154,16 +154,16 @@ class _Scheduler:
             return "it is under a condition"
         if load.mem_scope is not None:
             return "its memory ordering is not weak"
-        if (said := _not_handed_on(load)) is not None:
+        if (said := not_handed_on(load)) is not None:
             return said
         if any(isinstance(v.type, MemTokenType) and is_inside(v, body) for v in load.operands):
             return "a token orders it behind another access of the loop"
-        return _not_copied(load) or (
+        return not_copied(load) or (
             None if computed_ahead([load], body) is not None else "its address depends on what the loop computes"
         )
 
 
-def _not_handed_on(load: Load) -> str | None:
+def not_handed_on(load: Load) -> str | None:
     """What a load says that its asynchronous copy could not."""
     for name, attr in load.properties.items():
         if name not in _HANDED_ON and not (isinstance(attr, KeywordAttr) and attr.keyword in ("none", "normal")):
@@ -236,7 +236,7 @@ def fastest_dim(load: Load) -> int:
     return access(load)[1]
 
 
-def _not_copied(load: Load) -> str | None:
+def not_copied(load: Load) -> str | None:
     """Why asynchronous copies cannot do a load; None when they can."""
     type_ = _tile_type(load)
     if isinstance(type_.element_type, PtrType):

@@ -52,6 +52,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.locations import set_location
 from libtile.ir.tile_form import Given, build, operand_group
 from libtile.layouts import LinearLayout
+from libtile.lowering.agents import warps_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import pointer_reason, tma_reason, view_reason
@@ -184,7 +185,7 @@ class _Selector:
                 self._by_view(load, view, layout)
                 return
             _choose(op, "ldgsts", view.bits * width, dim, layout)
-            op.properties["layout"] = LayoutAttr(self._side_by_side(layout, dim, width))
+            op.properties["layout"] = LayoutAttr(self._side_by_side(layout, dim, width, warps_of(op, self.warps)))
             count = width
         else:
             count = view.moved_width(layout)
@@ -199,13 +200,13 @@ class _Selector:
         dim, shared = view.contiguous, _buffer(op, operand_group(op, "buffer")[0])
         return None if dim is None else copy_width(shared, layout, view.element, dim, view.width(layout))
 
-    def _side_by_side(self, layout: LinearLayout, dim: int, width: int) -> LinearLayout:
+    def _side_by_side(self, layout: LinearLayout, dim: int, width: int, warps: int) -> LinearLayout:
         """The layout to copy in, `width` elements at a time: one in which neighbouring lanes copy what lies side by
         side, where the layout is for wider accesses. It does not matter which thread copies an element."""
         if len(register_groups(layout, dim, layout.shape[dim])[0]) <= width:
             return layout
         order = [dim, *(d for d in reversed(range(len(layout.shape))) if d != dim)]
-        return spread(layout.shape, self.warps, width, order)
+        return spread(layout.shape, warps, width, order)
 
     def reduction(self, op: Operation) -> None:
         """An atomic combination of a tile with one of a view, which gives nothing."""

@@ -145,12 +145,15 @@ class _Analysis:
             case BarrierOp():
                 return now if op.num_warps is not None else _NOTHING
             case AgentSwitchOp():
-                # Agents meet on their own, and what lies between two of them is up to barrier objects.
+                # Agents meet on their own, and what lies between two of them is up to barrier objects: what was open
+                # before they part ends there, where all threads can still meet.
+                now = self._before(op, now, bool(now.reads or now.writes))
                 ends = [self._block(r.block, now) for r in op.regions]
                 return Open(frozenset().union(*(e.reads for e in ends)), frozenset().union(*(e.writes for e in ends)))
             case CreatePipelineOp(pipeline=made) if _has_barriers(made.type):
                 ring = span_of(made)
-                return self._before(op, now, any(s.meets(ring) for s in (*now.reads, *now.writes)))
+                self._before(op, now, any(s.meets(ring) for s in (*now.reads, *now.writes)))
+                return _NOTHING  # behind it all threads have met
             case ProducerAcquireOp() | ConsumerWaitOp() if _has_barriers(op.iterator.type):
                 return now
             case ProducerWriteOp() | ConsumerReadOp() if _has_barriers(op.iterator.type):

@@ -45,7 +45,9 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
         raise unsupported(op, f"has {len(op.warps)} agents, and there are {BARRIERS - 1} barriers for them", name)
     if op.registers and not b.target.has("setmaxnreg"):
         raise unsupported(op, "has 'agent_registers', which agents of one kernel share there", name)
-    if op.registers and any(count % agents.GROUP_WARPS for count in op.warps):
+    shared = _sharing(op)
+    rest = op.warps[shared:]
+    if op.registers and (sum(rest) % agents.GROUP_WARPS or len({*op.registers[shared:]}) > 1):
         problem = f"has agents of {op.warps} warps, and registers are given to {agents.GROUP_WARPS} at a time"
         raise unsupported(op, problem, name)
     used = sum(32 * w * r for w, r in zip(op.warps, op.registers))
@@ -56,12 +58,14 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
     for number, region in enumerate(op.regions):
         agent = Agent(first, op.warps[number], number + 1)
         first += agent.warps
+        if op.registers and number == shared:
+            agents.set_registers(b, op.registers[number], _launched_registers(e))
         if number + 1 < len(op.regions):
             mine, others = b.new_block("agent"), b.new_block("others")
             b.conditional_branch(b.compare("ult", warp, integer(I32, first)), mine, others)
             b.start(mine)
         with b.as_agent(agent):
-            if op.registers:
+            if op.registers and number < shared:
                 agents.set_registers(b, op.registers[number], _launched_registers(e))
             with _run_by(e, op.elected[number]):
                 e.emit_block(region.block)
@@ -71,6 +75,11 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
     b.start(end)
     if op.next_op is not None and not isinstance(op.next_op, ReturnOp):
         raise unsupported(op, "is not the last op of its function: agents do not come together again", name)
+
+
+def _sharing(op: AgentSwitchOp) -> int:
+    """The number of the first agent that shares warpgroups with those behind it."""
+    return next((n for n, warps in enumerate(op.warps) if warps % agents.GROUP_WARPS), len(op.warps))
 
 
 def _launched_registers(e: Emitter) -> int:

@@ -8,10 +8,13 @@ A stage has a `full` and an `empty` barrier object. An iterator is a stage and t
     consumer_wait       waits for this round's phase of `full`
     consumer_release    arrives at `empty`
 
-One thread arrives for each warp, or for an agent whose region one thread runs; the barrier objects count these.
+One thread arrives for each warp, or for an agent whose region one thread runs; the barrier objects count these. Where
+a turn may copy with cp.async, each thread arrives once more, when its copies are done.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
@@ -19,7 +22,10 @@ from libtile.codegen import agents, mbarrier, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerWaitOp, ProducerAcquireOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerWaitOp, ProducerAcquireOp, ProducerWriteOp
+from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp
+from libtile.ir.tile_form import integer_of
+from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.shared_memory import STAGE_BARRIER_BYTES
 from libtile.lowering.to_llvm.emitter import Emitter
@@ -29,48 +35,52 @@ from libtile.lowering.to_llvm.storage import Place, Ring, Turn
 def make(e: Emitter, op: Operation, ring: Ring) -> Ring:
     """The ring with barrier objects, which the CTA sees from here on."""
     b = e.b
-    if not b.target.has("tma"):
-        raise unsupported(op, "has barrier objects that count copied bytes", b.target.name)
+    if not b.target.has("mbarrier"):
+        raise unsupported(op, "has barrier objects", b.target.name)
     if op.parent_op() is not None and not isinstance(op.parent_op(), FuncOp):
         raise unsupported(op, "has barrier objects, and is not made by the function itself", b.target.name)
+    copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in write.walk())
     start = ring.buffer.offset + ring.buffer.size
     made = Ring(
         ring.buffer, ring.stage_bytes, ring.offsets, ring.stages,
-        SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES),
+        SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies,
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
-    arriving, leaving = _arrivals(e, op, ProducerAcquireOp), _arrivals(e, op, ConsumerWaitOp)
+    arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp)
     barriers = [(full(e, made, s), arriving) for s in stages] + [(empty(e, made, s), leaving) for s in stages]
     mbarrier.initialize(b, barriers)
-    tma.fence_async_shared(b)  # the stages may lie where threads have exchanged elements
+    if b.target.has("tma"):
+        tma.fence_async_shared(b)  # the stages may lie where threads have exchanged elements
     b.barrier()
     return made
 
 
-def _arrivals(e: Emitter, op: Operation, begins: type[Operation]) -> int:
-    """How many threads arrive for a side of a pipeline, whose turns begin with an op of this class."""
-    sides: dict[tuple[Operation, int] | None, int] = {}
+def _writes(op: Operation) -> Iterator[Operation]:
+    """The ops in whose regions the stages of a pipeline are filled."""
     for use in op.results[0].uses:
-        if isinstance(use.operation, begins):
-            switch, number = _agent_of(use.operation)
-            if switch is None:
-                sides[None] = e.b.threads // e.b.target.warp_size
+        if isinstance(use.operation, ProducerAcquireOp):
+            yield from (of.operation for of in use.operation.token.uses if isinstance(of.operation, ProducerWriteOp))
+
+
+def _arrivals(e: Emitter, op: Operation, begins: type[ProducerAcquireOp | ConsumerWaitOp], copies: bool = False) -> int:
+    """How many times threads arrive in a turn of a side of a pipeline, whose turns begin with an op of this class: one
+    of each warp, and with `copies` each thread as well. A consumer that is two consumers does it twice."""
+    lanes = 1 + (e.b.target.warp_size if copies else 0)
+    sides: dict[tuple[Operation | None, int, int], int] = {}
+    for use in op.results[0].uses:
+        turn = use.operation
+        if isinstance(turn, begins):
+            switch, number = agent_of(turn)
+            consumer = integer_of(turn.consumer_idx) if isinstance(turn, ConsumerWaitOp) else 0
+            if not isinstance(switch, AgentSwitchOp):
+                sides[None, 0, consumer] = e.b.threads // e.b.target.warp_size * lanes
             else:
-                sides[switch, number] = 1 if switch.elected[number] else switch.warps[number]
-    if len(sides) > 1 and None in sides:
+                alone = switch.elected[number]
+                sides[switch, number, consumer] = 1 + copies if alone else switch.warps[number] * lanes
+    agents_ = {switch for switch, _, _ in sides}
+    if len(agents_) > 1 and None in agents_:
         raise unsupported(op, "is used by agents, and outside of them on the same side", e.b.target.name)
     return max(sum(sides.values()), 1)
-
-
-def _agent_of(op: Operation) -> tuple[AgentSwitchOp | None, int]:
-    """The op by which agents part, and the number of the one that runs an op."""
-    region = op.parent_region()
-    while region is not None:
-        parent = region.parent_op()
-        if isinstance(parent, AgentSwitchOp):
-            return parent, list(parent.regions).index(region)
-        region = parent.parent_region() if parent is not None else None
-    return None, 0
 
 
 def _barrier(e: Emitter, ring: Ring, number: Value) -> Value:
@@ -118,6 +128,8 @@ def wait(e: Emitter, ring: Ring, place: Place) -> Turn:
 
 
 def commit(e: Emitter, ring: Ring, stage: Value) -> None:
+    if ring.copies:
+        mbarrier.arrive_with_copies(e.b, full(e, ring, stage))
     _arrive(e, full(e, ring, stage))
 
 

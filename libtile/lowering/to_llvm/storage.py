@@ -29,7 +29,7 @@ class Ring:
     """A pipeline: its stages lie one after the other in a buffer, each with its tiles at the offsets.
 
     With `barriers` each stage has two barrier objects: the `full` one at its number in them, and the `empty` one as
-    many stages further.
+    many stages further. With `copies` threads arrive at the `full` one when their cp.async copies are done, too.
     """
 
     buffer: SharedBuffer
@@ -37,6 +37,7 @@ class Ring:
     offsets: tuple[int, ...]
     stages: int = 0
     barriers: SharedBuffer | None = None
+    copies: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, Region
 
 from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.memory import Access
@@ -135,10 +135,12 @@ def least_vector(op: Access) -> int:
 
 
 class AccessLayouts:
-    """The layout for each shape and fastest dimension that a function accesses."""
+    """The layout for each shape and fastest dimension that a function, or an agent of `warps` warps, accesses. What has
+    no dimension lies as in the whole kernel, of `workers` warps."""
 
-    def __init__(self, function: Operation, warps: int):
+    def __init__(self, function: Operation | Region, warps: int, workers: int | None = None):
         self.warps = warps
+        self.workers = warps if workers is None else workers
         self._vectors: dict[tuple[tuple[int, ...], int], int] = {}
         self._least: dict[tuple[tuple[int, ...], int], int] = {}
         self._orders: dict[tuple[int, ...], int] = {}
@@ -161,7 +163,7 @@ class AccessLayouts:
         """The layout of tiles of a shape: that of the accesses of the shape, if there are any."""
         shape = tuple(shape)
         if not shape:
-            return spread((), self.warps, 1, ())
+            return spread((), self.workers, 1, ())
         if fastest is None:
             fastest = self._orders.get(shape, len(shape) - 1)
         threads = 32 * self.warps

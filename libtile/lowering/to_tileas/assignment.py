@@ -18,7 +18,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.dialects.nv_tileaa import collectives, memory
 from libtile.dialects.nv_tileaa.collectives import Collective
-from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.memory import MemoryOp
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
@@ -36,15 +35,27 @@ from libtile.dialects.nv_tileaa.tokens import OptimizationBarrierOp, PragmaOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import products, tiles
+from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumeOneOp,
+    ConsumerReadOp,
+    PipelineYieldOp,
+    ProduceOneOp,
+    ProducerWriteOp,
+    TurnOp,
+)
 from libtile.layouts import LinearLayout
+from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.accesses import ACCESSES, AccessLayouts
+from libtile.lowering.to_tileas.chains import chained_products
 from libtile.lowering.to_tileas.demands import Demands, source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.ordering import fence_of, lowered_properties, make_fence
 from libtile.lowering.to_tileas.origins import Origins
 from libtile.lowering.to_tileas.products import Product, Products
+from libtile.lowering.to_tileas.stages import held_tiles, staged_element, staged_type
 from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
 
 REMAKE_DEPTH = 8
@@ -78,20 +89,40 @@ def _is_wide_broadcast(op: Operation) -> bool:
     return prod(tile_shape(op.result) or ()) >= WIDE_BROADCAST * prod(tile_shape(op.source) or ())
 
 
-class Assigner:
-    """Rebuilds one function."""
+class _Imported(dict[SSAValue, SSAValue]):
+    """The values of an agent, to which those from around it come when they are asked for."""
 
-    def __init__(self, function: FuncOp, warps: int, chosen: Products):
-        self.warps = warps
-        self.accesses = AccessLayouts(function, warps)
+    def __init__(self, agent: Assigner, around: Assigner):
+        super().__init__()
+        self.agent, self.around = agent, around
+
+    def __missing__(self, value: SSAValue) -> SSAValue:
+        if tile_shape(value):
+            # The warps of another agent, or of the whole kernel, hold it: it is made again by these.
+            layout = self.agent.demands.of(value) or self.agent.default(tile_shape(value) or ())
+            made = self.agent.remade(value, layout)
+        else:
+            made = self.around.values[value]
+        self[value] = made
+        return made
+
+
+class Assigner:
+    """Rebuilds one function, or what one of its agents runs."""
+
+    def __init__(self, op: Operation, body: Region, chosen: Products, around: Assigner | None = None):
+        """For a function and its body, or the op at which agents part and what one of them runs in a function whose
+        rebuilding is under way."""
+        self.workers: int = chosen.warps if around is None else around.workers
+        self.accesses = AccessLayouts(body, chosen.warps, self.workers)
         self.products = chosen
         self.origins = Origins(self.accesses, chosen)
-        self.demands = Demands(function, self.accesses, chosen, self.origins)
-        self.values: dict[SSAValue, SSAValue] = {}
+        self.demands = Demands(body.block, self.accesses, chosen, self.origins)
+        self.values: dict[SSAValue, SSAValue] = {} if around is None else _Imported(self, around)
         self.block = Block()
         self._converted: list[dict[tuple[SSAValue, LinearLayout], SSAValue]] = [{}]
         self._depths: dict[SSAValue, int] = {}
-        self.location = function.location
+        self.location = op.location
         """Where the op that is being rebuilt, and conversions for it, stand in the source."""
 
     # -- values -----------------------------------------------------------------------------------------------------
@@ -155,7 +186,25 @@ class Assigner:
         self._depths[value] = depth
         return depth
 
-    def _remake(self, value: SSAValue, layout: LinearLayout) -> SSAValue | None:
+    def remade(self, value: SSAValue, layout: LinearLayout) -> SSAValue:
+        """A tile from around an agent, made again in it. LoweringError where that takes more than a few ops."""
+        if not self.remakeable(value):
+            user = next(use.operation for use in value.uses)
+            owner = value.owner if isinstance(value.owner, Operation) else user
+            problem = "gives a tile that an agent takes from around it, where other warps hold it"
+            raise unsupported(owner, problem, self.products.gpu.name)
+        return self._remake(value, layout)
+
+    def import_tiles(self, body: Region) -> None:
+        """Make the tiles that an agent takes from around it, where it begins."""
+        inside = {block for op in body.walk() for region in op.regions for block in region.blocks} | {body.block}
+        for op in body.walk():
+            for value in op.operands:
+                block = value.owner.parent if isinstance(value.owner, Operation) else value.owner
+                if tile_shape(value) and block not in inside:
+                    self.values[value]
+
+    def _remake(self, value: SSAValue, layout: LinearLayout) -> SSAValue:
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, RENAMING):
@@ -178,7 +227,7 @@ class Assigner:
         for result, layout in zip(op.results, result_layouts, strict=True):
             if isinstance(result.type, TensorType) and layout is None:
                 layout = self.default(result.type.get_shape())
-            types.append(with_layout(result.type, layout))
+            types.append(staged_type(with_layout(result.type, layout)))
         new = LOWERED.get(type(op), type(op)).create(
             operands=operands,
             result_types=types,
@@ -209,7 +258,7 @@ class Assigner:
         for op in old.ops:
             if op is not last:
                 self.convert(op)
-        assert isinstance(last, scf.YieldOp | scf.ConditionOp)
+        assert isinstance(last, scf.YieldOp | scf.ConditionOp | PipelineYieldOp)
         operands = [
             self.get(v, layout if tile_shape(v) else None) for v, layout in zip(last.operands, given, strict=True)
         ]
@@ -443,7 +492,7 @@ def _while(a: Assigner, op: scf.WhileOp) -> None:
         a.bind(old_arg, new_arg)
     with a.inside(first):
         a.convert_body(before, [None, *results])
-    second = Block(arg_types=[with_layout(r.type, layout) for r, layout in zip(op.res, results)])
+    second = Block(arg_types=[staged_type(with_layout(r.type, layout)) for r, layout in zip(op.res, results)])
     for old_arg, new_arg in zip(after.args, second.args):
         a.bind(old_arg, new_arg)
     with a.inside(second):
@@ -465,3 +514,101 @@ def _if(a: Assigner, op: scf.IfOp) -> None:
             a.convert_body(region.block, results)
         regions.append(Region(block))
     a.bind_results(op, a.clone(op, [condition], results, regions))
+
+
+# -- pipelines --------------------------------------------------------------------------------------------------------
+
+
+def _yielding(a: Assigner, old: Block, new: Block, first: int = 0) -> list[SSAValue]:
+    """Rebuild the ops of a block that ends with a yield; what it yields, from value number `first` on."""
+    last = old.last_op
+    for op in old.ops:
+        if op is not last:
+            a.convert(op)
+    assert isinstance(last, PipelineYieldOp)
+    values = [a.get(v) for v in last.operands[first:]]
+    end = PipelineYieldOp.make(values, location=last.location)
+    new.add_op(end)
+    return values
+
+
+def _in_place(
+    a: Assigner, op: Operation, new: Block, values: Sequence[SSAValue], tokens: Sequence[Attribute], dropped: int = 0
+) -> None:
+    """The op with a rebuilt region, which yields the results behind tokens of these types and `dropped` others."""
+    made = type(op).create(
+        operands=[a.get(v) for v in op.operands],
+        result_types=[*tokens, *(v.type for v in values)],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        regions=[Region(new)],
+    )
+    made.location = op.location
+    a.emit(made)
+    kept = [*op.results[: len(tokens)], *op.results[len(tokens) + dropped :]]
+    for old, result in zip(kept, made.results, strict=True):
+        a.bind(old, result)
+
+
+@RULES.on(ProduceOneOp, ConsumeOneOp)
+def _one_turn(a: Assigner, op: TurnOp) -> None:
+    new = Block()
+    with a.inside(new):
+        values = _yielding(a, op.body.block, new)
+    _in_place(a, op, new, values, [])
+
+
+@RULES.on(ProducerWriteOp)
+def _write(a: Assigner, op: ProducerWriteOp) -> None:
+    """What the region yields for the stage is copied to its buffers."""
+    token, old, held = staged_type(op.token.type), op.body.block, held_tiles(op)
+    new = Block(arg_types=[staged_element(argument.type) for argument in old.args])
+    used = [v for v in (*old.args, *op.outputs[:held]) if v.first_use is not None]
+    if any(isinstance(v.type, TensorType) for v in used):
+        raise unsupported(op, "has a stage of tiles, which its own producer reads", a.products.gpu.name)
+    last = old.last_op
+    assert isinstance(last, PipelineYieldOp)
+    with a.inside(new):
+        values = _yielding(a, old, new, held)
+        for given, buffer in zip(last.operands[:held], new.args):
+            assert new.last_op is not None
+            copy = tiles.CopyOp.make(a.get(given), buffer, location=op.location)
+            new.insert_op_before(copy, new.last_op)
+    _in_place(a, op, new, values, [token], held)
+
+
+@RULES.on(ConsumerReadOp)
+def _read(a: Assigner, op: ConsumerReadOp) -> None:
+    """What the region gets of the stage is copied from its buffers, as somebody wants it."""
+    token, old = staged_type(op.token.type), op.body.block
+    new = Block(arg_types=[staged_element(argument.type) for argument in old.args])
+    with a.inside(new):
+        for before, buffer in zip(old.args, new.args):
+            size = tile_shape(before)
+            if size is None:
+                a.bind(before, buffer)
+            elif before.first_use is not None:
+                type_ = with_layout(before.type, a.demands.of(before) or a.default(size))
+                made = tiles.CopyOp.make(buffer, results=[type_], location=op.location)
+                a.emit(made)
+                a.bind(before, made.results[0])
+        values = _yielding(a, old, new)
+    _in_place(a, op, new, values, [token])
+
+
+@RULES.on(AgentSwitchOp)
+def _agents(a: Assigner, op: AgentSwitchOp) -> None:
+    """Each agent by itself, laid out for its own warps."""
+    gpu, regions = a.products.gpu, []
+    for region, warps in zip(op.regions, op.warps):
+        if warps & (warps - 1) and any(tile_shape(r) for inner in region.walk() for r in inner.results):
+            raise unsupported(op, f"has an agent of {warps} warps, and tiles lie in a power of two of them", gpu.name)
+        agent = Assigner(op, region, Products(gpu, warps, chained_products(region)), a)
+        block = Block()
+        with agent.inside(block):
+            agent.import_tiles(region)
+            _yielding(agent, region.block, block)
+        regions.append(Region(block))
+    made = AgentSwitchOp.create(properties=dict(op.properties), attributes=dict(op.attributes), regions=regions)
+    made.location = op.location
+    a.emit(made)

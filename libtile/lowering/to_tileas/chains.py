@@ -15,16 +15,17 @@ from collections.abc import Iterable, Iterator
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp
 from libtile.dialects.nv_tileaa.shapes import ViewOp
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.lowering.to_tileas.stages import IN_PLACE, yielded
 
 
-def chained_products(function: Operation) -> frozenset[Operation]:
-    """The products of a function that should keep whole rows of their result in one warp."""
+def chained_products(function: Operation | Region) -> frozenset[Operation]:
+    """The products of a function, or of an agent, that should keep whole rows of their result in one warp."""
     feeds, adds, chained = set(), set(), set()
     for op in function.walk():
         if isinstance(op, ReduceOp) and _is_along_rows(op):
@@ -45,7 +46,7 @@ def _is_along_rows(reduction: ReduceOp) -> bool:
 def _loop_of(op: Operation) -> Operation | None:
     """The innermost loop that an op runs in, or the function."""
     parent = op.parent_op()
-    while isinstance(parent, scf.IfOp):
+    while isinstance(parent, (scf.IfOp, *IN_PLACE)):
         parent = parent.parent_op()
     return parent
 
@@ -71,6 +72,9 @@ def _same_place(value: SSAValue) -> Iterable[SSAValue]:
     if isinstance(owner, Block):
         return _entering(value, owner)
     position = owner.results.index(value)
+    if isinstance(owner, IN_PLACE):
+        given = yielded(owner, position)
+        return () if given is None else (given,)
     match owner:
         case scf.ForOp():
             return (_leaving(owner.body.block, position),)

@@ -28,7 +28,7 @@ def convert_function(function: FuncOp, whole_rows: bool = False) -> Operation:
     if whole_rows:
         chained = frozenset(op for op in function.walk() if isinstance(op, DotOp))
     products = Products(target(spec.target), spec.num_warps, chained)
-    assigner = Assigner(function, spec.num_warps, products)
+    assigner = Assigner(function, function.body, products)
     old = function.body.block
     types = [assigner.default_type(a.type) for a in old.args]
     block = Block(arg_types=types)

@@ -14,7 +14,6 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp, ScanOp
-from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, Unary, ViewOp, integers_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.rules import Rules
@@ -23,6 +22,7 @@ from libtile.lowering.to_tileas.accesses import ACCESSES, AccessLayouts
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.origins import Origins
 from libtile.lowering.to_tileas.products import Product, Products
+from libtile.lowering.to_tileas.stages import IN_PLACE, yielded
 from libtile.lowering.to_tileas.types import tile_shape
 
 
@@ -81,9 +81,9 @@ class _Waiting:
 
 
 class Demands:
-    """The wishes of a function. `of(value)` is the layout that a value should have, or None."""
+    """The wishes of the body of a function or an agent. `of(value)` is the layout that a value should have, or None."""
 
-    def __init__(self, function: FuncOp, accesses: AccessLayouts, products: Products, origins: Origins):
+    def __init__(self, body: Block, accesses: AccessLayouts, products: Products, origins: Origins):
         self._wants: dict[SSAValue, LinearLayout] = {}
         self._accesses = accesses
         self._products = products
@@ -92,7 +92,7 @@ class Demands:
         self._changed: set[Operation] = set()
         self.visits = 0
         """How often an op was visited: a few times each, however deep loops are nested."""
-        self._visit_block(function.body.block)
+        self._visit_block(body)
 
     def of(self, value: SSAValue) -> LinearLayout | None:
         return self._wants.get(value)
@@ -188,6 +188,12 @@ class Demands:
             if region.blocks:
                 self._visit_block(region.block)
 
+    def _visit_in_place(self, op: Operation) -> None:
+        for position, result in enumerate(op.results):
+            if (given := yielded(op, position)) is not None:
+                self._want(given, self.of(result))
+        self._visit_block(op.regions[0].block)
+
 
 _VISITS: Rules[Demands] = Rules()
 _VISITS.on(DotOp)(Demands._visit_dot)
@@ -196,3 +202,4 @@ _VISITS.on(ScanOp)(Demands._visit_scan)
 _VISITS.on(scf.ForOp)(Demands._visit_for)
 _VISITS.on(scf.WhileOp)(Demands._visit_while)
 _VISITS.on(scf.IfOp)(Demands._visit_if)
+_VISITS.on(*IN_PLACE)(Demands._visit_in_place)

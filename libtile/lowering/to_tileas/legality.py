@@ -13,6 +13,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa import NAME as TILEAA
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
@@ -30,15 +31,24 @@ from libtile.dialects.nv_tileaa.types import (
     TiledViewType,
 )
 from libtile.dialects.nv_tileas import NAME as TILEAS
-from libtile.dialects.nv_tileas.types import TileASType
-from libtile.ir.tile_form import TileOp
+from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
+from libtile.dialects.nv_tileas.types import (
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+    TileASType,
+)
+from libtile.ir.tile_form import TileOp, type_text
 from libtile.lowering.discardable import DECISIONS, FACTS, SCHEDULE
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import NUMBERS, Stage, check
 from libtile.lowering.to_tileas.accesses import POINTER_ACCESSES, TILED_ACCESSES
+from libtile.lowering.to_tileas.stages import PIPELINE_OPS
+from libtile.numerics.elements import PACKED
 
 REGIONS = (ReduceOp, ScanOp, PragmaOp, scf.ForOp, scf.WhileOp, scf.IfOp)
-"""The ops whose regions are rebuilt."""
+"""The ops whose regions are rebuilt, beside those of pipelines."""
 
 
 def check_convertible(function: FuncOp) -> KernelSpecAttr:
@@ -59,6 +69,8 @@ def _problem(op: Operation) -> str | None:
     """What keeps an op from being converted; None when nothing does."""
     types = [value.type for value in (*op.operands, *op.results)]
     types += [argument.type for region in op.regions for block in region.blocks for argument in block.args]
+    if isinstance(op, PIPELINE_OPS):
+        return _pipeline_problem(op)
     if op.regions and not isinstance(op, (FuncOp, *REGIONS)):
         return "has a region, which cannot be converted to nv_tileas"
     if any(
@@ -70,6 +82,16 @@ def _problem(op: Operation) -> str | None:
     if any(_holds_tiles(t) for t in types):
         return "has a type that hands on tiles, which would get no layout"
     return _access_problem(op) or _product_problem(op)
+
+
+def _pipeline_problem(op: Operation) -> str | None:
+    """Stages hold tiles of what there is memory of."""
+    if not isinstance(op, CreatePipelineOp) or not isinstance(op.pipeline.type, PipelineType):
+        return None
+    for held in op.pipeline.type.element_types:
+        if isinstance(held, TensorType) and NUMBER_NAMES.get(held.element_type, "") in ("", *PACKED):
+            return f"makes stages that hold {type_text(held)}, whose elements have no bytes of their own"
+    return None
 
 
 def _access_problem(op: Operation) -> str | None:
@@ -131,8 +153,15 @@ GIVEN = Stage(
 )
 """What the conversion to nv_tileaa gives, and the passes over nv_tileaa take and leave."""
 
-TAKEN = replace(GIVEN, problem=_problem)
-"""What the conversion to nv_tileas takes of it."""
+PIPELINED = replace(
+    GIVEN,
+    types=(*GIVEN.types, PipelineType, PipelineIteratorType, ProducerTokenType, ConsumerTokenType),
+    ops=frozenset(PIPELINE_OPS),
+)
+"""What lower-tileaa-queues leaves of it: pipelines, whose stages hold tiles, and their turns."""
+
+TAKEN = replace(PIPELINED, problem=_problem)
+"""What the conversion to nv_tileas takes of that."""
 
 STAGE = Stage(
     TILEAS,

@@ -17,6 +17,7 @@ from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.accesses import ACCESSES, AccessLayouts
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.products import Products
+from libtile.lowering.to_tileas.stages import IN_PLACE, yielded
 from libtile.lowering.to_tileas.types import tile_shape
 
 
@@ -44,12 +45,15 @@ class Origins:
             found = (self.of(v) for v in op.operands if tile_shape(v) == tile_shape(value))
             return next((layout for layout in found if layout is not None), None)
         position = op.results.index(value)
+        if isinstance(op, IN_PLACE):
+            given = yielded(op, position)
+            return None if given is None else self.of(given)
         match op:
             case scf.ForOp():
                 return self._given(op.body.block, position)
             case scf.IfOp():
-                given = (self._given(r.block, position) for r in op.regions if r.blocks)
-                return next((layout for layout in given if layout is not None), None)
+                ends = (self._given(r.block, position) for r in op.regions if r.blocks)
+                return next((layout for layout in ends if layout is not None), None)
         return self._moved(op, value)
 
     def _moved(self, op: Operation, value: SSAValue) -> LinearLayout | None:

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which agent an op is run by, and by how many warps."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from libtile.dialects.nv_tileaa.functions import ExecuteOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
+
+
+def agent_of(op: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None, int]:
+    """The op by which agents part, and the number of the one that runs an op; (None, 0) outside of agents."""
+    region = op.parent_region()
+    while region is not None:
+        parent = region.parent_op()
+        if isinstance(parent, AgentSwitchOp | ExecuteOp):
+            return parent, list(parent.regions).index(region)
+        region = parent.parent_region() if parent is not None else None
+    return None, 0
+
+
+def warps_of(op: Operation, workers: int) -> int:
+    """How many warps run an op; outside of agents it is laid out for the kernel's `workers`."""
+    switch, number = agent_of(op)
+    return switch.warps[number] if isinstance(switch, AgentSwitchOp) else workers

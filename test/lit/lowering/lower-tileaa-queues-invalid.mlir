@@ -1,0 +1,89 @@
+// Queues that are no pipelines.
+// RUN: cuda-tile-opt --split-input-file --verify-diagnostics --lower-tileaa-queues %s
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+!q = !nv_tileaa.queue<(tile<64xf32>)>
+nv_tileaa.func @two_producers(%x: tile<64xf32>) {
+  %q = nv_tileaa.create_queue {depth = 2} : !q
+  nv_tileaa.execute {agent_warps = [1, 1]} ({
+    nv_tileaa.queue.put %q ({
+      nv_tileaa.queue.yield %x : tile<64xf32>
+    }) : !q
+    nv_tileaa.yield
+  }, {
+    // expected-error @+1 {{'nv_tileaa.queue.put' op puts into a queue, as another agent does, and turns of a pipeline are one agent's}}
+    nv_tileaa.queue.put %q ({
+      nv_tileaa.queue.yield %x : tile<64xf32>
+    }) : !q
+    nv_tileaa.yield
+  })
+  nv_tileaa.return
+}
+
+// -----
+
+!q = !nv_tileaa.queue<(tile<64xf32>)>
+nv_tileaa.func @nobody_gets(%x: tile<64xf32>) {
+  // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue that fills up: nobody gets from it as consumer 0, 1}}
+  %q = nv_tileaa.create_queue {depth = 2, num_consumers = 2} : !q
+  nv_tileaa.queue.put %q ({
+    nv_tileaa.queue.yield %x : tile<64xf32>
+  }) : !q
+  nv_tileaa.return
+}
+
+// -----
+
+!q = !nv_tileaa.queue<(tile<64xf32>)>
+nv_tileaa.func @in_a_loop(%x: tile<64xf32>, %n: index) {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  scf.for %i = %0 to %n step %1 {
+    // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue within another op, and pipelines are made by the function}}
+    %q = nv_tileaa.create_queue {depth = 2} : !q
+    nv_tileaa.queue.put %q ({
+      nv_tileaa.queue.yield %x : tile<64xf32>
+    }) : !q
+  }
+  nv_tileaa.return
+}
+
+// -----
+
+!q = !nv_tileaa.queue<(tile<64xf32>)>
+nv_tileaa.func @carried(%n: index) {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue that 'scf.for' op takes, and only puts and gets of one can be compiled}}
+  %q = nv_tileaa.create_queue {depth = 2} : !q
+  %r = scf.for %i = %0 to %n step %1 iter_args(%p = %q) -> (!q) {
+    scf.yield %p : !q
+  }
+  nv_tileaa.return
+}
+
+// -----
+
+!q = !nv_tileaa.queue<(!nv_tileaa.ptr<f32, 1>)>
+nv_tileaa.func @pointers(%p: !nv_tileaa.ptr<f32, 1>) {
+  // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue of !nv_tileaa.ptr<f32, 1>, and stages hold tiles and numbers}}
+  %q = nv_tileaa.create_queue {depth = 2} : !q
+  nv_tileaa.queue.put %q ({
+    nv_tileaa.queue.yield %p : !nv_tileaa.ptr<f32, 1>
+  }) : !q
+  nv_tileaa.queue.get %q ({
+  ^bb0(%a: !nv_tileaa.ptr<f32, 1>):
+    nv_tileaa.queue.yield
+  }) : !q
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @resources() {
+  // expected-error @+1 {{'nv_tileaa.execute' op has 'shared_memory', which nobody gives agents}}
+  nv_tileaa.execute {agent_warps = [1], shared_memory = 64} ({
+    nv_tileaa.yield
+  })
+  nv_tileaa.return
+}
