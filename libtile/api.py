@@ -114,9 +114,10 @@ def compile(
     `opt_level` is 0 to 3; `debug` needs 0. `launch_abi` is "tileir" (the kernel is launched with block (1,1,1), as the
     driver does for Tile IR) or "simt" (the launcher gives `block_dim`). `emit`, "tileaa", "tileas", "llvm", "ptx" or
     "cubin", is where to stop; `keep_text` keeps the text of the inner dialects. `host` is architecture and system of
-    the host object, ("x86_64", "linux"), none without it. `observer` is called with the name of each pass and the
-    module behind it; `verify_each` verifies that module. `verify` tells whether to verify the module itself. `pipeline`
-    is the text of the passes to run in place of those of `opt_level`, as `tileiras --print-pipeline` prints it.
+    the host object, ("x86_64", "linux"), none without it, unless a kernel takes tensor maps: then it is this machine's,
+    which makes them. `observer` is called with the name of each pass and the module behind it; `verify_each` verifies
+    that module. `verify` tells whether to verify the module itself. `pipeline` is the text of the passes to run in
+    place of those of `opt_level`, as `tileiras --print-pipeline` prints it.
     `schedule` is "serial" (nothing is copied ahead of loops), "pipelined" (by the warps that compute) or "specialized"
     (by a producer agent, on targets with TMA and wgmma, for the loops with a product that can be parted; a remark says
     why others are not), or empty for the level's own.

@@ -26,7 +26,8 @@ def build(work: Work) -> Made:
         options=how.options,
     ) as ptxas:
         text = _ptx(work)
-        return Made(text, ptxas.assemble(text, host_object(list(work.entries), *how.host) if how.host else None))
+        host = host_object(how.launches, *how.host, gpu.parameters_at) if how.host else None
+        return Made(text, ptxas.assemble(text, host))
 
 
 def prepare() -> None:

@@ -25,6 +25,7 @@ _KPARAM_INFO = 0x17
 _KPARAM_INFO_V2 = 0x45
 _REGCOUNT = 0x2F
 _REQNTID = 0x10
+_PARAM_CBANK = 0x0A
 
 _TEXT = ".text."
 
@@ -47,7 +48,7 @@ class CubinKernel:
     """A kernel of a cubin. Memory is in bytes; `threads` is what the code requires of a block, if anything.
 
     `shared` is static shared memory as the driver counts it: from sm_90 on, with the 1024 bytes that are reserved
-    in a kernel that has any.
+    in a kernel that has any. `parameters_at` is where parameters begin in the constant bank, 0 where there are none.
     """
 
     name: str
@@ -57,6 +58,7 @@ class CubinKernel:
     frame: int
     parameters: tuple[CubinParameter, ...]
     threads: tuple[int, int, int] | None
+    parameters_at: int = 0
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ def read_cubin(data: bytes) -> Cubin:
         if not section.name.startswith(_TEXT) or information is None:
             continue
         parameters: list[CubinParameter] = []
-        threads = None
+        threads, parameters_at = None, 0
         for attribute, value in _attributes(_contents(data, information), information.name):
             if attribute == _KPARAM_INFO and len(value) == 12:
                 _, number, offset, packed = struct.unpack("<IHHI", value)
@@ -194,6 +196,8 @@ def read_cubin(data: bytes) -> Cubin:
             elif attribute == _REQNTID and len(value) == 12:
                 x, y, z = struct.unpack("<III", value)
                 threads = (x, y, z)
+            elif attribute == _PARAM_CBANK and len(value) == 8:
+                _, parameters_at, _ = struct.unpack("<IHH", value)
         shared = by_name.get(f".nv.shared.{name}")
         kernels[name] = CubinKernel(
             name,
@@ -203,6 +207,7 @@ def read_cubin(data: bytes) -> Cubin:
             frames.get(name, 0),
             tuple(sorted(parameters, key=lambda p: p.number)),
             threads,
+            parameters_at,
         )
     host = by_name.get(".nv.host")
     sizes = {s.name: s.size for s in sections if s.name}

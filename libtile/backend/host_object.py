@@ -13,15 +13,18 @@ puts there (offsets in bytes; what is not named is zero):
 the word at 16 cleared, to a static place, stores that place in `out`, and gives 0; for version 1 it calls the table's
 seventh function first, as `table[6](context, 16, &word)`.
 
-The function for changed arguments fills a kernel's hidden parameters, tensor maps; without them it does nothing.
+The function for changed arguments, `int f(_, _, _, parameters)`, fills a kernel's hidden parameters, tensor maps, in
+the block of parameters behind the others (`libtile.backend.host_maps`), and gives 0; without them it does nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from libtile.backend.host_maps import encode_ir
 from libtile.codegen.llvm_text import byte_array, to_bytes
+from libtile.ir.kernels import Launch
 from libtile.support.errors import LibtileError
 from libtile.support.threads import LLVM, once
 
@@ -58,15 +61,19 @@ class HostTargetError(LibtileError):
     """A host architecture or system for which no object can be made."""
 
 
-def host_ir(kernels: Sequence[str], arch: str = "x86_64", system: str = "linux") -> str:
+def host_ir(kernels: Mapping[str, Launch], arch: str = "x86_64", system: str = "linux", parameters_at: int = 0) -> str:
     """The object's contents as LLVM IR."""
     convention = "win64cc " if (arch, system) == ("x86_64", "windows") else ""
     lines = [f'target triple = "{arch}-unknown-linux-gnu"']
     records = []
-    for number, kernel in enumerate(kernels):
+    for number, (kernel, launch) in enumerate(kernels.items()):
         name, changed = f"@__CUDA_TILEIR_FUNC_NAME_{number}", f"@__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_{number}"
         lines.append(f"{name} = internal constant {byte_array(to_bytes(kernel) + bytes(1))}")
-        lines.append(f"define internal {convention}i32 {changed}(ptr %0, ptr %1, ptr %2, ptr %3) {{\n  ret i32 0\n}}")
+        lines += [
+            f"define internal {convention}i32 {changed}(ptr %table, ptr %context, ptr %function, ptr %parameters) {{",
+            *encode_ir(launch, "%parameters", parameters_at),
+            "  ret i32 0\n}",
+        ]
         records.append(
             f"{_KERNEL} {{ ptr {name}, [32 x i8] zeroinitializer, ptr {changed}, [16 x i8] zeroinitializer }}"
         )
@@ -79,6 +86,7 @@ def host_ir(kernels: Sequence[str], arch: str = "x86_64", system: str = "linux")
         f"ptr {table}, i32 {count}, [4 x i8] zeroinitializer, i32 2, [4 x i8] zeroinitializer, "
         f"ptr @{ON_PRE_LOAD} }}, align 16",
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+        "declare i64 @llvm.umax.i64(i64, i64)",
         f"define {convention}i32 @{ON_PRE_LOAD}(ptr %table, ptr %context, i32 %version, ptr %out) {{"
         + _PRE_LOAD_BODY.replace("CONV ", convention).replace("COPY", f"@{CALLBACKS}_ON_PRE_LOAD")
         + "}",
@@ -95,8 +103,11 @@ def _llvm() -> Any:
     return llvm
 
 
-def host_object(kernels: Sequence[str], arch: str = "x86_64", system: str = "linux") -> bytes:
-    """The ELF object for kernels of these names; empty for no kernels, which need none.
+def host_object(
+    kernels: Mapping[str, Launch], arch: str = "x86_64", system: str = "linux", parameters_at: int = 0
+) -> bytes:
+    """The ELF object for kernels of these names; empty for no kernels, which need none. `parameters_at` is the
+    target's, which kernels with tensor maps need.
 
     It is position-independent and reaches nothing outside itself. HostTargetError for an unknown host.
     """
@@ -105,7 +116,7 @@ def host_object(kernels: Sequence[str], arch: str = "x86_64", system: str = "lin
     if not kernels:
         return b""
     with LLVM:
-        return _object_of(host_ir(kernels, arch, system), arch)
+        return _object_of(host_ir(kernels, arch, system, parameters_at), arch)
 
 
 def _object_of(ir: str, arch: str) -> bytes:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from libtile.ir.kernels import Launch
 from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
@@ -58,12 +59,14 @@ class Assembled:
 
 @dataclass(frozen=True)
 class Assembly:
-    """How PTX is assembled: ptxas's options, and the architecture and system of the host object, if there is one."""
+    """How PTX is assembled: ptxas's options, and the architecture and system of the host object, if there is one, with
+    what it has to know of the `launches` of each kernel."""
 
     line_info: bool = False
     debug: bool = False
     options: tuple[str, ...] = ()
     host: tuple[str, str] | None = None
+    launches: dict[str, Launch] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -38,6 +39,11 @@ def machine() -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
+def this_host() -> tuple[str, str]:
+    """The architecture and the system of this machine, as of a host object."""
+    return machine(), "windows" if sys.platform == "win32" else "linux"
+
+
 def _machine_elsewhere() -> str:
     import platform  # takes long to import
 
@@ -50,8 +56,9 @@ class Options:
 
     `emit`, one of STAGES, is where to stop, `launch_abi` one of LAUNCH_ABIS, `sanitize` a tool that ptxas instruments
     for (`memcheck`), or empty. `host` is the architecture and the system of the host object, None for a cubin without
-    one. `keep_text` keeps the text of the inner dialects. `pipeline` is the text of a pipeline to run in place of the
-    level's, `schedule` one of `SCHEDULES` (`libtile.passes.pipelines`) for the level's, or empty for its own.
+    one, unless a kernel takes tensor maps: then it is this machine's, which makes them. `keep_text` keeps the text of
+    the inner dialects. `pipeline` is the text of a pipeline to run in place of the level's, `schedule` one of
+    `SCHEDULES` (`libtile.passes.pipelines`) for the level's, or empty for its own.
     """
 
     gpu_name: str = "sm_90"

@@ -21,9 +21,10 @@ from libtile.backend.work import (
     here,
 )
 from libtile.compiler.entry import entered
-from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
+from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError, this_host
 from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
+from libtile.ir.kernels import Launch
 from libtile.ir.locations import set_location
 from libtile.lowering.tileas.tma.recipes import recipes
 from libtile.lowering.to_llvm.conversion import LlvmModule
@@ -262,12 +263,9 @@ def _work(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable
 
 
 def _assembly(result: Compiled, options: Options) -> Assembly:
-    for kernel in result.kernels.values():
-        if kernel.descriptors and options.launch_abi == "tileir":
-            raise LoweringError(
-                f"kernel '{kernel.name}' takes tensor maps, which launches of the ABI 'tileir' do not make yet: "
-                "'simt' passes them as parameters"
-            )
+    host = options.host
+    if host is None and any(kernel.descriptors for kernel in result.kernels.values()):
+        host = this_host()  # no launch can do without what makes the tensor maps
     needed = max((k.smem for k in result.kernels.values()), default=0)
     return Assembly(
         line_info=options.line_info,
@@ -276,7 +274,8 @@ def _assembly(result: Compiled, options: Options) -> Assembly:
             *([f"--sanitize={options.sanitize}"] if options.sanitize else []),
             *(["--enable-extended-smem=true"] if needed > STATIC_SHARED else []),
         ),
-        host=options.host if options.launch_abi == "tileir" and result.kernels else None,
+        host=host if options.launch_abi == "tileir" and result.kernels else None,
+        launches={k.name: Launch(k.params, k.descriptors) for k in result.kernels.values()},
     )
 
 

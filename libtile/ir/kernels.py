@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -40,3 +41,22 @@ class TensorMapRecipe:
     box: tuple[int, ...]
     swizzle: str
     element_bytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What host code has to know of a kernel: the parameters that a launch passes, and the tensor maps behind them."""
+
+    parameters: tuple[Parameter, ...] = ()
+    descriptors: tuple[TensorMapRecipe, ...] = ()
+
+
+def parameter_offsets(parameters: Sequence[Parameter]) -> tuple[tuple[int, ...], int]:
+    """Where each parameter lies in the block of them, aligned to its own size (PTX ISA, "Kernel Function Parameters"),
+    and where the last one ends; in bytes."""
+    offsets, end = [], 0
+    for parameter in parameters:
+        start = -(-end // parameter.size) * parameter.size
+        offsets.append(start)
+        end = start + parameter.size
+    return tuple(offsets), end

@@ -11,8 +11,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -126,6 +127,14 @@ def default_driver() -> Driver:
     return Driver()
 
 
+@dataclass(frozen=True)
+class FromAddress:
+    """A parameter that is made of an address of device memory: where byte `offset` of an array lies, or a given one."""
+
+    place: tuple[np.ndarray, int] | int
+    make: Callable[[int], bytes]
+
+
 class Device:
     """A GPU, the first one without a number. A fault of a kernel poisons its context; `reset` makes a new one."""
 
@@ -182,31 +191,39 @@ class Device:
         entry: str,
         grid: Sequence[int],
         block: Sequence[int],
-        parameters: Sequence[bytes | tuple[np.ndarray, int]],
+        parameters: Sequence[bytes | tuple[np.ndarray, int] | FromAddress],
         *,
         dynamic_shared: int = 0,
     ) -> None:
         """Load a cubin, run one kernel to its end, and copy memory back.
 
-        A parameter is its bytes, or an array and the byte offset of the address into it: each array is copied to the
-        device once and back afterwards. CudaError for what fails, a fault of the kernel included; the context is made
-        anew then.
+        A parameter is its bytes, or an array and the byte offset of the address into it, or made of such an address:
+        each array is copied to the device once and back afterwards. CudaError for what fails, a fault of the kernel
+        included; the context is made anew then.
         """
         driver = self.driver
         module = driver.handle("cuModuleLoadData", cubin)
         memory: dict[int, tuple[int, np.ndarray]] = {}
+
+        def address_of(place: tuple[np.ndarray, int] | int) -> int:
+            if isinstance(place, int):
+                return place
+            array, offset = place
+            if id(array) not in memory:
+                address = driver.handle("cuMemAlloc_v2", max(array.nbytes, 1))
+                memory[id(array)] = address, array
+                if array.nbytes:
+                    driver.call("cuMemcpyHtoD_v2", address, array.ctypes.data, array.nbytes)
+            return memory[id(array)][0] + offset
+
         try:
             function = driver.handle("cuModuleGetFunction", module, entry.encode())
             holders = []
             for parameter in parameters:
-                if not isinstance(parameter, bytes):
-                    array, offset = parameter
-                    if id(array) not in memory:
-                        address = driver.handle("cuMemAlloc_v2", max(array.nbytes, 1))
-                        memory[id(array)] = address, array
-                        if array.nbytes:
-                            driver.call("cuMemcpyHtoD_v2", address, array.ctypes.data, array.nbytes)
-                    parameter = (memory[id(array)][0] + offset).to_bytes(8, "little")
+                if isinstance(parameter, FromAddress):
+                    parameter = parameter.make(address_of(parameter.place))
+                elif not isinstance(parameter, bytes):
+                    parameter = address_of(parameter).to_bytes(8, "little")
                 holders.append(ctypes.create_string_buffer(parameter, len(parameter)))
             addresses = (ctypes.c_void_p * max(len(holders), 1))(*map(ctypes.addressof, holders))
             driver.call("cuLaunchKernel", function, *grid, *block, dynamic_shared, None, addresses, None)

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from libtile.compiler.options import LAUNCH_ABIS
-from libtile.runtime.cuda_driver import TILE_IR_VERSION, CudaError, Device, captured_stdout
+from libtile.interpreter.entries import LaunchError
+from libtile.runtime.cuda_driver import TILE_IR_VERSION, CudaError, Device, FromAddress, captured_stdout
+from libtile.runtime.tensor_maps import tensor_map
 from libtile.support.errors import LibtileError
+from libtile.targets.tensor_map import TensorMapError
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from libtile.interpreter import RunResult
+    from libtile.ir.kernels import TensorMapRecipe
 
 
 class GpuFault(LibtileError):
@@ -68,7 +72,7 @@ def run_on_gpu(
     from libtile.compiler.compile import compile_module
     from libtile.compiler.options import Options
     from libtile.interpreter.address_space import Memory
-    from libtile.interpreter.entries import LaunchError, find_entry
+    from libtile.interpreter.entries import find_entry
     from libtile.interpreter.launch import normal_grid, prepare
     from libtile.interpreter.machine import RunResult
 
@@ -84,13 +88,15 @@ def run_on_gpu(
     options = Options(target_name(device, gpu_name), opt_level, launch_abi=used, schedule=schedule)
     made = compile_module(module, options, verify=False)
     compiled = made.kernels[name]
-    parameters: list[bytes | tuple[np.ndarray, int]] = []
+    parameters: list[bytes | tuple[np.ndarray, int] | FromAddress] = []
     for arg, value, declared in zip(args, values, compiled.params, strict=True):
         allocation = memory.find(int(value)) if isinstance(arg, np.ndarray) else None
         if allocation is not None:
             parameters.append((allocation.data, int(value) - allocation.base))
         else:
             parameters.append(np.asarray(value).tobytes().ljust(declared.size, b"\0"))
+    if used == "simt":  # else the driver calls the cubin's host code
+        parameters += [_tensor_map(recipe, parameters[recipe.base], values, name) for recipe in compiled.descriptors]
     block = compiled.block_dim if used == "simt" else (1, 1, 1)
     started = time.monotonic()
     try:
@@ -103,6 +109,19 @@ def run_on_gpu(
         out.write(printed[0])
     blocks = extents[0] * extents[1] * extents[2]
     return RunResult(name, extents, blocks, seconds=seconds, output=printed[0])
+
+
+def _tensor_map(
+    recipe: TensorMapRecipe, base: bytes | tuple[np.ndarray, int] | FromAddress, values: Sequence[Any], name: str
+) -> FromAddress:
+    """The parameter that is a tensor map. LaunchError for sizes and strides that none has."""
+    assert not isinstance(base, FromAddress)  # as no parameter of a program is
+    place = int.from_bytes(base, "little") if isinstance(base, bytes) else base
+    try:
+        tensor_map(recipe, values, 0)
+    except TensorMapError as problem:
+        raise LaunchError(f"parameter {recipe.base} of {name!r}: {problem}") from None
+    return FromAddress(place, lambda address: tensor_map(recipe, values, address))
 
 
 def _hint(error: CudaError, device: Device, used: str) -> str:

@@ -73,6 +73,7 @@ class UnusedTensorCore:
 class Target:
     """A GPU target. Sizes are bytes; `shared_per_block` is the most one CTA can have.
 
+    `parameters_at` is where a kernel's parameters begin in the constant bank.
     `ptx_version` is the first PTX version that knows the target, None when every kernel's does; `llvm_cpu` the target
     that LLVM makes code for, None when it knows this one.
     """
@@ -87,6 +88,7 @@ class Target:
     barriers: int
     banks: int
     clusters: int
+    parameters_at: int
     warps_per_sm: int
     shared_per_block: int
     shared_per_sm: int

@@ -29,7 +29,8 @@ ALIGNMENT = 64
 MAX_RANK = 5
 MAX_BOX = 256
 MAX_ELEMENT_STRIDE = 8
-_LARGE = 1 << 17
+LARGE = 1 << 17
+"""Bytes from which on a tensor is marked as large."""
 _TILED = 2
 
 
@@ -102,13 +103,15 @@ FIELDS: dict[str, Field] = {
     "atomicity": Field(83, 2),  # R (sm_100a)
     "large": Field(85, 1),  # H: the tensor spans 128 KiB and more; R: cleared with each new address
     "swizzle_96B": Field(86, 1),  # R (sm_103a)
-    **{f"stride{i}": Field(96 + 32 * i, 32) for i in range(4)},  # R, H: in 16 bytes, the low 32 bits
-    **{f"stride_high{i}": Field(224 + 4 * i, 4) for i in range(4)},  # R
+    **{f"stride{i}": Field(96 + 32 * i, 32, unit=16) for i in range(4)},  # R, H: the low 36 bits
+    **{f"stride_high{i}": Field(224 + 4 * i, 4, unit=1 << 36) for i in range(4)},  # R
     **{f"size{i}": Field(256 + 32 * i, 32, bias=1) for i in range(5)},  # R, H
     **{f"element_stride{i}": Field(416 + 3 * i, 3, bias=1) for i in range(5)},  # R
     **{f"box{i}": Field(440 + 8 * i, 8, bias=1) for i in range(5)},  # R, H
 }
-"""Of a map as one little-endian number. What is behind a map's rank holds zeros."""
+"""Of a map as one little-endian number. What is behind a map's rank holds zeros. No field lies across 64 bits."""
+STRIDE_LOW = (1 << 36) - 1
+"""The bits of a stride that its field `stride` holds; the others are in `stride_high`."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +148,21 @@ class TiledMap:
 def encode(tiled: TiledMap) -> bytes:
     """The 128 bytes. TensorMapError for what the hardware does not take."""
     _check(tiled)
+    values = {**shape_fields(tiled), "address": tiled.address, "large": int(tiled.extent >= LARGE)}
+    for i, stride in enumerate(tiled.strides):
+        values[f"stride{i}"], values[f"stride_high{i}"] = stride & STRIDE_LOW, stride & ~STRIDE_LOW
+    values |= {f"size{i}": value for i, value in enumerate(tiled.sizes)}
+    number = 0
+    for name, value in values.items():
+        number |= FIELDS[name].put(value)
+    return number.to_bytes(SIZE, "little")
+
+
+def shape_fields(tiled: TiledMap) -> dict[str, int]:
+    """The fields that neither the address nor the sizes and strides change."""
     mode, atomicity = SWIZZLES[tiled.swizzle]
     element = ELEMENTS[tiled.element]
     values = {
-        "address": tiled.address,
         "kind": _TILED,
         "rank": len(tiled.sizes),
         "element": element.number,
@@ -158,17 +172,11 @@ def encode(tiled: TiledMap) -> bytes:
         "tf32": int(element.rounded),
         "l2_promotion": L2_PROMOTIONS[tiled.l2_promotion],
         "atomicity": atomicity,
-        "large": int(tiled.extent >= _LARGE),
         "swizzle_96B": int(tiled.swizzle == "96B"),
     }
-    for i, stride in enumerate(tiled.strides):
-        values[f"stride{i}"], values[f"stride_high{i}"] = stride // 16 & 0xFFFFFFFF, stride >> 36
-    for name, numbers in (("size", tiled.sizes), ("box", tiled.box), ("element_stride", tiled.steps)):
+    for name, numbers in (("box", tiled.box), ("element_stride", tiled.steps)):
         values |= {f"{name}{i}": value for i, value in enumerate(numbers)}
-    number = 0
-    for name, value in values.items():
-        number |= FIELDS[name].put(value)
-    return number.to_bytes(SIZE, "little")
+    return values
 
 
 def decode(raw: bytes) -> TiledMap:
@@ -195,7 +203,7 @@ def decode(raw: bytes) -> TiledMap:
         found["address"],
         elements[0],
         tuple(found[f"size{i}"] for i in range(rank)),
-        tuple((found[f"stride{i}"] | found[f"stride_high{i}"] << 32) * 16 for i in range(rank - 1)),
+        tuple(found[f"stride{i}"] | found[f"stride_high{i}"] for i in range(rank - 1)),
         tuple(found[f"box{i}"] for i in range(rank)),
         () if set(steps) == {1} else steps,
         names[0],

@@ -6,15 +6,31 @@ from __future__ import annotations
 import ctypes
 import io
 import platform
+import random
 import struct
 
 import pytest
 
 from libtile.backend import host_object
 from libtile.backend.host_object import CALLBACKS, ON_PRE_LOAD, HostTargetError
+from libtile.ir.kernels import FromParameter, Launch, Parameter, TensorMapRecipe, parameter_offsets
+from libtile.runtime.tensor_maps import tensor_map
+from libtile.targets.tensor_map import ELEMENTS, SIZE
 
 elffile = pytest.importorskip("elftools.elf.elffile", reason="reads objects with pyelftools (pip install pyelftools)")
+MAPS = {
+    "copy": Launch(
+        (Parameter("ptr", 8), Parameter("i32", 4)),
+        (TensorMapRecipe(0, "f16", (FromParameter(1), 64), (64,), (64, 8), "128B", 2),),
+    )
+}
+"""A kernel that takes a tensor map."""
 SECTION_HEADER_ABSOLUTE = {"x86_64": 1, "aarch64": 257}  # R_X86_64_64, R_AARCH64_ABS64
+
+
+def _kernels(*names):
+    """Kernels that take no tensor maps."""
+    return dict.fromkeys(names, Launch())
 
 
 def _elf(*arguments, **options):
@@ -48,7 +64,7 @@ def _arch(elf):
 @pytest.mark.parametrize("system", host_object.SYSTEMS)
 @pytest.mark.parametrize("arch", host_object.ARCHITECTURES)
 def test_the_object_is_for_its_host_and_exports_the_two_symbols(arch, system):
-    elf = _elf(["one", "two"], arch, system)
+    elf = _elf({**_kernels("one"), **MAPS}, arch, system)
     assert (elf["e_type"], _arch(elf)) == ("ET_REL", arch)
     exported = {
         s.name
@@ -60,14 +76,14 @@ def test_the_object_is_for_its_host_and_exports_the_two_symbols(arch, system):
 
 @pytest.mark.parametrize("arch", host_object.ARCHITECTURES)
 def test_the_object_needs_nothing_from_outside(arch):
-    symbols = _elf(["one"], arch).get_section_by_name(".symtab").iter_symbols()
+    symbols = _elf(MAPS, arch).get_section_by_name(".symtab").iter_symbols()
     undefined = {s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"} - {""}
     assert undefined <= {"_GLOBAL_OFFSET_TABLE_"}
 
 
 @pytest.mark.parametrize("arch", host_object.ARCHITECTURES)
 def test_the_callbacks_record_has_the_layout_that_the_driver_reads(arch):
-    data, pointers = _record(_elf(["one", "two", "three"], arch), CALLBACKS)
+    data, pointers = _record(_elf(_kernels("one", "two", "three"), arch), CALLBACKS)
     assert len(data) == 72
     assert struct.unpack("<i28xqqiiiiq", data) == (2, 64, 0, 3, 0, 2, 0, 0)
     assert sorted(pointers) == [40, 64]
@@ -75,19 +91,19 @@ def test_the_callbacks_record_has_the_layout_that_the_driver_reads(arch):
 
 
 def test_each_kernel_has_a_record_with_its_name_and_function():
-    data, pointers = _record(_elf(["one", "two"]), "__CUDA_TILEIR_FUNC_CALLBACKS")
+    data, pointers = _record(_elf(_kernels("one", "two")), "__CUDA_TILEIR_FUNC_CALLBACKS")
     assert data == bytes(128)
     assert sorted(pointers) == [0, 40, 64, 104]
 
 
 def test_no_kernels_need_no_object():
-    assert host_object.host_object([]) == b""
+    assert host_object.host_object({}) == b""
 
 
 def test_unknown_hosts_are_refused():
     for arch, system in (("riscv64", "linux"), ("x86_64", "plan9")):
         with pytest.raises(HostTargetError, match="no host object for"):
-            host_object.host_object(["k"], arch, system)
+            host_object.host_object(_kernels("k"), arch, system)
 
 
 class _Kernel(ctypes.Structure):
@@ -124,7 +140,7 @@ def loaded():
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(codemodel="large", reloc="pic")
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(host_object.host_ir(["one", "two"])), machine)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(host_object.host_ir(_kernels("one", "two"))), machine)
     engine.finalize_object()
     return engine, engine.get_global_value_address(CALLBACKS)
 
@@ -162,3 +178,48 @@ def test_pre_load_for_version_one_asks_the_table_first(loaded):
     assert pre_load(ctypes.addressof(table), 77, 1, ctypes.byref(out)) == 0
     assert asked == [(77, 16)]
     assert out.value
+
+
+PARAMETERS = (Parameter("i8", 1), Parameter("ptr", 8), *[Parameter("i32", 4)] * 5, *[Parameter("i64", 8)] * 4)
+"""Of the kernel in the next test: a base, five sizes (the last ones below 16, for empty tensors) and four strides."""
+
+
+def test_offsets_of_parameters_are_aligned_to_their_sizes():
+    assert parameter_offsets(PARAMETERS) == ((0, 8, 16, 20, 24, 28, 32, 40, 48, 56, 64), 72)
+
+
+@pytest.mark.parametrize("parameters_at", [0x210, 0x380])
+def test_host_code_encodes_what_the_library_encodes(parameters_at):
+    """Of all ranks, element types and swizzles; the bytes in front of the maps and their second halves stay."""
+    pytest.importorskip("oracle.host_objects").require_host_code()
+    from oracle.host_objects import HostObject
+
+    rng = random.Random(parameters_at)
+    swizzles = {"none": 256, "32B": 32, "64B": 64, "128B": 128}
+    recipes = []
+    for number, (element, kind) in enumerate(ELEMENTS.items()):
+        if kind.bits < 8:
+            continue
+        rank, swizzle = number % 5 + 1, list(swizzles)[number % 4]
+        size = kind.bits // 8
+        sizes = tuple(rng.choice([FromParameter(2 + i), rng.randrange(1, 1 << 32)]) for i in range(rank))
+        strides = tuple(rng.choice([FromParameter(7 + i), 16 * rng.randrange(1 << 20)]) for i in range(rank - 1))
+        box = (min(swizzles[swizzle] // size, 256), *(rng.randrange(1, 257) for _ in range(rank - 1)))
+        recipes.append(TensorMapRecipe(1, element, sizes, strides, box, swizzle, size))
+    launch = Launch(PARAMETERS, tuple(recipes))
+    host = HostObject(host_object.host_object({"k": launch}, parameters_at=parameters_at))
+    offsets, end = parameter_offsets(PARAMETERS)
+    first = -(-(parameters_at + end) // 64) * 64 - parameters_at
+    for turn in range(50):
+        values = [rng.randrange(256), rng.randrange(1 << 52) * 16, *(rng.randrange(0, 1 << 32) for _ in range(5)),
+                  *(16 * rng.randrange(1 << rng.randrange(1, 32)) for _ in range(4))]  # fmt: skip
+        if turn < 10:
+            values[2 + turn % 5] = turn // 5  # an empty tensor, and one of a single element
+        before = bytearray(rng.randbytes(first + len(recipes) * SIZE))
+        for at, parameter, value in zip(offsets, PARAMETERS, values):
+            before[at : at + parameter.size] = value.to_bytes(parameter.size, "little")
+        wanted = bytearray(before)
+        for number, recipe in enumerate(recipes):
+            at = first + number * SIZE
+            wanted[at : at + SIZE // 2] = tensor_map(recipe, values, values[1])[: SIZE // 2]
+        assert host.filled("k", bytes(before)) == wanted

@@ -9,6 +9,7 @@ import pytest
 from specialized_kernels import Gemm
 
 import libtile
+from libtile.backend.cubin import read_cubin
 from libtile.backend.ptxas import assemble
 from libtile.compiler.compile import compile_module
 from libtile.compiler.options import Options
@@ -19,6 +20,7 @@ from libtile.simulator import SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
 from oracle import require_tool
+from oracle.host_objects import Made, launch_arguments, require_host_code
 
 # -- by hand ----------------------------------------------------------------------------------------------------------
 
@@ -159,12 +161,21 @@ def test_a_launch_is_told_how_to_make_the_tensor_maps():
     assert (a.box, a.swizzle, b.base, b.box) == ((64, 128), "128B", 1, (64, 256))
 
 
-def test_tensor_maps_are_hidden_parameters_of_tile_ir_kernels():
-    made = compile_module(libtile.parse(SMALL.text).op, Options("sm_90", 3, emit="ptx"))
+def test_tensor_maps_of_tile_ir_kernels_are_made_by_their_host_code():
+    """They are parameters that the cubin hides, and the simulator gets those that the cubin's own object encodes."""
+    require_host_code()
+    made = libtile.compile(libtile.parse(SMALL.text), gpu_name="sm_90")
     header = made.ptx[made.ptx.index(".entry") : made.ptx.index("{")]
     assert header.count(".hidden .param .align 64 .b8") == 2
-    with pytest.raises(LoweringError, match="takes tensor maps, which launches of the ABI 'tileir' do not make yet"):
-        libtile.compile(libtile.parse(SMALL.text), gpu_name="sm_90")
+    cubin = read_cubin(made.cubin)
+    places = [(p.offset, p.size) for p in cubin.kernels["gemm"].parameters]
+    assert places == [(0, 8), (8, 8), (16, 8), (24, 4), (28, 4), (32, 4)]
+    a, b, c, wanted = operands(64, 64, 128)
+    given = [a, b, c, *(np.int32(n) for n in (64, 64, 128))]
+    args = launch_arguments(Made(made.ptx, cubin.host_object), "gemm", given, "sm_90")
+    assert len(args) == len(given) + 2
+    run_ptx(made.ptx, "gemm", block=made.kernels["gemm"].block_dim, args=args)
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
 
 
 @pytest.mark.parametrize(

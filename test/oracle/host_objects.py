@@ -25,14 +25,12 @@ import pytest
 import oracle
 from libtile.backend.cubin import read_cubin
 from libtile.simulator import EncodedTensorMap
-from libtile.targets import tensor_map
+from libtile.targets import target, tensor_map
 
 KEEPING = """#!/bin/sh
 for argument in "$@"; do case "$argument" in *.ptx) cp "$argument" "{kept}";; esac; done
 exec "{ptxas}" "$@"
 """
-PARAMETERS_AT = {"sm_90": 0x210}
-"""Where parameters begin in the constant bank; 0x380 from sm_100 on."""
 BLOCK = 4096
 """Bytes of a parameter block."""
 _UNWRITTEN = b"\xcc"
@@ -91,15 +89,19 @@ class HostObject:
             name, function = struct.unpack("<Q32xQ", ctypes.string_at(records + i * size, 48))
             self.functions[ctypes.string_at(name).decode()] = function
 
-    def maps(self, kernel: str, visible: bytes, gpu_name: str, most: int = 24) -> list[bytes]:
-        """The tensor maps behind `visible`, the parameters that the program has. Ends at what is not written."""
-        block = (ctypes.c_uint8 * BLOCK).from_buffer_copy(visible.ljust(BLOCK, _UNWRITTEN))
+    def filled(self, kernel: str, parameters: bytes) -> bytes:
+        """A block of parameters, once the function for changed arguments has had it."""
+        block = (ctypes.c_uint8 * len(parameters)).from_buffer_copy(parameters)
         call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
         status = call(self.functions[kernel])(None, None, None, ctypes.addressof(block))
         assert status == 0
-        base = PARAMETERS_AT.get(gpu_name, 0x380)
+        return bytes(block)
+
+    def maps(self, kernel: str, visible: bytes, gpu_name: str, most: int = 24) -> list[bytes]:
+        """The tensor maps behind `visible`, the parameters that the program has. Ends at what is not written."""
+        written = self.filled(kernel, visible.ljust(BLOCK, _UNWRITTEN))
+        base = target(gpu_name).parameters_at
         first = -(-(base + len(visible)) // 64) * 64 - base
-        written = bytes(block)
         found = []
         for at in range(first, first + most * tensor_map.SIZE, tensor_map.SIZE):
             half = written[at : at + tensor_map.SIZE // 2]

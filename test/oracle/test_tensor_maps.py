@@ -111,6 +111,28 @@ def test_maps_of_all_ranks_and_types_are_those_of_the_reference(
         assert set(host.maps("k", visible, gpu_name)) == wanted | static
 
 
+def test_host_objects_of_ours_fill_what_those_of_the_reference_fill() -> None:
+    """For the same arguments, in the same place, the maps of the loads; the reference has one more, of the store."""
+    require_host_code()
+    data = (Path(__file__).resolve().parents[2] / "examples" / "gemm.bc").read_bytes()
+    made = libtile.compile(data, gpu_name="sm_90", schedule="specialized")
+    own, done = read_cubin(made.cubin), oracle.run_tileiras(data, "sm_90")
+    assert done.cubin is not None, done.stderr
+    reference = read_cubin(done.cubin)
+    assert own.kernels["gemm"].parameters == reference.kernels["gemm"].parameters  # the visible ones
+    ours, theirs = HostObject(own.host_object), HostObject(reference.host_object)
+    rng = random.Random(0)
+    for _ in range(100):
+        sizes = [(rng.randrange(1, 1 << rng.randrange(1, 31)), rng.randrange(1, 1 << 28)) for _ in range(3)]
+        strides = [8 * rng.randrange(1, 1 << rng.randrange(1, 28)) for _ in range(3)]
+        visible = b"".join(
+            struct.pack("<Q4I", rng.randrange(1, 1 << 44) * 16, m, n, stride, 1)
+            for (m, n), stride in zip(sizes, strides)
+        )
+        maps = ours.maps("gemm", visible, "sm_90")
+        assert len(maps) == 2 and maps == theirs.maps("gemm", visible, "sm_90")[:2]
+
+
 SAMPLE = ("mma_tf32_tf32_f32", "mma_i8_i8_i32", "gemm_bf16", "attention", "attention_causal")
 
 

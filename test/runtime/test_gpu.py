@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -11,9 +12,12 @@ import numpy as np
 import pytest
 
 import libtile
+from libtile.interpreter.entries import LaunchError
 from libtile.runtime import cuda_driver
 from libtile.runtime.cuda_driver import Device, GpuUnavailableError
 from libtile.runtime.gpu import GpuFault, launch_abi, target_name
+from libtile.targets.tensor_map import decode
+from lowering.specialized_kernels import Gemm
 
 HERE = Path(__file__).resolve().parent
 VECTOR_ADD = HERE.parents[1] / "examples" / "vector_add.bc"
@@ -177,3 +181,15 @@ def test_options_that_the_gpu_does_not_have_are_refused(machine):
         add(check="full")
     with pytest.raises(libtile.LibtileError, match="trace and progress are the interpreter's: the gpu takes neither"):
         add(trace=print)
+
+
+def test_tensor_maps_of_an_ordinary_kernel_have_the_addresses_on_the_device(machine):
+    text = Gemm(rows=64, columns=64, stages=2, groups=1, registers="[240, 24]").text.replace("@gemm", "@maps")
+    a, b, out = np.zeros((64, 128), np.float16), np.zeros((128, 64), np.float16), np.zeros((64, 64), np.float32)
+    libtile.run(text.encode(), args=[a, b, out, 64, 64, 128], backend="gpu", launch_abi="simt")
+    raw = out.tobytes()
+    first, second = decode(raw[16:144]), decode(raw[144:272])
+    assert (first.address, second.address) == struct.unpack("<QQ", raw[:16]) and first.address != second.address
+    assert (first.sizes, first.strides, second.sizes, second.strides) == ((128, 64), (256,), (64, 128), (128,))
+    with pytest.raises(LaunchError, match=r"parameter 1 of 'maps': strides .* are not all multiples of 16"):
+        libtile.run(text.encode(), args=[a, b, out, 64, 60, 128], backend="gpu", launch_abi="simt")

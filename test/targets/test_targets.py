@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
+from libtile.backend.cubin import read_cubin
 from libtile.backend.ptx import PTX_VERSION
+from libtile.backend.ptxas import assemble
 from libtile.targets import UnknownTargetError, target, targets
 from oracle import require_tool, sass
 
@@ -119,6 +121,16 @@ def test_ptxas_agrees_about_tensor_core_atoms(name):
     assert not wrong
     mixed = [atom for atom in t.mma_atoms if atom.a != atom.b][:8]
     assert all(ptxas_accepts(mma(atom), t.ptx_target) for atom in mixed)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", targets())
+def test_ptxas_agrees_about_where_parameters_begin(name):
+    t = target(name)
+    text = f".version {t.ptx_version or PTX_VERSION}\n.target {t.ptx_target}\n.address_size 64\n"
+    text += ".visible .entry k(.param .u32 x) { ret; }\n"
+    (kernel,) = read_cubin(assemble(text, t.ptx_target).cubin).kernels.values()
+    assert kernel.parameters_at == t.parameters_at
 
 
 @pytest.mark.oracle
