@@ -19,12 +19,12 @@ from libtile.codegen.shared_tiles import (
     Offsets,
     accesses,
     normalized,
-    without_register_copies,
 )
 from libtile.codegen.tile import owner_predicate, warp_bits_of
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.builders import dim_names, nvmma_shared, row_major
 from libtile.layouts.convert import bank_conflicts, lanes_at_once, shared_for
+from libtile.layouts.renaming import without_register_copies
 from libtile.numerics.elements import STORAGE_BYTES
 
 COPY_BYTES = (4, 8, 16)

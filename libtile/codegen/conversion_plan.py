@@ -14,9 +14,10 @@ from functools import lru_cache
 from math import prod
 
 from libtile.codegen.exchange import padded, piece_bytes
-from libtile.codegen.shared_tiles import MAX_BYTES, normalized, without_register_copies
+from libtile.codegen.shared_tiles import MAX_BYTES, normalized
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.convert import Conversion, Plan, plan
+from libtile.layouts.renaming import without_register_copies
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from libtile.codegen.shared_tiles import (
 )
 from libtile.codegen.tile import Tile, representatives, unique_registers, warp_bits_of
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout, f2
+from libtile.layouts.collectives import SharedTrip
 from libtile.layouts.convert import Conversion, Plan, conflict_free_shared, shared_for
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
@@ -49,7 +50,7 @@ def convert_all(b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[Linea
             case Directly():
                 results[step.tile] = _directly(b, tiles[step.tile], wanted[step.tile], step.plan)
             case Together():
-                moved = _through_shared(b, [tiles[i] for i in step.tiles], [wanted[i] for i in step.tiles], step)
+                moved = _through_shared(b, [tiles[i] for i in step.tiles], [wanted[i] for i in step.tiles])
                 for i, tile in zip(step.tiles, moved):
                     results[i] = tile
             case InPieces():
@@ -72,12 +73,8 @@ def through_shared(b: KernelBuilder, tile: Tile, target: LinearLayout, shared: L
     """The tile in another layout by way of shared memory, where each of so many pieces lies in the layout `shared`.
     LoweringError where it cannot be cut into these."""
     target = target.transpose_outs(tile.layout.out_dims)
-    size = padded(STORAGE_BYTES[tile.element] << shared.out_bits)
     if count == 1:
-        place = b.exchange_pointer(b.exchange(size))
-        store_shared(b, place, shared, tile)
-        b.barrier()
-        return load_shared(b, place, shared, target, tile.element)
+        return _together(b, [tile], [target], [shared])[0]
     warp_bits = warp_bits_of(b)
     pieces = cut(reduced(tile.layout, warp_bits), reduced(target, warp_bits), count)
     if len(pieces.registers) != count:
@@ -88,6 +85,41 @@ def through_shared(b: KernelBuilder, tile: Tile, target: LinearLayout, shared: L
         part = Tile(pieces.source, tile.element, tuple(values[r] for r in sources))
         result.update(zip(targets, through_shared(b, part, pieces.target, shared, 1).registers))
     return _expanded(target, tile.element, [result[r] for r in range(len(result))])
+
+
+def hand_out(b: KernelBuilder, tiles: Sequence[Tile], target: LinearLayout, trips: Sequence[SharedTrip]) -> list[Tile]:
+    """Tiles of one layout in another, in which other warps have what they hold, by ways through shared memory: each the
+    next of the tiles, together or one in pieces. LoweringError where a tile cannot be cut into these."""
+    made: list[Tile] = []
+    for trip in trips:
+        own = tiles[len(made) : len(made) + len(trip.layouts)]
+        if trip.pieces != 1:
+            made.append(through_shared(b, own[0], target, trip.layouts[0], trip.pieces))
+        else:
+            made += _together(b, own, [target] * len(own), trip.layouts)
+    return made
+
+
+def trip_bytes(trip: SharedTrip, element_bytes: Sequence[int]) -> tuple[int, ...]:
+    """The bytes of each exchange of a way through shared memory of tiles of elements of so many bytes."""
+    sizes = [padded(size << layout.out_bits) for size, layout in zip(element_bytes, trip.layouts, strict=True)]
+    return (sum(sizes),) * trip.pieces
+
+
+def _together(
+    b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[LinearLayout], layouts: Sequence[LinearLayout]
+) -> list[Tile]:
+    """Tiles in other layouts by one exchange, in which they lie in these layouts, one behind the other."""
+    sizes = [padded(STORAGE_BYTES[t.element] << shared.out_bits) for t, shared in zip(tiles, layouts, strict=True)]
+    place = b.exchange(sum(sizes))
+    pointers = [b.exchange_pointer(place, sum(sizes[:n])) for n in range(len(sizes))]
+    for tile, pointer, shared in zip(tiles, pointers, layouts):
+        store_shared(b, pointer, shared, tile)
+    b.barrier()
+    return [
+        load_shared(b, pointer, shared, target, tile.element)
+        for tile, target, pointer, shared in zip(tiles, targets, pointers, layouts)
+    ]
 
 
 def _unique(tile: Tile) -> list[Value]:
@@ -121,23 +153,15 @@ def _within_warp(relation: LinearLayout) -> LinearLayout:
 # -- through shared memory ------------------------------------------------------------------------------------------
 
 
-def _through_shared(
-    b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[LinearLayout], step: Together
-) -> list[Tile]:
-    place = b.exchange(step.bytes)
-    warp_bits = warp_bits_of(b)
-    layouts = []
-    for tile, target, start in zip(tiles, targets, step.starts):
-        size = STORAGE_BYTES[tile.element]
-        features = b.target.has("stmatrix"), b.target.has("ldmatrix")
-        shared = shared_between(reduced(tile.layout, warp_bits), reduced(target, warp_bits), size, *features)
-        store_shared(b, b.exchange_pointer(place, start), shared, tile)
-        layouts.append(shared)
-    b.barrier()
-    return [
-        load_shared(b, b.exchange_pointer(place, start), shared, target, tile.element)
-        for tile, target, start, shared in zip(tiles, targets, step.starts, layouts)
+def _through_shared(b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[LinearLayout]) -> list[Tile]:
+    warp_bits, features = warp_bits_of(b), (b.target.has("stmatrix"), b.target.has("ldmatrix"))
+    layouts = [
+        shared_between(
+            reduced(tile.layout, warp_bits), reduced(target, warp_bits), STORAGE_BYTES[tile.element], *features
+        )
+        for tile, target in zip(tiles, targets)
     ]
+    return _together(b, tiles, targets, layouts)
 
 
 @lru_cache(maxsize=1024)
@@ -206,6 +230,6 @@ def _in_pieces(b: KernelBuilder, tile: Tile, trip: Trip) -> Tile:
     pieces = trip.pieces
     for sources, targets in pieces.registers:
         part = Tile(pieces.source, tile.element, tuple(values[r] for r in sources))
-        (moved,) = _through_shared(b, [part], [pieces.target], Together((0,), (0,), trip.bytes))
+        (moved,) = _through_shared(b, [part], [pieces.target])
         result.update(zip(targets, moved.registers))
     return _expanded(trip.target, tile.element, [result[r] for r in range(len(result))])

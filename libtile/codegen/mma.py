@@ -24,11 +24,11 @@ from libtile.codegen.shared_tiles import (
     load_shared,
     normalized,
     store_shared,
-    without_register_copies,
 )
 from libtile.codegen.tile import Tile, linear_of_bits, warp_bits_of
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.convert import conflict_free_shared
+from libtile.layouts.renaming import without_register_copies
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import MmaAtom
 

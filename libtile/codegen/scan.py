@@ -13,78 +13,45 @@ dimension renumbered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 
-from libtile.codegen import conversion_plan
 from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.convert_layout import convert_all
+from libtile.codegen.convert_layout import hand_out
 from libtile.codegen.llvm_types import I32
-from libtile.codegen.reduce import (
-    Body,
-    index_bits,
-    is_unit,
-    prepared,
-    prepared_layout,
-    prepared_sizes,
-    shuffle_value,
-)
+from libtile.codegen.reduce import Body, prepared, shuffle_value
 from libtile.codegen.tile import Tile, linear_of_bits, representatives, unique_registers
-from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.layouts.builders import dim_names
+from libtile.layouts.collectives import LANES, REGISTERS, WARPS, Run, Step, runs
 
 Values = list[Value]
 
 
-def scan(b: KernelBuilder, tiles: Sequence[Tile], dim: int, body: Body, *, reverse: bool = False) -> list[Tile]:
-    """Scan tiles of one layout along a dimension, from the low index or, in reverse, from the high one; the results
-    have the same layout. All threads of the block must come here.
+def scan(
+    b: KernelBuilder, tiles: Sequence[Tile], dim: int, steps: tuple[Step, ...], body: Body, *, reverse: bool = False
+) -> list[Tile]:
+    """Scan tiles of one unit layout along a dimension by steps, from the low index or, in reverse, from the high one;
+    the results have the same layout. All threads of the block must come here.
 
-    The body gets (accumulated, next); the first element of every line stays as it is.
+    The body gets (accumulated, next); the first element of every line stays as it is. ValueError for steps that do not
+    scan the tiles.
     """
     layout = tiles[0].layout
-    ready = prepared(b, tiles)
-    made = _Scan(b, ready, dim, body, reverse).run()
-    if is_unit(layout):
-        position = {r: i for i, r in enumerate(unique_registers(layout))}
-        return [Tile(layout, t.element, tuple(t.registers[position[r]] for r in representatives(layout))) for t in made]
-    return convert_all(b, made, [layout] * len(made))
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Bits of one kind that follow each other in the index: their positions, lowest index bit first."""
-
-    kind: str
-    positions: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        return 1 << len(self.positions)
-
-    @property
-    def mask(self) -> int:
-        return sum(1 << p for p in self.positions)
-
-    def spread(self, number: int) -> int:
-        """The bits of a block's number at their positions."""
-        return sum((number >> k & 1) << p for k, p in enumerate(self.positions))
+    made = _Scan(b, prepared(tiles), runs(layout, dim, steps), body, reverse).run()
+    position = {r: i for i, r in enumerate(unique_registers(layout))}
+    return [Tile(layout, t.element, tuple(t.registers[position[r]] for r in representatives(layout))) for t in made]
 
 
 class _Scan:
     """One scan: `values[r]` and `totals[r]` (for registers r whose bits of finished runs are 0) list the operands'."""
 
-    def __init__(self, b: KernelBuilder, tiles: Sequence[Tile], dim: int, body: Body, reverse: bool):
-        self.b, self.tiles, self.dim, self.body, self.reverse = b, tiles, dim, body, reverse
-        self.layout = tiles[0].layout
+    def __init__(self, b: KernelBuilder, tiles: Sequence[Tile], steps: Sequence[Run], body: Body, reverse: bool):
+        self.b, self.tiles, self.body, self.reverse = b, tiles, body, reverse
         self.values: list[Values] = [list(v) for v in zip(*(t.registers for t in tiles))]
         self.totals: dict[int, Values] = dict(enumerate(self.values))
-        self.runs = _runs(self.layout, dim)
+        self.runs = steps
         self.done_registers = 0
         self.done_bits = 0
 
     def run(self) -> list[Tile]:
-        steps = {REGISTER: self._registers, LANE: self._lanes, WARP: self._warps}
+        steps = {REGISTERS: self._registers, LANES: self._lanes, WARPS: self._warps}
         for run in self.runs:
             steps[run.kind](run)
             self.done_bits += len(run.positions)
@@ -114,7 +81,7 @@ class _Scan:
 
     # -- runs of each kind --------------------------------------------------------------------------------------
 
-    def _registers(self, run: _Run) -> None:
+    def _registers(self, run: Run) -> None:
         flip = run.mask if self.reverse else 0
         totals = {}
         for base in [r for r in self.totals if not r & run.mask]:
@@ -128,7 +95,7 @@ class _Scan:
         self.totals = totals
         self.done_registers |= run.mask
 
-    def _lanes(self, run: _Run) -> None:
+    def _lanes(self, run: Run) -> None:
         b = self.b
         flip = integer(I32, run.mask if self.reverse else 0)
         lane = b.xor(b.lane(), flip)
@@ -156,7 +123,7 @@ class _Scan:
     def _from_lane(self, values: Values, source: Value) -> Values:
         return [shuffle_value(self.b, v, source) for v in values]
 
-    def _warps(self, run: _Run) -> None:
+    def _warps(self, run: Run) -> None:
         b = self.b
         flip = run.mask if self.reverse else 0
         warp = b.xor(b.warp(), integer(I32, flip))
@@ -175,60 +142,15 @@ class _Scan:
             self._apply(base, prefix, b.compare("ne", number, integer(I32, 0)))
             self.totals[base] = running
 
-    def _everyones_totals(self, run: _Run, bases: Sequence[int]) -> list[Values]:
+    def _everyones_totals(self, run: Run, bases: Sequence[int]) -> list[Values]:
         """The totals of all warps of a run in every warp: register i + len(bases) * block."""
-        source, target = _totals_layouts(self.layout, self.dim, run, self.done_bits, self.done_registers)
+        assert run.handed is not None  # warps hand something out
+        source, target = run.handed
         tiles = [
             Tile(source, t.element, tuple(self.totals[base][i] for base in bases)) for i, t in enumerate(self.tiles)
         ]
-        made = convert_all(self.b, tiles, [target] * len(tiles))
+        made = hand_out(self.b, tiles, target, run.trips)
         return [list(v) for v in zip(*(t.registers for t in made))]
-
-
-def _runs(layout: LinearLayout, dim: int) -> list[_Run]:
-    bits = index_bits(layout, dim)
-    return [_Run(kind, tuple(p for _, p in group)) for kind, group in groupby(bits, key=lambda step: step[0])]
-
-
-def _totals_layouts(
-    layout: LinearLayout, dim: int, run: _Run, done_bits: int, done_registers: int
-) -> tuple[LinearLayout, LinearLayout]:
-    """Where the totals of blocks are before a run of warps, with the index's finished bits left out, and where they
-    are when every warp has them all."""
-
-    def vector(v: Sequence[int]) -> tuple[int, ...]:
-        return tuple(c >> done_bits if d == dim else c for d, c in enumerate(v))
-
-    held = [vector(v) for i, v in enumerate(layout.basis(REGISTER)) if not done_registers >> i & 1]
-    lanes = [vector(v) for v in layout.basis(LANE)]
-    warps = [vector(v) for v in layout.basis(WARP)]
-    shape = [s >> done_bits if d == dim else s for d, s in enumerate(layout.shape)]
-    outs = dict(zip(dim_names(len(shape)), shape))
-    source = LinearLayout.of({REGISTER: held, LANE: lanes, WARP: warps}, outs)
-    moved = [warps[p] for p in run.positions]
-    zero = (0,) * len(shape)
-    left = [zero if i in run.positions else v for i, v in enumerate(warps)]
-    return source, LinearLayout.of({REGISTER: [*held, *moved], LANE: lanes, WARP: left}, outs)
-
-
-def exchange_sizes(
-    layout: LinearLayout, dim: int, element_bytes: Sequence[int], warp_bits: int, room: int
-) -> tuple[int, ...]:
-    """The bytes of each exchange of `scan` on tiles of a layout, of elements of so many bytes."""
-    count = len(element_bytes)
-    sizes = list(prepared_sizes(layout, element_bytes, warp_bits, room))
-    ready = prepared_layout(layout)
-    done_bits = done_registers = 0
-    for run in _runs(ready, dim):
-        if run.kind == WARP:
-            source, target = _totals_layouts(ready, dim, run, done_bits, done_registers)
-            sizes += conversion_plan.exchange_sizes([source] * count, [target] * count, element_bytes, warp_bits, room)
-        if run.kind == REGISTER:
-            done_registers |= run.mask
-        done_bits += len(run.positions)
-    if not is_unit(layout):
-        sizes += conversion_plan.exchange_sizes([ready] * count, [layout] * count, element_bytes, warp_bits, room)
-    return tuple(sizes)
 
 
 def _columns(values: dict[int, int]) -> list[int]:

@@ -16,18 +16,17 @@ from libtile.codegen.conversion_plan import exchange_sizes
 from libtile.codegen.convert_layout import convert_layout
 from libtile.codegen.exchange import padded, piece_bytes
 from libtile.codegen.llvm_types import I1, I32
-from libtile.codegen.reduce import unit_layout
 from libtile.codegen.shared_tiles import (
     load_shared,
     normalized,
     store_shared,
-    without_register_copies,
 )
 from libtile.codegen.tile import Tile, index, linear_of_bits, warp_bits_of
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.layouts.collectives import unit_layout
 from libtile.layouts.convert import conflict_free_shared
-from libtile.layouts.renaming import grown, permuted, reshaped, shrunk
+from libtile.layouts.renaming import grown, permuted, reshaped, shrunk, without_register_copies
 from libtile.numerics.elements import STORAGE_BYTES
 
 # -- layouts --------------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from libtile.codegen.tile import (
     warp_bits_of,
 )
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
+from libtile.layouts.renaming import without_register_copies
 from libtile.numerics.elements import STORAGE_BYTES
 
 MAX_BYTES = 16
@@ -57,13 +58,6 @@ def normalized(layout: LinearLayout, warp_bits: int) -> LinearLayout:
         WARP: [*layout.basis(WARP), *[zero] * (warp_bits - len(layout.basis(WARP)))],
     }
     return LinearLayout.of(bases, {n: 1 << bits for n, bits in layout.outs})
-
-
-def without_register_copies(layout: LinearLayout) -> LinearLayout:
-    """The layout of `unique_registers` alone."""
-    free = layout.free_bits().get(REGISTER, 0)
-    kept = tuple(v for i, v in enumerate(layout.basis(REGISTER)) if not free >> i & 1)
-    return LinearLayout(tuple((n, kept if n == REGISTER else vs) for n, vs in layout.bases), layout.outs)
 
 
 @dataclass(frozen=True)

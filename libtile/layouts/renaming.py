@@ -44,6 +44,13 @@ def permuted(layout: LinearLayout, permutation: Sequence[int]) -> LinearLayout:
     return temporary.rename_outs({f"new{i}": f"dim{i}" for i in range(len(permutation))})
 
 
+def without_register_copies(layout: LinearLayout) -> LinearLayout:
+    """The layout without those bits of registers that change no index which other bits do not change."""
+    free = layout.free_bits().get(REGISTER, 0)
+    kept = tuple(v for i, v in enumerate(layout.basis(REGISTER)) if not free >> i & 1)
+    return LinearLayout(tuple((n, kept if n == REGISTER else vs) for n, vs in layout.bases), layout.outs)
+
+
 def inverse_permutation(permutation: Sequence[int]) -> list[int]:
     result = [0] * len(permutation)
     for i, p in enumerate(permutation):

@@ -57,7 +57,6 @@ DECISIONS: dict[str, Classes] = {
     "shared_bytes": (FuncOp,),
     "shared_alignment": (FuncOp,),
     "exchanges": (Operation,),
-    "commutative": (tiles.ReduceOp,),
     "checks_access": (scf.IfOp,),
     "not_wide": (*_POINTERS, *_VIEWS),
     "not_tma": (*_POINTERS, *_VIEWS),

@@ -34,6 +34,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("separate-host-tma", "0123"),
     ("attach-tma-descriptor-args", "0123"),
     ("tileas-insert-barriers", "0123"),
+    ("tileas-select-collectives", "0123"),
     ("tileas-materialize-convert-layout", "0123"),
     ("tileas-allocate-shared-memory", "0123"),
     ("tileas-insert-shared-barriers", "0123"),

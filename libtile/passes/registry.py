@@ -72,6 +72,9 @@ PASSES: dict[str, Entry] = {
     "tileas-materialize-convert-layout": Entry(
         "libtile.lowering.tileas.materialize_conversions:MaterializeConvertLayoutPass", INNER, required=True
     ),
+    "tileas-select-collectives": Entry(
+        "libtile.lowering.tileas.select_collectives:SelectCollectivesPass", INNER, required=True
+    ),
     "tileas-allocate-shared-memory": Entry(
         "libtile.lowering.tileas.allocate:AllocateSharedMemoryPass", INNER, required=True
     ),

@@ -8,14 +8,40 @@ from hypothesis import strategies as st
 from memory_kernels import random_array
 from movement import layouts, move
 
+from libtile.codegen import reduce as reductions
+from libtile.codegen import scan as scans
+from libtile.codegen.convert_layout import convert_all
 from libtile.codegen.llvm_types import IntType
-from libtile.codegen.reduce import is_unit, reduce, reduced_layout, unit_layout
-from libtile.codegen.scan import scan
-from libtile.codegen.tile import Tile
+from libtile.codegen.tile import Tile, warp_bits_of
 from libtile.layouts import builders
+from libtile.layouts.collectives import is_unit, reduced_layout, unit_layout
 from libtile.layouts.linear import LinearLayout
+from libtile.lowering.tileas.exchange_sizes import Kernel
+from libtile.lowering.tileas.select_collectives import planned_reduction, planned_scan
+from libtile.numerics.elements import STORAGE_BYTES
 
 SHAPES = [(256,), (16, 16), (4, 8, 8), (2, 64), (1, 4)]
+
+
+def unit_tiles(b, tiles):
+    """The tiles in a unit layout, and what their steps are planned for."""
+    layout = tiles[0].layout
+    unit = layout if is_unit(layout) else unit_layout(layout)
+    given = [STORAGE_BYTES[t.element] for t in tiles], Kernel(b.target, 1 << warp_bits_of(b)), b.exchanges.room
+    return convert_all(b, tiles, [unit] * len(tiles)), unit, given
+
+
+def reduce(b, tiles, dim, body, *, commutative=False):
+    tiles, unit, given = unit_tiles(b, tiles)
+    steps = planned_reduction(unit, dim, commutative, *given)
+    return reductions.reduce(b, tiles, dim, steps, body, commutative=commutative)
+
+
+def scan(b, tiles, dim, body, *, reverse=False):
+    layouts = [t.layout for t in tiles]
+    tiles, unit, given = unit_tiles(b, tiles)
+    made = scans.scan(b, tiles, dim, planned_scan(unit, dim, *given), body, reverse=reverse)
+    return convert_all(b, made, layouts)
 
 
 def affine(b):

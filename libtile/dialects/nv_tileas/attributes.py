@@ -12,6 +12,7 @@ from xdsl.parser import AttrParser
 
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, parse_integers
 from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.ir.data_field import DataField
 from libtile.ir.parsed_data import ParsedData
 from libtile.targets import MmaAtom
@@ -253,4 +254,5 @@ ATTRIBUTES: tuple[type[Attribute], ...] = (
     LayoutAttr,
     ExchangesAttr,
     ConversionAttr,
+    StepsAttr,
 )

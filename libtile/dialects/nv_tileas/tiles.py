@@ -33,6 +33,7 @@ from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
 from libtile.dialects.nv_tileas.atom_rules import check_same_warps
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.steps import StepsAttr, check_reduction, check_scan, check_shared_layout
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import TileOp, layout_of, shape_of, stored_element, stored_shape, tile_op, type_text
 
@@ -84,6 +85,7 @@ class ConvertLayoutOp(Rearranging):
         way = self.way
         if way is None or way.shared is None:
             return
+        check_shared_layout(way.shared.layout)
         elements, piece = prod(stored_shape(self.source.type)), prod(way.shared.shape)
         if way.pieces * piece != elements:
             raise VerifyException(f"expects {elements} elements to go in pieces, but got {way.pieces} of {piece}")
@@ -221,14 +223,30 @@ class PragmaOp(TileOp):
 
 @tile_op
 class ReduceOp(ReduceLike):
-    __doc__ = ReduceLike.__doc__
+    """Combines all elements along `dim`, which the results do not have, by steps that `tileas-select-collectives`
+    chooses."""
+
     name = "nv_tileas.reduce"
+    steps = opt_prop_def(StepsAttr)
+
+    def check(self) -> None:
+        super().check()
+        if self.steps is not None:
+            check_reduction(self, self.steps)
 
 
 @tile_op
 class ScanOp(ScanLike):
-    __doc__ = ScanLike.__doc__
+    """Combines each element with all before it along `dim` (behind it, with `reverse`), itself included, by steps that
+    `tileas-select-collectives` chooses."""
+
     name = "nv_tileas.scan"
+    steps = opt_prop_def(StepsAttr)
+
+    def check(self) -> None:
+        super().check()
+        if self.steps is not None:
+            check_scan(self, self.steps)
 
 
 @tile_op

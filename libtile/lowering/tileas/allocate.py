@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -30,7 +30,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
-from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp, ReduceOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp
 from libtile.dialects.nv_tileas.types import (
     BufferType,
     ConsumerTokenType,
@@ -40,8 +40,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.commuting import commutes
-from libtile.lowering.tileas.exchange_sizes import COMMUTATIVE, Kernel, exchanges
+from libtile.lowering.tileas.exchange_sizes import Kernel, exchanges
 from libtile.lowering.tileas.shared_memory import STAGE_ALIGNMENT, alignment_of, pipeline_bytes, tile_bytes
 from libtile.targets import Target, target
 
@@ -199,9 +198,6 @@ class _Allocation:
 
     def run(self) -> None:
         self.place_storages()
-        for op in self.numbering.first:
-            if isinstance(op, ReduceOp) and commutes(op):
-                op.attributes[COMMUTATIVE] = UnitAttr()
         self._all_exchanges()
         # Once more: there may be more room to take turns in, if a later one takes it anyway.
         self._all_exchanges()

@@ -13,7 +13,8 @@ from math import prod
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import conversion_plan, messages, mma, packing, reduce, scan, shapes, sharing
+from libtile.codegen import conversion_plan, messages, mma, packing, shapes, sharing
+from libtile.codegen.convert_layout import trip_bytes
 from libtile.codegen.exchange import Exchange, padded
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
@@ -37,9 +38,6 @@ from libtile.lowering.to_tileas.types import layout_of, shape_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
-
-COMMUTATIVE = "commutative"
-"""On a reduction: its body gives the same when its arguments are exchanged, so that any order of neighbours does."""
 
 
 @dataclass(frozen=True)
@@ -165,19 +163,19 @@ def _view(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     return _conversion(reshaped(held, shape), result, kernel, room) if held.outs and shape else ()
 
 
-def _reduce(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    layout, dim, commutes = layout_of(op.operands[0]), integer_property(op, "dim"), COMMUTATIVE in op.attributes
-    sizes = [element_bytes(v) for v in op.operands]
-    found = list(reduce.exchange_sizes(layout, dim, commutes, sizes, kernel.warp_bits, room))
-    made = reduce.result_layout(layout, dim, commutes)
-    return [*found, *(size for v in op.results for size in _conversion(made, v, kernel, room))]
-
-
-def _scan(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    layout, dim = layout_of(op.operands[0]), integer_property(op, "dim")
-    sizes = [element_bytes(v) for v in op.operands]
-    found = list(scan.exchange_sizes(layout, dim, sizes, kernel.warp_bits, room))
-    return [*found, *(size for v in op.results for size in _conversion(layout, v, kernel, room))]
+def _collective(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    assert isinstance(op, ReduceOp | ScanOp)
+    if op.steps is None:
+        raise LoweringError("has no 'steps', which tileas-select-collectives gives it")
+    sizes = [element_bytes(v) for v in op.inputs]
+    found: list[int] = []
+    for trips in (step.trips for step in op.steps.steps):
+        first = 0
+        for trip in trips:
+            own = sizes[first : first + len(trip.layouts)]
+            found += trip_bytes(trip, own)
+            first += len(own)
+    return found
 
 
 def _dot(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
@@ -217,8 +215,8 @@ _SIZES: dict[type[Operation], Sizes] = {
     ExpandDimsOp: _view,
     ReinterpretOp: _view,
     InsertSliceOp: _insert,
-    ReduceOp: _reduce,
-    ScanOp: _scan,
+    ReduceOp: _collective,
+    ScanOp: _collective,
     DotOp: _dot,
     LoadOp: _strong_load,
     TiledLoadOp: _strong_load,

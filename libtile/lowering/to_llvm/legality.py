@@ -89,8 +89,8 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_memory.MultimemStoreOp: _ORDER | _BOUNDS,
     tileas_tma.TiledLoadOp: _BOUNDS | _reads("layout"),
     tileas_tiles.ConvertLayoutOp: _reads("way"),
-    tileas_tiles.ReduceOp: _reads("dim"),
-    tileas_tiles.ScanOp: _reads("dim", "reverse"),
+    tileas_tiles.ReduceOp: _reads("dim", "steps"),
+    tileas_tiles.ScanOp: _reads("dim", "steps", "reverse"),
     tileas_products.DotOp: _reads("signedness_a", "signedness_b"),
     async_products.AsyncDotOp: _reads("atom", "signedness_a", "signedness_b"),
     async_products.WaitDotOp: _reads("pending"),
@@ -144,7 +144,7 @@ def left_out(op: TileOp) -> str | None:
                 return found
         elif name not in INFORMATION:
             return f"has the attribute '{name}' ({attr}), which code generation does not honour"
-    return _width_problem(op) or _operand_problem(op)
+    return _width_problem(op) or _steps_problem(op) or _operand_problem(op)
 
 
 def _operand_problem(op: TileOp) -> str | None:
@@ -229,6 +229,13 @@ def _width_problem(op: TileOp) -> str | None:
     if isinstance(atom, CopyAtomAttr) and atom.bits in _WIDTHS:
         return None
     return "has no atom with the bits of one instruction, which tileas-select-copies gives it"
+
+
+def _steps_problem(op: TileOp) -> str | None:
+    """A reduction or a scan says its steps."""
+    if isinstance(op, tileas_tiles.ReduceOp | tileas_tiles.ScanOp) and op.steps is None:
+        return "has no 'steps', which tileas-select-collectives gives it"
+    return None
 
 
 def _zero(name: str) -> Check:

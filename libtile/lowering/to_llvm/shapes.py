@@ -32,11 +32,11 @@ from libtile.dialects.nv_tileaa.shapes import (
 )
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
+from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
 from libtile.ir.tile_form import integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.layouts.convert import Conversion
-from libtile.lowering.tileas.exchange_sizes import COMMUTATIVE
 from libtile.lowering.to_llvm.elementwise import apply
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
@@ -186,21 +186,25 @@ def _body(e: Emitter, op: Collective) -> Callable[[list[Value], list[Value]], li
     return run
 
 
+def _steps(op: ReduceOp | ScanOp) -> StepsAttr:
+    assert op.steps is not None  # the legality table has seen to it
+    return op.steps
+
+
 @rule(ReduceOp)
 def _reduce(e: Emitter, op: ReduceOp) -> None:
-    tiles = [e.tile(v) for v in op.inputs]
-    made = reduce.reduce(e.b, tiles, op.dim.value.data, _body(e, op), commutative=COMMUTATIVE in op.attributes)
+    tiles, steps = [e.tile(v) for v in op.inputs], _steps(op)
+    made = reduce.reduce(e.b, tiles, integer_of(op.dim), steps.steps, _body(e, op), commutative=steps.commutative)
     for result, tile in zip(op.outputs, made, strict=True):
-        e.bind(result, converted(e, tile, result))
+        e.bind(result, tile)
 
 
 @rule(ScanOp)
 def _scan(e: Emitter, op: ScanOp) -> None:
-    tiles = [e.tile(v) for v in op.inputs]
-    reverse = op.reverse is not None
-    made = scan.scan(e.b, tiles, op.dim.value.data, _body(e, op), reverse=reverse)
+    tiles, reverse = [e.tile(v) for v in op.inputs], op.reverse is not None
+    made = scan.scan(e.b, tiles, integer_of(op.dim), _steps(op).steps, _body(e, op), reverse=reverse)
     for result, tile in zip(op.outputs, made, strict=True):
-        e.bind(result, converted(e, tile, result))
+        e.bind(result, tile)
 
 
 @rule(DotOp)

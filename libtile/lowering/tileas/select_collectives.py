@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-select-collectives`: by which steps each reduction and scan combines what threads hold.
+
+An op gets its `steps`: what is combined within threads, between the lanes of a warp, and between warps, in which order,
+with the layouts in shared memory by which warps get what others have. A reduction whose body gives the same when its
+arguments are exchanged is combined in the cheapest order, every other one from neighbour to neighbour.
+
+Where a bit of a place moves the index by several bits, the tiles are converted to a layout in which none does; where
+what comes out has another layout than is wanted, it is converted, too. An op that has steps keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from libtile.codegen.conversion_plan import cut, reduced
+from libtile.codegen.convert_layout import shared_between
+from libtile.codegen.exchange import padded, piece_bytes
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.steps import StepsAttr
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
+from libtile.ir.tile_form import integer_of
+from libtile.layouts import LinearLayout
+from libtile.layouts.collectives import (
+    SharedTrip,
+    Step,
+    folds,
+    is_unit,
+    reduction_steps,
+    result_layout,
+    runs,
+    scan_steps,
+    unit_layout,
+)
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.allocate import exchange_rooms
+from libtile.lowering.tileas.commuting import commutes
+from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
+from libtile.lowering.to_tileas.types import layout_of, with_layout
+from libtile.targets import Target, target
+
+
+@dataclass(frozen=True)
+class SelectCollectivesPass(ModulePass):
+    """Choose the steps of each reduction and scan: within threads, warps, and between warps."""
+
+    name = "tileas-select-collectives"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                select_collectives(inner, target(inner.kernel_spec.target))
+
+
+def select_collectives(function: FuncOp, gpu: Target) -> None:
+    """Choose the steps in one function. LoweringError for tiles without layouts, and for a reduction that says that it
+    commutes and does not."""
+    spec = function.kernel_spec
+    assert spec is not None
+    found = [op for op in function.walk() if isinstance(op, ReduceOp | ScanOp)]
+    if not found:
+        return
+    kernel, rooms = Kernel(gpu, spec.num_warps), exchange_rooms(function, gpu)
+    for op in found:
+        if op.steps is None:
+            _choose(op, kernel, rooms[op])
+        elif op.steps.commutative and isinstance(op, ReduceOp) and not commutes(op):
+            raise unsupported(op, "is said to commute, and its body gives something else for exchanged arguments")
+
+
+def _choose(op: ReduceOp | ScanOp, kernel: Kernel, room: int) -> None:
+    for value in (*op.operands, *op.results):
+        if not isinstance(value.type, TensorType) or not isinstance(value.type.encoding, LayoutAttr):
+            raise unsupported(op, "combines elements of tiles, and has one without a layout", kernel.gpu.name)
+    layout, dim = layout_of(op.inputs[0]), integer_of(op.dim)
+    unit = layout if is_unit(layout) else unit_layout(layout)
+    sizes = [element_bytes(v) for v in op.inputs]
+    commutative = isinstance(op, ReduceOp) and commutes(op)
+    for number, value in enumerate(op.inputs):
+        if unit != layout:
+            op.operands[number] = _converted(op, value, unit)
+    if isinstance(op, ReduceOp):
+        steps = planned_reduction(unit, dim, commutative, sizes, kernel, room)
+        made = result_layout(unit, dim, steps, commutative)
+    else:
+        steps, made = planned_scan(unit, dim, sizes, kernel, room), unit
+    op.steps = StepsAttr(steps, commutative)
+    for result in op.outputs:
+        _give(op, result, made)
+
+
+def _converted(op: ReduceOp | ScanOp, value: SSAValue, layout: LinearLayout) -> SSAValue:
+    """A tile in another layout, in front of an op."""
+    made = ConvertLayoutOp.make(value, results=[with_layout(value.type, layout)], location=op.location)
+    block = op.parent
+    assert block is not None
+    block.insert_op_before(made, op)
+    return made.result
+
+
+def _give(op: ReduceOp | ScanOp, result: SSAValue, layout: LinearLayout) -> None:
+    """Let an op give a tile in a layout, and its users get that in the one that they had."""
+    wanted = result.type
+    if layout_of(result) == layout:
+        return
+    block = op.parent
+    assert block is not None
+    uses = list(result.uses)
+    given = Rewriter.replace_value_with_new_type(result, with_layout(wanted, layout))
+    made = ConvertLayoutOp.make(given, results=[wanted], location=op.location)
+    for use in uses:
+        use.operation.operands[use.index] = made.result
+    block.insert_op_after(made, op)
+
+
+def planned_reduction(
+    layout: LinearLayout, dim: int, commutative: bool, element_bytes: Sequence[int], kernel: Kernel, room: int
+) -> tuple[Step, ...]:
+    """The steps of a reduction of tiles in a unit layout, with the ways through `room` bytes of shared memory."""
+    steps = reduction_steps(layout, dim, commutative)
+    handed = [fold.handed for fold in folds(layout, dim, steps, commutative) if fold.handed is not None]
+    return _with_trips(steps, handed, element_bytes, kernel, room)
+
+
+def planned_scan(
+    layout: LinearLayout, dim: int, element_bytes: Sequence[int], kernel: Kernel, room: int
+) -> tuple[Step, ...]:
+    """The steps of a scan of tiles in a unit layout, with the ways through `room` bytes of shared memory."""
+    steps = scan_steps(layout, dim)
+    handed = [run.handed for run in runs(layout, dim, steps) if run.handed is not None]
+    return _with_trips(steps, handed, element_bytes, kernel, room)
+
+
+Handed = tuple[LinearLayout, LinearLayout]
+
+
+def _with_trips(
+    steps: Sequence[Step], handed: Sequence[Handed], sizes: Sequence[int], kernel: Kernel, room: int
+) -> tuple[Step, ...]:
+    rest = iter(handed)
+    made = (replace(s, trips=_trips(*next(rest), sizes, kernel, room)) if s.kind == "warps" else s for s in steps)
+    return tuple(made)
+
+
+def _trips(
+    source: LinearLayout, wanted: LinearLayout, sizes: Sequence[int], kernel: Kernel, room: int
+) -> tuple[SharedTrip, ...]:
+    """The ways of tiles of one layout to another, as many together as one exchange holds; a larger one in pieces."""
+    before, after = reduced(source, kernel.warp_bits), reduced(wanted, kernel.warp_bits)
+    features = kernel.gpu.has("stmatrix"), kernel.gpu.has("ldmatrix")
+    most = piece_bytes(room)
+    trips: list[SharedTrip] = []
+    total = most
+    for size in sizes:
+        whole = padded(size << source.out_bits)
+        if whole > most:
+            pieces = cut(before, after, whole // most)
+            part = shared_between(
+                reduced(pieces.source, kernel.warp_bits), reduced(pieces.target, kernel.warp_bits), size, *features
+            )
+            trips.append(SharedTrip((part,), len(pieces.registers)))
+            total = most
+            continue
+        shared, total = shared_between(before, after, size, *features), total + whole
+        if total > most:
+            trips.append(SharedTrip((shared,)))
+            total = whole
+        else:
+            trips[-1] = SharedTrip((*trips[-1].layouts, shared))
+    return tuple(trips)
