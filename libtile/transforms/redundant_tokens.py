@@ -7,8 +7,13 @@
 - A token that a loop carries and hands on unchanged is the one that it starts with.
 - Weak loads need no order among themselves: one whose own token nothing takes waits for what the load before it waited
   for, not for that load.
+- A weak access does not wait for one that touches other memory, but for what that one waits for; whoever waits for the
+  former waits for both.
+- In a `for`, an access that touches other memory in each iteration waits for what came before the loop, and not for
+  itself in the iteration before: behind the loop all of them are waited for.
 
-What a token implies is `analysis.tokens`' to say. Two accesses of which one writes stay ordered as they were.
+What a token implies is `analysis.tokens`' to say, and what is disjoint `analysis.aliasing`'s. Two accesses of which one
+writes stay ordered as they were where they may touch the same memory.
 """
 
 from __future__ import annotations
@@ -17,36 +22,49 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.analysis import Facts
+from libtile.analysis.aliasing import Aliasing
 from libtile.analysis.tokens import TokenGraph, before, exits, is_fresh
-from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
+from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TokenType
 from libtile.support import statistics
-from libtile.transforms.canonical_values import is_op, replace_op
+from libtile.transforms import reporting
+from libtile.transforms.canonical_values import create_before, is_op, replace_op
 from libtile.transforms.greedy import functions_in
 
 _LOADS = ("load_ptr_tko", "load_view_tko")
+_STORES = ("store_ptr_tko", "store_view_tko")
 _MOST_COMPARED = 16
 """Operands of a join that are compared with each other."""
+_MOST_PASSED = 16
+"""Tokens that are looked at to find what one access has to wait for."""
+_REMARK = "RedundantTokens"
 
 
 @dataclass(frozen=True)
 class EliminateRedundantTokensPass(ModulePass):
-    """Take out tokens, and edges between accesses, that order nothing which needs an order."""
+    """Take out tokens, and edges between accesses, that order nothing which needs an order.
+
+    `distinct_elements`: different positions of a tensor view are different memory, whatever its strides are.
+    """
 
     name = "eliminate-redundant-tokens"
 
+    distinct_elements: bool = False
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        eliminate_redundant_tokens(op)
+        eliminate_redundant_tokens(op, self.distinct_elements)
 
 
-def eliminate_redundant_tokens(root: Operation) -> bool:
+def eliminate_redundant_tokens(root: Operation, distinct_elements: bool = False) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
         changed |= _unchanged_carried(function)
+        changed |= _disjoint(function, distinct_elements)
         while _sweep(function):
             changed = True
     return changed
@@ -134,6 +152,107 @@ def _reads_after_reads(function: CudaTileOp) -> bool:
         statistics.count("reads that wait for no read")
         changed = True
     return changed
+
+
+# -- accesses of different memory -------------------------------------------------------------------------------------
+
+
+def _disjoint(function: CudaTileOp, distinct_elements: bool) -> bool:
+    """Take out the order between accesses that are known to touch different memory."""
+    accesses = [
+        op for op in function.walk() if isinstance(op, CudaTileOp) and is_op(op, *_LOADS, *_STORES) and _is_weak(op)
+    ]
+    if not any(op.optional_operand("token") is not None for op in accesses):
+        return False
+    aliasing = Aliasing(Facts(function), distinct_elements)
+    changed = False
+    for op in accesses:
+        changed |= _in_loop(op, aliasing)
+    for op in accesses:
+        changed |= _past_disjoint(op, aliasing)
+    return changed
+
+
+def _in_loop(op: CudaTileOp, aliasing: Aliasing) -> bool:
+    """Let an access that is alone on a token which a `for` carries wait for what came before the loop only."""
+    token, own = op.optional_operand("token"), op.results[-1]
+    block, loop = op.parent_block(), op.parent_op()
+    if not isinstance(token, BlockArgument) or not isinstance(loop, CudaTileOp) or not is_op(loop, "for"):
+        return False
+    end = block.last_op if block is not None else None
+    if token.owner is not block or end is None or not is_op(end, "continue"):
+        return False
+    index = token.index - 1
+    alone = all(use.operation is op for use in token.uses) and end.operands[index] is own
+    if not alone or any(use.operation is not end for use in own.uses) or list(end.operands).count(own) != 1:
+        return False
+    if not aliasing.is_disjoint_in_loop(op, loop):
+        return False
+    _set_token(op, loop.operand_group("initValues")[index])
+    end.operands[index] = create_before(end, "join_tokens", {"tokens": [token, own]}, [TokenType()])
+    reporting.done(op, _REMARK, "Access does not wait for itself in the iteration before")
+    statistics.count("accesses that wait for no other iteration")
+    return True
+
+
+def _past_disjoint(op: CudaTileOp, aliasing: Aliasing) -> bool:
+    """Let an access wait for what those before it wait for, as long as these touch other memory."""
+    token = op.optional_operand("token")
+    if token is None:
+        return False
+    needed: dict[SSAValue, None] = {}
+    passed = _needed(token, op, aliasing, needed, set())
+    if not passed or len(needed) > _MOST_COMPARED:
+        return False
+    own = op.results[-1]
+    uses = list(own.uses)
+    if uses:  # they waited for what this access did not have to wait for
+        block = op.parent_block()
+        assert block is not None
+        both = build("join_tokens", {"tokens": [own, token]}, [TokenType()])
+        both.location = op.location
+        block.insert_op_after(both, op)
+        for use in uses:
+            use.operation.operands[use.index] = both.results[0]
+    kept = list(needed)
+    _set_token(
+        op, create_before(op, "join_tokens", {"tokens": kept}, [TokenType()]) if len(kept) > 1 else (*kept, None)[0]
+    )
+    reporting.done(op, _REMARK, "Access does not wait for those of other memory", Accesses=passed)
+    statistics.count("accesses of other memory that are not waited for", passed)
+    return True
+
+
+def _needed(
+    token: SSAValue, op: CudaTileOp, aliasing: Aliasing, needed: dict[SSAValue, None], seen: set[SSAValue]
+) -> int:
+    """Collect the tokens that `op` has to wait for, of those that `token` stands for; returns how many it need not."""
+    passed, pending = 0, [token]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        maker = value.owner
+        if len(seen) > _MOST_PASSED or not isinstance(maker, CudaTileOp) or not isinstance(value, OpResult):
+            needed[value] = None
+        elif is_op(maker, "join_tokens"):
+            pending += reversed(maker.operands)
+        elif is_op(maker, *_LOADS, *_STORES) and _is_weak(maker) and aliasing.are_disjoint(maker, op):
+            passed += 1
+            pending += before(value)
+        elif not is_op(maker, "make_token"):
+            needed[value] = None
+    return passed
+
+
+def _set_token(op: CudaTileOp, token: SSAValue | None) -> None:
+    if token is None:
+        _without_token(op)
+        return
+    sizes = op.segment_sizes()
+    number = next(i for i, spec in enumerate(op.spec.operands) if spec.name == "token")
+    op.operands[sum(sizes[:number])] = token
 
 
 def _is_weak(op: Operation) -> bool:

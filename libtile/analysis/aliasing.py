@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which accesses of a cuda_tile function certainly touch different memory.
+
+Two accesses are disjoint
+
+- where they go through different globals: pointers of parameters, and loaded ones, may be equal;
+- where they count from one pointer, and the bytes of one end before those of the other begin;
+- where they count from one pointer at known distances, and no element of one lies on one of the other;
+- where they are tiles of one tensor whose positions along a dimension are apart. That takes that different positions of
+  the tensor are different memory, which its strides and sizes show or somebody promises.
+
+What is not known to be disjoint may overlap. Masks and bounds only make an access smaller, and are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from libtile.analysis.affine import ONE, ZERO, Forms, NotAffineError, Polynomial, loop_of
+from libtile.analysis.dataflow import Facts
+from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import (
+    DYNAMIC,
+    NUMBER_NAMES,
+    PartitionViewType,
+    PointerType,
+    StridedViewType,
+    TensorViewType,
+    TileType,
+)
+from libtile.numerics.elements import PACKED, STORAGE_BYTES
+
+MAX_BYTES = 1 << 14
+"""Bytes of a tile that are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Positions along a dimension: where they start, how many there are, and the distance of two, in bytes."""
+
+    start: Polynomial
+    count: int
+    stride: Polynomial
+
+
+@dataclass(frozen=True)
+class Access:
+    """The memory of an access: bytes from `start` on behind `base`, at the positions of all dimensions.
+
+    `tensor` is the tensor view that it goes through, if any; then `dims` are its dimensions.
+    """
+
+    base: SSAValue
+    start: Polynomial
+    dims: tuple[Extent, ...]
+    bytes: int
+    tensor: SSAValue | None = None
+
+    @property
+    def span(self) -> Polynomial:
+        """The bytes from the first one to behind the last one."""
+        total = Polynomial.constant(self.bytes)
+        for dim in self.dims:
+            total += dim.stride * Polynomial.constant(dim.count - 1)
+        return total
+
+
+@dataclass
+class Aliasing:
+    """The memory of one function's accesses. Not kept up to date when the function changes.
+
+    `distinct_elements` promises that different positions of a tensor view are different memory.
+    """
+
+    facts: Facts
+    distinct_elements: bool = False
+    forms: Forms = field(init=False)
+    _accesses: dict[Operation, Access | None] = field(init=False, default_factory=dict)
+    _injective: dict[SSAValue, bool] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.forms = Forms(self.facts)
+
+    # -- questions --------------------------------------------------------------------------------------------------
+
+    def are_disjoint(self, one: Operation, other: Operation) -> bool:
+        """Whether two loads or stores, each run once between two runs of any loop around both, touch no common byte."""
+        a, b = self.access(one), self.access(other)
+        if a is None or b is None:
+            return False
+        try:
+            return self._disjoint(a, b)
+        except NotAffineError:  # more terms than are followed
+            return False
+
+    def is_disjoint_in_loop(self, op: Operation, loop: CudaTileOp) -> bool:
+        """Whether an access in a `for` touches in each iteration what it touches in no other one."""
+        access = self.access(op)
+        if access is None or loop.spec.name != "for" or loop.attribute_value("unsignedCmp"):
+            return False
+        try:
+            return self._advances(access, loop)
+        except NotAffineError:
+            return False
+
+    def access(self, op: Operation) -> Access | None:
+        """The memory of a load or a store; None where it is not known, or is no such box."""
+        if op not in self._accesses:
+            try:
+                self._accesses[op] = self._find(op) if isinstance(op, CudaTileOp) else None
+            except NotAffineError:
+                self._accesses[op] = None
+        return self._accesses[op]
+
+    # -- what is accessed -------------------------------------------------------------------------------------------
+
+    def _find(self, op: CudaTileOp) -> Access | None:
+        match op.spec.name:
+            case "load_ptr_tko":
+                return self._through_pointers(op.operand_group("source")[0])
+            case "store_ptr_tko":
+                return self._through_pointers(op.operand_group("destination")[0])
+            case "load_view_tko" | "store_view_tko":
+                return self._through_view(op.operand_group("view")[0], op.operand_group("index"))
+        return None
+
+    def _through_pointers(self, pointers: SSAValue) -> Access | None:
+        assert isinstance(pointers.type, TileType) and isinstance(pointers.type.element_type, PointerType)
+        size = _bytes(pointers.type.element_type.pointee)
+        form = self.forms.of(pointers)
+        if size is None or form.base is None:
+            return None
+        base, start = self._base(form.base)
+        dims = [Extent(ZERO, count, step) for count, step in zip(form.shape, form.steps)]
+        scale = Polynomial.constant(size)
+        start = (start + form.start) * scale
+        placed = []
+        for dim in dims:
+            step = dim.stride * scale
+            if self.forms.bounds(step)[0] < 0:  # it counts down: from its last position up
+                if self.forms.bounds(step)[1] > 0:
+                    return None
+                start += step * Polynomial.constant(dim.count - 1)
+                step *= Polynomial.constant(-1)
+            placed.append(Extent(ZERO, dim.count, step))
+        return Access(base, start, tuple(placed), size)
+
+    def _base(self, pointer: SSAValue) -> tuple[SSAValue, Polynomial]:
+        """The pointer that another is computed from, and how many elements it lies behind."""
+        distance = ZERO
+        while isinstance(op := pointer.owner, CudaTileOp) and op.spec.name in ("assume", "offset"):
+            if op.spec.name == "offset":
+                distance += self.forms.of(op.operands[1]).start
+            pointer = op.operands[0]
+        return pointer, distance
+
+    def _through_view(self, view: SSAValue, index: Sequence[SSAValue]) -> Access | None:
+        type_, maker = view.type, view.owner
+        if not isinstance(type_, PartitionViewType | StridedViewType) or not isinstance(maker, CudaTileOp):
+            return None
+        size, tensor = _bytes(type_.tensor_view.element_type), maker.operands[0]
+        made = tensor.owner
+        if size is None or not isinstance(made, CudaTileOp) or made.spec.name != "make_tensor_view":
+            return None
+        base, start = self._base(made.operand_group("base")[0])
+        scale = Polynomial.constant(size)
+        start *= scale
+        steps = type_.traversal_strides if isinstance(type_, StridedViewType) else type_.tile_shape
+        strides, dims = self._strides(made), {}
+        for dim, value, count, step in zip(type_.dim_map, index, type_.tile_shape, steps):
+            first = self.forms.of(value).start
+            if self.forms.bounds(first)[0] < 0:  # an index is unsigned
+                return None
+            extent = Extent(first * Polynomial.constant(step), count, strides[dim] * scale)
+            if self.forms.bounds(extent.stride)[0] < 0:
+                return None
+            dims[dim] = extent
+            start += extent.start * extent.stride
+        return Access(base, start, tuple(dims[dim] for dim in sorted(dims)), size, tensor)
+
+    def _strides(self, made: CudaTileOp) -> list[Polynomial]:
+        return self._filled(made, "dynamicStrides", _tensor_type(made).strides)
+
+    def _filled(self, made: CudaTileOp, group: str, static: Sequence[int]) -> list[Polynomial]:
+        dynamic = iter(made.operand_group(group))
+        return [
+            self.forms.of(next(dynamic)).start if number == DYNAMIC else Polynomial.constant(number)
+            for number in static
+        ]
+
+    # -- comparing --------------------------------------------------------------------------------------------------
+
+    def _disjoint(self, a: Access, b: Access) -> bool:
+        if a.base is not b.base:
+            return _are_different_globals(a.base, b.base)
+        distance = b.start - a.start
+        if self._at_least(distance, a.span) or self._at_least(ZERO - distance, b.span):
+            return True
+        mine, its = _steps(a), _steps(b)
+        if distance.value is not None and mine is not None and its is not None:
+            return _never_meet(distance.value, mine, its, a.bytes, b.bytes)
+        if a.tensor is None or a.tensor is not b.tensor or not self._is_injective(a.tensor):
+            return False
+        return any(self._apart(x, y) for x, y in zip(a.dims, b.dims))
+
+    def _at_least(self, number: Polynomial, other: Polynomial) -> bool:
+        return self.forms.is_positive(number - other + ONE)
+
+    def _apart(self, a: Extent, b: Extent) -> bool:
+        distance = b.start - a.start
+        return self._at_least(distance, Polynomial.constant(a.count)) or self._at_least(
+            ZERO - distance, Polynomial.constant(b.count)
+        )
+
+    def _is_injective(self, tensor: SSAValue) -> bool:
+        """Whether different positions of a tensor view are different memory."""
+        if self.distinct_elements:
+            return True
+        known = self._injective.get(tensor)
+        if known is None:
+            made = tensor.owner
+            assert isinstance(made, CudaTileOp)
+            known = self._injective[tensor] = self._are_nested(made)
+        return known
+
+    def _are_nested(self, made: CudaTileOp) -> bool:
+        """Whether each dimension's stride is more than all inner dimensions together span."""
+        sizes = self._filled(made, "dynamicShape", _tensor_type(made).shape)
+        dims = list(zip(self._strides(made), sizes))
+        inner = ONE
+        while dims:
+            outer = [dim for dim in dims if self._at_least(dim[0], inner)]
+            smallest = [x for x in outer if all(x is y or self._at_least(y[0], x[0]) for y in dims)]
+            if not smallest:
+                return False
+            stride, size = smallest[0]
+            dims.remove(smallest[0])
+            inner = inner + stride * (size - ONE)
+        return True
+
+    def _advances(self, access: Access, loop: CudaTileOp) -> bool:
+        if self._is_inside(access.base, loop):
+            return False
+        step = self.forms.of(loop.operands[2]).start
+        factor = self._factor(access.start, loop)
+        # Two iterations are at least a step apart; what moves by more than it spans never comes back.
+        if factor is not None and (
+            self._at_least(factor * step, access.span) or self._at_least(ZERO - factor * step, access.span)
+        ):
+            return True
+        tensor = access.tensor
+        if tensor is None or self._is_inside(tensor, loop) or not self._is_injective(tensor):
+            return False
+        for dim in access.dims:
+            factor = self._factor(dim.start, loop)
+            if factor is not None and self._at_least(factor * step, Polynomial.constant(dim.count)):
+                return True
+        return False
+
+    def _factor(self, number: Polynomial, loop: CudaTileOp) -> Polynomial | None:
+        """What a number grows by with the loop's induction variable; None where something else changes it, too."""
+        terms: dict[tuple[int, ...], int] = {}
+        for monomial, factor in number.terms:
+            left = list(monomial)
+            for unknown in monomial:
+                if loop_of(self.forms.unknowns[unknown]) is loop:
+                    left.remove(unknown)
+            if any(self._is_inside(self.forms.unknowns[unknown], loop) for unknown in left):
+                return None
+            if len(monomial) - len(left) > 1:
+                return None
+            if len(left) < len(monomial):
+                terms[tuple(left)] = terms.get(tuple(left), 0) + factor
+        return Polynomial.of(terms)
+
+    def _is_inside(self, value: SSAValue, loop: CudaTileOp) -> bool:
+        parent = value.owner.parent_op()
+        return parent is not None and loop.is_ancestor(parent)
+
+
+def _tensor_type(made: CudaTileOp) -> TensorViewType:
+    type_ = made.results[0].type
+    assert isinstance(type_, TensorViewType)  # as declared
+    return type_
+
+
+def _bytes(element: Attribute) -> int | None:
+    """The bytes of an element in memory; None where several share one, or its size is another matter."""
+    name = NUMBER_NAMES.get(element)
+    return None if name is None or name in PACKED else STORAGE_BYTES[name]
+
+
+def _are_different_globals(a: SSAValue, b: SSAValue) -> bool:
+    names = [
+        value.owner.properties["name"]
+        for value in (a, b)
+        if isinstance(value.owner, CudaTileOp) and value.owner.spec.name == "get_global"
+    ]
+    return len(names) == 2 and names[0] != names[1]
+
+
+_Steps = tuple[tuple[int, int], ...]
+
+
+def _steps(access: Access) -> _Steps | None:
+    """Counts and strides of the dimensions, where these are known and the tile is not too large to look at."""
+    steps = [(dim.count, dim.stride.value) for dim in access.dims if dim.count > 1]
+    known = tuple((count, stride) for count, stride in steps if stride is not None)
+    small = prod(count for count, _ in known) * access.bytes <= MAX_BYTES
+    return known if len(known) == len(steps) and small else None
+
+
+@lru_cache(maxsize=1024)
+def _never_meet(distance: int, a: _Steps, b: _Steps, a_bytes: int, b_bytes: int) -> bool:
+    """Whether no byte of a box is one of another box that starts `distance` bytes behind it, by looking at all."""
+    return np.intersect1d(_offsets(a, a_bytes), _offsets(b, b_bytes) + distance).size == 0
+
+
+def _offsets(steps: _Steps, size: int) -> np.ndarray:
+    total = np.arange(size)
+    for count, stride in steps:
+        total = (total[:, None] + np.arange(count) * stride).reshape(-1)
+    return total
