@@ -56,8 +56,11 @@ TO_TILEAA, TO_TILEAS = "convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"
 LOWER_QUEUES = "lower-tileaa-queues"
 """The first pass behind which a module is no longer in nv_tileaa alone: what `--emit=tileaa` gives is before it."""
 MADE_BY = {TILEAA: TO_TILEAA, TILEAS: TO_TILEAS}
-FLATTEN, VIEW_ACCESSES = "flatten-kernel-parameters", "view-memref-accesses"
-"""The first passes of a module that is at a later stage from the start: the second only of one in nv_tileaa."""
+FIRST = {
+    TILEAA: ("inline-calls", "flatten-kernel-parameters", "expand-tileaa-ops", "view-memref-accesses"),
+    TILEAS: ("flatten-kernel-parameters", "expand-tileaa-ops"),
+}
+"""The first passes of a module that is at a later stage from the start."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +172,7 @@ def pipeline_of(options: Options, module: Operation) -> tuple[Item, ...]:
     except PipelineError as error:
         raise OptionsError(str(error)) from None
     if (stage := stage_of(module)) is not None:
-        first = [PassItem(FLATTEN), *([PassItem(VIEW_ACCESSES)] if stage == TILEAA else [])]
-        items = (*first, *after_pass(items, MADE_BY[stage]))
+        items = (*map(PassItem, FIRST[stage]), *after_pass(items, MADE_BY[stage]))
     return before_pass(before_pass(items, TO_TILEAS), LOWER_QUEUES) if options.emit == "tileaa" else items
 
 

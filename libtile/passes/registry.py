@@ -48,6 +48,8 @@ PASSES: dict[str, Entry] = {
         "libtile.lowering.flatten_parameters:FlattenKernelParametersPass", INNER, required=True
     ),
     "view-memref-accesses": Entry("libtile.lowering.view_accesses:ViewMemRefAccessesPass", INNER, required=True),
+    "inline-calls": Entry("libtile.lowering.expand.calls:InlineCallsPass", INNER, required=True),
+    "expand-tileaa-ops": Entry("libtile.lowering.expand.expand:ExpandTileaaOpsPass", INNER, required=True),
     "fuse-fma": Entry("libtile.transforms.fuse_fma:FuseFmaPass", CUDA_TILE),
     "if-to-select": Entry("libtile.transforms.if_to_select:IfToSelectPass", CUDA_TILE),
     "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),

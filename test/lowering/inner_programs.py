@@ -184,6 +184,12 @@ def buffer(shape: tuple[int, ...], element: str) -> str:
     return f"!nv_tileas.buffer<{'x'.join(map(str, shape))}x{element}, shared, {LayoutAttr(rows)}>"
 
 
+M2 = memref("f32", 2)
+TILED = f"!nv_tileaa.tiled_view<{M2}, 4x8>"
+PADDED = f"!nv_tileaa.tiled_view<{M2}, 4x8, #nv_tileaa.tiling<padding=neg_inf>>"
+SPARSE = f"!nv_tileaa.tiled_view<{M2}, 4x8, #nv_tileaa.tiling<sparse_dim=0>>"
+RELAXED = "mem_semantic = #nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>"
+
 CLAMPED = {"x_p": (pointer("f32"), special(N)), **Y, **OUT}
 
 PROGRAMS: dict[str, Program] = {
@@ -276,6 +282,184 @@ PROGRAMS: dict[str, Program] = {
         %y = nv_tileas.copy %i : {buffer((64,), "i32")} -> tile<64xi32, {layout((64,))}>
         """
         + laid_back("o", "%y", "i32", (64,), layout((64,))),
+    ),
+    "elements of memrefs": Program(
+        "nv_tileaa.load nv_tileaa.store nv_tileaa.make_memref",
+        {"m": (M2, floats(8, 16)), "o": (M2, zeros(8, 16)), "i": ("index", 2), "j": ("index", 3)},
+        f"""
+        %s = nv_tileaa.load %m[%i, %j] : {M2}, index, index -> f32
+        nv_tileaa.store %o[%j, %i], %s : {M2}, f32, index, index
+        %b = nv_tileaa.load %m[%i, %j] : {M2}, index, index -> tile<2x4xf32>
+        %f = nv_tileaa.splat %s : f32 -> tile<2x4xf32>
+        %x = nv_tileaa.addf %f, %b : tile<2x4xf32>, tile<2x4xf32> -> tile<2x4xf32>
+        nv_tileaa.store %o[%i, %j], %x : {M2}, tile<2x4xf32>, index, index
+        %r = nv_tileaa.make_range {{start = 1}} : tile<4xindex>
+        %t = nv_tileaa.make_range : tile<4xi32>
+        %d = nv_tileaa.load %m[%r, %t] : {M2}, tile<4xindex>, tile<4xi32> -> tile<4xf32>
+        %k = nv_tileaa.constant {{value = dense<[1, 0, 1, 1]> : !cuda_tile.tile<4xi1>}} : tile<4xi1>
+        %e = nv_tileaa.load %m[%i, %t], %k, %d : {M2}, index, tile<4xi32>, tile<4xi1>, tile<4xf32> -> tile<4xf32>
+        %z = arith.constant 0 : index
+        nv_tileaa.store %o[%r, %z], %d : {M2}, tile<4xf32>, tile<4xindex>, index
+        nv_tileaa.store %o[%t, %r], %e, %k : {M2}, tile<4xf32>, tile<4xi32>, tile<4xindex>, tile<4xi1>
+        """,
+    ),
+    "atomics on memrefs": Program(
+        "nv_tileaa.atomic_rmw nv_tileaa.atomic_cas",
+        {"m": (memref("i32", 2), integers(8, 16, low=0, high=3)), "i": ("index", 2), "n": ("i32", 5)},
+        f"""
+        %r = nv_tileaa.make_range : tile<8xi32>
+        %a = nv_tileaa.atomic_rmw %m[%r, %i], %r {{rmw_mode = #nv_tileaa.rmw_mode<add>, {RELAXED}}}
+          : {memref("i32", 2)}, tile<8xi32>, tile<8xi32>, index -> tile<8xi32>
+        %j = arith.constant 3 : index
+        %b = nv_tileaa.atomic_rmw %m[%j, %j], %n {{rmw_mode = #nv_tileaa.rmw_mode<max>, {RELAXED}}}
+          : {memref("i32", 2)}, i32, index, index -> i32
+        %z = nv_tileaa.splat %n : i32 -> tile<8xi32>
+        %c = nv_tileaa.atomic_cas %m[%r, %r], %a, %z {{{RELAXED}}}
+          : {memref("i32", 2)}, tile<8xi32>, tile<8xi32>, tile<8xi32>, tile<8xi32> -> tile<8xi32>
+        nv_tileaa.store %m[%r, %j], %c : {memref("i32", 2)}, tile<8xi32>, tile<8xi32>, index
+        """,
+    ),
+    "rows by index": Program(
+        "nv_tileaa.gather_load nv_tileaa.scatter_store",
+        {"m": (M2, floats(8, 16)), "o": (M2, zeros(8, 16))},
+        f"""
+        %w = nv_tileaa.block_tile %o {{tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]}}
+          : {M2} -> {SPARSE}
+        %r = nv_tileaa.make_range {{start = 3}} : tile<4xi32>
+        %z = arith.constant 0 : i32
+        %8 = arith.constant 8 : index
+        %x = nv_tileaa.gather_load %m[%r, %8] : {M2}, tile<4xi32>, index -> tile<4x8xf32>
+        nv_tileaa.scatter_store %w[%r, %z], %x : {SPARSE}, tile<4x8xf32>, tile<4xi32>, i32
+        """,
+    ),
+    "tiles with masks": Program(
+        "nv_tileaa.tiled_load nv_tileaa.tiled_store",
+        {"m": (M2, floats(6, 13)), "o": (M2, zeros(6, 13))},
+        f"""
+        %v = nv_tileaa.block_tile %m {{tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]}}
+          : {M2} -> {PADDED}
+        %w = nv_tileaa.block_tile %o {{tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]}}
+          : {M2} -> {TILED}
+        %0 = arith.constant 0 : index
+        %1 = arith.constant 1 : index
+        %r = nv_tileaa.make_range : tile<8xi32>
+        %h = nv_tileaa.view %r : tile<8xi32> -> tile<1x8xi32>
+        %g = nv_tileaa.broadcast %h : tile<1x8xi32> -> tile<4x8xi32>
+        %t = nv_tileaa.constant {{value = dense<3> : !cuda_tile.tile<4x8xi32>}} : tile<4x8xi32>
+        %k = arith.cmpi slt, %g, %t : tile<4x8xi32>
+        %x = nv_tileaa.tiled_load %v[%1, %1], %k : {PADDED}, index, index, tile<4x8xi1> -> tile<4x8xf32>
+        %y = nv_tileaa.tiled_load %m[%1, %1], %k, %x : {M2}, index, index, tile<4x8xi1>, tile<4x8xf32> -> tile<4x8xf32>
+        %s = nv_tileaa.addf %x, %y : tile<4x8xf32>, tile<4x8xf32> -> tile<4x8xf32>
+        nv_tileaa.tiled_store %w[%1, %1], %s, %k : {TILED}, tile<4x8xf32>, index, index, tile<4x8xi1>
+        nv_tileaa.tiled_store %w[%0, %0], %y : {TILED}, tile<4x8xf32>, index, index
+        """,
+    ),
+    "generated tiles": Program(
+        "nv_tileaa.generate",
+        {
+            "m": (M2, floats(8, 16)),
+            "o": (memref("i32", 2), zeros(4, 8, dtype=np.int32)),
+            "n": ("i32", 7),
+            "c": (M2, zeros(4, 8)),
+        },
+        f"""
+        %0 = arith.constant 0 : index
+        %g = nv_tileaa.generate %n ({{
+        ^bb0(%i: index, %j: index, %k: i32):
+          %3 = arith.constant 3 : index
+          %a = arith.muli %i, %3 : index
+          %b = arith.addi %a, %j : index
+          %e = arith.index_cast %b : index to i32
+          %f = arith.muli %e, %k : i32
+          nv_tileaa.yield %f : i32
+        }}) : i32 -> tile<4x8xi32>
+        nv_tileaa.tiled_store %o[%0, %0], %g : {memref("i32", 2)}, tile<4x8xi32>, index, index
+        %h = nv_tileaa.generate ({{
+        ^bb0(%i: index, %j: index):
+          %1 = arith.constant 1 : index
+          %p = arith.addi %i, %1 : index
+          %x = nv_tileaa.load %m[%p, %j] : {M2}, index, index -> f32
+          %y = nv_tileaa.load %m[%i, %j] : {M2}, index, index -> f32
+          %s = nv_tileaa.addf %x, %y : f32, f32 -> f32
+          nv_tileaa.yield %s : f32
+        }}) : tile<4x8xf32>
+        nv_tileaa.tiled_store %c[%0, %0], %h : {M2}, tile<4x8xf32>, index, index
+        """,
+    ),
+    "calls": Program(
+        "nv_tileaa.call",
+        {"o": (M2, zeros(4, 8)), "i": ("f32", 1.5)},
+        f"""
+        %0 = arith.constant 0 : index
+        %x = nv_tileaa.splat %i : f32 -> tile<4x8xf32>
+        %y = nv_tileaa.call %x {{callee = @twice}} : tile<4x8xf32> -> tile<4x8xf32>
+        %z = nv_tileaa.call %y, %x {{callee = @sum}} : tile<4x8xf32>, tile<4x8xf32> -> tile<4x8xf32>
+        nv_tileaa.tiled_store %o[%0, %0], %z : {M2}, tile<4x8xf32>, index, index
+        """,
+        outside="""
+        nv_tileaa.func @sum(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tile<4x8xf32> {
+          %c = nv_tileaa.addf %a, %b : tile<4x8xf32>, tile<4x8xf32> -> tile<4x8xf32>
+          nv_tileaa.return %c : tile<4x8xf32>
+        }
+        nv_tileaa.func @twice(%a: tensor<4x8xf32>) -> tile<4x8xf32> {
+          %c = nv_tileaa.call %a, %a {callee = @sum} : tile<4x8xf32>, tile<4x8xf32> -> tile<4x8xf32>
+          nv_tileaa.return %c : tile<4x8xf32>
+        }
+        """,
+    ),
+    "scale factors": Program(
+        "nv_tileaa.dot nv_tileaa.scaled_dot",
+        {"o": (M2, zeros(16, 16))},
+        f"""
+        %0 = arith.constant 0 : index
+        %a = nv_tileaa.constant {{value = dense<1.5> : !cuda_tile.tile<16x64xf8E4M3FN>}} : tile<16x64xf8E4M3FN>
+        %b = nv_tileaa.constant {{value = dense<-2.0> : !cuda_tile.tile<64x16xf8E4M3FN>}} : tile<64x16xf8E4M3FN>
+        %c = nv_tileaa.constant {{value = dense<0.5> : !cuda_tile.tile<16x16xf32>}} : tile<16x16xf32>
+        %s = nv_tileaa.constant {{value = dense<4.0> : !cuda_tile.tile<16x2xf8E8M0FNU>}} : tile<16x2xf8E8M0FNU>
+        %t = nv_tileaa.constant {{value = dense<0.5> : !cuda_tile.tile<2x16xf8E8M0FNU>}} : tile<2x16xf8E8M0FNU>
+        %d = nv_tileaa.dot %a, %b, %c, %s, %t : tile<16x64xf8E4M3FN>, tile<64x16xf8E4M3FN>, tile<16x16xf32>,
+          tile<16x2xf8E8M0FNU>, tile<2x16xf8E8M0FNU> -> tile<16x16xf32>
+        nv_tileaa.tiled_store %o[%0, %0], %d : {M2}, tile<16x16xf32>, index, index
+        """,
+        refused={t: f"target that supports block-scaled MMA, but got {t} on {t}" for t in ("sm_80", "sm_90")},
+    ),
+    "slices at any place": Program(
+        "nv_tileaa.extract_slice nv_tileaa.insert_slice",
+        {"m": (M2, floats(8, 16)), "o": (M2, zeros(8, 16))},
+        f"""
+        %0 = arith.constant 0 : index
+        %x = nv_tileaa.tiled_load %m[%0, %0] : {M2}, index, index -> tile<8x16xf32>
+        %s = nv_tileaa.extract_slice %x {{offsets = array<i64: 1, 3>, strides = array<i64: 2, 3>}}
+          : tile<8x16xf32> -> tile<4x4xf32>
+        nv_tileaa.tiled_store %o[%0, %0], %s : {M2}, tile<4x4xf32>, index, index
+        """,
+    ),
+    "slices of nv_tileas": Program(
+        "nv_tileas.extract_slice nv_tileas.insert_slice",
+        {"x_p": (pointer("f16"), floats(N, dtype=np.float16)), "o_p": (pointer("f16"), zeros(N, dtype=np.float16)),
+         "i": ("i32", 2)},
+        laid_out("x", "f16", (4, 16), ROWS)
+        + f"""
+        %s = nv_tileas.extract_slice %x, %i {{offsets = array<i64: 0, 5>, strides = array<i64: 1, 2>}}
+          : tile<4x16xf16, {ROWS}>, i32 -> tile<2x4xf16, {layout((2, 4))}>
+        %y = nv_tileas.insert_slice %s, %x, %i {{offsets = array<i64: 0, 0>, strides = array<i64: 1, 5>}}
+          : tile<2x4xf16, {layout((2, 4))}>, tile<4x16xf16, {ROWS}>, i32 -> tile<4x16xf16, {ROWS}>
+        """
+        + laid_back("o", "%y", "f16", (4, 16), ROWS),
+    ),
+    "histograms": Program(
+        "nv_tileaa.histogram",
+        {"x_p": (pointer("i32"), integers(256, low=-2, high=40)), "y_p": (pointer("i8"), integers(64, dtype=np.int8)),
+         "o": (memref("i32"), zeros(256 + 64, dtype=np.int32))},
+        vector("x", "i32", 256) + vector("y", "i8", 64)
+        + f"""
+        %0 = arith.constant 0 : index
+        %256 = arith.constant 256 : index
+        %h = nv_tileaa.histogram %x : tile<256xi32> -> tile<256xi32>
+        %g = nv_tileaa.histogram %y : tile<64xi8> -> tile<64xi32>
+        nv_tileaa.tiled_store %o[%0], %h : {memref("i32")}, tile<256xi32>, index
+        nv_tileaa.tiled_store %o[%256], %g : {memref("i32")}, tile<64xi32>, index
+        """,
     ),
 }  # fmt: skip
 """Programs by what they show."""

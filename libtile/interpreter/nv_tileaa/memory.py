@@ -18,8 +18,8 @@ from libtile.interpreter.atomics import modification, update
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element, element, to_bits
 from libtile.interpreter.inner_rules import Run, Site, effect, python_value
-from libtile.interpreter.nv_tileaa.views import box_of, element_addresses, geometry_of
-from libtile.interpreter.views import ViewAccess, padding_bits
+from libtile.interpreter.nv_tileaa.views import box_of, element_addresses, geometry_of, sparse_index
+from libtile.interpreter.views import Geometry, ViewAccess, padding_bits
 from libtile.ir.tile_form import element_of, is_token
 
 MAX_ALLOCA = 1 << 30
@@ -168,7 +168,7 @@ def alloca(site: Site) -> Run:
 def load_box(site: Site, group: str, shape: tuple[int, ...], padding: str | None) -> Callable[..., np.ndarray]:
     """The function of block, memref, indices, offsets and a tile that stands out of bounds (or None), that reads the
     tile of a view."""
-    geometry = geometry_of(site.type_of(group), shape)
+    geometry = geometry_of(site.type_of(group), shape, sparse_index(site))
     access, elem = ViewAccess(geometry), geometry.element
     fill = padding_bits(elem, padding or geometry.padding or "zero")
 
@@ -185,43 +185,56 @@ def load_box(site: Site, group: str, shape: tuple[int, ...], padding: str | None
 
 
 def store_box(site: Site, group: str, shape: tuple[int, ...]) -> Callable[..., None]:
-    """The function of block, memref, indices, offsets and a tile, that writes what of the tile is in bounds."""
-    geometry = geometry_of(site.type_of(group), shape)
+    """The function of block, memref, indices, offsets, a tile and a mask (or None), that writes what of the tile is in
+    bounds, and where the mask is true."""
+    geometry = geometry_of(site.type_of(group), shape, sparse_index(site))
     access = ViewAccess(geometry)
 
-    def run(block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array) -> None:
+    def run(block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array, mask: Array | None = None) -> None:
         box = box_of(site, geometry, view, indices, offsets)
-        if not box.empty():
-            access.store(block.memory, view, box, np.reshape(tile, geometry.tile)[box.valid])
+        if box.empty():
+            return
+        values = np.reshape(tile, geometry.tile)[box.valid]
+        if mask is None:
+            access.store(block.memory, view, box, values)
+            return
+        _require_addresses(geometry, "a mask")
+        where = np.broadcast_to(np.asarray(mask), shape).reshape(geometry.tile)[box.valid]
+        block.memory.scatter(access.addresses(view, box).reshape(where.shape), values, geometry.element, where)
 
     return run
 
 
+def _require_addresses(geometry: Geometry, what: str) -> None:
+    if geometry.element.width == 4:
+        raise Fault(FaultKind.UNSUPPORTED, f"{what} on an access to {geometry.element.name}")
+
+
 def reduce_box(site: Site, group: str, shape: tuple[int, ...], mode: str) -> Callable[..., np.ndarray]:
-    """The function of block, memref, indices, offsets and a tile, that combines the tile into memory, element by
-    element, and gives what was there before (zeros out of bounds)."""
-    geometry = geometry_of(site.type_of(group), shape)
+    """The function of block, memref, indices, offsets, a tile and a mask (or None), that combines the tile into memory,
+    element by element, and gives what was there before (zeros where nothing is combined)."""
+    geometry = geometry_of(site.type_of(group), shape, sparse_index(site))
     if geometry.element.width == 4:
         raise Fault(FaultKind.UNSUPPORTED, f"atomic access to {geometry.element.name}")
     access, modify = ViewAccess(geometry), modification(mode, geometry.element)
 
-    def run(block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array) -> np.ndarray:
+    def run(
+        block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array, mask: Array | None = None
+    ) -> np.ndarray:
         box = box_of(site, geometry, view, indices, offsets)
         before = np.zeros(geometry.tile, geometry.element.dtype)
         if not box.empty():
             values = np.reshape(tile, geometry.tile)[box.valid].reshape(-1)
-            old, where = np.array(values), access.addresses(view, box)
-            update(block, where, None, geometry.element, lambda now, i: modify(now, values[i]), old)
+            chosen = None
+            if mask is not None:
+                chosen = np.broadcast_to(np.asarray(mask), shape).reshape(geometry.tile)[box.valid].reshape(-1)
+            old = np.array(values) if chosen is None else np.where(chosen, values, np.zeros_like(values))
+            addresses = access.addresses(view, box).reshape(-1)
+            update(block, addresses, chosen, geometry.element, lambda now, i: modify(now, values[i]), old)
             before[box.valid] = old.reshape(before[box.valid].shape)
         return before.reshape(shape)
 
     return run
-
-
-def _unmasked(site: Site) -> None:
-    assert hasattr(site.op, "group")
-    if site.op.group("mask"):
-        raise Fault(FaultKind.UNSUPPORTED, "a mask on an access to a tile of a view")
 
 
 @effect("nv_tileaa.tiled_load", "nv_tileaa.gather_load", synchronises=is_strong)
@@ -242,12 +255,11 @@ def tiled_load(site: Site) -> Run:
 
 @effect("nv_tileaa.tiled_store", "nv_tileaa.scatter_store", synchronises=is_strong)
 def tiled_store(site: Site) -> Run:
-    _unmasked(site)
     after = tokens(site)
     write = store_box(site, "base", site.shape("value"))
 
-    def run(block: Any, base: Any, value: Array, indices: tuple, mask: None, token: None) -> tuple[None, ...]:
-        write(block, base, indices, (), value)
+    def run(block: Any, base: Any, value: Array, indices: tuple, mask: Array | None, token: None) -> tuple[None, ...]:
+        write(block, base, indices, (), value, mask)
         _wrote(site, block)
         return after
 
@@ -256,12 +268,11 @@ def tiled_store(site: Site) -> Run:
 
 @effect("nv_tileaa.tiled_atomic_rmw", synchronises=is_strong)
 def tiled_atomic_rmw(site: Site) -> Run:
-    _unmasked(site)
     after = tokens(site)
     combine = reduce_box(site, "base", site.shape("value"), _mode(site))
 
-    def run(block: Any, base: Any, value: Array, indices: tuple, mask: None, token: None) -> tuple[Any, ...]:
-        return (combine(block, base, indices, (), value)[()], *after)
+    def run(block: Any, base: Any, value: Array, indices: tuple, mask: Array | None, token: None) -> tuple[Any, ...]:
+        return (combine(block, base, indices, (), value, mask)[()], *after)
 
     return run
 

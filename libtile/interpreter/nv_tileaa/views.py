@@ -19,21 +19,29 @@ from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import element
 from libtile.interpreter.inner_rules import Site
 from libtile.interpreter.views import Box, Geometry, TensorView
+from libtile.ir.tile_form import TileOp, shape_of
 
 
-def geometry_of(view: Attribute, tile: tuple[int, ...]) -> Geometry:
-    """The geometry of accesses to tiles of a view, or of a memref, whose boxes have the shape `tile`."""
+def geometry_of(view: Attribute, tile: tuple[int, ...], sparse: int | None = None) -> Geometry:
+    """The geometry of accesses to tiles of a view, or of a memref, whose boxes have the shape `tile`; a tile of indices
+    of a memref may select along the dimension `sparse`."""
     if isinstance(view, MemRefType):
         if len(tile) > view.rank:
             raise Fault(FaultKind.UNSUPPORTED, f"a tile of {len(tile)} dimensions in a memref of {view.rank}")
         whole = (1,) * (view.rank - len(tile)) + tile
-        return Geometry(whole, tuple(range(view.rank)), (1,) * view.rank, None, None, element(view.element_type))
+        return Geometry(whole, tuple(range(view.rank)), (1,) * view.rank, sparse, None, element(view.element_type))
     if not isinstance(view, TiledViewType) or not isinstance(view.source, MemRefType) or view.layout.leading:
         raise Fault(FaultKind.UNSUPPORTED, f"an access through {view}")
     layout, rank = view.layout, len(view.shape)
     steps = view.traversal_strides if layout.sparse_dim is None else (1,) * rank
     elem = element(view.source.element_type)
     return Geometry(view.shape, view.dim_map, steps, layout.sparse_dim, layout.padding, elem)
+
+
+def sparse_index(site: Site) -> int | None:
+    """The dimension of a memref along which a tile of indices selects; None where all of them are scalars."""
+    assert isinstance(site.op, TileOp)
+    return next((n for n, value in enumerate(site.op.group("indices")) if shape_of(value.type)), None)
 
 
 def tile_counts(view: TiledViewType, memref: TensorView) -> tuple[int, ...]:

@@ -13,11 +13,13 @@ from math import prod
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import conversion_plan, messages, mma, packing, shapes, sharing
+from libtile.codegen import conversion_plan, messages, mma, packing, shapes, sharing, slices
 from libtile.codegen.convert_layout import trip_bytes
 from libtile.codegen.exchange import Exchange, padded
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa import shapes as aa_shapes
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
+from libtile.dialects.nv_tileaa.collectives import HistogramOp
 from libtile.dialects.nv_tileaa.memory import AllocaOp, AtomicCasOp, AtomicRmwOp
 from libtile.dialects.nv_tileaa.pointers import BitcastOp
 from libtile.dialects.nv_tileaa.shapes import CatOp, ExtractOp, InsertSliceOp
@@ -27,7 +29,16 @@ from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, MultimemLoadReduceOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ExpandDimsOp, ReduceOp, ReinterpretOp, ScanOp, ViewOp
+from libtile.dialects.nv_tileas.tiles import (
+    ConvertLayoutOp,
+    ExpandDimsOp,
+    ExtractSliceOp,
+    ReduceOp,
+    ReinterpretOp,
+    ScanOp,
+    ViewOp,
+)
+from libtile.dialects.nv_tileas.tiles import InsertSliceOp as TileasInsertSliceOp
 from libtile.ir.tile_form import integer_property
 from libtile.layouts import LinearLayout
 from libtile.layouts.renaming import reshaped, shrunk
@@ -163,6 +174,28 @@ def _view(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     return _conversion(reshaped(held, shape), result, kernel, room) if held.outs and shape else ()
 
 
+def _extract_slice(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    source = op.operands[0]
+    return (slices.slice_bytes(shape_of(source.type), element_bytes(source)),) if _is_tile(source) else ()
+
+
+def _insert_slice(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    part, tile = op.operands[:2]
+    if not _is_tile(part) or not _is_tile(tile):
+        return ()
+    first = slices.slice_bytes(shape_of(part.type), element_bytes(part))
+    return (first, *_conversion(layout_of(tile), op.results[0], kernel, room))
+
+
+def _is_tile(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+def _histogram(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    (bins,) = shape_of(op.results[0].type)
+    return (slices.histogram_bytes(bins),)
+
+
 def _collective(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     assert isinstance(op, ReduceOp | ScanOp)
     if op.steps is None:
@@ -211,6 +244,10 @@ _SIZES: dict[type[Operation], Sizes] = {
     BitcastOp: _packed,
     CatOp: _cat,
     ExtractOp: _extract,
+    aa_shapes.ExtractSliceOp: _extract_slice,
+    ExtractSliceOp: _extract_slice,
+    TileasInsertSliceOp: _insert_slice,
+    HistogramOp: _histogram,
     ViewOp: _view,
     ExpandDimsOp: _view,
     ReinterpretOp: _view,

@@ -88,6 +88,10 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_memory.MultimemReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
     tileas_memory.MultimemStoreOp: _ORDER | _BOUNDS,
     tileas_tma.TiledLoadOp: _BOUNDS | _reads("layout"),
+    **{
+        slice_: _reads("offsets", "strides")
+        for slice_ in (tileaa_shapes.ExtractSliceOp, tileas_tiles.ExtractSliceOp, tileas_tiles.InsertSliceOp)
+    },
     tileas_tiles.ConvertLayoutOp: _reads("way"),
     tileas_tiles.ReduceOp: _reads("dim", "steps"),
     tileas_tiles.ScanOp: _reads("dim", "steps", "reverse"),

@@ -4,17 +4,29 @@ a conversion behind it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from libtile.codegen import conversions
+from libtile.codegen import conversions, slices
+from libtile.codegen.builder import Value, integer
 from libtile.codegen.convert_layout import within_warps
+from libtile.codegen.llvm_types import I32
 from libtile.codegen.shapes import reshape
 from libtile.codegen.tile import Tile, scalar
-from libtile.dialects.nv_tileaa.shapes import Unary
+from libtile.dialects.nv_tileaa import shapes as aa_shapes
+from libtile.dialects.nv_tileaa.collectives import HistogramOp
+from libtile.dialects.nv_tileaa.shapes import Unary, integers_of
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.nv_tileas.tiles import ExpandDimsOp, ReinterpretOp, ShuffleOp, ViewOp
+from libtile.dialects.nv_tileas.tiles import (
+    ExpandDimsOp,
+    ExtractSliceOp,
+    InsertSliceOp,
+    ReinterpretOp,
+    ShuffleOp,
+    ViewOp,
+)
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
@@ -58,6 +70,51 @@ def _in_shape(e: Emitter, tile: Tile, result: SSAValue) -> None:
         e.bind(result, scalar(tile.registers[0], tile.element, e.layout(result)))
     else:
         e.bind(result, converted(e, reshape(tile, shape), result))
+
+
+def _starts(e: Emitter, offsets: Sequence[int], indices: Sequence[SSAValue]) -> list[Value]:
+    """Where a slice begins along each dimension: constants, and run-time values on top of the first ones."""
+    starts = [integer(I32, offset) for offset in offsets]
+    for d, value in enumerate(indices):
+        held = e.scalar(value)
+        cast = "trunc" if held.type.bits > I32.bits else "sext"
+        starts[d] = e.b.add(e.b.cast(cast, held, I32), starts[d])
+    return starts
+
+
+@rule(aa_shapes.ExtractSliceOp)
+def _constant_slice(e: Emitter, op: aa_shapes.ExtractSliceOp) -> None:
+    _slice(e, op, integers_of(op.offsets), integers_of(op.strides), ())
+
+
+@rule(ExtractSliceOp)
+def _extract_slice(e: Emitter, op: ExtractSliceOp) -> None:
+    _slice(e, op, integers_of(op.offsets), integers_of(op.strides), op.indices)
+
+
+def _slice(
+    e: Emitter, op: Operation, offsets: Sequence[int], strides: Sequence[int], indices: Sequence[SSAValue]
+) -> None:
+    source, result = op.operands[0], op.results[0]
+    if isinstance(e.held[source], Buffer):
+        raise UnsupportedError("takes a part of storage: code is made for parts of tiles")
+    starts, steps = _starts(e, offsets, indices), strides or (1,) * len(offsets)
+    e.bind(result, slices.extract_slice(e.b, e.tile(source), starts, steps, e.layout(result)))
+
+
+@rule(InsertSliceOp)
+def _insert_slice(e: Emitter, op: InsertSliceOp) -> None:
+    if any(isinstance(e.held[v], Buffer) for v in (op.source, op.destination)):
+        raise UnsupportedError("replaces a part of storage: code is made for parts of tiles")
+    offsets = integers_of(op.offsets)
+    starts, steps = _starts(e, offsets, op.indices), integers_of(op.strides) or (1,) * len(offsets)
+    made = slices.insert_slice(e.b, e.tile(op.destination), e.tile(op.source), starts, steps)
+    e.bind(op.result, converted(e, made, op.result))
+
+
+@rule(HistogramOp)
+def _histogram(e: Emitter, op: HistogramOp) -> None:
+    e.bind(op.result, slices.histogram(e.b, e.tile(op.source), e.layout(op.result), e.element(op.result)))
 
 
 @rule(ShuffleOp)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`inline-calls`: a kernel calls no function any more; functions that are no kernels are gone.
+
+Layouts are chosen for a kernel as a whole, and a tile has no place in which it could be handed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp, find_symbol
+from libtile.ir.tile_form import erase
+from libtile.lowering.errors import unsupported
+
+MAX_INLINED = 10_000
+"""Calls that may be inlined into one kernel: functions that call others twice grow without end otherwise."""
+
+
+@dataclass(frozen=True)
+class InlineCallsPass(ModulePass):
+    """Put the bodies of functions in place of their calls."""
+
+    name = "inline-calls"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        functions = [f for f in op.body.block.ops if isinstance(f, FuncOp)]
+        if all(f.is_entry for f in functions):
+            return
+        for function in functions:
+            if function.is_entry:
+                _inline_into(function)
+        kernels = [f for f in functions if f.is_entry]
+        named = {name for kernel in kernels for op in kernel.walk() for name in _names(op)}
+        for function in functions:
+            if kernels and not function.is_entry and function.sym_name.data not in named:
+                erase(function)
+
+
+def _names(op: Operation) -> list[str]:
+    """The symbols that an op refers to."""
+    return [a.root_reference.data for a in op.properties.values() if isinstance(a, SymbolRefAttr)]
+
+
+def _inline_into(kernel: FuncOp) -> None:
+    """Inline every call in a kernel, those in what is inlined as well."""
+    callers: dict[Operation, tuple[str, ...]] = {}
+    work = [op for op in kernel.walk() if isinstance(op, CallOp)]
+    count = 0
+    while work:
+        call = work.pop()
+        name = call.callee.root_reference.data
+        chain = callers.get(call, ())
+        if name in chain:
+            raise unsupported(call, f"cannot be compiled: @{name} calls itself")
+        callee = find_symbol(call, name)
+        assert isinstance(callee, FuncOp)  # as the verifier has it
+        if len(callee.body.blocks) != 1:
+            raise unsupported(call, f"cannot be compiled: the body of @{name} is not one block")
+        count += 1
+        if count > MAX_INLINED:
+            raise unsupported(call, f"cannot be compiled: the kernel would have more than {MAX_INLINED} calls inlined")
+        for op in _inline(call, callee):
+            for inner in op.walk():
+                if isinstance(inner, CallOp):
+                    callers[inner] = (*chain, name)
+                    work.append(inner)
+
+
+def _inline(call: CallOp, callee: FuncOp) -> list[Operation]:
+    """Put a copy of a function's body in front of a call, and its results in place of the call's."""
+    block = callee.body.block
+    values: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments, strict=True))
+    made: list[Operation] = []
+    at, last = call.parent, block.last_op
+    assert at is not None and last is not None
+    for op in block.ops:
+        if op is last:
+            continue
+        copy = op.clone(value_mapper=values)
+        at.insert_op_before(copy, call)
+        made.append(copy)
+    for result, value in zip(call.outputs, last.operands, strict=True):
+        result.replace_all_uses_with(values.get(value, value))
+    erase(call)
+    return made

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`expand-tileaa-ops`: ops that nothing further down knows become ops that it does.
+
+    generate                        its region on whole tiles of indices
+    load, store, atomic_rmw,        of elements of a memref: through pointers to them
+    atomic_cas
+    gather_load, scatter_store      tiled accesses; of a memref through a view with a sparse dimension
+    tiled accesses with a mask      accesses through pointers, whose mask also says what lies in the view
+    dot with scale factors          scaled_dot
+    pragma with a region            its ops between two pragmas, for begin and end
+    assume                          its value
+    tiles of index                  tiles of i64
+
+Programs that come from Tile IR have none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import FunctionType, IndexType, ModuleOp, TensorType, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from libtile.dialects.nv_tileaa import collectives, memory, shapes, tokens
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas import tiles
+from libtile.dialects.tile_arith import ExtSIOp, IndexCastOp, TruncIOp, like
+from libtile.ir.tile_form import erase
+from libtile.lowering.expand import generate, memrefs
+
+
+@dataclass(frozen=True)
+class ExpandTileaaOpsPass(ModulePass):
+    """Expand ops that have no lowering of their own."""
+
+    name = "expand-tileaa-ops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for inner in list(op.walk()):
+                if inner.parent is not None and (rule := RULES.get(type(inner))) is not None:
+                    changed |= rule(inner)
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp):
+                _without_index_tiles(function)
+
+
+def _dot(op: collectives.DotOp) -> bool:
+    if op.sfa is None or op.sfb is None:
+        return False
+    made = collectives.ScaledDotOp.make(
+        op.a, op.b, op.c, op.sfa, op.sfb, results=[op.result.type], location=op.location
+    )
+    assert op.parent is not None
+    op.parent.insert_op_before(made, op)
+    op.result.replace_all_uses_with(made.result)
+    erase(op)
+    return True
+
+
+def _assume(op: tokens.AssumeOp) -> bool:
+    """Facts have no user here: what accesses are made of stands on them."""
+    op.result.replace_all_uses_with(op.value)
+    erase(op)
+    return True
+
+
+def _pragma(op: tiles.PragmaOp) -> bool:
+    if op.body is None or op.body.first_block is None:
+        return False
+    block = op.parent
+    assert block is not None
+    ends = [
+        tiles.PragmaOp.make(ocgEnterDirectives=op.enter_directives, location=op.location),
+        tiles.PragmaOp.make(ocgLeaveDirectives=op.leave_directives, location=op.location),
+    ]
+    block.insert_op_before(ends[0], op)
+    last = op.body.block.last_op
+    for inner in list(op.body.block.ops):
+        if inner is not last:
+            inner.detach()
+            block.insert_op_before(inner, op)
+    block.insert_op_before(ends[1], op)
+    erase(op)
+    return True
+
+
+RULES: dict[type[Operation], Callable[[Any], bool]] = {
+    shapes.GenerateOp: generate.expand,
+    tiles.GenerateOp: generate.expand,
+    memory.LoadOp: memrefs.expand_elements,
+    memory.StoreOp: memrefs.expand_elements,
+    memory.AtomicRmwOp: memrefs.expand_elements,
+    memory.AtomicCasOp: memrefs.expand_elements,
+    memory.GatherLoadOp: memrefs.expand_gather,
+    memory.ScatterStoreOp: memrefs.expand_gather,
+    memory.TiledLoadOp: memrefs.expand_masked,
+    memory.TiledStoreOp: memrefs.expand_masked,
+    memory.TiledAtomicRmwOp: memrefs.expand_masked,
+    collectives.DotOp: _dot,
+    tokens.AssumeOp: _assume,
+    tiles.PragmaOp: _pragma,
+}
+"""By class of ops, what puts other ops in place of one that needs it; it says whether there was anything to do."""
+
+
+# -- tiles of index ---------------------------------------------------------------------------------------------------
+
+
+def _of_index(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.element_type, IndexType)
+
+
+def _without_index_tiles(function: FuncOp) -> None:
+    """An index has 64 bits on every target: tiles of them are tiles of i64, and what converts them follows."""
+    found = False
+    for op in list(function.walk()):
+        for value in [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]:
+            if _of_index(value):
+                Rewriter.replace_value_with_new_type(value, like(value.type, i64))
+                found = True
+    if not found:
+        return
+    entry = function.body.first_block
+    if entry is not None:
+        outputs = list(function.function_type.outputs.data)
+        function.properties["function_type"] = FunctionType.from_lists([a.type for a in entry.args], outputs)
+    for op in list(function.walk()):
+        if isinstance(op, IndexCastOp) and isinstance(op.input.type, TensorType):
+            _recast(op)
+        elif isinstance(op, shapes.SplatOp) and isinstance(op.source.type, IndexType):
+            _cast_operand(op, 0)
+        elif isinstance(op, tensor.ExtractOp) and isinstance(op.result.type, IndexType):
+            _extract(op)
+
+
+def _recast(op: IndexCastOp) -> None:
+    source, result = op.input, op.result
+    assert isinstance(source.type, TensorType) and isinstance(result.type, TensorType)
+    widths = [t.element_type.width.data for t in (source.type, result.type)]  # both are integers now
+    if widths[0] == widths[1]:
+        result.replace_all_uses_with(source)
+        erase(op)
+        return
+    cast = ExtSIOp if widths[0] < widths[1] else TruncIOp
+    made = cast.create(operands=[source], result_types=[result.type])
+    made.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(made, op)
+    result.replace_all_uses_with(made.results[0])
+    erase(op)
+
+
+def _cast_operand(op: Operation, number: int) -> None:
+    cast = IndexCastOp.create(operands=[op.operands[number]], result_types=[i64])
+    cast.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(cast, op)
+    op.operands[number] = cast.results[0]
+
+
+def _extract(op: tensor.ExtractOp) -> None:
+    """An element is an index again."""
+    made = tensor.ExtractOp(op.tensor, list(op.indices), i64)
+    cast = IndexCastOp.create(operands=[made.result], result_types=[IndexType()])
+    assert op.parent is not None
+    for new in (made, cast):
+        new.location = op.location
+        op.parent.insert_op_before(new, op)
+    op.result.replace_all_uses_with(cast.results[0])
+    erase(op)
