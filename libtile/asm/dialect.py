@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from libtile.asm.format_parse import Step, compile_parser
-from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, op_classes
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, OpClasses
 from libtile.spec import Spec, default_spec
 from libtile.support.threads import once
 
@@ -57,7 +57,7 @@ class Dialect:
 
     def __init__(self, spec: Spec):
         self.spec = spec
-        self.classes: Mapping[str, type[CudaTileOp]] = OPS if spec is default_spec() else op_classes(spec)
+        self.classes: Mapping[str, type[CudaTileOp]] = OPS if spec is default_spec() else OpClasses(spec)
         self._parsers: dict[str, OpParser] = {}
 
     def find(self, mnemonic: str) -> OpParser | None:

@@ -125,10 +125,11 @@ def diagnose(
     `warn_hints` reports optimization hints that no target knows (a warning), `error_hints` makes these errors too;
     `version` asks for the rules of an older version of the dialect.
     """
-    from libtile.asm.printer import print_op
     from libtile.dialects.cuda_tile.verify import verify as check
 
     def text_of(shown: Operation) -> str:
+        from libtile.asm.printer import print_op  # which a valid module does without
+
         return print_op(shown, generic=True).strip()
 
     return check(op, text_of, warn_hints=warn_hints, error_hints=error_hints, version=version)

@@ -35,7 +35,7 @@ from libtile.dialects.cuda_tile.attributes import (
     OptimizationHintsAttr,
 )
 from libtile.dialects.cuda_tile.locations import call_site_loc
-from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, build, op_classes
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, OpClasses, build
 from libtile.dialects.cuda_tile.types import PartitionViewType, i32
 from libtile.dialects.cuda_tile.verify.dominance import Dominators
 from libtile.spec import Version, load
@@ -448,7 +448,7 @@ format = "$a `,` $b attr-dict `:` type($result)"
     ],
 )
 def test_an_op_that_only_the_spec_knows_is_checked(types: Any, attributes: Any, expected: list[str]) -> None:
-    classes = op_classes(load([OVERLAY]))
+    classes = OpClasses(load([OVERLAY]))
 
     def fill(b: Body) -> None:
         a, c = (b.constant(t) for t in types)

@@ -46,7 +46,7 @@ from libtile.dialects.cuda_tile.bridge_values import (
     hints_to_bytecode,
 )
 from libtile.dialects.cuda_tile.locations import call_site_loc, is_encodable, source_location
-from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, op_classes
+from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, OpClasses
 from libtile.spec import Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec
 from libtile.support.collector import collector_paused
@@ -78,7 +78,7 @@ def _classes(spec: Spec) -> Mapping[str, type[CudaTileOp]]:
     for known, classes in _other_classes:
         if known is spec:
             return classes
-    _other_classes.append((spec, op_classes(spec)))
+    _other_classes.append((spec, OpClasses(spec)))
     return _other_classes[-1][1]
 
 

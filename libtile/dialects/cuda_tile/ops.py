@@ -10,7 +10,7 @@ attribute object), `op.body` a region. A name that Python reserves or that xDSL'
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
@@ -37,6 +37,7 @@ from libtile.dialects.cuda_tile.attributes import EnumAttr
 from libtile.dialects.cuda_tile.types import i1, i8, i32, i64
 from libtile.spec import OpSpec, Spec, default_spec
 from libtile.spec.model import AttributeSpec, ValueSpec
+from libtile.support.threads import SHARED
 
 SEGMENTS = "operandSegmentSizes"
 
@@ -247,16 +248,34 @@ def op_class(spec: OpSpec, dialect: Spec, base: type[CudaTileOp] = CudaTileOp) -
     return type(class_name, (base,), members | {"__module__": __name__})
 
 
-def op_classes(spec: Spec) -> dict[str, type[CudaTileOp]]:
-    """The classes of all ops of a spec, by mnemonic.
+class OpClasses(Mapping[str, type[CudaTileOp]]):
+    """The classes of all ops of a spec, by mnemonic; each is made when it is first asked for.
 
     Those of a spec that is not the package's own are subclasses of the package's, where this has the op: what asks for
     the class of an op, or has a table by classes, knows it.
     """
-    return {name: op_class(op, spec, OPS.get(name, CudaTileOp)) for name, op in spec.ops.items()}
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._made: dict[str, type[CudaTileOp]] = {}
+
+    def __getitem__(self, name: str) -> type[CudaTileOp]:
+        made = self._made.get(name)
+        if made is None:
+            declared = self._spec.ops[name]
+            base = CudaTileOp if self._spec is default_spec() else OPS.get(name, CudaTileOp)
+            with SHARED:  # all threads have the same one
+                made = self._made.get(name) or self._made.setdefault(name, op_class(declared, self._spec, base))
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._spec.ops)
+
+    def __len__(self) -> int:
+        return len(self._spec.ops)
 
 
-OPS: dict[str, type[CudaTileOp]] = {name: op_class(op, default_spec()) for name, op in default_spec().ops.items()}
+OPS = OpClasses(default_spec())
 """The classes of the ops that the package's own spec declares, by mnemonic."""
 
 
