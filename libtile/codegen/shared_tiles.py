@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.lanes import permute_by_thread
@@ -69,6 +70,7 @@ class Offsets:
     warps: tuple[int, ...]
 
     @staticmethod
+    @lru_cache(maxsize=1024)  # each way of access that is tried asks for them
     def of(layout: LinearLayout, shared: LinearLayout) -> Offsets:
         inverse = shared.inverse()
         names = layout.out_dims

@@ -21,8 +21,6 @@ default 1G).
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import re
 import stat
@@ -57,6 +55,8 @@ class CacheError(LibtileError):
 
 def digest(parts: Iterable[str | bytes]) -> str:
     """The name of the entry that depends on these parts and nothing else (hexadecimal)."""
+    import hashlib  # it loads OpenSSL, which nobody needs where the cache is off
+
     state = hashlib.sha256()
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part
@@ -73,6 +73,8 @@ class Key:
     @staticmethod
     def of(facts: Mapping[str, object]) -> Key:
         """The key of facts that JSON can express."""
+        import json
+
         return Key(json.dumps(facts, sort_keys=True))
 
     @cached_property
@@ -238,16 +240,21 @@ def _field(raw: bytes) -> bytes:
 def _pack(key: Key, parts: Mapping[str, bytes]) -> bytes:
     body = _field(key.text.encode()) + len(parts).to_bytes(8, "little")
     body += b"".join(_field(name.encode()) + _field(part) for name, part in parts.items())
-    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return MAGIC + _checksum(body) + b"\n" + body
+
+
+def _checksum(body: bytes) -> bytes:
+    import hashlib
+
+    return hashlib.sha256(body).hexdigest().encode()
 
 
 def _unpack(raw: bytes, key: Key) -> dict[str, bytes] | None:
     """The parts of an entry; None unless it is a whole entry of this key."""
     start = len(MAGIC) + 64
     body = raw[start + 1 :]
-    checksum = hashlib.sha256(body).hexdigest().encode()
     question = _field(key.text.encode())
-    if raw[: start + 1] != MAGIC + checksum + b"\n" or not body.startswith(question):
+    if raw[: start + 1] != MAGIC + _checksum(body) + b"\n" or not body.startswith(question):
         return None
     position = len(question)
     fields: list[bytes] = []

@@ -9,7 +9,6 @@ compiled (`CompilationError`). Each carries lines that are ready to print, in th
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -278,6 +277,8 @@ _TEXTS = ("ptx", "llvm_ir", "tileaa", "tileas", "log")
 
 
 def _packed(made: Compiled) -> dict[str, bytes]:
+    import json
+
     remarks = [
         {
             **{f.name: getattr(r, f.name) for f in fields(r)},
@@ -295,6 +296,8 @@ def _packed(made: Compiled) -> dict[str, bytes]:
 
 def _unpacked(parts: dict[str, bytes]) -> Compiled | None:
     """The artifacts that an entry holds; None when it does not hold them all."""
+    import json
+
     try:
         rest = json.loads(parts["rest"])
         remarks = [

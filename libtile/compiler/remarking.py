@@ -22,6 +22,7 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, PragmaOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
+from libtile.ir.classes import is_subclass
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
 from libtile.lowering.index_width import NARROW
@@ -52,7 +53,8 @@ def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
 def _holds_too_much(function: FuncOp, target: Target) -> bool:
     """Whether the accumulator of some product alone takes more registers than a thread can have."""
     for op in function.walk():
-        if isinstance(op, DotOp | ScaledDotOp):
+        if is_subclass(type(op), (DotOp, ScaledDotOp)):
+            assert isinstance(op, DotOp | ScaledDotOp)
             registers = layout_of(op.c).in_size(REGISTER)
             if registers * STORAGE_BYTES[element_of(op.c)] // WORD_BYTES > target.registers_per_thread:
                 return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from libtile.layouts.linear import LANE, OFFSET, REGISTER, WARP, LinearLayout
 
@@ -75,6 +76,17 @@ def blocked(
     `order` lists dimensions from the fastest-moving. The box of the whole CTA is repeated over registers, or folded
     into copies, to cover `shape`.
     """
+    return _blocked(tuple(shape), tuple(size_per_thread), tuple(threads_per_warp), tuple(warps), tuple(order))
+
+
+@lru_cache(maxsize=1024)  # a kernel has few, and asks for each many times
+def _blocked(
+    shape: tuple[int, ...],
+    size_per_thread: tuple[int, ...],
+    threads_per_warp: tuple[int, ...],
+    warps: tuple[int, ...],
+    order: tuple[int, ...],
+) -> LinearLayout:
     layout = (
         _along(size_per_thread, REGISTER, order) * _along(threads_per_warp, LANE, order) * _along(warps, WARP, order)
     )

@@ -148,14 +148,15 @@ class LinearLayout:
     def __call__(self, **place: int) -> dict[str, int]:
         """The output index of a place; input dimensions not given are 0. KeyError for an unknown dimension."""
         coordinates = [0] * len(self.outs)
+        bases = dict(self.bases)
         for name, value in place.items():
-            if name not in self.in_dims:
-                raise KeyError(name)
-            if not 0 <= value < self.in_size(name):
-                raise ValueError(f"{name}={value} is outside of [0, {self.in_size(name)})")
-            for i, vector in enumerate(self.basis(name)):
-                if value >> i & 1:
-                    coordinates = [c ^ v for c, v in zip(coordinates, vector)]
+            vectors = bases[name]
+            if not 0 <= value < 1 << len(vectors):
+                raise ValueError(f"{name}={value} is outside of [0, {1 << len(vectors)})")
+            while value:
+                low = value & -value
+                coordinates = [c ^ v for c, v in zip(coordinates, vectors[low.bit_length() - 1])]
+                value ^= low
         return dict(zip(self.out_dims, coordinates))
 
     @property

@@ -16,6 +16,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from libtile.passes.pipelines import PIPELINES
@@ -205,10 +206,7 @@ def _position(items: Sequence[Item], name: str) -> int | None:
 def make_pass(item: PassItem) -> ModulePass:
     """The pass that an item asks for. PipelineError for an unknown option or a value of the wrong kind."""
     cls = pass_class(item.name)
-    hints = typing.get_type_hints(cls)
-    fields: dict[str, Any] = {
-        f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init and not f.name.startswith("_")
-    }
+    fields = _option_types(cls) if item.options else {}
     values: dict[str, Any] = {}
     for option, text in item.options:
         field = option.replace("-", "_")
@@ -224,6 +222,13 @@ def make_pass(item: PassItem) -> ModulePass:
         if f.init and no_default and f.name not in values:
             raise PipelineError(f"pass '{item.name}' needs option '{f.name.replace('_', '-')}'")
     return cls(**values)
+
+
+@cache
+def _option_types(cls: type[ModulePass]) -> dict[str, Any]:
+    """The types of a pass's options, by the names of its fields."""
+    hints = typing.get_type_hints(cls)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init and not f.name.startswith("_")}
 
 
 TARGET_OPTION = "gpu-name"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal, NamedTuple
 
 BYTECODE_MAGIC = b"\x7fTileIR\x00"
@@ -25,6 +26,7 @@ class Version(NamedTuple):
         return f"{self.major}.{self.minor}" + (f".{self.tag}" if self.tag else "")
 
     @staticmethod
+    @cache
     def parse(text: str) -> Version:
         """The version that `"13.4"` or `"13.4.1"` names; ValueError when the text has another form."""
         parts = text.split(".")

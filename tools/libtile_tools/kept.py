@@ -8,10 +8,10 @@ and reads one by one; a tool needs some hundred of them.
     file  = MAGIC, length of the index (8 bytes, little-endian), index, code...
     index = marshal of (Python's version, length of the code, {source: (time, size, start, end)}, {text: (start, end)})
 
-Starts and ends are relative to the first byte behind the index, and between them is the marshal of a code object. A
-bundle of another Python, or one that is not whole, is as good as none, and so is the code of a source that has changed.
-A bundle is written to a file of its own and renamed into place: a reader sees a whole one, and whoever reads the one
-before it goes on with that.
+Starts and ends are relative to the first byte behind the index, and between them is the marshal of a code object; the
+texts' come first. A bundle of another Python, or one that is not whole, is as good as none, and so is the code of a
+source that has changed. A bundle is written to a file of its own and renamed into place: a reader sees a whole one, and
+whoever reads the one before it goes on with that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import CodeType
 
-MAGIC = b"libtile bundle 1\n"
+MAGIC = b"libtile bundle 2\n"
 _START = len(MAGIC) + 8
 
 MOST_TEXTS = 10_000
@@ -45,6 +45,7 @@ class Bundle:
         self.private = private
         self._modules: dict[str, tuple[int, int, int, int]] = {}
         self._texts: dict[str, tuple[int, int]] = {}
+        self._beginning: bytes | None = None
         self._descriptor = -1
         self._first = 0
         try:
@@ -99,8 +100,14 @@ class Bundle:
         found = self._texts.get(text)
         if found is None:
             return None
-        code: CodeType = marshal.loads(self._part(*found))
+        code: CodeType = marshal.loads(self._text(*found))
         return code
+
+    def _text(self, start: int, end: int) -> bytes:
+        # All of them at once: they are small, many, and at the beginning.
+        if self._beginning is None:
+            self._beginning = self._part(0, max(end for _, end in self._texts.values()))
+        return self._beginning[start:end]
 
     def save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, CodeType]) -> bool:
         """Write the bundle with what is new: sources with their states when they were compiled, and texts.
@@ -118,15 +125,15 @@ class Bundle:
 
         all_modules: dict[str, tuple[int, int, int, int]] = {}
         all_texts: dict[str, tuple[int, int]] = {}
+        if len(self._texts) < MOST_TEXTS:
+            all_texts = {x: put(self._text(start, end)) for x, (start, end) in self._texts.items()}
+        for text, code in texts.items():
+            all_texts[text] = put(marshal.dumps(code))
         for source, (time, bytes_, start, end) in self._modules.items():
             if source not in modules and os.path.exists(source):
                 all_modules[source] = (time, bytes_, *put(self._part(start, end)))
-        if len(self._texts) < MOST_TEXTS:
-            all_texts = {x: put(self._part(start, end)) for x, (start, end) in self._texts.items()}
         for source, (status, code) in modules.items():
             all_modules[source] = (status.st_mtime_ns, status.st_size, *put(marshal.dumps(code)))
-        for text, code in texts.items():
-            all_texts[text] = put(marshal.dumps(code))
         index = marshal.dumps((sys.version, size, all_modules, all_texts))
         return self._write(b"".join([MAGIC, len(index).to_bytes(8, "little"), index, *parts]))
 

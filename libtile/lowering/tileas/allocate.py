@@ -38,6 +38,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.classes import is_subclass
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.exchange_sizes import Kernel, exchanges
@@ -133,7 +134,7 @@ def storage_bytes(op: Operation) -> int:
 
 def makes_shared(op: Operation) -> bool:
     """Whether an op makes storage in shared memory."""
-    if not isinstance(op, MAKERS):
+    if not is_subclass(type(op), MAKERS):
         return False
     type_ = op.results[0].type
     return isinstance(type_, PipelineType) or (isinstance(type_, BufferType) and type_.space == "shared")
@@ -262,10 +263,11 @@ class _Allocation:
     def _exchange(self, op: Operation, start: int) -> None:
         """Place the exchanges of an op, from `start` on."""
         op.attributes.pop(EXCHANGES, None)
-        if isinstance(op, BarrierOp):
+        kind = type(op)
+        if is_subclass(kind, (BarrierOp,)):
             self.reading = None
             return
-        if isinstance(op, TILED) and op.mem_scope is None:
+        if is_subclass(kind, TILED) and op.properties.get("mem_scope") is None:
             self.reading_in = None
         switch, number = agent_of(op)
         if switch is not None:

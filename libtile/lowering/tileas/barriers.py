@@ -37,6 +37,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp
+from libtile.ir.classes import is_subclass
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import LOOPS
@@ -54,6 +55,7 @@ ACCESSES: frozenset[type[Operation]] = READS | {
 }  # fmt: skip
 """What tokens order. Looked up by the very class: an op is asked for what is around it, too."""
 TURNS = (ProduceOneOp, ConsumeOneOp, ProducerWriteOp, ConsumerReadOp)
+STRUCTURE = (BarrierOp, *LOOPS, scf.IfOp, *TURNS, AgentSwitchOp)
 """Ops whose region is run in their place."""
 
 EXACT_LOOPS = 4
@@ -154,6 +156,10 @@ class BarrierAnalysis:
         return live
 
     def op(self, op: Operation, live: Accesses) -> Accesses:
+        return self.other(op, live) if not is_subclass(type(op), STRUCTURE) else self.structure(op, live)
+
+    def structure(self, op: Operation, live: Accesses) -> Accesses:
+        """A barrier, or an op that says in which order others run."""
         if isinstance(op, BarrierOp):
             return live if op.num_warps is not None else self.barrier()
         if isinstance(op, LOOPS):
@@ -164,6 +170,10 @@ class BarrierAnalysis:
             return self.block(op.body.block, live)
         if isinstance(op, AgentSwitchOp):
             return self.agents(op, live)
+        return self.other(op, live)
+
+    def other(self, op: Operation, live: Accesses) -> Accesses:
+        """An access, or an op that has to do with none."""
         if any(inner is not op and type(inner) in ACCESSES for inner in op.walk()):
             raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
         tokens = [v for v in op.operands if _is_token(v)]

@@ -42,10 +42,18 @@ from libtile.dialects.nv_tileas.pipeline import (
 from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp
 from libtile.dialects.nv_tileas.tma import TmaStore
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
+from libtile.ir.classes import is_subclass
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, makes_shared, storage_bytes
+from libtile.lowering.tileas.cleanup import LOOPS
 from libtile.lowering.tileas.shared_check import check_shared_memory
 from libtile.targets import target
+
+KNOWN = (
+    *LOOPS, scf.IfOp, BarrierOp, AgentSwitchOp, CreatePipelineOp, ProducerAcquireOp, ConsumerWaitOp, ProducerWriteOp,
+    ConsumerReadOp, TmaStore, ProduceOneOp, ConsumeOneOp, CopyOp,
+)  # fmt: skip
+"""The classes of ops that `_known` tells apart."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,10 @@ class _Analysis:
         return now
 
     def _op(self, op: Operation, now: Open) -> Open:
+        return self._known(op, now) if is_subclass(type(op), KNOWN) else self._other(op, now)
+
+    def _known(self, op: Operation, now: Open) -> Open:
+        """An op of a class that has to do with shared memory or barriers, or with the order in which ops run."""
         match op:
             case scf.ForOp() | scf.WhileOp():
                 return self._loop(op, now)
@@ -178,6 +190,11 @@ class _Analysis:
                 return self._block(op.body.block, now)
             case CopyOp():
                 return self._copy(op, now)
+            case _:
+                return self._other(op, now)
+
+    def _other(self, op: Operation, now: Open) -> Open:
+        """Any other op, which may exchange elements."""
         given = op.attributes.get(EXCHANGES)
         if isinstance(given, ExchangesAttr):
             return self._exchanges(op, given, now)

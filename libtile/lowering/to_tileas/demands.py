@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp, ScanOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, Unary, ViewOp, integers_of
+from libtile.ir.classes import is_subclass
 from libtile.layouts import LinearLayout
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileas import shape_layouts as layouts
@@ -129,7 +130,8 @@ class Demands:
         visit = _VISITS.of(op)
         if visit is not None:
             visit(self, op)
-        elif isinstance(op, ACCESSES):
+        elif is_subclass(type(op), ACCESSES):
+            assert isinstance(op, ACCESSES)
             layout = self._accesses.of(op)
             for operand in op.operands:
                 self._want(operand, layout)

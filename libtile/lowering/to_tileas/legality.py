@@ -39,11 +39,12 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
     TileASType,
 )
+from libtile.ir.classes import is_subclass
 from libtile.ir.tile_form import TileOp, type_text
 from libtile.lowering.discardable import DECISIONS, FACTS, SCHEDULE
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import NUMBERS, Stage, check
-from libtile.lowering.to_tileas.accesses import POINTER_ACCESSES, TILED_ACCESSES
+from libtile.lowering.to_tileas.accesses import ACCESSES, POINTER_ACCESSES, TILED_ACCESSES
 from libtile.lowering.to_tileas.stages import PIPELINE_OPS
 from libtile.numerics.elements import PACKED
 
@@ -95,6 +96,8 @@ def _pipeline_problem(op: Operation) -> str | None:
 
 
 def _access_problem(op: Operation) -> str | None:
+    if not is_subclass(type(op), (*ACCESSES, BlockTileOp)):
+        return None
     if isinstance(op, TILED_ACCESSES) and not isinstance(op.accessed.type, TiledViewType):
         return "goes to memory without a tiled view (nv_tileaa.block_tile), by which its tile could get a layout"
     if isinstance(op, TILED_ACCESSES) and "mask" in _groups(op) and op.group("mask"):

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
+from libtile.ir.classes import is_subclass
 from libtile.support.diagnostics import DiagnosticError, error
 
 NUM_DEVICE = "nv_tileas.num-device-tmas"
@@ -27,14 +28,17 @@ def fail(op: Operation, message: str) -> NoReturn:
 
 
 def functions(root: Operation) -> list[FuncOp]:
-    """The functions with a body below (or at) an op."""
-    return [op for op in root.walk() if isinstance(op, FuncOp) and op.body.first_block is not None]
+    """The functions with a body below (or at) an op; no function stands in another."""
+    if isinstance(root, FuncOp):
+        return [root] if root.body.first_block is not None else []
+    return [found for region in root.regions for b in region.blocks for op in b.ops for found in functions(op)]
 
 
 def descriptors(function: Operation) -> Iterator[MakeTiledTmaDescOp | GetTmaDescOp]:
     """The ops that give a descriptor, in the order of the program."""
     for op in function.walk():
-        if isinstance(op, MakeTiledTmaDescOp | GetTmaDescOp):
+        if is_subclass(type(op), (MakeTiledTmaDescOp, GetTmaDescOp)):
+            assert isinstance(op, MakeTiledTmaDescOp | GetTmaDescOp)
             yield op
 
 
