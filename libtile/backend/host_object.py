@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from libtile.backend import host_template
 from libtile.backend.host_maps import encode_ir
 from libtile.codegen.llvm_text import byte_array, to_bytes
 from libtile.ir.kernels import Launch
@@ -115,6 +116,15 @@ def host_object(
         raise HostTargetError(f"no host object for {arch} and {system}")
     if not kernels:
         return b""
+    if len(kernels) == 1:
+        ((name, launch),) = kernels.items()
+        if not launch.descriptors:  # as in most modules; asking LLVM takes a fifth of the time of a small kernel
+            return host_template.named(arch, system, to_bytes(name))
+    return made(kernels, arch, system, parameters_at)
+
+
+def made(kernels: Mapping[str, Launch], arch: str, system: str, parameters_at: int = 0) -> bytes:
+    """What `host_object` gives, as LLVM makes it."""
     with LLVM:
         return _object_of(host_ir(kernels, arch, system, parameters_at), arch)
 

@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from libtile.backend import host_object
+from libtile.backend import host_object, host_template
 from libtile.backend.host_object import CALLBACKS, ON_PRE_LOAD, HostTargetError
 from libtile.ir.kernels import FromParameter, Launch, Parameter, TensorMapRecipe, parameter_offsets
 from libtile.runtime.tensor_maps import tensor_map
@@ -223,3 +223,23 @@ def test_host_code_encodes_what_the_library_encodes(parameters_at):
             at = first + number * SIZE
             wanted[at : at + SIZE // 2] = tensor_map(recipe, values, values[1])[: SIZE // 2]
         assert host.filled("k", bytes(before)) == wanted
+
+
+REMAKE = (
+    "from libtile.backend.host_object import made; from libtile.backend.host_template import HOSTS, NAME, path; "
+    "from libtile.ir.kernels import Launch; "
+    "[path(*host).write_bytes(made({NAME: Launch()}, *host)) for host in HOSTS]"
+)
+
+
+@pytest.mark.parametrize(("arch", "system"), host_template.HOSTS)
+def test_the_template_is_what_llvm_makes(arch, system):
+    made = host_object.made(_kernels(host_template.NAME), arch, system)
+    assert host_template.path(arch, system).read_bytes() == made, f'make them anew: python -c "{REMAKE}"'
+
+
+@pytest.mark.parametrize(("arch", "system"), host_template.HOSTS)
+def test_the_object_of_one_kernel_is_what_llvm_makes(arch, system):
+    for name in ("k", "kernel", "x" * 14, "x" * 15, "x" * 16, "x" * 31, "ünï$", "x" * 2000):
+        kernel = _kernels(name)
+        assert host_object.host_object(kernel, arch, system) == host_object.made(kernel, arch, system), name

@@ -13,6 +13,7 @@ from libtile.backend.nvptx import LlvmError
 from libtile.backend.process import BackendFaultError, BackendProcess
 from libtile.backend.ptxas import PtxasError
 from libtile.backend.work import Assembly, BackendEndedError, EntryDirectives, Made, Work
+from libtile.ir.kernels import Launch
 from libtile.support import timing
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork processes")
@@ -27,7 +28,12 @@ define ptx_kernel void @k(ptr addrspace(1) %p) {
 
 def work(ir: str = IR, **options: object) -> Work:
     return Work(
-        ir, "sm_90", 3, {"k": EntryDirectives(32)}, True, assembly=Assembly(host=("x86_64", "linux"), **options)
+        ir,
+        "sm_90",
+        3,
+        {"k": EntryDirectives(32)},
+        True,
+        assembly=Assembly(host=("x86_64", "linux"), launches={"k": Launch()}, **options),
     )
 
 
