@@ -19,6 +19,7 @@ from libtile.codegen.lanes import shuffle_registers
 from libtile.codegen.memory import as_integer, from_integer
 from libtile.codegen.shared_tiles import (
     WORD_BYTES,
+    SharedAccess,
     accesses,
     load_shared,
     store_shared,
@@ -69,12 +70,18 @@ def within_warps(b: KernelBuilder, tile: Tile, target: LinearLayout, kind: Conve
     return _directly(b, tile, target, step.plan)
 
 
-def through_shared(b: KernelBuilder, tile: Tile, target: LinearLayout, shared: LinearLayout, count: int) -> Tile:
-    """The tile in another layout by way of shared memory, where each of so many pieces lies in the layout `shared`.
-    LoweringError where it cannot be cut into these."""
+By = tuple[SharedAccess, SharedAccess]
+"""The instructions by which a tile is stored to shared memory and loaded from there."""
+
+
+def through_shared(
+    b: KernelBuilder, tile: Tile, target: LinearLayout, shared: LinearLayout, count: int, by: By | None = None
+) -> Tile:
+    """The tile in another layout by way of shared memory, where each of so many pieces lies in the layout `shared`; by
+    these instructions, or the best. LoweringError where it cannot be cut into these, or the instructions do not fit."""
     target = target.transpose_outs(tile.layout.out_dims)
     if count == 1:
-        return _together(b, [tile], [target], [shared])[0]
+        return _together(b, [tile], [target], [shared], by)[0]
     warp_bits = warp_bits_of(b)
     pieces = cut(reduced(tile.layout, warp_bits), reduced(target, warp_bits), count)
     if len(pieces.registers) != count:
@@ -83,7 +90,7 @@ def through_shared(b: KernelBuilder, tile: Tile, target: LinearLayout, shared: L
     result: dict[int, Value] = {}
     for sources, targets in pieces.registers:
         part = Tile(pieces.source, tile.element, tuple(values[r] for r in sources))
-        result.update(zip(targets, through_shared(b, part, pieces.target, shared, 1).registers))
+        result.update(zip(targets, through_shared(b, part, pieces.target, shared, 1, by).registers))
     return _expanded(target, tile.element, [result[r] for r in range(len(result))])
 
 
@@ -107,17 +114,22 @@ def trip_bytes(trip: SharedTrip, element_bytes: Sequence[int]) -> tuple[int, ...
 
 
 def _together(
-    b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[LinearLayout], layouts: Sequence[LinearLayout]
+    b: KernelBuilder,
+    tiles: Sequence[Tile],
+    targets: Sequence[LinearLayout],
+    layouts: Sequence[LinearLayout],
+    by: By | None = None,
 ) -> list[Tile]:
     """Tiles in other layouts by one exchange, in which they lie in these layouts, one behind the other."""
     sizes = [padded(STORAGE_BYTES[t.element] << shared.out_bits) for t, shared in zip(tiles, layouts, strict=True)]
     place = b.exchange(sum(sizes))
+    store, load = by if by is not None else (None, None)
     pointers = [b.exchange_pointer(place, sum(sizes[:n])) for n in range(len(sizes))]
     for tile, pointer, shared in zip(tiles, pointers, layouts):
-        store_shared(b, pointer, shared, tile)
+        store_shared(b, pointer, shared, tile, store)
     b.barrier()
     return [
-        load_shared(b, pointer, shared, target, tile.element)
+        load_shared(b, pointer, shared, target, tile.element, chosen=load)
         for tile, target, pointer, shared in zip(tiles, targets, pointers, layouts)
     ]
 

@@ -43,6 +43,7 @@ from libtile.codegen.tile import (
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.renaming import without_register_copies
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
 
 MAX_BYTES = 16
 WORD_BYTES = 4
@@ -81,6 +82,18 @@ class Offsets:
         return Offsets(offsets(REGISTER), offsets(LANE), offsets(WARP))
 
 
+VECTOR, MATRIX, TRANSPOSED = "vector", "matrix", "transposed"
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """An instruction between registers and shared memory: a vector's, or one of matrices as they are or transposed, and
+    the bytes that a thread's one moves."""
+
+    kind: str
+    bytes: int
+
+
 @dataclass(frozen=True)
 class Access:
     """How a thread's registers are cut into accesses.
@@ -101,6 +114,10 @@ class Access:
     @property
     def instructions(self) -> int:
         return len(self.starts)
+
+    def instruction(self, element_bytes: int) -> SharedAccess:
+        """What one of them is."""
+        return SharedAccess(self.kind, len(self.groups[0]) * element_bytes)
 
     def wavefronts(self, element_bytes: int) -> int:
         """Passes over the banks that all accesses of a warp take."""
@@ -228,6 +245,20 @@ def accesses(
     return best
 
 
+def accesses_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, wanted: SharedAccess) -> Access:
+    """How registers of a (normalized) layout, none of which is a copy, move by a given instruction. LoweringError where
+    they cannot."""
+    o = Offsets.of(layout, shared)
+    found: Access | None
+    if wanted.kind == VECTOR:
+        found = _vector_access(o, element_bytes, wanted.bytes) if wanted.bytes >= element_bytes else None
+    else:
+        found = (_matrix_access if wanted.kind == MATRIX else _transposed_access)(o, element_bytes)
+    if found is None or found.instruction(element_bytes) != wanted:
+        raise LoweringError(f"cannot move its elements by {wanted.kind} accesses of {wanted.bytes} bytes of a thread")
+    return found
+
+
 def _cost(access: Access, element_bytes: int) -> int:
     return access.instructions + access.wavefronts(element_bytes)
 
@@ -303,11 +334,19 @@ def _parted(b: KernelBuilder, values: Sequence[Value], bits: int) -> list[Value]
     return parts
 
 
-def store_shared(b: KernelBuilder, base: Value, shared: LinearLayout, tile: Tile) -> None:
-    """Store a tile; where threads hold copies the owner stores. `base` is aligned to 16 bytes."""
+def store_shared(
+    b: KernelBuilder, base: Value, shared: LinearLayout, tile: Tile, chosen: SharedAccess | None = None
+) -> None:
+    """Store a tile, by a `chosen` instruction or the best; where threads hold copies the owner stores. `base` is
+    aligned to 16 bytes. LoweringError where the instruction cannot do it."""
     layout = normalized(without_register_copies(tile.layout), warp_bits_of(b))
     size = STORAGE_BYTES[tile.element]
-    access = accesses(layout, shared, size, b.target.has("stmatrix"), storing=True)
+    if chosen is None:
+        access = accesses(layout, shared, size, b.target.has("stmatrix"), storing=True)
+    else:
+        if chosen.kind != VECTOR and (not b.target.has("stmatrix") or layout.free_bits()[LANE]):
+            raise LoweringError("cannot be stored by stmatrix, for the target's sake or that of copies in its lanes")
+        access = accesses_by(layout, shared, size, chosen)
     values = permute_by_thread(b, _storage(b, tile), *access.permute)
     addresses = Addresses(b, base, access.lanes, access.warps, size)
     with b.when(owner_predicate(b, layout)):
@@ -334,12 +373,19 @@ def load_shared(
     element: str,
     moved: Value | None = None,
     moved_bits: int = 0,
+    chosen: SharedAccess | None = None,
 ) -> Tile:
-    """Load a tile in a layout. `base` is aligned to 16 bytes; `moved` (an i32, in elements), of which only `moved_bits`
-    can be set, is xored to all offsets. The target may be a part of the tile (not surjective)."""
+    """Load a tile in a layout, by a `chosen` instruction or the best. `base` is aligned to 16 bytes; `moved` (an i32,
+    in elements), of which only `moved_bits` can be set, is xored to all offsets. The target may be a part of the tile
+    (not surjective). LoweringError where the instruction cannot do it."""
     layout = normalized(without_register_copies(target), warp_bits_of(b))
     size = STORAGE_BYTES[element]
-    access = accesses(layout, shared, size, b.target.has("ldmatrix"), storing=False, moved_bits=moved_bits)
+    if chosen is None:
+        access = accesses(layout, shared, size, b.target.has("ldmatrix"), storing=False, moved_bits=moved_bits)
+    else:
+        if chosen.kind != VECTOR and not b.target.has("ldmatrix"):
+            raise LoweringError("cannot be loaded by ldmatrix, which the target does not have")
+        access = accesses_by(layout, shared, size, chosen)
     addresses = Addresses(b, base, access.lanes, access.warps, size, moved)
     values: list[Value] = [integer(I32, 0)] * layout.in_size(REGISTER)
     for start, group in zip(access.starts, access.groups):

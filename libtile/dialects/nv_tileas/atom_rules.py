@@ -9,11 +9,11 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import PtrType
-from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.attributes import SHARED_LOAD_KINDS, SHARED_STORE_KINDS, TRANS, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, type_text
 from libtile.layouts import REGISTER, WARP
-from libtile.numerics.elements import memory_bits
+from libtile.numerics.elements import STORAGE_BYTES, memory_bits
 
 BY_THREADS = ("ldg", "stg", "ldgsts", "lds", "sts")
 """Atoms whose bits are what one thread moves."""
@@ -39,6 +39,27 @@ def check_atom_width(atom: CopyAtomAttr | None, type_: Attribute) -> None:
         raise VerifyException(
             f"expects an atom of at most {held} bits, which a thread has of {type_text(type_)}, but got {atom.bits}"
         )
+
+
+def check_shared_atom(atom: CopyAtomAttr, type_: Attribute, *, loads: bool) -> None:
+    """An atom that moves a tile in registers from or to shared memory: of that direction, and of whole elements, no
+    more of them than a thread has; VerifyException."""
+    kinds = SHARED_LOAD_KINDS if loads else SHARED_STORE_KINDS
+    if atom.kind not in kinds:
+        raise VerifyException(f"expects an atom that is one of {', '.join(kinds)}, but got {atom.kind}")
+    if not atom.bits:
+        return
+    element, layout = element_of(type_), layout_of(type_)
+    bits = 8 * STORAGE_BYTES["ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element]]
+    most = MAX_BITS
+    if isinstance(layout, LayoutAttr):
+        most = min(most, bits * layout.layout.in_size(REGISTER))
+    if atom.bits % bits or atom.bits & (atom.bits - 1) or not bits <= atom.bits <= most:
+        raise VerifyException(
+            f"expects an atom of a power of two of elements of {bits} bits, at most {most} bits, but got {atom.bits}"
+        )
+    if atom.mode not in (None, TRANS) or (atom.mode and atom.kind not in ("ldmatrix", "stmatrix")):
+        raise VerifyException(f"expects no mode, or {TRANS} of matrices, but got {atom.mode}")
 
 
 def _check_dimension(atom: CopyAtomAttr, bits: int, shape: tuple[int, ...]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from xdsl.ir import Attribute
@@ -30,6 +31,11 @@ LOAD_KINDS = ("ldgsts", "tma_load", "ldg", "unknown_copy")
 STORE_KINDS = ("stg", "tma_store", "unknown_copy")
 REDUCTION_KINDS = ("red", "tma_redg", "unknown_copy")
 
+SHARED_LOAD_KINDS = ("lds", "ldmatrix", "unknown_copy")
+SHARED_STORE_KINDS = ("sts", "stmatrix", "unknown_copy")
+TRANS = "trans"
+"""The mode of a matrix instruction that transposes."""
+
 LOAD_MODES = ("tiled", "im2col", "im2col_at", "tiled_at", "gather4")
 STORE_MODES = ("store", "reduce", "scatter4")
 
@@ -48,8 +54,8 @@ class CopyAtomAttr(ParsedData):
 
     `bits` is what one instruction moves (per thread, or per box for TMA), and `dim` the dimension of the tile along
     which a thread's elements lie side by side; `box` its extent in elements, innermost dimension first, for TMA atoms;
-    `mode` that of the TMA instruction; `multicast` the number of CTAs that receive. `red` and `atom` are atomic, `atom`
-    gives what was there before; `multimem` goes to all replicas.
+    `mode` that of the TMA instruction, or `trans` of one that transposes matrices; `multicast` the number of CTAs that
+    receive. `red` and `atom` are atomic, `atom` gives what was there before; `multimem` goes to all replicas.
     """
 
     name = "nv_tileas.copy_atom"
@@ -207,26 +213,22 @@ def _place(parser: AttrParser) -> tuple[int, int, bool]:
 @irdl_attr_definition
 class ConversionAttr(ParsedData):
     """How a tile comes into another layout: `#nv_tileas.conversion<registers>` moves registers of each thread,
-    `<shuffle>` exchanges them within warps, and `<shared, pieces = 4, #nv_tileas.layout<offset=...>>` goes through
-    shared memory, in equal pieces one after the other, each of which lies there in the layout.
+    `<shuffle>` exchanges them within warps, and `<shared, pieces = 4, #nv_tileas.layout<offset=...>, store = ATOM,
+    load = ATOM>` goes through shared memory, in equal pieces one after the other, each of which lies there in the
+    layout, and is stored and loaded by an atom.
     """
 
     name = "nv_tileas.conversion"
     kinds: ClassVar[tuple[str, ...]] = ("registers", "shuffle", "shared")
 
     kind = DataField[str](0)
-    pieces = DataField[int](1)
-    shared = DataField[LayoutAttr | None](2)
-    """The layout of a piece in shared memory."""
+    through = DataField["ThroughShared | None"](1)
 
-    def __init__(self, kind: str, pieces: int = 1, shared: LayoutAttr | None = None):
-        super().__init__((kind, pieces, shared))
+    def __init__(self, kind: str, through: ThroughShared | None = None):
+        super().__init__((kind, through))
 
     def body(self) -> str:
-        if self.shared is None:
-            return self.kind
-        pieces = f"pieces = {self.pieces}, " if self.pieces != 1 else ""
-        return f"{self.kind}, {pieces}{self.shared}"
+        return self.kind if self.through is None else f"{self.kind}, {self.through}"
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Self:
@@ -244,7 +246,31 @@ class ConversionAttr(ParsedData):
         layout = parser.parse_attribute()
         if not isinstance(layout, LayoutAttr):
             parser.raise_error("expected a layout")
-        return cls(kind, pieces, layout)
+        atoms = []
+        for name in ("store", "load"):
+            parser.parse_punctuation(",")
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            atom = parser.parse_attribute()
+            if not isinstance(atom, CopyAtomAttr):
+                parser.raise_error("expected a copy atom")
+            atoms.append(atom)
+        return cls(kind, ThroughShared(pieces, layout, *atoms))
+
+
+@dataclass(frozen=True)
+class ThroughShared:
+    """A conversion's way through shared memory: how many pieces it goes in, the layout of a piece there, and the atoms
+    by which it is stored and loaded."""
+
+    pieces: int
+    layout: LayoutAttr
+    store: CopyAtomAttr
+    load: CopyAtomAttr
+
+    def __str__(self) -> str:
+        pieces = f"pieces = {self.pieces}, " if self.pieces != 1 else ""
+        return f"{pieces}{self.layout}, store = {self.store}, load = {self.load}"
 
 
 ATTRIBUTES: tuple[type[Attribute], ...] = (

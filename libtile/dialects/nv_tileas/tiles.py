@@ -30,7 +30,7 @@ from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
 from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, Unary, View, check_slice, require_same_element
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
-from libtile.dialects.nv_tileas.atom_rules import check_same_warps
+from libtile.dialects.nv_tileas.atom_rules import check_same_warps, check_shared_atom
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr, check_reduction, check_scan, check_shared_layout
@@ -82,13 +82,15 @@ class ConvertLayoutOp(Rearranging):
 
     def check(self) -> None:
         super().check()
-        way = self.way
-        if way is None or way.shared is None:
+        through = self.way.through if self.way is not None else None
+        if through is None:
             return
-        check_shared_layout(way.shared.layout)
-        elements, piece = prod(stored_shape(self.source.type)), prod(way.shared.shape)
-        if way.pieces * piece != elements:
-            raise VerifyException(f"expects {elements} elements to go in pieces, but got {way.pieces} of {piece}")
+        check_shared_layout(through.layout.layout)
+        elements, piece = prod(stored_shape(self.source.type)), prod(through.layout.shape)
+        if through.pieces * piece != elements:
+            raise VerifyException(f"expects {elements} elements to go in pieces, but got {through.pieces} of {piece}")
+        check_shared_atom(through.store, self.source.type, loads=False)
+        check_shared_atom(through.load, self.result.type, loads=True)
 
 
 def check_layout(type_: Attribute) -> None:
@@ -119,6 +121,15 @@ class CopyOp(TileOp):
                 f"expects source and destination of one shape and element type, but got {type_text(source)} vs "
                 f"{type_text(target)}"
             )
+        self._check_atom(source, target)
+
+    def _check_atom(self, source: Attribute, target: Attribute) -> None:
+        """The atom of a copy between registers and shared memory; those of tensor memory have rules of their own."""
+        if self.atom is None:
+            return
+        for held, other, loads in ((target, source, True), (source, target, False)):
+            if not isinstance(held, BufferType) and isinstance(other, BufferType) and other.space == "shared":
+                check_shared_atom(self.atom, held, loads=loads)
 
 
 @tile_op

@@ -118,8 +118,8 @@ def _convert(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     assert isinstance(op, ConvertLayoutOp)
     if op.way is None:
         raise LoweringError("has no 'way', which tileas-materialize-convert-layout gives it")
-    shared = op.way.shared
-    return () if shared is None else (element_bytes(op.source) * prod(shared.shape),) * op.way.pieces
+    through = op.way.through
+    return () if through is None else (element_bytes(op.source) * prod(through.layout.shape),) * through.pieces
 
 
 def _packed(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:

@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from libtile.codegen.conversion_plan import Directly, InPieces, conversion_steps, reduced
 from libtile.codegen.convert_layout import shared_between
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.attributes import ConversionAttr
+from libtile.dialects.nv_tileas.attributes import ConversionAttr, ThroughShared
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.layouts import LinearLayout
@@ -25,6 +25,7 @@ from libtile.layouts.convert import Conversion
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import exchange_rooms
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
+from libtile.lowering.tileas.shared_atoms import loaded_by, stored_by
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.support import statistics
 from libtile.targets import Target, target
@@ -91,4 +92,6 @@ def _shared(source: LinearLayout, wanted: LinearLayout, size: int, kernel: Kerne
     """Through shared memory, for (a piece in) these layouts."""
     features = kernel.gpu.has("stmatrix"), kernel.gpu.has("ldmatrix")
     sides = reduced(source, kernel.warp_bits), reduced(wanted, kernel.warp_bits)
-    return ConversionAttr(Conversion.SHARED.value, pieces, LayoutAttr(shared_between(*sides, size, *features)))
+    shared = shared_between(*sides, size, *features)
+    store, load = stored_by(source, shared, size, kernel), loaded_by(wanted, shared, size, kernel)
+    return ConversionAttr(Conversion.SHARED.value, ThroughShared(pieces, LayoutAttr(shared), store, load))

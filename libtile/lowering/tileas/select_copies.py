@@ -56,6 +56,8 @@ from libtile.lowering.agents import warps_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import pointer_reason, tma_reason, view_reason
+from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
+from libtile.lowering.tileas.shared_atoms import loaded_by, stored_by
 from libtile.lowering.tileas.view_accesses import ViewAccess, constant_of, memref_of, view_access
 from libtile.lowering.to_tileas.accesses import pointer_vector
 from libtile.lowering.to_tileas.shape_layouts import spread
@@ -136,8 +138,22 @@ class _Selector:
         at = _At(op)
         tile = at.add(load).results[0]
         buffer = operand_group(op, "buffer")[0]
-        at.add(build(CopyOp.name, [tile, buffer], attributes={"atom": CopyAtomAttr("sts")}))
+        self.copy(at.add(build(CopyOp.name, [tile, buffer])))
         _drop(op)
+
+    # -- between registers and shared memory ------------------------------------------------------------------------
+
+    def copy(self, op: Operation) -> None:
+        """A copy between registers and shared memory; those of tensor memory are left."""
+        assert isinstance(op, CopyOp)
+        loads = op.result is not None
+        buffer, tile = (op.source, op.result) if loads else (op.destination, op.source)
+        assert buffer is not None and tile is not None  # as the verifier wants it
+        if not isinstance(buffer.type, BufferType) or isinstance(tile.type, BufferType):
+            return
+        if buffer.type.space == "shared":
+            by = loaded_by if loads else stored_by
+            op.atom = by(_layout_of(op, tile), _buffer(op, buffer), element_bytes(tile), Kernel(self.gpu, self.warps))
 
     # -- through views ----------------------------------------------------------------------------------------------
 
@@ -249,6 +265,7 @@ _CHOICES: dict[type[Operation], Callable[[_Selector, Operation], None]] = {
     memory.TiledStoreOp: _Selector.by_view,
     tma.TiledLoadOp: _Selector.by_view,
     memory.TiledAtomicRmwOp: _Selector.reduction,
+    CopyOp: _Selector.copy,
     memory.MultimemLoadReduceOp: _Selector.multimem,
     memory.MultimemReduceOp: _Selector.multimem,
     memory.MultimemStoreOp: _Selector.multimem,
@@ -310,9 +327,10 @@ _LOADS = (memory.TiledLoadOp, memory.MultimemLoadReduceOp)
 
 
 def _buffer(op: Operation, value: SSAValue) -> LinearLayout:
-    """The layout of a buffer in shared memory that an access fills; LoweringError for one without."""
+    """The layout of a buffer in shared memory that an access fills, or reads; LoweringError for one without."""
     if not isinstance(value.type, BufferType) or value.type.layout is None:
-        raise unsupported(op, "fills a buffer without a layout")
+        reads = isinstance(op, CopyOp) and op.result is not None
+        raise unsupported(op, f"{'reads' if reads else 'fills'} a buffer without a layout")
     return value.type.layout.layout
 
 

@@ -209,12 +209,12 @@ _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
     tileas_memory.MultimemLoadReduceOp: ("multimem",),
     tileas_memory.MultimemReduceOp: ("multimem",),
     tileas_memory.MultimemStoreOp: ("multimem",),
-    tileas_tiles.CopyOp: ("lds", "sts"),
+    tileas_tiles.CopyOp: ("lds", "sts", "ldmatrix", "stmatrix"),
 }
 """The kinds of atoms that the rule of an op spells."""
 
 
-_WIDE = frozenset(_ATOMS) - {tileas_products.DotOp, tileas_products.ScaledDotOp, tileas_tiles.CopyOp}
+_WIDE = frozenset(_ATOMS) - {tileas_products.DotOp, tileas_products.ScaledDotOp}
 """Ops whose atoms say how wide one instruction is."""
 _WIDTHS = (4, 8, 16, 32, 64, 128)
 

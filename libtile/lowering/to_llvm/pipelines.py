@@ -45,6 +45,7 @@ from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET
+from libtile.lowering.tileas.shared_atoms import access_of
 from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
 from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
@@ -227,11 +228,14 @@ def _copy_to_stage(
 def _copy(e: Emitter, op: CopyOp) -> None:
     """Between registers and shared memory; the two are not synchronized here."""
     source = e.held[op.source]
+    assert op.atom is not None  # the legality table has seen to it
+    access = access_of(op.atom)
     if isinstance(source, Buffer) and op.result is not None:
         layout = e.layout(op.result)
-        e.bind(op.result, shared_tiles.load_shared(e.b, source.pointer, source.layout, layout, source.element))
+        load = shared_tiles.load_shared
+        e.bind(op.result, load(e.b, source.pointer, source.layout, layout, source.element, chosen=access))
         return
     if isinstance(source, Buffer) or op.destination is None:
         raise unsupported(op, "cannot be compiled: it copies between registers and shared memory only", e.b.target.name)
     buffer = _held_buffer(e, op.destination)
-    shared_tiles.store_shared(e.b, buffer.pointer, buffer.layout, e.tile(op.source))
+    shared_tiles.store_shared(e.b, buffer.pointer, buffer.layout, e.tile(op.source), access)

@@ -37,6 +37,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
 from libtile.ir.tile_form import integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.layouts.convert import Conversion
+from libtile.lowering.tileas.shared_atoms import access_of
 from libtile.lowering.to_llvm.elementwise import apply
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
@@ -117,10 +118,11 @@ def _convert_layout(e: Emitter, op: ConvertLayoutOp) -> None:
         made = tile
     elif not tile.layout.outs:
         made = scalar(tile.registers[0], tile.element, wanted)
-    elif way.shared is None:
+    elif (through := way.through) is None:
         made = within_warps(e.b, tile, wanted, Conversion(way.kind))
     else:
-        made = through_shared(e.b, tile, wanted, way.shared.layout, way.pieces)
+        by = access_of(through.store), access_of(through.load)
+        made = through_shared(e.b, tile, wanted, through.layout.layout, through.pieces, by)
     e.bind(op.result, made)
 
 

@@ -12,7 +12,7 @@
 // CHECK-LABEL: nv_tileaa.func @ways
 // CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<registers>
 // CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<shuffle>
-// CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<shared, #nv_tileas.layout<offset={{.*}} : 256>>
+// CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<shared, #nv_tileas.layout<offset={{.*}} : 256>, store = #nv_tileas.copy_atom<sts, bits=64>, load = #nv_tileas.copy_atom<lds, bits=64>>
 nv_tileaa.func @ways(%x: tile<256xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
   %a = nv_tileas.convert_layout %x : tile<256xf32, #lanes> -> tile<256xf32, #twice>
   %b = nv_tileas.convert_layout %x : tile<256xf32, #lanes> -> tile<256xf32, #turned>
@@ -22,7 +22,7 @@ nv_tileaa.func @ways(%x: tile<256xf32, #lanes>) attributes {kernel_spec = #nv_ti
 
 // 64 KiB go in two pieces of 8192 elements, so that an exchange takes no more than 32 KiB.
 // CHECK-LABEL: nv_tileaa.func @pieces
-// CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<shared, pieces = 2, #nv_tileas.layout<offset={{.*}} : 8192>>
+// CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<shared, pieces = 2, #nv_tileas.layout<offset={{.*}} : 8192>, store = #nv_tileas.copy_atom<sts, bits=128>, load = #nv_tileas.copy_atom<lds, bits=128>>
 nv_tileaa.func @pieces(%x: tile<16384xf32, #long>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=8, num_ctas=1, target=sm_80>} {
   %a = nv_tileas.convert_layout %x : tile<16384xf32, #long> -> tile<16384xf32, #wide>
   nv_tileaa.return

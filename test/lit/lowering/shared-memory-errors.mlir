@@ -60,6 +60,21 @@ nv_tileaa.func @too_much() attributes {kernel_spec = #nv_tileaa.kernel_spec<entr
 #half = #nv_tileas.layout<offset=[[1],[2],[4],[8],[16],[32]] : 64>
 nv_tileaa.func @too_few(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
   // expected-error @below {{expects 128 elements to go in pieces, but got 1 of 64}}
-  %a = nv_tileas.convert_layout %x {way = #nv_tileas.conversion<shared, #half>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
+  %a = nv_tileas.convert_layout %x {way = #nv_tileas.conversion<shared, #half, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
+  nv_tileaa.return
+}
+
+// -----
+// What the atoms of a conversion move has to fit what threads hold.
+#pairs = #nv_tileas.layout<register=[[128]], lane=[[1],[2],[4],[8],[16]], warp=[[32],[64]] : 256>
+#across = #nv_tileas.layout<register=[[128]], lane=[[4],[8],[16],[32],[64]], warp=[[1],[2]] : 256>
+#all = #nv_tileas.layout<offset=[[1],[2],[4],[8],[16],[32],[64],[128]] : 256>
+nv_tileaa.func @atoms(%x: tile<256xf32, #pairs>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
+  // expected-error @below {{expects an atom of a power of two of elements of 32 bits, at most 64 bits, but got 128}}
+  %a = nv_tileas.convert_layout %x {way = #nv_tileas.conversion<shared, #all, store = #nv_tileas.copy_atom<sts, bits=128>, load = #nv_tileas.copy_atom<lds, bits=32>>} : tile<256xf32, #pairs> -> tile<256xf32, #across>
+  // expected-error @below {{expects an atom that is one of lds, ldmatrix, unknown_copy, but got sts}}
+  %b = nv_tileas.convert_layout %x {way = #nv_tileas.conversion<shared, #all, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<sts, bits=32>>} : tile<256xf32, #pairs> -> tile<256xf32, #across>
+  // expected-error @below {{expects no mode, or trans of matrices, but got trans}}
+  %c = nv_tileas.convert_layout %x {way = #nv_tileas.conversion<shared, #all, store = #nv_tileas.copy_atom<sts, bits=32, mode=trans>, load = #nv_tileas.copy_atom<lds, bits=32>>} : tile<256xf32, #pairs> -> tile<256xf32, #across>
   nv_tileaa.return
 }
