@@ -108,6 +108,7 @@ def compile(
     verify_each: bool | None = None,
     pipeline: str = "",
     schedule: str = "",
+    libraries: Sequence[bytes] = (),
 ) -> Compiled:
     """Compile a Module, a path, or the bytes of a file (bytecode or text) for a target such as "sm_90".
 
@@ -120,7 +121,8 @@ def compile(
     place of those of `opt_level`, as `tileiras --print-pipeline` prints it.
     `schedule` is "serial" (nothing is copied ahead of loops), "pipelined" (by the warps that compute) or "specialized"
     (by a producer agent, on targets with TMA and wgmma, for the loops with a product that can be parted; a remark says
-    why others are not), or empty for the level's own.
+    why others are not), or empty for the level's own. `libraries` are the bytes of LLVM bitcode for NVPTX, whose
+    functions `nv_tileaa.extern_elementwise` calls; libdevice is always there.
 
     The result has `cubin`, `ptx`, `llvm_ir`, `remarks`, and `kernels["name"]`: params, block_dim, cluster, smem,
     registers. Raises DiagnosticError for a module that breaks a rule of the dialect, OptionsError, UnknownTargetError,
@@ -130,7 +132,18 @@ def compile(
     from libtile.compiler.options import Options
 
     options = Options(
-        gpu_name, opt_level, line_info, debug, sanitize, host, launch_abi, emit, keep_text, pipeline, schedule
+        gpu_name,
+        opt_level,
+        line_info,
+        debug,
+        sanitize,
+        host,
+        launch_abi,
+        emit,
+        keep_text,
+        pipeline,
+        schedule,
+        tuple(libraries),
     )
     with collector_paused():
         return compile_module(module, options, verify=verify, observer=observer, verify_each=verify_each)

@@ -38,7 +38,7 @@ def prepare() -> None:
 def _ptx(work: Work) -> str:
     gpu = target(work.gpu_name)
     with timing.stage("LLVM"):
-        text = nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level)
+        text = nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level, work.libraries)
     version = ptx_lines.PTX_VERSION if work.lines is not None else ptx.PTX_VERSION
     text = ptx.finish(text, gpu, work.entries, launch_meta_data=work.launch_meta_data, ptx_version=version)
     if work.lines is not None:

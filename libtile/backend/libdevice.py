@@ -107,6 +107,11 @@ def _index(llvm: Any) -> _Index:
     return _Index(data, dict(zip(names, bodies)) if len(names) == len(bodies) else {})
 
 
+def functions(llvm: Any) -> frozenset[str]:
+    """The names of libdevice's functions."""
+    return frozenset(_index(llvm).bodies)
+
+
 @lru_cache(maxsize=256)
 def _needed(llvm: Any, calls: frozenset[str]) -> frozenset[str]:
     """The functions of libdevice among `calls`, and those that they call."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from libtile.backend.effort import Effort, effort
@@ -27,7 +28,8 @@ class LlvmError(LibtileError):
 
 
 @once
-def _llvm() -> Any:
+def load_llvm() -> Any:
+    """llvmlite's binding, with all targets ready."""
     with timing.stage("load LLVM"):
         import llvmlite.binding as llvm
 
@@ -38,7 +40,7 @@ def _llvm() -> Any:
 
 def load() -> None:
     """Load LLVM, which otherwise takes place where it is first needed."""
-    _llvm()
+    load_llvm()
 
 
 def _link_libdevice(llvm: Any, context: Any, module: Any, calls: frozenset[str]) -> None:
@@ -52,9 +54,10 @@ def _link_libdevice(llvm: Any, context: Any, module: Any, calls: frozenset[str])
             function.linkage = "internal"
 
 
-def optimize(ir: str, target: Target, opt_level: int = 3) -> tuple[Any, Any]:
-    """Parse, link and optimize a module: (llvmlite module, target machine). LlvmError when LLVM refuses the IR."""
-    llvm = _llvm()
+def optimize(ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = ()) -> tuple[Any, Any]:
+    """Parse, link (bitcode `libraries`, libdevice) and optimize a module: (llvmlite module, target machine). LlvmError
+    when LLVM refuses the IR, LibraryError for a library."""
+    llvm = load_llvm()
     # A context of its own: what earlier modules left in a shared one (uses of constants, their order) can change what
     # the optimizer makes of this one, and is never freed.
     context = llvm.create_context()
@@ -63,6 +66,10 @@ def optimize(ir: str, target: Target, opt_level: int = 3) -> tuple[Any, Any]:
         module.verify()
     except RuntimeError as problem:
         raise LlvmError(f"LLVM refuses the module: {str(problem).strip()}") from None
+    if libraries:
+        from libtile.backend import bitcode
+
+        bitcode.link(llvm, context, module, libraries)
     calls = frozenset(f.name for f in module.functions if f.is_declaration and f.name.startswith(_LIBDEVICE))
     if calls:
         _link_libdevice(llvm, context, module, calls)
@@ -73,7 +80,7 @@ def optimize(ir: str, target: Target, opt_level: int = 3) -> tuple[Any, Any]:
         opt=min(opt_level, 3) if work is Effort.FULL else 0,
     )
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3)))
-    if calls or not opt_level:  # the pipeline drops what nobody calls at its end, and optimizes it first
+    if calls or libraries or not opt_level:  # the pipeline drops what nobody calls at its end, and optimizes it first
         cleaner = llvm.create_new_module_pass_manager()
         cleaner.add_global_dead_code_eliminate_pass()
         cleaner.run(module, builder)
@@ -92,12 +99,12 @@ def _linear_passes(llvm: Any) -> Any:
     return passes
 
 
-def to_ptx(ir: str, target: Target, opt_level: int = 3) -> str:
+def to_ptx(ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = ()) -> str:
     """PTX of an LLVM module given as text, as LLVM prints it (see `ptx.finish` for what remains to be done).
 
-    `opt_level` is 0 to 3. LlvmError when LLVM refuses the IR. An intrinsic that the target lacks ends the process
-    inside LLVM, so the lowering asks `target.has(...)` before it uses one; `libtile.backend.fatal` says what happened
-    if it did not.
+    `opt_level` is 0 to 3; `libraries` are bitcode to link. LlvmError when LLVM refuses the IR, LibraryError for a
+    library. An intrinsic that the target lacks ends the process inside LLVM, so the lowering asks `target.has(...)`
+    before it uses one; `libtile.backend.fatal` says what happened if it did not.
     """
 
     def aborted() -> str:
@@ -109,7 +116,7 @@ def to_ptx(ir: str, target: Target, opt_level: int = 3) -> str:
 
     with LLVM, explained(aborted):
         with timing.stage("optimize LLVM IR"):
-            module, machine = optimize(ir, target, opt_level)
+            module, machine = optimize(ir, target, opt_level, libraries)
         with timing.stage("print PTX"):
             text = str(machine.emit_assembly(module))
         del module, machine  # while the lock is held

@@ -84,6 +84,8 @@ class Work:
     lines: LineTable | None = None
     inlined: bool = False
     assembly: Assembly | None = None
+    libraries: tuple[bytes, ...] = ()
+    """LLVM bitcode that kernels call functions of."""
 
 
 @dataclass(frozen=True)

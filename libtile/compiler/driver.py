@@ -265,7 +265,7 @@ def _key(data: bytes, options: Options, preview: Iterable[str], filename: str = 
     return Key.of(
         {
             "input": digest([data, filename.encode()] if _is_inner_text(data) else [data]),
-            "options": asdict(options),
+            "options": {**asdict(options), "libraries": digest(options.libraries)},
             "preview": sorted(preview),
             "compiler": compiler_identity(),
             "environment": _environment(),

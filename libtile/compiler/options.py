@@ -58,7 +58,8 @@ class Options:
     for (`memcheck`), or empty. `host` is the architecture and the system of the host object, None for a cubin without
     one, unless a kernel takes tensor maps: then it is this machine's, which makes them. `keep_text` keeps the text of
     the inner dialects. `pipeline` is the text of a pipeline to run in place of the level's, `schedule` one of
-    `SCHEDULES` (`libtile.passes.pipelines`) for the level's, or empty for its own.
+    `SCHEDULES` (`libtile.passes.pipelines`) for the level's, or empty for its own. `libraries` are LLVM bitcode, whose
+    functions `nv_tileaa.extern_elementwise` calls.
     """
 
     gpu_name: str = "sm_90"
@@ -72,6 +73,7 @@ class Options:
     keep_text: bool = False
     pipeline: str = ""
     schedule: str = ""
+    libraries: tuple[bytes, ...] = ()
 
     @property
     def passes(self) -> str:

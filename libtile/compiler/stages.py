@@ -21,6 +21,7 @@ from libtile.backend.work import (
     here,
 )
 from libtile.compiler.entry import entered
+from libtile.compiler.libraries import check_symbols
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError, this_host
 from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
@@ -151,6 +152,8 @@ def lower(
     if emits:
         if boundaries is not None:
             boundaries.emitted(inner)
+        if stage is not None:
+            check_symbols(inner, gpu, options.libraries)
         _emit(inner, gpu, options, source, result, backend)
     return result
 
@@ -261,6 +264,7 @@ def _work(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable
         lines=lines,
         inlined=not options.debug,
         assembly=None if options.emit == "ptx" else _assembly(result, options),
+        libraries=options.libraries,
     )
 
 

@@ -62,6 +62,7 @@ def run_on_gpu(
     out: TextIO | None = None,
     device: Device | None = None,
     schedule: str = "",
+    libraries: Sequence[bytes] = (),
 ) -> RunResult:
     """Compile a verified module and run a kernel on the GPU; arrays in `args` are modified in place.
 
@@ -85,7 +86,9 @@ def run_on_gpu(
     values = prepare(entry, args, memory)
     name = entry.name
     used = launch_abi(device, abi)
-    options = Options(target_name(device, gpu_name), opt_level, launch_abi=used, schedule=schedule)
+    options = Options(
+        target_name(device, gpu_name), opt_level, launch_abi=used, schedule=schedule, libraries=tuple(libraries)
+    )
     made = compile_module(module, options, verify=False)
     compiled = made.kernels[name]
     parameters: list[bytes | tuple[np.ndarray, int] | FromAddress] = []

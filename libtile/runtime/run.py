@@ -36,6 +36,7 @@ def run(
     out: TextIO | None = None,
     pipeline: str = "",
     schedule: str = "",
+    libraries: Sequence[bytes] = (),
 ) -> RunResult:
     """Run a kernel over a grid of tile blocks.
 
@@ -51,7 +52,8 @@ def run(
     The other backends compile for `gpu_name` at `opt_level` first: the simulator without a name for the target that a
     module of an inner dialect states, or "sm_90", the gpu for the machine's own GPU. `launch_abi` is the gpu's:
     "tileir", "simt", or None for what the driver can do. `pipeline` is the text of the passes that the simulator's
-    compilation runs in place of the level's, `schedule` how the compilation schedules loops, see `libtile.compile`.
+    compilation runs in place of the level's, `schedule` how the compilation schedules loops, and `libraries`
+    what bitcode it links, see `libtile.compile`.
 
     Returns what the run did. Raises DiagnosticError for a module that breaks a rule of the dialect, LaunchError for
     arguments that do not fit, CheckError for a check that the backend does not have, InterpreterFault, SimulationFault
@@ -62,6 +64,8 @@ def run(
         raise LibtileError(f"there is no backend {backend!r}: use one of {', '.join(BACKENDS)}")
     if backend != "simulator" and pipeline:
         raise LibtileError(f"a pipeline is the simulator's: the {backend} takes none")
+    if backend == "interpreter" and libraries:
+        raise LibtileError("libraries are a compilation's: the interpreter links none")
     if backend == "interpreter" and schedule:
         raise LibtileError("a schedule is a compilation's: the interpreter takes none")
     if backend != "interpreter" and (trace is not None or progress is not None):
@@ -79,7 +83,7 @@ def run(
 
         return run_on_gpu(
             op, kernel, grid, args,
-            gpu_name=gpu_name, opt_level=opt_level, abi=launch_abi, out=out, schedule=schedule,
+            gpu_name=gpu_name, opt_level=opt_level, abi=launch_abi, out=out, schedule=schedule, libraries=libraries,
         )  # fmt: skip
     if backend == "simulator":
         from libtile.runtime.simulator import simulate
@@ -87,7 +91,7 @@ def run(
         return simulate(
             op, kernel, grid, args,
             gpu_name=gpu_name, opt_level=opt_level, check=check, block_order=block_order, out=out, pipeline=pipeline,
-            schedule=schedule,
+            schedule=schedule, libraries=libraries,
         )  # fmt: skip
     from libtile.interpreter.launch import run as interpret
 

@@ -29,6 +29,7 @@ def simulate(
     out: TextIO | None = None,
     pipeline: str = "",
     schedule: str = "",
+    libraries: Sequence[bytes] = (),
 ) -> RunResult:
     """Compile a verified module and run a kernel in the PTX simulator; arrays in `args` are modified in place.
 
@@ -57,7 +58,10 @@ def simulate(
     values = prepare(entry, args, Memory())
     name = entry.name
     gpu_name = gpu_name or target_name_of(module) or DEFAULT_TARGET
-    options = Options(gpu_name, opt_level, launch_abi="simt", emit="ptx", pipeline=pipeline, schedule=schedule)
+    options = Options(
+        gpu_name, opt_level, launch_abi="simt", emit="ptx", pipeline=pipeline, schedule=schedule,
+        libraries=tuple(libraries),
+    )  # fmt: skip
     made = compile_module(module, options, verify=False)
     given: list[Any] = [
         arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)

@@ -196,7 +196,7 @@ def compiled(name: str, gpu_name: str) -> tuple[Fate, Passes]:
         return Fate(refused=_reason(error.diagnostics[0].message, gpu_name)), seen
     except LibtileError as error:
         return Fate(refused=_reason(str(error), gpu_name)), seen
-    return Fate(lowered_by=seen.gone.get(name, EMISSION if STAGE.takes(OP_CLASSES[name]) else "")), seen
+    return Fate(lowered_by=seen.gone.get(name, EMISSION)), seen
 
 
 def _reason(text: str, gpu_name: str) -> str:

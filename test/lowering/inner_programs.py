@@ -118,6 +118,23 @@ def stored(name: str, value: str, element: str, count: int) -> str:
     """
 
 
+def intrinsics(a: str, b: str, element: str, listed: str) -> str:
+    """Ops that call intrinsics of two tiles in a chain, so that each shows in the last result; each is listed with the
+    number of its operands."""
+    t, last, calls = f"tile<{N}x{element}>", f"%{a}", listed.split(", ")
+    lines: list[str] = []
+    for number, call in enumerate(calls):
+        name, count = call.split()
+        operands = [last, f"%{b}", f"%{a}"][: int(count)]
+        result = f"%llvm_last_{element}" if number == len(calls) - 1 else f"%{a}_{number}"
+        types = ", ".join([t] * len(operands))
+        given = ", ".join(operands)
+        call = f'nv_tileaa.call_elementwise_intrinsic {given} {{intrinsic = "llvm.{name}", pure}}'
+        lines.append(f"{result} = {call} : {types} -> {t}")
+        last = result
+    return "\n".join(lines)
+
+
 def layout(shape: tuple[int, ...], order: tuple[int, ...] = (), each: int = 1) -> str:
     """A layout of a shape for four warps: `each` elements of a thread along the first dimension of `order`."""
     return str(LayoutAttr(spread(shape, 4, each, order or tuple(reversed(range(len(shape)))))))
@@ -460,6 +477,31 @@ PROGRAMS: dict[str, Program] = {
         nv_tileaa.tiled_store %o[%0], %h : {memref("i32")}, tile<256xi32>, index
         nv_tileaa.tiled_store %o[%256], %g : {memref("i32")}, tile<64xi32>, index
         """,
+    ),
+    "intrinsics": Program(
+        "nv_tileaa.call_elementwise_intrinsic",
+        {
+            "x_p": (pointer("f32"), special(N)),
+            "y_p": (pointer("f32"), special(N)),
+            "a_p": (pointer("i16"), integers(N, dtype=np.int16)),
+            "b_p": (pointer("i16"), integers(N, dtype=np.int16)),
+            "q_p": (pointer("i16"), zeros(N, dtype=np.int16)),
+            **OUT,
+        },
+        vector("x", "f32", N) + vector("y", "f32", N) + vector("a", "i16", N) + vector("b", "i16", N)
+        + intrinsics("x", "y", "f32", "fabs 1, minimum 2, copysign.f32 2, maxnum 2, fma 3, rint 1")
+        + stored("o", "%llvm_last_f32", "f32", N)
+        + intrinsics("a", "b", "i16", "smin 2, sadd.sat 2, bitreverse 1, usub.sat 2, ctpop 1, umax.i16 2")
+        + stored("q", "%llvm_last_i16", "i16", N),
+    ),
+    "functions of libdevice": Program(
+        "nv_tileaa.extern_elementwise",
+        {**X, **OUT},
+        vector("x", "f32", N)
+        + f"""
+        %e = nv_tileaa.extern_elementwise %x {{symbol = "__nv_exp2f", pure}} : {T} -> {T}
+        """
+        + stored("o", "%e", "f32", N),
     ),
 }  # fmt: skip
 """Programs by what they show."""

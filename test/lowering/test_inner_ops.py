@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import libtile
+from dialects.inner import messages, module
 from generators.check import TARGETS
 from libtile.support.diagnostics import LoweringError
-from lowering.inner_programs import PROGRAMS, Program
+from lowering.inner_programs import OUT, PROGRAMS, XI, N, Program, T, X, Y, floats, pointer, stored, vector, zeros
 
 
 def outcome(program: Program, backend: str, **options: object) -> list[np.ndarray]:
@@ -55,3 +56,96 @@ def test_a_program_writes_something(name: str) -> None:
     assert any(
         not np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(before, outcome(program, "interpreter"))
     )
+
+
+# -- foreign code, which the interpreter does not run: numpy says what it means ----------------------------------------
+
+
+def foreign(code: str, parameters: dict, loads: str, stores: str, gpu_name: str = "sm_90", **options: object) -> list:
+    """The arguments behind a run of a kernel in the simulator."""
+    program = Program("", parameters, loads + code + stores)
+    args = program.arguments()
+    libtile.run(libtile.parse(program.text()), args=args, backend="simulator", gpu_name=gpu_name, **options)
+    return args
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100"])
+def test_inline_asm_runs_on_every_element(gpu_name: str) -> None:
+    code = f"""
+      %r = nv_tileaa.elementwise_inline_asm %x, %y
+        {{asm_string = "sub.rn.f32 $0, $2, $1;", constraints = "=f,f,f", pure}} : {T}, {T} -> {T}
+    """
+    loads = vector("x", "f32", N) + vector("y", "f32", N)
+    x, y, out = foreign(code, {**X, **Y, **OUT}, loads, stored("o", "%r", "f32", N), gpu_name)
+    np.testing.assert_array_equal(out, y - x)
+
+
+def test_inline_asm_takes_packed_elements_and_gives_several_results() -> None:
+    half = f"tile<{N}xf16>"
+    code = f"""
+      %r, %s = nv_tileaa.elementwise_inline_asm %x, %y {{asm_string = "{{ add.f16x2 $0, $2, $3; neg.f16x2 $1, $2; }}",
+        constraints = "=&r,=r,r,r", packed_element = 2}} : {half}, {half} -> {half}, {half}
+    """
+    halves = {n: (pointer("f16"), draw(N, dtype=np.float16)) for n, draw in
+              (("x_p", floats), ("y_p", floats), ("o_p", zeros), ("q_p", zeros))}  # fmt: skip
+    loads = vector("x", "f16", N) + vector("y", "f16", N)
+    x, y, out, other = foreign(code, halves, loads, stored("o", "%r", "f16", N) + stored("q", "%s", "f16", N))
+    np.testing.assert_array_equal(out, x + y)
+    np.testing.assert_array_equal(other, -x)
+
+
+LIBRARY = """
+target triple = "nvptx64-nvidia-cuda"
+define float @scaled(float %x, i32 %n) {
+  %f = sitofp i32 %n to float
+  %r = call float @own(float %x, float %f)
+  ret float %r
+}
+define float @own(float %x, float %f) {
+  %r = fmul float %x, %f
+  ret float %r
+}
+"""
+
+
+def bitcode(text: str) -> bytes:
+    import llvmlite.binding as llvm
+
+    return llvm.parse_assembly(text).as_bitcode()
+
+
+EXTERN = f"""
+  %r = nv_tileaa.extern_elementwise %y, %x {{symbol = "scaled", pure}} : {T}, tile<{N}xi32> -> {T}
+"""
+
+
+def test_a_function_of_a_bitcode_library_is_linked() -> None:
+    loads = vector("x", "i32", N) + vector("y", "f32", N)
+    given = (EXTERN, {**XI, **Y, **OUT}, loads, stored("o", "%r", "f32", N))
+    x, y, out = foreign(*given, libraries=[bitcode(LIBRARY)])
+    np.testing.assert_array_equal(out, y * x.astype(np.float32))
+    with pytest.raises(LoweringError, match=r"calls 'scaled', which no library that is linked defines.* on sm_90"):
+        foreign(*given)
+    with pytest.raises(libtile.LibtileError, match="a library is no LLVM bitcode"):
+        foreign(*given, libraries=[b"ELF"])
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        ('{intrinsic = "llvm.read_register"}', "calls 'llvm.read_register', and code is made for these intrinsics"),
+        ('{intrinsic = "llvm.ctpop"}', "calls 'llvm.ctpop' of f32, and it is one of i8 or i16 or i32 or i64"),
+        ('{intrinsic = "llvm.fma"}', "calls 'llvm.fma' with 1 operands, and it takes 3"),
+    ],
+)
+def test_an_intrinsic_that_cannot_be_called_is_refused_by_name(op: str, said: str) -> None:
+    code = f"%r = nv_tileaa.call_elementwise_intrinsic %x {op} : {T} -> {T}"
+    with pytest.raises(LoweringError, match=said):
+        foreign(code, {**X, **OUT}, vector("x", "f32", N), stored("o", "%r", "f32", N))
+
+
+def test_constraints_that_do_not_fit_the_operands_are_found() -> None:
+    given = '{asm_string = "", constraints = "=r,r,r"}'
+    assert messages(module(f"%r = nv_tileaa.elementwise_inline_asm %h4 {given} : tile<4xf16> -> tile<4xf16>")) == [
+        "'nv_tileaa.elementwise_inline_asm' op expects constraints of 1 registers for its operands, but got 2"
+    ]

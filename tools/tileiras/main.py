@@ -119,7 +119,7 @@ def _remark_options(function: Any) -> Any:
 @_choice("host-arch", ("x86_64", "aarch64"), None, "Architecture of the host code in the output; default this one's.")
 @_choice("host-os", ("linux", "windows"), "linux", "System of the host code in the output.")
 @cli.preview_option
-@click.option("-l", "libraries", multiple=True, metavar="PATH", help="Tile libraries; needs --preview=simt.")
+@click.option("-l", "libraries", multiple=True, metavar="PATH", help="Libraries of LLVM bitcode; needs --preview=simt.")
 @click.option("--apply-controls", metavar="PATH", default="", help="Accepted, and refused, as by the original.")
 @_remark_options
 @_choice("remark-format", ("command-line", "yaml"), "command-line", "Print remarks, or write them to a YAML file.")
@@ -262,6 +262,7 @@ def _read(path: str) -> bytes:
 
 def _check_request(data: bytes, given: dict[str, Any]) -> None:
     """What the original refuses before it compiles, with its words and statuses."""
+    from libtile.backend.bitcode import is_bitcode
     from libtile.compiler.driver import NOT_BYTECODE, is_input
 
     if not is_input(data):
@@ -274,14 +275,18 @@ def _check_request(data: bytes, given: dict[str, Any]) -> None:
         raise cli.ToolError("error: libraries require the 'simt' preview feature", _COMPILE)
     for library in given["libraries"]:
         try:
-            start = Path(library).read_bytes()[:4]
+            data = Path(library).read_bytes()
         except OSError as error:
             raise cli.ToolError(f"error: failed to open tile library: {error.strerror}", _COMPILE) from None
-        if start != b"\x7fELF":
+        if is_bitcode(data):
+            continue
+        if not data.startswith(b"\x7fELF"):
             raise cli.ToolError(
                 "error: failed to open tile library: The file was not recognized as a valid object file", _COMPILE
             )
-        raise cli.ToolError(f"error: cannot link tile library '{library}': libraries are not supported", _COMPILE)
+        raise cli.ToolError(
+            f"error: cannot link tile library '{library}': tile libraries are not supported, LLVM bitcode is", _COMPILE
+        )
 
 
 def _check_files(path: str, given: dict[str, Any]) -> None:
@@ -315,6 +320,7 @@ def _options(given: dict[str, Any]) -> Options:
         keep_text=given["keep"],
         pipeline=given["pipeline"],
         schedule=given["schedule"] or "",
+        libraries=tuple(Path(library).read_bytes() for library in given["libraries"]),
     )
 
 

@@ -208,12 +208,47 @@ class ExternElementwiseOp(Elementwise):
 
 @tile_op
 class ElementwiseInlineAsmOp(Elementwise):
-    """PTX on every element, or on `packed_element` of them at a time."""
+    """PTX on every element, or on `packed_element` of them at a time, side by side in registers of up to 32 bits.
+
+    `constraints` are LLVM's: one for each register of the results and then of the operands, and clobbers.
+    """
 
     name = "nv_tileaa.elementwise_inline_asm"
     asm_string = prop_def(StringAttr)
     constraints = prop_def(StringAttr)
     packed_element = opt_prop_def(IntegerAttr)
+
+    @property
+    def elements_at_once(self) -> int:
+        """How many elements the code takes of each operand at a time."""
+        return 1 if self.packed_element is None else self.packed_element.value.data
+
+    @property
+    def registers(self) -> tuple[list[str], list[str]]:
+        """The constraints of the registers that the code writes, and of those that it reads."""
+        parts = [part.strip() for part in self.constraints.data.split(",") if part.strip()]
+        written = [part.lstrip("=&") for part in parts if part.startswith("=")]
+        return written, [part for part in parts if not part.startswith(("=", "~"))]
+
+    @staticmethod
+    def registers_of(bits: int, count: int) -> int:
+        """How many registers so many elements of a width take: of 32 bits, or one each where they are wider."""
+        return count if bits > REGISTER_BITS else max(bits * count // REGISTER_BITS, 1)
+
+    def check(self) -> None:
+        super().check()
+        count = self.elements_at_once
+        if count < 1 or count & (count - 1):
+            raise VerifyException(f"expects packed_element to be a power of two, but got {count}")
+        written, read = self.registers
+        for what, values, given in (("results", self.outputs, written), ("operands", self.inputs, read)):
+            needed = sum(self.registers_of(bit_width(element_of(v.type)), count) for v in values)
+            if len(given) != needed:
+                raise VerifyException(f"expects constraints of {needed} registers for its {what}, but got {len(given)}")
+
+
+REGISTER_BITS = 32
+"""Bits of the registers that packed elements of inline PTX lie in."""
 
 
 @tile_op

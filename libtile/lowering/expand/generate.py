@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorTyp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.memory import LoadOp
+from libtile.dialects.nv_tileaa.pointers import Elementwise
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, Generate, SplatOp
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -74,7 +75,7 @@ def _on_tiles(
         tiles[inner.result] = _tile(inner.source, op, maker, shape, tiles)
         return
     loads = isinstance(inner, LoadOp) and inner.mask is None and inner.token is None and inner.result_token is None
-    if not (is_elementwise(inner) or loads) or inner.regions:
+    if not (is_elementwise(inner) or isinstance(inner, Elementwise) or loads) or inner.regions:
         raise unsupported(inner, f"stands in a '{op.name}', whose region can be made of elementwise ops and loads")
     if isinstance(inner, arith.IndexCastOp):
         tiles[inner.result] = maker.resized(_tile(inner.input, op, maker, shape, tiles), _wide(inner.result.type))

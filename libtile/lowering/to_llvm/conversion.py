@@ -29,6 +29,7 @@ from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
     async_products,
     control,
     elementwise,
+    escapes,
     memory,
     pipelines,
     shapes,

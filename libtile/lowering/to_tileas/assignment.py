@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from libtile.dialects.nv_tileaa import collectives, memory
 from libtile.dialects.nv_tileaa.collectives import Collective
 from libtile.dialects.nv_tileaa.memory import MemoryOp
+from libtile.dialects.nv_tileaa.pointers import Elementwise
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
     ConstantOp,
@@ -394,6 +395,15 @@ def _insert_slice(a: Assigner, op: InsertSliceOp) -> None:
         layout = a.demands.of(op.result) or a.default(size) if at_will else layout_of(a.values[destination])
     operands = [a.get(source), a.get(destination, layout), *(a.get(v) for v in indices)]
     a.bind_results(op, a.clone(op, operands, [layout]))
+
+
+@RULES.on(Elementwise)
+def _foreign(a: Assigner, op: Elementwise) -> None:
+    """Foreign code gets all of its tiles in one layout, and is not made again in another."""
+    tiles_ = [v for v in (*op.outputs, *op.inputs) if tile_shape(v) is not None]
+    layout = a.choose(op, tiles_[0]) if tiles_ else None
+    operands = [a.get(v, layout if tile_shape(v) else None) for v in op.inputs]
+    a.bind_results(op, a.clone(op, operands, [layout if tile_shape(v) else None for v in op.outputs]))
 
 
 @RULES.on(OptimizationBarrierOp)

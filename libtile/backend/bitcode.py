@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Libraries of LLVM bitcode that kernels call functions of: which these are, and linking them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from libtile.support.errors import LibtileError
+
+MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+"""What bitcode begins with: plain, and with a wrapper (LLVM Bitcode File Format, "Magic Numbers", "Wrapper")."""
+
+
+class LibraryError(LibtileError):
+    """A library is no bitcode that LLVM reads, or does not fit the module."""
+
+
+def is_bitcode(data: bytes) -> bool:
+    """Whether a file's bytes begin as those of bitcode do."""
+    return data.startswith(MAGIC)
+
+
+def _parsed(llvm: Any, data: bytes, context: Any = None) -> Any:
+    if not is_bitcode(data):
+        raise LibraryError("a library is no LLVM bitcode")
+    try:
+        return llvm.parse_bitcode(data, context) if context is not None else llvm.parse_bitcode(data)
+    except RuntimeError as problem:
+        raise LibraryError(f"LLVM refuses a library: {str(problem).strip()}") from None
+
+
+def defined_functions(libraries: Sequence[bytes]) -> frozenset[str]:
+    """The names of the functions that libraries define, and of libdevice's. LibraryError for what is no bitcode."""
+    from libtile.backend.libdevice import functions
+    from libtile.backend.nvptx import load_llvm
+    from libtile.support.threads import LLVM
+
+    with LLVM:
+        llvm = load_llvm()
+        found = set(functions(llvm))
+        for data in libraries:
+            found |= {f.name for f in _parsed(llvm, data).functions if not f.is_declaration}
+    return frozenset(found)
+
+
+def link(llvm: Any, context: Any, module: Any, libraries: Sequence[bytes]) -> None:
+    """Link libraries into a module; what they define is the module's own, and goes where nobody calls it.
+
+    LibraryError for a name that two of them define, or that the module has itself.
+    """
+    names = set()
+    for data in libraries:
+        part = _parsed(llvm, data, context)
+        part.triple, part.data_layout = module.triple, module.data_layout
+        names |= {f.name for f in part.functions if not f.is_declaration}
+        try:
+            module.link_in(part)
+        except RuntimeError as problem:
+            raise LibraryError(f"a library cannot be linked: {str(problem).strip()}") from None
+    for name in names:
+        module.get_function(name).linkage = "internal"
