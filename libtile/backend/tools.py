@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -28,16 +29,20 @@ def _roots() -> list[Path]:
     return [*_wheel_roots(), *homes]
 
 
+def installed_tools(name: str) -> Iterator[Path]:
+    """The programs of a name in NVIDIA's wheels and in CUDA_HOME, the first choice first."""
+    return (path for root in _roots() if os.access(path := root / "bin" / name, os.X_OK))
+
+
 @cache
 def find_tool(name: str) -> Path:
     """The path of a program such as `ptxas`; ToolNotFoundError when there is none."""
-    roots = _roots()
-    for root in roots:
-        path = root / "bin" / name
-        if os.access(path, os.X_OK):
-            return path
+    installed = next(installed_tools(name), None)
+    if installed is not None:
+        return installed
     found = shutil.which(name)
     if found is None:
+        roots = _roots()
         places = ", ".join([*(str(r / "bin") for r in roots), "PATH"])
         raise ToolNotFoundError(f"{name} was not found in {places}; pip install nvidia-cuda-nvcc brings it")
     return Path(found)

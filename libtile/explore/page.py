@@ -50,9 +50,7 @@ def _compilation(made: Compilation) -> dict[str, Any]:
 
 
 def _kernel(kernel: KernelFacts) -> dict[str, Any]:
-    given = asdict(kernel)
-    limit = min(kernel.ctas, key=lambda resource: kernel.ctas[resource])
-    return given | {"limit": limit}
+    return asdict(kernel) | {"limit": kernel.limit}
 
 
 def _remark(remark: Remark) -> dict[str, Any]:

@@ -83,6 +83,11 @@ class KernelFacts:
     loops: list[sass.Loop]
     rooms: list[Room]
 
+    @property
+    def limit(self) -> str:
+        """The resource of which an SM has the fewest CTAs' worth."""
+        return min(self.ctas, key=lambda resource: self.ctas[resource])
+
 
 @dataclass(frozen=True)
 class Compilation:

@@ -81,8 +81,9 @@ def _page(
 ) -> str:
     from libtile.explore import explore, page
 
+    source = cli.read_input(file) if file == "-" else file
     name = "stdin" if file == "-" else file
-    return page(explore(cli.read_input(file), gpu_names, opt_levels, pipelines, source_folders=folders, name=name))
+    return page(explore(source, gpu_names, opt_levels, pipelines, source_folders=folders, name=name))
 
 
 def _page_of(file: str) -> str:

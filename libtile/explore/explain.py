@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`explain`: what is wrong with a kernel, what makes it slow, and what is unusual about it, in words, at its lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from libtile.asm.module import Module, diagnose, load
+from libtile.explore.record import Compilation, KernelFacts, Record, explore
+from libtile.explore.reference import Outcome, Reference, blamed
+from libtile.explore.sass import kind_of
+from libtile.support.diagnostics import DiagnosticError, Severity, SourceLocation
+from libtile.support.errors import LibtileError
+from libtile.support.files import Bytes, Path
+from libtile.support.remarks import Kind, Remark
+
+FEW_WARPS = 8
+"""An SM has four schedulers: with fewer than two warps for each, nothing covers what a warp waits for."""
+
+
+class Weight(Enum):
+    """What a finding means for the user."""
+
+    WRONG = "wrong"
+    SLOW = "slow"
+    UNUSUAL = "unusual"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found, where it stands in the source, and what may be done about it."""
+
+    weight: Weight
+    message: str
+    advice: str = ""
+    place: SourceLocation | None = None
+    kernel: str = ""
+
+
+@dataclass
+class Explanation:
+    """What is known of a module for one target. `record` is None where it was not compiled."""
+
+    gpu_name: str
+    findings: list[Finding] = field(default_factory=list)
+    record: Record | None = None
+    reference: Outcome | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self)) + "\n"
+
+
+_DIVISIBLE = (
+    "sizes, strides and base addresses that are multiples of 16 bytes, and are known to be (`assume div_by`; cuTile "
+    "assumes it of arrays that are when a kernel is compiled), are moved 128 bits at a time"
+)
+ADVICE = {
+    ("RemarkMemoryAccessWidth", Kind.MISSED): (Weight.SLOW, ""),
+    ("RemarkTensorViewIndexTypeNarrowing", Kind.MISSED): (
+        Weight.SLOW,
+        "sizes and strides that are known to be small (`assume bounded`, or 32-bit ones) need 32-bit arithmetic only",
+    ),
+    ("RemarkTensorCoreMMA", Kind.FAILED): (
+        Weight.SLOW,
+        "tensor cores take f16, bf16, tf32, i8 and, by target, 8-bit floats and f64: convert the operands, f32 to tf32",
+    ),
+    ("RemarkTensorCoreTypes", Kind.MISSED): (
+        Weight.SLOW,
+        "the operands are converted first: give the product types that the target multiplies",
+    ),
+    ("RemarkTensorCoreWarps", Kind.MISSED): (Weight.SLOW, "a larger tile gives every warp something to do"),
+    ("RemarkMemoryLoadPipelined", Kind.MISSED): (Weight.SLOW, ""),
+    ("RegisterPressure", Kind.WARNING): (Weight.SLOW, "a smaller tile, or a lower occupancy hint, leaves more room"),
+    ("RemarkHintIgnored", Kind.MISSED): (Weight.UNUSUAL, ""),
+    ("RemarkHintOutOfRange", Kind.MISSED): (Weight.UNUSUAL, "a hint within the range says what is meant"),
+    ("RemarkHint", Kind.FAILED): (Weight.UNUSUAL, "a hint's value is an integer, a power of two where it has to be"),
+    ("RemarkDirectiveIgnored", Kind.MISSED): (Weight.UNUSUAL, ""),
+}
+"""What the remarks that a user can do something about mean, by name and kind."""
+
+
+def explain(
+    module: Module | Path | Bytes,
+    gpu_name: str = "sm_90",
+    *,
+    reference: Reference | None = None,
+    source_folders: Sequence[Path] = (".",),
+    seconds: float = 60.0,
+) -> Explanation:
+    """What is wrong, slow or unusual about a module, bytecode or text, on a target.
+
+    With a `reference`, NVIDIA's assembler compiles it as well: where that fails, the ops that it fails on are found by
+    taking others away, for at most `seconds`. Raises LibtileError for what is no module at all.
+    """
+    given = module if isinstance(module, Module) else Module(load(module))
+    told = Explanation(gpu_name)
+    problems = [d for d in diagnose(given.op) if d.severity is Severity.ERROR]
+    if problems:
+        told.findings = [Finding(Weight.WRONG, d.message, "", d.location) for d in problems]
+        return told
+    try:
+        told.record = explore(given, [gpu_name], source_folders=source_folders)
+    except LibtileError as error:
+        told.findings.append(_refusal(error))
+    else:
+        told.findings += _of_remarks(told.record)
+        for kernel in told.record.compilations[0].kernels:
+            told.findings += _of_code(told.record, told.record.compilations[0], kernel)
+    if reference is not None:
+        told.reference = reference.compile(given, gpu_name)
+        if told.reference.failure:
+            told.findings += _of_reference(given, gpu_name, reference, told.reference, seconds)
+    order = list(Weight)
+    told.findings.sort(key=lambda finding: order.index(finding.weight))
+    return told
+
+
+def _refusal(error: LibtileError) -> Finding:
+    place = getattr(error, "location", None)
+    if isinstance(error, DiagnosticError):
+        first = error.diagnostics[0]
+        return Finding(Weight.WRONG, first.message, "", first.location)
+    return Finding(Weight.WRONG, str(error), "", place if isinstance(place, SourceLocation) else None)
+
+
+def _of_remarks(record: Record) -> Iterator[Finding]:
+    for remark in dict.fromkeys(record.compilations[0].remarks):
+        if (remark.name, remark.kind) in ADVICE:
+            weight, advice = ADVICE[remark.name, remark.kind]
+            if remark.name == "RemarkMemoryAccessWidth":
+                advice = _about_width(dict(remark.arguments).get("Reason", ""))
+            yield Finding(weight, _said(remark), advice, remark.location, remark.function)
+
+
+def _about_width(reason: str) -> str:
+    """What can be done about a reason for a narrow access."""
+    if "multiple" in reason or "aligned" in reason:
+        return _DIVISIBLE
+    if "adjacent" in reason:
+        return "pointers of a base and consecutive offsets, or a view, are known to be adjacent"
+    return "a larger tile has more elements for each thread" if "elements for" in reason else ""
+
+
+def _said(remark: Remark) -> str:
+    values = dict(remark.arguments)
+    reason = values.pop("Reason", "")
+    values.pop("Suggestion", None)
+    rest = ", ".join(f"{name.lower()} {value}" for name, value in values.items())
+    return remark.message + (f" ({rest})" if rest else "") + (f": {reason}" if reason else "")
+
+
+def _of_code(record: Record, made: Compilation, kernel: KernelFacts) -> Iterator[Finding]:
+    """What the machine code shows: spills with the ops that they are there for, loops that wait, an empty SM."""
+    listing = made.listings["sass"]
+    if kernel.spills:
+        ops = Counter(op for line, op in zip(listing.lines, listing.ops) if _kind(line) == "local memory" and op)
+        for op, count in ops.most_common(3):
+            yield Finding(
+                Weight.SLOW,
+                f"{count} accesses to local memory: {kernel.registers} registers a thread do not hold what is alive",
+                "a smaller tile, or a lower occupancy hint, leaves more room", _place(record, op), kernel.name,
+            )  # fmt: skip
+        if not ops:
+            yield Finding(Weight.SLOW, f"{kernel.spills} bytes of registers are spilled", kernel=kernel.name)
+    for loop in kernel.loops:
+        waits = loop.counts.get("barriers", 0)
+        if waits * 10 > loop.instructions and waits > 3:
+            first = next((op for op in listing.ops[loop.first : loop.last + 1] if op), 0)
+            yield Finding(
+                Weight.SLOW, f"{waits} of the {loop.instructions} instructions of a loop wait for other threads",
+                "reductions along a tile's longest dimension and exchanges between layouts need barriers",
+                _place(record, first), kernel.name,
+            )  # fmt: skip
+    ctas = kernel.ctas[kernel.limit]
+    warps = ctas * -(-kernel.threads // 32)
+    if warps < FEW_WARPS:
+        yield Finding(
+            Weight.SLOW if ctas else Weight.WRONG, f"an SM holds {warps} warps of it, by its {kernel.limit}",
+            "smaller tiles take fewer registers and less shared memory", None, kernel.name,
+        )  # fmt: skip
+
+
+def _kind(line: str) -> str:
+    parts = line.split(maxsplit=1)
+    return kind_of(parts[1]) if line.startswith("  ") and len(parts) == 2 else ""
+
+
+def _place(record: Record, op: int) -> SourceLocation | None:
+    place = record.places.get(op)
+    return SourceLocation(record.sources[place.source].path, place.line, place.column) if place is not None else None
+
+
+def _of_reference(
+    module: Module, gpu_name: str, reference: Reference, outcome: Outcome, seconds: float
+) -> Iterator[Finding]:
+    found = blamed(module, gpu_name, reference, outcome.failure, seconds)
+    what = f"NVIDIA's tileiras fails: {outcome.failure}"
+    ops = ", ".join(found.ops)
+    yield Finding(
+        Weight.WRONG, what,
+        f"of {found.before} ops these {len(found.ops)} are enough for that: {ops}" if found.ops else "",
+        found.place,
+    )  # fmt: skip
+
+
+# -- as text ----------------------------------------------------------------------------------------------------------
+
+
+def _lines(told: Explanation) -> Iterator[str]:
+    if told.record is not None:
+        for kernel in told.record.compilations[0].kernels:
+            yield from _summary(kernel, told.gpu_name)
+            if told.reference is not None and kernel.name in told.reference.kernels:
+                yield "  by NVIDIA's tileiras: " + told.reference.kernels[kernel.name]
+    for finding in told.findings:
+        yield ""
+        where = f"{finding.place}: " if finding.place is not None else f"{finding.kernel}: " if finding.kernel else ""
+        yield f"{finding.weight.value}: {where}{finding.message}"
+        if finding.advice:
+            yield f"  {finding.advice}"
+    if not told.findings:
+        yield ""
+        yield "Nothing is wrong, slow or unusual, as far as this can tell."
+
+
+def _summary(kernel: KernelFacts, gpu_name: str) -> Iterator[str]:
+    spills = f"{kernel.spills} bytes of spills" if kernel.spills else "no spills"
+    size = f"{kernel.instructions} instructions, " if kernel.instructions else ""
+    yield (
+        f"{kernel.name} on {gpu_name}: {size}{kernel.registers} registers, {spills}, {kernel.shared} bytes of shared "
+        f"memory; an SM holds {kernel.ctas[kernel.limit]} CTAs of {kernel.threads} threads, by its {kernel.limit}"
+    )
+    for loop in kernel.loops:
+        parts = ", ".join(f"{count} {kind}" for kind, count in loop.counts.items())
+        yield f"  a loop of {loop.instructions} instructions: {parts}"
