@@ -12,7 +12,6 @@ import contextlib
 import os
 import pickle
 import signal
-import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
@@ -122,6 +121,8 @@ def _serve(requests: int, answers: int, at_end: Callable[[], None]) -> NoReturn:
             at_end()
         status = 0
     except Exception:  # one that `internal_error` gives to somebody who asked for tracebacks
+        import traceback
+
         traceback.print_exc()
     finally:
         os._exit(status)

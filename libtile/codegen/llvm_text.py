@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$.-][\w$.-]*", re.ASCII)
-_LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_LONE_SURROGATE = "[\ud800-\udc7f\udd00-\udfff]"
 
 
 def to_bytes(text: str) -> bytes:
     """The bytes that a text stands for; code points that no encoding has become U+FFFD."""
-    return _LONE_SURROGATE.sub("\ufffd", text).encode("utf-8", errors="surrogateescape")
+    if text.isascii():
+        return text.encode()
+    return re.sub(_LONE_SURROGATE, "\ufffd", text).encode("utf-8", errors="surrogateescape")
 
 
 def quoted(text: str | bytes) -> str:

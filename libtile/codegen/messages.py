@@ -35,9 +35,7 @@ _CHUNK = 512
 _MAX_ARGUMENTS = 32
 """What one call of the device's printf takes."""
 
-_CONVERSION = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>\.\d*)?(?:hh|h|ll|l|j|z|t|L)?(?P<kind>.)", re.S
-)
+_CONVERSION = r"(?s)%(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>\.\d*)?(?:hh|h|ll|l|j|z|t|L)?(?P<kind>.)"
 _SIGNED, _UNSIGNED, _FLOATS = "di", "uoxX", "eEfFgGaA"
 
 UNKNOWN_FILE = "(unknown)"
@@ -61,7 +59,7 @@ def _split(text: str) -> list[str | _Conversion]:
     numbers and pointers."""
     parts: list[str | _Conversion] = []
     position = 0
-    for match in _CONVERSION.finditer(text):
+    for match in re.finditer(_CONVERSION, text):
         parts.append(text[position : match.start()])
         position = match.end()
         kind = match["kind"]

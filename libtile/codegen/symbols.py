@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 
 from libtile.codegen.ptx_text import is_identifier
 
@@ -47,6 +46,8 @@ def global_name(name: str) -> str:
     raw = name.encode("utf-8", errors="surrogatepass")
     mangled = "".join(chr(b) if b in _PLAIN else f"${b:02x}" for b in raw)
     if len(mangled) > MAX_LENGTH:
+        from hashlib import sha256  # which loads OpenSSL, for a name in a thousand
+
         mangled = f"{mangled[:_HEAD]}$_{sha256(raw).hexdigest()}"
     return f"{OWN}global_{mangled}"
 

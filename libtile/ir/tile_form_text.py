@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TileOp)
 
-_BARE = re.compile(r"[A-Za-z_][\w$.]*\Z", re.ASCII)
+_BARE = r"(?a)[A-Za-z_][\w$.]*\Z"
 """A name that is written without quotes."""
 
 
@@ -223,7 +223,7 @@ def print_attributes(printer: Printer, entries: Mapping[str, Attribute]) -> None
     for number, name in enumerate(sorted(entries)):
         if number:
             printer.print_string(", ")
-        printer.print_string(name if _BARE.match(name) else f'"{name}"')
+        printer.print_string(name if re.match(_BARE, name) else f'"{name}"')
         value = entries[name]
         if isinstance(value, UnitAttr):
             continue

@@ -65,9 +65,7 @@ MODULE = "builtin.module"
 # -- text -----------------------------------------------------------------------------------------------------------
 
 _NAME = re.compile(r"\s*([\w.$-]+)\s*", re.ASCII)
-_OPTION = re.compile(
-    r"""\s*([\w.$-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|'[^']*'|\{[^{}]*\}|\[[^\[\]]*\]|[^\s{}]*))?\s*""", re.ASCII
-)
+_OPTION = r"""(?a)\s*([\w.$-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|'[^']*'|\{[^{}]*\}|\[[^\[\]]*\]|[^\s{}]*))?\s*"""
 
 
 class _Reader:
@@ -143,7 +141,7 @@ def parse_options(text: str, name: str) -> tuple[tuple[str, str], ...]:
     options: list[tuple[str, str]] = []
     position = 0
     while position < len(text) and text[position:].strip():
-        match = _OPTION.match(text, position)
+        match = re.compile(_OPTION).match(text, position)
         if match is None or match.end() == position:
             raise PipelineError(f"options of pass '{name}': cannot read {text[position:]!r}")
         value = match[2]

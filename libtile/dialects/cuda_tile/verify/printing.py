@@ -8,7 +8,7 @@ import re
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.verify.report import Report, fail, rule
 
-_CONVERSION = re.compile(r"%[^diuoxXeEfFgGaAcsSpn%]*([diuoxXeEfFgGaAcsSpn%]?)")
+_CONVERSION = r"%[^diuoxXeEfFgGaAcsSpn%]*([diuoxXeEfFgGaAcsSpn%]?)"
 """A format expression: everything from the `%` to the first conversion character (printf's, and CUDA's `S`)."""
 
 
@@ -17,7 +17,7 @@ def conversions(text: str) -> list[str]:
     found = []
     position = text.find("%")
     while position >= 0:
-        match = _CONVERSION.match(text, position)
+        match = re.compile(_CONVERSION).match(text, position)
         if match is None or not match[1]:
             raise ValueError("found unterminated format expression")
         if match[0] == "%%":
