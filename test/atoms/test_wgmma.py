@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Descriptors of wgmma's operands say where their layouts have each element, for every shape and type there is."""
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 
@@ -16,13 +18,18 @@ BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 PLACED = {"s8": "i8", "u8": "i8", "e4m3": "i8", "e5m2": "i8", "tf32": "tf32"}
 
 
+@lru_cache(maxsize=64)
 def offsets(layout):
-    """Byte offsets by index, for elements of one byte."""
-    names = layout.out_dims
-    found = np.zeros(layout.shape, dtype=np.int64)
-    for index, places in layout.places().items():
-        found[index] = places[0]["offset"]
-    assert names == ("dim0", "dim1")
+    """Offsets in elements by index; the first one where an element lies at several."""
+    assert layout.out_dims == ("dim0", "dim1") and layout.in_dims == ("offset",)
+    bases = layout.basis("offset")
+    places = np.zeros((1 << len(bases), 2), dtype=np.int64)
+    for bit, vector in enumerate(bases):
+        places[1 << bit : 2 << bit] = places[: 1 << bit] ^ np.array(vector)
+    found = np.full(layout.shape, -1, dtype=np.int64)
+    for offset in reversed(range(len(places))):
+        found[tuple(places[offset])] = offset
+    assert (found >= 0).all()
     return found
 
 
