@@ -16,7 +16,8 @@ from libtile.interpreter.formats import Element, element
 from libtile.support.errors import LibtileError
 
 INNER_FUNCTION = "nv_tileaa.func"
-"""Known by its name, as programs of Tile IR do not load the inner dialects."""
+LAUNCH = "nv_tileaa.launch_func"
+"""Known by their names, as programs of Tile IR do not load the inner dialects."""
 
 
 class LaunchError(LibtileError):
@@ -41,11 +42,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel that can be launched: the op that it is, its name and its parameters in order."""
+    """A kernel that can be launched, or a function of the `host` that launches some: its op, name and parameters in
+    order."""
 
     op: Operation
     name: str
     parameters: tuple[Parameter, ...]
+    host: bool = False
 
     def describe(self) -> str:
         """One line for each parameter: its position, its name if it has one, its type and what to give."""
@@ -68,13 +71,17 @@ def entries(module: Operation) -> Iterator[Entry]:
 
 
 def find_entry(module: Operation, kernel: str | None) -> Entry:
-    """The entry named `kernel`; the only one when `kernel` is None. LaunchError when there is none such."""
+    """The entry named `kernel`, or the host function; the only entry when `kernel` is None. LaunchError when there is
+    none such."""
     found = list(entries(module))
     names = [e.name for e in found]
     if kernel is None and len(found) == 1:
         return found[0]
     if kernel in names:
         return found[names.index(kernel)]
+    for host in host_functions(module):
+        if host.name == kernel:
+            return host
     what = f"has no kernel named {kernel!r}" if kernel is not None else "has several kernels: name one"
     listed = ", ".join(names) or "none"
     raise LaunchError(f"the module {what} (its kernels: {listed})")
@@ -88,11 +95,18 @@ def _entry_of_tile_ir(op: CudaTileOp) -> Entry:
     return Entry(op, str(op.attribute_value("sym_name")), parameters)
 
 
-def _inner_entries(op: Operation) -> Iterator[Entry]:
+def host_functions(module: Operation) -> Iterator[Entry]:
+    """The functions of a module of the inner dialects that are no kernels, and launch some: they run on the host."""
+    for op in module.walk():
+        if op.name == INNER_FUNCTION and any(inner.name == LAUNCH for inner in op.walk()):
+            yield from _inner_entries(op, host=True)
+
+
+def _inner_entries(op: Operation, host: bool = False) -> Iterator[Entry]:
     from libtile.dialects.nv_tileaa.functions import FuncOp
     from libtile.dialects.nv_tileaa.kernels import flat_parameters, scalar_type
 
-    if not isinstance(op, FuncOp) or not op.is_entry:
+    if not isinstance(op, FuncOp) or op.is_entry is host:
         return
     parameters = []
     for flat in flat_parameters(op):
@@ -100,4 +114,4 @@ def _inner_entries(op: Operation) -> Iterator[Entry]:
         parameters.append(Parameter(flat.text, None if scalar is None else element(scalar), flat.name))
     name = op.properties["sym_name"]
     assert isinstance(name, StringAttr)
-    yield Entry(op, name.data, tuple(parameters))
+    yield Entry(op, name.data, tuple(parameters), host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TextIO
 
 import numpy as np
@@ -183,18 +184,21 @@ def run(
     trace: Callable[..., None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     out: TextIO | None = None,
+    start: Callable[[Memory, str, BlockId, Sequence[Any]], None] | None = None,
 ) -> RunResult:
-    """Execute an entry over a grid; arrays in `args` are modified in place.
+    """Execute an entry over a grid, or a host function once; arrays in `args` are modified in place.
 
     `check` is what is checked (see `libtile.support.checks`), `block_order` None, "reverse" or a seed, `trace` is
     called after each op with (tile block, op, results), `progress` with (blocks done, blocks in all), `out` takes what
-    the kernel prints.
+    the kernel prints. `start` runs the kernels that a host function launches, in place of the interpreter.
     Raises LaunchError or CheckError before running, InterpreterFault while running.
     """
     entry = find_entry(module, kernel)
     inner = entry.op.name == INNER_FUNCTION
     checks = (INNER_INTERPRETER if inner else INTERPRETER).choose(check)
     extents = normal_grid(grid)
+    if entry.host and extents != (1, 1, 1):
+        raise LaunchError(f"@{entry.name} is a host function, which runs once, and not on a grid of {extents}")
     memory = Memory()
     try:
         values = prepare(entry, args, memory)
@@ -209,4 +213,6 @@ def run(
         program = compile_entry(entry.op, checks, addresses, trace)
     races = RaceDetector() if "race" in checks else None
     launch = Launch(program, extents, memory, checks, out, races)
+    if start is not None:
+        launch.start = partial(start, memory)
     return run_grid(launch, values, order=block_order, progress=progress)

@@ -62,6 +62,8 @@ class Launch:
     out: TextIO | None = None
     races: RaceDetector | None = None
     printed: list[str] = field(default_factory=list)
+    start: Callable[[str, BlockId, Sequence[Any]], None] | None = None
+    """How a host function starts a kernel, by name, grid and flat arguments; None: it is interpreted."""
 
     def write(self, text: str) -> None:
         """What `print_tko` prints: kept, and written to the launch's stream if it has one."""

@@ -81,6 +81,8 @@ def run_on_gpu(
         raise LaunchError("the GPU takes no list of arrays: use the interpreter")
     device = device or Device()
     entry = find_entry(module, kernel)
+    if entry.host:
+        raise LaunchError(f"@{entry.name} is a host function, which the interpreter and the simulator run")
     extents = normal_grid(grid)
     memory = Memory()
     values = prepare(entry, args, memory)

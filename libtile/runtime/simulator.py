@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
+
+from libtile.numerics.elements import POINTER
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from libtile.compiler.options import Compiled
     from libtile.interpreter import RunResult
+    from libtile.interpreter.address_space import Memory
+    from libtile.interpreter.faults import BlockId
 
 
 DEFAULT_TARGET = "sm_90"
@@ -46,51 +52,89 @@ def simulate(
     from libtile.interpreter.address_space import Memory
     from libtile.interpreter.entries import LaunchError, find_entry
     from libtile.interpreter.launch import normal_grid, prepare
+    from libtile.interpreter.launch import run as interpret
     from libtile.interpreter.machine import RunResult
-    from libtile.runtime.tensor_maps import tensor_map
-    from libtile.simulator import EncodedTensorMap, run_ptx
-    from libtile.targets.tensor_map import TensorMapError
 
     if block_order is not None and not isinstance(block_order, int):
         raise LaunchError("the simulator takes a number as block order: the seed of its schedule")
     entry = find_entry(module, kernel)
-    extents = normal_grid(grid)
-    values = prepare(entry, args, Memory())
     name = entry.name
     gpu_name = gpu_name or target_name_of(module) or DEFAULT_TARGET
     options = Options(
         gpu_name, opt_level, launch_abi="simt", emit="ptx", pipeline=pipeline, schedule=schedule,
         libraries=tuple(libraries),
     )  # fmt: skip
-    made = compile_module(module, options, verify=False)
-    given: list[Any] = [
+    if entry.host:
+        made = compile_module(module, options, verify=False)
+        simulation = _Simulation(made, check, block_order, out)
+        done = interpret(module, name, grid, args, check="basic", out=out, start=simulation.start)
+        return replace(done, ops=done.ops + simulation.instructions, bank_conflicts=simulation.bank_conflicts)
+    extents = normal_grid(grid)
+    values = prepare(entry, args, Memory())
+    simulation = _Simulation(compile_module(module, options, verify=False), check, block_order, out)
+    given = [
         arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)
         for arg, value in zip(args, values, strict=True)
     ]
-    for recipe in made.kernels[name].descriptors:
-        array = args[recipe.base]
-        if not isinstance(array, np.ndarray):
-            raise LaunchError(f"parameter {recipe.base} of {name!r} is read through a tensor map, and is no array")
-        try:
-            given.append(EncodedTensorMap(array, tensor_map(recipe, values, 0), 0))
-        except TensorMapError as problem:
-            raise LaunchError(f"parameter {recipe.base} of {name!r}: {problem}") from None
     started = time.monotonic()
-    result = run_ptx(
-        made.ptx, name, grid=extents, block=made.kernels[name].block_dim, args=given, checks=check, order=block_order
-    )
-    if out is not None:
-        out.write(result.output)
-    blocks = extents[0] * extents[1] * extents[2]
+    simulation.run(name, extents, given, values)
     return RunResult(
         name,
         extents,
-        blocks,
-        result.counters.warp_instructions,
+        extents[0] * extents[1] * extents[2],
+        simulation.instructions,
         seconds=time.monotonic() - started,
-        output=result.output,
-        bank_conflicts=result.counters.bank_conflicts,
+        output=simulation.output,
+        bank_conflicts=simulation.bank_conflicts,
     )
+
+
+class _Simulation:
+    """The kernels of a compilation, and what their launches did."""
+
+    def __init__(self, made: Compiled, check: str, order: int | None, out: TextIO | None):
+        self.made = made
+        self.check = check
+        self.order = order
+        self.out = out
+        self.instructions = self.bank_conflicts = 0
+        self.output = ""
+
+    def run(self, name: str, grid: BlockId, given: list[Any], values: Sequence[Any]) -> None:
+        """Launch a kernel with arrays and the bytes of numbers; `values` are the same as numbers and addresses."""
+        import numpy as np
+
+        from libtile.interpreter.entries import LaunchError
+        from libtile.runtime.tensor_maps import tensor_map
+        from libtile.simulator import EncodedTensorMap, run_ptx
+        from libtile.targets.tensor_map import TensorMapError
+
+        kernel = self.made.kernels[name]
+        arguments = list(given)
+        for recipe in kernel.descriptors:
+            array = given[recipe.base]
+            if not isinstance(array, np.ndarray):
+                raise LaunchError(f"parameter {recipe.base} of {name!r} is read through a tensor map, and is no array")
+            try:
+                arguments.append(EncodedTensorMap(array, tensor_map(recipe, values, 0), 0))
+            except TensorMapError as problem:
+                raise LaunchError(f"parameter {recipe.base} of {name!r}: {problem}") from None
+        result = run_ptx(
+            self.made.ptx, name, grid=grid, block=kernel.block_dim, args=arguments, checks=self.check, order=self.order
+        )
+        if self.out is not None:
+            self.out.write(result.output)
+        self.output += result.output
+        self.instructions += result.counters.warp_instructions
+        self.bank_conflicts += result.counters.bank_conflicts
+
+    def start(self, memory: Memory, name: str, grid: BlockId, values: Sequence[Any]) -> None:
+        """Launch a kernel for a host function, whose memory the addresses among the values are in."""
+        given: list[Any] = []
+        for value, parameter in zip(values, self.made.kernels[name].params, strict=True):
+            allocation = memory.find(int(value)) if parameter.type == POINTER else None
+            given.append(_bytes(value) if allocation is None else allocation.data[int(value) - allocation.base :])
+        self.run(name, grid, given, values)
 
 
 def _bytes(value: Any) -> bytes:

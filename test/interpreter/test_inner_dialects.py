@@ -354,6 +354,45 @@ def test_functions_are_called_and_the_grid_is_asked():
     assert target[:, 0].tolist() == [4, 6, 8, 10]
 
 
+HOST = f"""
+nv_tileaa.func @add(%o: {MEMORY}, %x: f32) {SPEC} {{
+  %i = nv_tileaa.get_program_id {{axis = 0}} : index
+  %0 = arith.constant 0 : index
+  %v = nv_tileaa.tiled_load %o[%i, %0] : {MEMORY}, index, index -> tile<1x8xf32>
+  %s = nv_tileaa.splat %x : f32 -> tile<1x8xf32>
+  %w = nv_tileaa.addf %v, %s : tile<1x8xf32>, tile<1x8xf32> -> tile<1x8xf32>
+  nv_tileaa.tiled_store %o[%i, %0], %w : {MEMORY}, tile<1x8xf32>, index, index
+  nv_tileaa.return
+}}
+nv_tileaa.func @host(%o: {MEMORY}, %x: f32, %rows: index) {{
+  %1 = arith.constant 1 : index
+  %2 = arith.constant 2 : index
+  %3 = arith.constant 3 : index
+  nv_tileaa.launch_func %rows, %1, %1, %o, %x {{kernel = @add}} : index, index, index, {MEMORY}, f32
+  scf.for %i = %1 to %3 step %1 {{
+    nv_tileaa.launch_func %2, %1, %1, %o, %x {{kernel = @add}} : index, index, index, {MEMORY}, f32
+  }}
+  nv_tileaa.return
+}}
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "simulator"}])
+def test_a_host_function_launches_kernels_one_after_the_other(options):
+    target = np.zeros((4, 8), np.float32)
+    libtile.run(libtile.parse(HOST), "host", args=[target, 4, 8, 8, 1, 1.5, 4], **options)
+    assert np.array_equal(target, np.repeat(np.float32([4.5, 4.5, 1.5, 1.5]), 8).reshape(4, 8))
+
+
+def test_a_host_function_is_named_and_has_no_grid():
+    args = [np.zeros((4, 8), np.float32), 4, 8, 8, 1, 1.5, 4]
+    with pytest.raises(libtile.LibtileError, match="@host is a host function, which runs once"):
+        libtile.run(libtile.parse(HOST), "host", grid=2, args=args)
+    found = fault(HOST, [*args[:-1], 0], kernel="host")
+    assert found.op == "nv_tileaa.launch_func"
+    assert "the grid (0, 1, 1) has no tile blocks" in str(found)
+
+
 def test_what_the_interpreter_does_not_look_for_in_these_modules_is_said():
     _, _, args = matrices()
     with pytest.raises(libtile.LibtileError, match="the interpreter of the inner dialects has no check 'race'"):
@@ -371,7 +410,7 @@ def test_an_op_without_a_meaning_here_is_named():
 NOT_RUN = {
     "nv_tileaa.conv_dot", "nv_tileaa.conv_tile",
     "nv_tileaa.elementwise_inline_asm", "nv_tileaa.inject_ir",
-    "nv_tileaa.launch_func", "nv_tileaa.plugin", "nv_tileas.get_tma_desc", "nv_tileas.tensormap_replace",
+    "nv_tileaa.plugin", "nv_tileas.get_tma_desc", "nv_tileas.tensormap_replace",
 }  # fmt: skip
 """Ops without a rule, which the interpreter's page lists."""
 

@@ -6,11 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Attribute
 
-from libtile.dialects.nv_tileaa.types import ProgramIdType
+from libtile.dialects.nv_tileaa.functions import FuncOp, find_symbol
+from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, ProgramIdType
+from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import INDEX, Array, Element, element
 from libtile.interpreter.inner_rules import Run, Site, effect, pure
 from libtile.interpreter.integer import wrap
+from libtile.interpreter.machine import Launch, run_grid
 from libtile.ir.tile_form import element_of
 
 NO_PROGRAM = np.int64(-1)
@@ -37,6 +41,45 @@ def get_num_programs(site: Site) -> Run:
 @pure("nv_tileaa.is_valid_program_id")
 def is_valid_program_id(site: Site) -> Run:
     return lambda program: np.bool_(program >= 0)
+
+
+def _flat(type_: Attribute, value: Any) -> list[Any]:
+    """An argument as a launch gives it: a memref is its base, and the sizes and strides that its type leaves open."""
+    if not isinstance(type_, MemRefType):
+        return [value]
+    numbers = [(n, s) for n, s in zip((*value.shape, *value.strides), (*type_.shape, *type_.strides), strict=True)]
+    return [np.int64(value.base), *(np.int64(n) for n, static in numbers if static == DYNAMIC)]
+
+
+@effect("nv_tileaa.launch_func")
+def launch_func(site: Site) -> Run:
+    """All tile blocks of the kernel run before the host goes on."""
+    from libtile.interpreter.inner_codegen import compile_kernel
+
+    name = site.attr("kernel")
+    kernel, caller = find_symbol(site.op, name), site.op.parent_op()
+    while caller is not None and not isinstance(caller, FuncOp):
+        caller = caller.parent_op()
+    assert kernel is not None  # as the verifier has it
+    if caller is None or caller.is_entry:
+        raise Fault(FaultKind.UNSUPPORTED, "a launch in a kernel: kernels are launched by host functions")
+    program = compile_kernel(kernel, site.checks, site.globals)
+    types = [value.type for value in site.op.operands[3:]]
+
+    def run(block: Any, x: Any, y: Any, z: Any, arguments: tuple[Any, ...]) -> tuple[()]:
+        grid = int(x), int(y), int(z)
+        if min(grid) < 1:
+            raise Fault(FaultKind.INDEX, f"the grid {grid} has no tile blocks")
+        values = [part for type_, value in zip(types, arguments, strict=True) for part in _flat(type_, value)]
+        launch = block.launch
+        if launch.start is not None:
+            launch.start(name, grid, values)
+            return ()
+        started = Launch(program, grid, launch.memory, launch.checks, launch.out, launch.races, launch.printed)
+        block.count[0] += run_grid(started, values).ops
+        return ()
+
+    return run
 
 
 @effect("nv_tileaa.cancel_next_program_id")
