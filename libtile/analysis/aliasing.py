@@ -210,6 +210,8 @@ class Aliasing:
         return any(self._apart(x, y) for x, y in zip(a.dims, b.dims))
 
     def _at_least(self, number: Polynomial, other: Polynomial) -> bool:
+        if number.value is not None and other.value is not None:
+            return number.value >= other.value
         return self.forms.is_positive(number - other + ONE)
 
     def _apart(self, a: Extent, b: Extent) -> bool:

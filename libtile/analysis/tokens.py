@@ -24,10 +24,13 @@ class TokenGraph:
 
     def __init__(self, function: Operation) -> None:
         self._left = 0
+        self._order: dict[Operation, int] = {}
         self._incoming: dict[SSAValue, list[SSAValue]] = {}
-        for op in function.walk():
+        for number, op in enumerate(function.walk()):
             if isinstance(op, CudaTileOp):
                 self._add(op)
+                if not op.regions:
+                    self._order[op] = number
 
     def _add(self, op: CudaTileOp) -> None:
         name = op.spec.name
@@ -63,12 +66,16 @@ class TokenGraph:
 
         False where finding out takes more than MAX_VISITS tokens.
         """
+        if is_fresh(other):
+            return True
         self._left = MAX_VISITS
         return self._holds(token, other, frozenset())
 
     def _holds(self, token: SSAValue, other: SSAValue, seen: frozenset[SSAValue]) -> bool:
-        if token is other or is_fresh(other):
+        if token is other:
             return True
+        if self._is_older(token, other):
+            return False
         if token in seen:
             return True  # around a loop: what it holds depends on how the loop is entered, which is asked as well
         self._left -= 1
@@ -81,6 +88,13 @@ class TokenGraph:
         if isinstance(token, BlockArgument):
             return False
         return any(self._holds(value, other, seen) for value in before(token))
+
+    def _is_older(self, token: SSAValue, other: SSAValue) -> bool:
+        """Whether one op's token is there before the other op runs: then it cannot hold it."""
+        if not isinstance(token, OpResult) or not isinstance(other, OpResult):
+            return False
+        mine, its = self._order.get(token.op), self._order.get(other.op)
+        return mine is not None and its is not None and mine < its
 
 
 def exits(block: Block) -> list[Operation]:
@@ -111,6 +125,6 @@ def is_fresh(token: SSAValue) -> bool:
             continue
         if not isinstance(value, OpResult) or value.op.name != "cuda_tile.join_tokens" or len(seen) > MAX_VISITS:
             return False
-        pending += [other for other in value.op.operands if other not in seen]
+        pending += [other for other in reversed(value.op.operands) if other not in seen]
         seen.update(value.op.operands)
     return True

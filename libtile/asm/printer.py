@@ -20,6 +20,7 @@ from libtile.dialects.cuda_tile.attribute_text import (
     TypeElision,
     attribute_text,
     dictionary_text,
+    elided_above,
     generic_type_text,
     location_text,
     no_alias,
@@ -433,18 +434,24 @@ def print_op(
     local_scope: bool = False,
     names: Suggest | None = None,
     printed_names: dict[str, str] | None = None,
+    elide_above: int | None = None,
 ) -> str:
     """The text of an op and all below it, ending in a newline.
 
     `generic` writes every op in the generic form; `debuginfo` writes locations, by aliases unless `local_scope` is set.
     `names` suggests names for results in place of the dialect's own suggestions; `printed_names` replaces mnemonics.
+    Of constants with more than `elide_above` different elements stands `__elided__`, which no parser takes.
     """
-    with room_for_nesting():
-        return Printer(
-            op,
-            generic=generic,
-            debuginfo=debuginfo,
-            local_scope=local_scope,
-            names=names,
-            printed_names=printed_names,
-        ).text()
+    token = elided_above.set(elide_above)
+    try:
+        with room_for_nesting():
+            return Printer(
+                op,
+                generic=generic,
+                debuginfo=debuginfo,
+                local_scope=local_scope,
+                names=names,
+                printed_names=printed_names,
+            ).text()
+    finally:
+        elided_above.reset(token)

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import libtile
 from tools.process import ROOT, run
+
+TOOL = "cuda_tile_opt"
 
 GOOD = "cuda_tile.module @m {\n  entry @k() {\n    %c = constant <i32: 7> : tile<i32>\n    return\n  }\n}\n"
 PRINTED = (
@@ -144,3 +147,40 @@ def test_bytecode_in_place_of_text_is_refused_with_a_hint() -> None:
     assert done.err.startswith(
         "error: the input is Tile IR bytecode, not text: 'cuda-tile-translate -cudatilebc-to-mlir'"
     )
+
+
+TABLE = """\
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<i32>>) {
+    %x = constant <i32: [1, 2, 3, 4]> : tile<4xi32>
+    %s = constant <i32: 7> : tile<4xi32>
+    %y = addi %x, %s : tile<4xi32>
+    print_tko "%d", %y : tile<4xi32> -> token
+    return
+  }
+}
+"""
+
+
+def test_options_of_mlir_opt_are_taken(tmp_path: Path) -> None:
+    text = TABLE.encode()
+    elided = run(TOOL, "--mlir-elide-elementsattrs-if-larger=3", "-", stdin=text).text
+    assert "<i32: __elided__>" in elided and "<i32: 7>" in elided
+    assert "[1, 2, 3, 4]" in run(TOOL, "--mlir-elide-elementsattrs-if-larger=4", "-", stdin=text).text
+    assert run(TOOL, "--mlir-elide-elementsattrs-if-larger=x", "-", stdin=text).status == 1
+    done = run(TOOL, "--emit-bytecode", "--mlir-disable-threading", "-", "-o", tmp_path / "k.bc", stdin=text)
+    assert (done.status, done.err) == (0, "")
+    assert libtile.diff(tmp_path / "k.bc", text) == []
+    parts = text + b"// ====\n" + text
+    done = run(TOOL, "--split-input-file=// ==", "--output-split-marker=// next", "-", stdin=parts)
+    assert done.text.count("// next\n") == 1 and done.text.count("entry @k") == 2
+    assert "several modules" in run(TOOL, "--emit-bytecode", "--split-input-file=// ==", "-", stdin=parts).err
+    assert run(TOOL, "--show-dialects").text == "Available Dialects: builtin,cuda_tile,nv_tileaa,nv_tileas\n"
+    assert run(TOOL, "--help-hidden").text == run(TOOL, "--help").text
+    assert run(TOOL, "--verify-roundtrip", "-", stdin=text).status == 0
+
+
+def test_warnings_are_left_out_when_only_errors_are_asked_for() -> None:
+    hinted = TABLE.replace("{\n    %x", "optimization_hints=<sm_1 = {}> {\n    %x").encode()
+    assert "warning" in run(TOOL, "--Wunsupported-hints", "-", stdin=hinted).err
+    assert run(TOOL, "--Wunsupported-hints", "--error-diagnostics-only", "-", stdin=hinted).err == ""

@@ -232,3 +232,15 @@ def test_options_about_hints_need_bytecode_to_write() -> None:
 def test_an_unknown_target_of_hints_is_refused() -> None:
     done = run(TOOL, "-mlir-to-cudatilebc", "-bytecode-version=13.1", "-for-target=gfx90", stdin=HINTED.encode())
     assert done.status == 1 and "optimization hints cannot be written for 'gfx90' (expected one of sm_80" in done.err
+
+
+def test_options_of_mlir_translate_are_taken(tmp_path: Path) -> None:
+    text = b"cuda_tile.module @m { entry @k() { %x = constant <i32: [1, 2]> : tile<2xi32>\nreturn } }\n"
+    parts = text + b"// ====\n" + text
+    done = run(
+        TOOL, "-test-cudatile-roundtrip", "--split-input-file=// ==", "--output-split-marker=// next", "--mlir-timing",
+        "--mlir-elide-elementsattrs-if-larger=1", "--mlir-disable-threading", "--error-diagnostics-only", "-",
+        stdin=parts,
+    )  # fmt: skip
+    assert done.status == 0 and done.text.count("// next\n") == 1 and done.text.count("__elided__") == 2
+    assert "round trip" in done.err

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from libtile.passes.registry import PASSES
 from libtile.support.errors import LibtileError
-from libtile_tools import cli, pass_options
+from libtile_tools import cli, mlir_options, pass_options
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
@@ -35,12 +35,17 @@ class Options:
     verify_each: bool = True
     passes: Sequence[Any] = ()
     watch: Watch | None = None
+    context: mlir_options.Context = field(default_factory=mlir_options.Context)
+    verify_roundtrip: bool = False
 
     def text_of(self, op: Operation) -> str:
         """An op as it is to be printed."""
         from libtile.asm.printer import print_op
 
-        return print_op(op, generic=self.generic, debuginfo=self.debuginfo, local_scope=self.local_scope)
+        return print_op(
+            op, generic=self.generic, debuginfo=self.debuginfo, local_scope=self.local_scope,
+            elide_above=self.context.elide_above,
+        )  # fmt: skip
 
 
 class Optimizer:
@@ -52,6 +57,18 @@ class Optimizer:
 
     def run(self, text: str) -> str:
         """The output for a text. DiagnosticError when it is malformed or does not verify, before or behind a pass."""
+        return self.options.text_of(self.transformed(text))
+
+    def bytecode(self, text: str) -> bytes:
+        """The output for a text as bytecode of the newest version."""
+        from libtile.dialects.cuda_tile.bridge import write_bytecode
+        from libtile.spec import default_spec
+
+        module = mlir_options.tile_module(self.transformed(text))
+        return write_bytecode(module, default_spec().current, allow_testing=True)
+
+    def transformed(self, text: str) -> Operation:
+        """The op for a text, behind the passes."""
         from libtile.asm.reading import parse
         from libtile.support import timing
 
@@ -64,9 +81,40 @@ class Optimizer:
                 allow_unregistered=options.allow_unregistered,
             )
         self.warnings += self._verify(op)
+        if options.verify_roundtrip:
+            self._check_round_trip(op)
         if options.passes:
             self._run_passes(op)
-        return options.text_of(op)
+        return op
+
+    def _check_round_trip(self, op: Operation) -> None:
+        """DiagnosticError where the text of an op, or its bytecode, is not that of the same op."""
+        from libtile.asm.printer import print_op
+        from libtile.asm.reading import parse
+        from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
+        from libtile.dialects.cuda_tile.ops import CudaTileOp
+        from libtile.spec import default_spec
+        from libtile.support.diagnostics import DiagnosticError, error
+
+        wanted = print_op(op, generic=True)
+        for generic in (False, True):
+            text = print_op(op, generic=generic)
+            again = parse(
+                text, self.options.filename, implicit_module=self.options.implicit_module,
+                allow_unregistered=self.options.allow_unregistered,
+            )  # fmt: skip
+            if print_op(again, generic=True) != wanted:
+                raise DiagnosticError([error(None, "the op is another one when its text is read back")])
+        inner = [o for region in op.regions for block in region.blocks for o in block.ops]
+        if len(inner) == 1 and isinstance(inner[0], CudaTileOp):
+            from libtile import bytecode
+            from libtile.debugging.structure import diff
+
+            data = write_bytecode(inner[0], default_spec().current, allow_testing=True)
+            read = from_bytecode(bytecode.read(data, allow_testing=True))
+            if found := diff(inner[0], read):
+                message = f"the op is another one when its bytecode is read back: {found[0]}"
+                raise DiagnosticError([error(None, message)])
 
     def _run_passes(self, op: Operation) -> None:
         from libtile.support.diagnostics import DiagnosticError, LoweringError
@@ -156,7 +204,6 @@ def _pass_items(ctx: click.Context) -> list[Any]:
 @click.option(
     "-p", "--pass-pipeline", "pipeline", metavar="PIPELINE", multiple=True, help="Run the passes of a textual pipeline."
 )
-@click.option("--split-input-file", is_flag=True, help="Process the parts between '// -----' lines one by one.")
 @click.option(
     "--verify-diagnostics", implied="all", type=click.Choice(["all", "only-expected"]),
     help="Check the diagnostics against the expected-* comments of the input.",
@@ -169,6 +216,11 @@ def _pass_items(ctx: click.Context) -> list[Any]:
     "--allow-unregistered-dialect", is_flag=True, help="Accept ops, types and attributes of unknown dialects."
 )
 @click.option("--dump-pass-pipeline", "dump_pipeline", is_flag=True, help="Print the pipeline that is run on stderr.")
+@mlir_options.add
+@click.option("--emit-bytecode", is_flag=True, help="Write bytecode, and not text.")
+@click.option(
+    "--verify-roundtrip", is_flag=True, help="Check that text and bytecode of the input are read back as the same op."
+)
 @pass_options.add
 @pass_options.add_remarks
 @click.option(
@@ -184,7 +236,6 @@ def command(
     input_: str,
     output: str,
     pipeline: tuple[str, ...],
-    split_input_file: bool,
     verify_diagnostics: str | None,
     generic: bool,
     debuginfo: bool,
@@ -192,6 +243,8 @@ def command(
     no_implicit_module: bool,
     allow_unregistered_dialect: bool,
     dump_pipeline: bool,
+    emit_bytecode: bool,
+    verify_roundtrip: bool,
     run_reproducer: bool,
     warn_hints: bool,
     error_hints: bool,
@@ -213,6 +266,8 @@ def command(
         error_hints=error_hints,
         verify_each=given["verify_each"] is not False,
         passes=_pass_items(ctx),
+        context=mlir_options.context(given),
+        verify_roundtrip=verify_roundtrip,
     )
     text = cli.decode_text(cli.read_input(input_))
     if run_reproducer:
@@ -225,13 +280,15 @@ def command(
         from libtile.passes.pipeline import pipeline_text
 
         cli.say(f"Pass Manager with {len(options.passes)} passes:\n{pipeline_text(options.passes)}")
-    parts = cli.split_input(text) if split_input_file else [text]
+    parts = options.context.parts(text)
+    if emit_bytecode and len(parts) > 1:
+        raise cli.ToolError("error: several modules do not fit into one bytecode file: write them one by one")
     options.watch = pass_options.watch({**given, "verify_each": options.verify_each}, options.text_of)
     with pass_options.remarks_of_passes(given), pass_options.reports(given, options.watch):
         if verify_diagnostics is not None:
             _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
         else:
-            _process(options, parts, output)
+            _process(options, parts, output, emit_bytecode)
 
 
 for _name in PASSES:
@@ -241,21 +298,24 @@ for _name in PASSES:
     )  # fmt: skip
 
 
-def _process(options: Options, parts: Sequence[str], output: str) -> None:
+def _process(options: Options, parts: Sequence[str], output: str, emit_bytecode: bool) -> None:
     """Write the output of all parts, if all were good."""
     outputs: list[str] = []
+    data = b""
     for part in parts:
         optimizer = Optimizer(options)
         source = part.split("\n")
         try:
-            outputs.append(optimizer.run(part))
-            cli.report(optimizer.warnings, source)
+            if emit_bytecode:
+                data = optimizer.bytecode(part)
+            outputs.append("" if emit_bytecode else optimizer.run(part))
+            options.context.report(optimizer.warnings, source)
         except LibtileError as error:
-            cli.report(optimizer.warnings, source)
+            options.context.report(optimizer.warnings, source)
             cli.say(cli.render_error(error, source))
     if len(outputs) < len(parts):
         raise cli.Failed
-    cli.write_output(output, f"{cli.SPLIT_MARKER}\n".join(outputs))
+    cli.write_output(output, data if emit_bytecode else options.context.joined(outputs))
 
 
 def _check_diagnostics(options: Options, parts: Sequence[str], only_expected: bool) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from libtile.support.errors import LibtileError, visible
-from libtile_tools import cli
+from libtile_tools import cli, mlir_options
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Options:
     warn_hints: bool
     error_hints: bool
     previews: frozenset[str]
+    local_scope: bool
+    context: mlir_options.Context
 
 
 class Translator:
@@ -80,7 +82,7 @@ class Translator:
 
         options, dropped = self.options, list[str]()
         data = write_bytecode(
-            self._tile_module(self._parse(text)), self._version_written(), allow_testing=True,
+            mlir_options.tile_module(self._parse(text)), self._version_written(), allow_testing=True,
             for_target=options.for_target, drop_hints=options.drop_hints, warnings=dropped,
         )  # fmt: skip
         self._warn(dropped)
@@ -145,23 +147,13 @@ class Translator:
             raise DiagnosticError(found)
         self.warnings += found
 
-    def _tile_module(self, op: Operation) -> Operation:
-        """The cuda_tile.module, which may be the only op of a builtin.module."""
-        from libtile.dialects.cuda_tile.locations import source_location
-        from libtile.support.diagnostics import DiagnosticError, error
-
-        if op.name != "builtin.module":
-            return op
-        inner = [o for block in op.regions[0].blocks for o in block.ops]
-        if len(inner) != 1 or inner[0].name != "cuda_tile.module":
-            message = "expected a single CUDA Tile IR module in the MLIR module"
-            raise DiagnosticError([error(source_location(op.location), message)])
-        return inner[0]
-
     def _print(self, op: Operation) -> str:
         from libtile import asm
 
-        text: str = asm.print_op(op, generic=self.options.generic, debuginfo=self.options.debuginfo)
+        text: str = asm.print_op(
+            op, generic=self.options.generic, debuginfo=self.options.debuginfo, local_scope=self.options.local_scope,
+            elide_above=self.options.context.elide_above,
+        )  # fmt: skip
         return text if text.endswith("\n") else text + "\n"
 
 
@@ -212,12 +204,14 @@ _TRANSLATIONS: dict[str, tuple[str, bool]] = {
 @click.option(
     "--allow-unregistered-dialect", is_flag=True, help="Accept ops, types and attributes of unknown dialects."
 )
-@click.option("--split-input-file", is_flag=True, help="Translate the parts between '// -----' lines one by one.")
+@mlir_options.add
+@click.option("--mlir-timing", "--time-report", "timing", is_flag=True, help="Print where the time went, on stderr.")
 @click.option(
     "--verify-diagnostics", implied="all", type=click.Choice(["all", "only-expected"]),
     help="Check the diagnostics against the expected-* comments of the input.",
 )  # fmt: skip
 @click.option("--mlir-print-debuginfo", "debuginfo", is_flag=True, help="Print locations.")
+@click.option("--mlir-print-local-scope", "local_scope", is_flag=True, help="Print locations without aliases.")
 @click.option("--mlir-print-op-generic", "generic", is_flag=True, help="Print the generic form of ops.")
 @click.option("--generic-form", is_flag=True, help="The same as --mlir-print-op-generic.")
 @click.option("--Wunsupported-hints", "warn_hints", is_flag=True, help="Warn about unsupported optimization hints.")
@@ -232,7 +226,8 @@ def command(
     drop_hints: bool,
     no_implicit_module: bool,
     allow_unregistered_dialect: bool,
-    split_input_file: bool,
+    timing: bool,
+    local_scope: bool,
     verify_diagnostics: str | None,
     debuginfo: bool,
     generic: bool,
@@ -240,14 +235,14 @@ def command(
     warn_hints: bool,
     error_hints: bool,
     previews: frozenset[str],
-    **translations: bool,
+    **given: Any,
 ) -> None:
     """Translate Tile IR between text and bytecode.
 
     INPUT is a file, or '-' (the default) for stdin. Exactly one translation has to be chosen. Long options may be
     given with one dash or two.
     """
-    chosen = [name for name in _TRANSLATIONS if translations[name.replace("-", "_")]]
+    chosen = [name for name in _TRANSLATIONS if given[name.replace("-", "_")]]
     if len(chosen) != 1:
         names = ", ".join(f"--{name}" for name in _TRANSLATIONS)
         raise click.UsageError(f"choose exactly one translation: {names}")
@@ -267,42 +262,48 @@ def command(
         warn_hints=warn_hints,
         error_hints=error_hints,
         previews=previews,
+        local_scope=local_scope,
+        context=mlir_options.context(given),
     )
     data = cli.read_input(input_)
     parts: list[Any] = [cli.decode_text(data)] if is_text else [data]
-    if is_text and split_input_file:
-        parts = cli.split_input(parts[0])
+    if is_text:
+        parts = options.context.parts(parts[0])
     if verify_diagnostics is not None:
         _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
         return
-    outputs = [done for part in parts if (done := _translate(options, part)) is not None]
+    with cli.time_report(timing):
+        outputs = [done for part in parts if (done := _translate(options, part)) is not None]
     if len(outputs) < len(parts):
         raise cli.Failed
-    cli.write_output(output, _joined(outputs))
+    cli.write_output(output, _joined(outputs, options.context))
 
 
-def _joined(outputs: list[bytes | str]) -> bytes | str:
+def _joined(outputs: list[bytes | str], context: mlir_options.Context) -> bytes | str:
     """The one output of several parts."""
     if len(outputs) == 1:
         return outputs[0]
     texts = [output for output in outputs if isinstance(output, str)]
     if len(texts) < len(outputs):
         raise cli.ToolError("error: several modules do not fit into one bytecode file: translate them one by one")
-    return f"{cli.SPLIT_MARKER}\n".join(texts)
+    return context.joined(texts)
 
 
 def _translate(options: Options, part: Any) -> bytes | str | None:
     """The translation of one part; None when it failed, with its errors printed."""
+    from libtile.support import timing
+
     translator = Translator(options)
     method: Callable[[Any], bytes | str] = getattr(translator, options.translation)
     source = part.split("\n") if isinstance(part, str) else None
     try:
-        result = method(part)
+        with timing.stage(options.translation.replace("_", " ")):
+            result = method(part)
     except LibtileError as error:
-        cli.report(translator.warnings, source)
+        options.context.report(translator.warnings, source)
         cli.say(_render(error, options, source))
         return None
-    cli.report(translator.warnings, source)
+    options.context.report(translator.warnings, source)
     return result
 
 

@@ -272,7 +272,7 @@ def _mode(path: str) -> int:
 SPLIT_MARKER = "// -----"
 
 
-def split_input(text: str) -> list[str]:
+def split_input(text: str, marker: str = SPLIT_MARKER) -> list[str]:
     """The parts of a text between lines that start with the split marker.
 
     Each part but the first begins with as many empty lines as the lines before it, so that positions in a part are
@@ -281,7 +281,7 @@ def split_input(text: str) -> list[str]:
     parts: list[str] = []
     current: list[str] = []
     for number, line in enumerate(text.split("\n")):
-        if line.startswith(SPLIT_MARKER):
+        if line.startswith(marker):
             parts.append("\n".join(current))
             current = [""] * (number + 1)
         else:

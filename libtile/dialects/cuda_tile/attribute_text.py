@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from enum import Enum
 from functools import lru_cache, partial
 from typing import Any
@@ -190,8 +191,15 @@ def dense_array_text(attr: DenseArrayBase[Any]) -> str:
     return f"array<{type_text(attr.elt_type)}{': ' if values else ''}{values}>"
 
 
+elided_above: ContextVar[int | None] = ContextVar("libtile-elided-above", default=None)
+"""The most elements that constants are written with; one with more different ones is written as `__elided__`."""
+
+
 def elements_text(attr: DenseElementsAttr) -> str:
     """What stands between the brackets of `dense<...>`: one value for a splat, nested lists, or a string."""
+    most = elided_above.get()
+    if most is not None and not attr.is_splat and attr.type.num_elements > most:
+        return "__elided__"
     element_type = attr.type.element_type
     name = NUMBER_NAMES[element_type]
     if isinstance(element_type, IntegerType):

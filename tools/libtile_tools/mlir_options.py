@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The options that users of mlir-opt and mlir-translate type, which both of our tools of that kind take.
+
+@mlir_options.add
+def command(..., **given): ...
+    context = mlir_options.context(given)
+    parts = context.split(text)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from libtile_tools import cli
+from libtile_tools import command_line as click
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from libtile.support.diagnostics import Diagnostic
+
+DIALECTS = ("builtin", "cuda_tile", "nv_tileaa", "nv_tileas")
+"""The dialects that are known by name. Beside nv_tileaa and nv_tileas, functions have ops of arith, scf and others."""
+
+
+def _show_dialects(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"Available Dialects: {','.join(DIALECTS)}")
+        ctx.exit()
+
+
+def _help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def _whole_number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isdecimal():
+        raise click.BadParameter(f"{value!r} is not a whole number.", ctx, param)
+    return int(value)
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--split-input-file", "split_marker", implied=cli.SPLIT_MARKER, metavar="[=MARK]",
+        help=f"Process the parts between lines that start with MARK ('{cli.SPLIT_MARKER}') one by one.",
+    ),
+    click.option(
+        "--output-split-marker", metavar="MARK", default=cli.SPLIT_MARKER, help="The line between parts of the output."
+    ),
+    click.option("--error-diagnostics-only", is_flag=True, help="Print errors, and neither warnings nor remarks."),
+    click.option(
+        "--mlir-elide-elementsattrs-if-larger", "elide_above", metavar="N", callback=_whole_number,
+        help="Print __elided__ in place of constants of more than N different elements; such text is for readers only.",
+    ),
+    click.option("--mlir-disable-threading", is_flag=True, expose_value=False, help="Accepted: one thread works."),
+    click.option(
+        "--show-dialects", is_flag=True, is_eager=True, expose_value=False, callback=_show_dialects,
+        help="List the dialects, and exit.",
+    ),
+    click.option(
+        "--help-list", is_flag=True, is_eager=True, expose_value=False, callback=_help, help="The same as --help."
+    ),
+    click.option(
+        "--help-hidden", is_flag=True, is_eager=True, expose_value=False, callback=_help,
+        help="The same as --help: no option is hidden.",
+    ),
+)  # fmt: skip
+NAMES = ("split_marker", "output_split_marker", "error_diagnostics_only", "elide_above")
+
+
+def add(function: Any) -> Any:
+    """Declare the options."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is asked for. `split_marker` is None where the input is one part."""
+
+    split_marker: str | None = None
+    output_split_marker: str = cli.SPLIT_MARKER
+    error_diagnostics_only: bool = False
+    elide_above: int | None = None
+
+    def parts(self, text: str) -> list[str]:
+        """The parts of a text that are processed one by one."""
+        return [text] if self.split_marker is None else cli.split_input(text, self.split_marker)
+
+    def joined(self, texts: Sequence[str]) -> str:
+        """The texts of all parts as one."""
+        return f"{self.output_split_marker}\n".join(texts)
+
+    def report(self, diagnostics: Sequence[Diagnostic], source: Sequence[str] | None) -> None:
+        """Print diagnostics that are no errors, if they are wanted."""
+        if not self.error_diagnostics_only:
+            cli.report(diagnostics, source)
+
+
+def context(given: dict[str, Any]) -> Context:
+    """What is asked for; takes the options out of `given`."""
+    values = {name: given.pop(name) for name in NAMES}
+    if values["split_marker"] in click.FALSE:  # the option was a flag in MLIR before it took a marker
+        values["split_marker"] = None
+    elif values["split_marker"] in click.TRUE:
+        values["split_marker"] = cli.SPLIT_MARKER
+    return Context(**values)
+
+
+def tile_module(op: Operation) -> Operation:
+    """The cuda_tile.module, which may be the only op of a builtin.module. DiagnosticError where there is not one."""
+    from libtile.dialects.cuda_tile.locations import source_location
+    from libtile.support.diagnostics import DiagnosticError, error
+
+    if op.name != "builtin.module":
+        return op
+    inner = [o for block in op.regions[0].blocks for o in block.ops]
+    if len(inner) != 1 or inner[0].name != "cuda_tile.module":
+        message = "expected a single CUDA Tile IR module in the MLIR module"
+        raise DiagnosticError([error(source_location(op.location), message)])
+    return inner[0]
