@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from libtile.backend import nvptx, ptx, ptx_lines
+from libtile.backend.effort import Plan, plan
 from libtile.backend.host_object import host_object
 from libtile.backend.ptxas import Assembler
 from libtile.backend.work import Made, Work
@@ -14,20 +15,21 @@ from libtile.targets import target
 def build(work: Work) -> Made:
     """Do what the work says. LlvmError, PtxasError or ToolNotFoundError for what a tool refuses."""
     how = work.assembly
+    planned = plan(work.llvm_ir) if work.opt_level else Plan()
     if how is None:
-        return Made(_ptx(work))
+        return Made(_ptx(work, planned), excesses=planned.excesses)
     gpu = target(work.gpu_name)
     with Assembler(  # which gets ready while LLVM works
         gpu.ptx_target,
-        opt_level=work.opt_level,
+        opt_level=planned.assembler_level(work.opt_level),
         line_info=how.line_info,
         debug=how.debug,
         has_host_object=how.host is not None,
         options=how.options,
     ) as ptxas:
-        text = _ptx(work)
+        text = _ptx(work, planned)
         host = host_object(how.launches, *how.host, gpu.parameters_at) if how.host else None
-        return Made(text, ptxas.assemble(text, host))
+        return Made(text, ptxas.assemble(text, host), planned.excesses)
 
 
 def prepare() -> None:
@@ -35,10 +37,10 @@ def prepare() -> None:
     nvptx.load()
 
 
-def _ptx(work: Work) -> str:
+def _ptx(work: Work, planned: Plan) -> str:
     gpu = target(work.gpu_name)
     with timing.stage("LLVM"):
-        text = nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level, work.libraries)
+        text = nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level, work.libraries, planned)
     version = ptx_lines.PTX_VERSION if work.lines is not None else ptx.PTX_VERSION
     text = ptx.finish(text, gpu, work.entries, launch_meta_data=work.launch_meta_data, ptx_version=version)
     if work.lines is not None:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How much LLVM should do for a module: less where its passes would take time that grows with the square of the input.
+"""How much LLVM and ptxas should do for a module: less where their time would grow with the square of the input.
 
 Measured with LLVM 22: InstCombine, LoopRotate, LoopUnroll, GVN and loop strength reduction follow the dominator tree
 upwards for each block, or update what lies below it, and it is as deep as there are loops in a row; straight line
 strength reduction and reassociation go through the whole chain of integer sums and products that a value ends.
+ptxas 13.5 takes time with the square of the blocks, of the barriers and of the variables at -O2 and -O3.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import Enum
 
 MOST_BLOCKS = 1000
@@ -18,33 +20,89 @@ MOST_LOOPS = 48
 """Loops of a function, likewise: with more, in a row or in one another, InstCombine, LoopUnroll and LICM take time that
 grows faster than they do; kernels from frontends have a handful."""
 
+MOST_BLOCKS_OF_LIGHT, MOST_LOOPS_OF_LIGHT = 5000, 128
+"""Blocks and loops of a function that instructions are selected for with the passes which belong to that: of those,
+loop strength reduction takes 0.2 seconds for 100 loops in a row, and 6 for 300."""
+
 LONGEST_CHAIN = 1500
 """Integer sums and products of which each uses the one before."""
 
-_FUNCTION = re.compile(r"^define .*?^}", re.MULTILINE | re.DOTALL)
+MOST_BARRIERS = 1000
+"""Barriers of a function; kernels from frontends have up to a hundred."""
+
+MOST_VARIABLES = 1000
+"""Variables of a module; modules from frontends have a handful."""
+
+ASSEMBLER_LEVEL_OF_LARGE = 1
+"""What ptxas is given for -O2 and -O3 beyond one of these limits, save that of chains."""
+
+_FUNCTION = re.compile(r"^define [^@]*@(?P<name>[^(]*)\(.*?^}", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^[\w.]+:", re.MULTILINE)
 _LOOP = re.compile(r"^(?:for|while|loop)\.\d+:", re.MULTILINE)
 _SUM = re.compile(r"^  (%\w+) = (?:add|sub|mul|shl) (?:n[us]w )*i\d+ (\S+), (\S+)", re.MULTILINE)
+_VARIABLE = re.compile(r"^@\S+ = ", re.MULTILINE)
+_BARRIER = "call void @llvm.nvvm.barrier."
 
 
 class Effort(Enum):
     """What LLVM does: all that the level of optimization asks for; the same, but then instructions are selected without
-    passes over chains; or what takes time in proportion."""
+    passes over chains; few passes, but those that belong to the selection of instructions; or those few passes alone,
+    which take time in proportion."""
 
-    FULL = "full"
-    PLAIN_SELECTION = "plain selection"
-    LINEAR = "linear"
+    FULL = 0
+    PLAIN_SELECTION = 1
+    LIGHT = 2
+    LINEAR = 3
 
 
-def effort(ir: str) -> Effort:
-    """The effort for a module given as text."""
-    found = Effort.FULL
-    for function in _FUNCTION.findall(ir):
-        if len(_BLOCK.findall(function)) > MOST_BLOCKS or len(_LOOP.findall(function)) > MOST_LOOPS:
+@dataclass(frozen=True)
+class Excess:
+    """A limit that a function goes beyond, the effort that is left for it, and whether ptxas does less, too."""
+
+    function: str
+    what: str
+    effort: Effort
+    assembled: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What LLVM and ptxas do for a module whose functions go beyond these limits: none, for every ordinary one."""
+
+    excesses: tuple[Excess, ...] = ()
+
+    @property
+    def effort(self) -> Effort:
+        """What LLVM does. Passes of the selection of instructions are among those that a chain is too long for."""
+        found = {excess.effort for excess in self.excesses}
+        if found >= {Effort.PLAIN_SELECTION, Effort.LIGHT}:
             return Effort.LINEAR
-        if function.count("\n") > LONGEST_CHAIN and _longest_chain(function) > LONGEST_CHAIN:
-            found = Effort.PLAIN_SELECTION
-    return found
+        return max(found, key=lambda effort: effort.value, default=Effort.FULL)
+
+    def assembler_level(self, opt_level: int) -> int:
+        """The level of optimization that ptxas is given for this one."""
+        return min(opt_level, ASSEMBLER_LEVEL_OF_LARGE) if any(e.assembled for e in self.excesses) else opt_level
+
+
+def plan(ir: str) -> Plan:
+    """The plan for a module given as text."""
+    found: list[Excess] = []
+    for match in _FUNCTION.finditer(ir):
+        function, name = match[0], match["name"].strip('"')
+        if not found and (variables := len(_VARIABLE.findall(ir))) > MOST_VARIABLES:
+            found.append(Excess(name, f"{variables} variables in the module, more than {MOST_VARIABLES}", Effort.LIGHT))
+        blocks, loops = len(_BLOCK.findall(function)), len(_LOOP.findall(function))
+        effort = Effort.LINEAR if blocks > MOST_BLOCKS_OF_LIGHT or loops > MOST_LOOPS_OF_LIGHT else Effort.LIGHT
+        if blocks > MOST_BLOCKS:
+            found.append(Excess(name, f"{blocks} basic blocks, more than {MOST_BLOCKS}", effort))
+        elif loops > MOST_LOOPS:
+            found.append(Excess(name, f"{loops} loops, more than {MOST_LOOPS}", effort))
+        if (barriers := function.count(_BARRIER)) > MOST_BARRIERS:
+            found.append(Excess(name, f"{barriers} barriers, more than {MOST_BARRIERS}", Effort.LIGHT))
+        if function.count("\n") > LONGEST_CHAIN and (chain := _longest_chain(function)) > LONGEST_CHAIN:
+            what = f"{chain} dependent integer sums and products, more than {LONGEST_CHAIN}"
+            found.append(Excess(name, what, Effort.PLAIN_SELECTION, assembled=False))
+    return Plan(tuple(found))
 
 
 def _longest_chain(function: str) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from libtile.backend.effort import Effort, effort
+from libtile.backend.effort import Effort, Plan, plan
 from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.support import timing
@@ -54,7 +54,9 @@ def _link_libdevice(llvm: Any, context: Any, module: Any, calls: frozenset[str])
             function.linkage = "internal"
 
 
-def optimize(ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = ()) -> tuple[Any, Any]:
+def optimize(
+    ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = (), planned: Plan | None = None
+) -> tuple[Any, Any]:
     """Parse, link (bitcode `libraries`, libdevice) and optimize a module: (llvmlite module, target machine). LlvmError
     when LLVM refuses the IR, LibraryError for a library."""
     llvm = load_llvm()
@@ -73,38 +75,46 @@ def optimize(ir: str, target: Target, opt_level: int = 3, libraries: Sequence[by
     calls = frozenset(f.name for f in module.functions if f.is_declaration and f.name.startswith(_LIBDEVICE))
     if calls:
         _link_libdevice(llvm, context, module, calls)
-    work = effort(ir) if opt_level else Effort.FULL
+    work = (planned or plan(ir)).effort if opt_level else Effort.FULL
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.llvm_cpu or target.ptx_target,
         features=f"+ptx{PTX_VERSION_OF_LLVM}",
-        opt=min(opt_level, 3) if work is Effort.FULL else 0,
+        opt=min(opt_level, _SELECTION_LEVELS[work]),
     )
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3)))
     if calls or libraries or not opt_level:  # the pipeline drops what nobody calls at its end, and optimizes it first
         cleaner = llvm.create_new_module_pass_manager()
         cleaner.add_global_dead_code_eliminate_pass()
         cleaner.run(module, builder)
-    if work is Effort.LINEAR:
+    if work in (Effort.LIGHT, Effort.LINEAR):
         _linear_passes(llvm).run(module, builder)
     elif opt_level:
         builder.getModulePassManager().run(module, builder)
     return module, machine
 
 
+_SELECTION_LEVELS = {Effort.FULL: 3, Effort.PLAIN_SELECTION: 0, Effort.LIGHT: 1, Effort.LINEAR: 0}
+"""The highest level for the selection of instructions. From 1 on it runs passes over the IR first: common
+subexpressions go, addresses are taken apart."""
+
+
 def _linear_passes(llvm: Any) -> Any:
-    """The passes for functions of very many blocks; ptxas optimizes what they leave."""
+    """The passes for functions beyond a limit; ptxas optimizes what they leave."""
     passes = llvm.create_new_module_pass_manager()
     for name in ("sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg"):
         getattr(passes, f"add_{name}_pass")()
     return passes
 
 
-def to_ptx(ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = ()) -> str:
+def to_ptx(
+    ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = (), planned: Plan | None = None
+) -> str:
     """PTX of an LLVM module given as text, as LLVM prints it (see `ptx.finish` for what remains to be done).
 
-    `opt_level` is 0 to 3; `libraries` are bitcode to link. LlvmError when LLVM refuses the IR, LibraryError for a
-    library. An intrinsic that the target lacks ends the process inside LLVM, so the lowering asks `target.has(...)`
-    before it uses one; `libtile.backend.fatal` says what happened if it did not.
+    `opt_level` is 0 to 3; `libraries` are bitcode to link; what is `planned` is found out if it is not given. LlvmError
+    when LLVM refuses the IR, LibraryError for a library. An intrinsic that the target lacks ends the process inside
+    LLVM, so the lowering asks `target.has(...)` before it uses one; `libtile.backend.fatal` says what happened if it
+    did not.
     """
 
     def aborted() -> str:
@@ -116,7 +126,7 @@ def to_ptx(ir: str, target: Target, opt_level: int = 3, libraries: Sequence[byte
 
     with LLVM, explained(aborted):
         with timing.stage("optimize LLVM IR"):
-            module, machine = optimize(ir, target, opt_level, libraries)
+            module, machine = optimize(ir, target, opt_level, libraries, planned)
         with timing.stage("print PTX"):
             text = str(machine.emit_assembly(module))
         del module, machine  # while the lock is held

@@ -15,6 +15,7 @@ from libtile.ir.kernels import Launch
 from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
+    from libtile.backend.effort import Excess
     from libtile.codegen.line_table import LineTable
 
 TILE_LANGUAGE = 7
@@ -90,10 +91,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Made:
-    """Finished PTX, and what ptxas made of it if that was wanted."""
+    """Finished PTX, what ptxas made of it if that was wanted, and for which of its kernels they were asked for less."""
 
     ptx: str
     assembled: Assembled | None = None
+    excesses: tuple[Excess, ...] = ()
 
 
 class BackendEndedError(LibtileError):

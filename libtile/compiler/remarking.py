@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -35,6 +36,9 @@ from libtile.support import remarks
 from libtile.support.diagnostics import SourceLocation
 from libtile.targets import MmaAtom, Target
 
+if TYPE_CHECKING:
+    from libtile.backend.effort import Excess
+
 
 def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
     """The remarks of all kernels of a module, in the order of the program; each once, however many copies an op has."""
@@ -48,6 +52,12 @@ def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
                 place = source_location(inner.location)
                 found.update(dict.fromkeys(_of(inner, op.sym_name.data, place, target, warps)))
     return list(found)
+
+
+def limited(module: ModuleOp, excesses: Sequence[Excess]) -> list[remarks.Remark]:
+    """The warnings about kernels that are optimized less because of their size."""
+    places = {op.sym_name.data: source_location(op.location) for op in module.body.block.ops if isinstance(op, FuncOp)}
+    return [remarks.effort_reduced(e.function, places.get(e.function), e.what) for e in excesses]
 
 
 def _holds_too_much(function: FuncOp, target: Target) -> bool:

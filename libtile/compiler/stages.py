@@ -205,7 +205,7 @@ def _emit(
     inner: ModuleOp, gpu: Target, options: Options, source: SourceText | None, result: Compiled, backend: Backend
 ) -> None:
     """LLVM IR, PTX and a cubin of a module in nv_tileas, as far as the options ask for."""
-    from libtile.compiler.remarking import collect
+    from libtile.compiler.remarking import collect, limited
     from libtile.lowering.to_llvm.debug_info import DebugInfo
 
     # One remark for what is said twice of one place, as of the three arrays of a view.
@@ -233,6 +233,7 @@ def _emit(
         lines = result.line_table = replace(information.lines, source=source.text, entries=source.entries)
     finished = backend(_work(llvm, result, options, lines))
     result.ptx = finished.ptx
+    result.remarks += limited(inner, finished.excesses)
     if finished.assembled is not None:
         _report(finished.assembled, result)
 

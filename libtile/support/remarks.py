@@ -323,6 +323,15 @@ def mma_idle_warps(function: str, location: SourceLocation | None, busy: int, wa
     )  # fmt: skip
 
 
+def effort_reduced(function: str, location: SourceLocation | None, excess: str) -> Remark:
+    """A warning: a kernel is so large, as `excess` says, that LLVM and ptxas are asked to optimize it less."""
+    reason = f"{excess}: optimizing it in full would take time with the square of its size"
+    return Remark(
+        Category.NONE, Kind.WARNING, "RemarkEffortReduced", "Kernel is too large to be optimized in full",
+        function, location, (("Reason", reason), ("Suggestion", "Divide the work among several kernels.")),
+    )  # fmt: skip
+
+
 # -- the formats ------------------------------------------------------------------------------------------------------
 
 
