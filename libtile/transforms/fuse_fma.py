@@ -15,11 +15,13 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.support import statistics
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import create_before, defining, replace_op
 from libtile.transforms.canonicalize import multiply_first
 from libtile.transforms.greedy import Patterns, functions_in, rewrite_greedily
 
 _MODIFIERS = ("rounding_mode", "flush_to_zero")
+_REMARK = "FuseFma"
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,23 @@ def fuse_subtraction(op: CudaTileOp) -> bool:
 def _fusible_product(op: CudaTileOp) -> CudaTileOp | None:
     """The multiplication that gives the op's left side, when nothing else uses it and it rounds as the op does."""
     product = defining(op.operands[0], "mulf")
-    if product is None or not product.results[0].has_one_use():
+    if product is None:
         return None
-    agree = all(product.attribute_value(name) == op.attribute_value(name) for name in _MODIFIERS)
-    return product if agree else None
+    reason = None
+    if not product.results[0].has_one_use():
+        reason = "something else uses the product as well"
+    elif not all(product.attribute_value(name) == op.attribute_value(name) for name in _MODIFIERS):
+        reason = "the two round, or flush numbers to zero, in different ways"
+    if reason is not None:
+        reporting.missed(op, _REMARK, "Product and sum are not one operation", reason)
+        return None
+    return product
 
 
 def _fuse(op: CudaTileOp, product: CudaTileOp, acc: SSAValue) -> None:
     """Put an `fma` in the op's place; the product, which nothing uses any more, is left to the driver."""
     statistics.count("products fused")
+    reporting.done(op, _REMARK, "Product and sum made one operation")
     lhs, rhs = product.operands
     modifiers = {name: op.properties.get(name) for name in _MODIFIERS}
     operands = {"lhs": lhs, "rhs": rhs, "acc": acc}

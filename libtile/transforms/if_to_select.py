@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.support import statistics
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op, select_before, selectable
 from libtile.transforms.effects import is_speculatable
 from libtile.transforms.greedy import functions_in
@@ -44,24 +45,34 @@ def convert_ifs(root: Operation, max_ops: int = 8, max_elements: int = 1024) -> 
     changed = False
     for function in functions_in(root):
         for op in reversed(list(function.walk())):
-            if isinstance(op, CudaTileOp) and is_op(op, "if") and _qualifies(op, max_ops, max_elements):
+            if not isinstance(op, CudaTileOp) or not is_op(op, "if"):
+                continue
+            reason = _reason_against(op, max_ops, max_elements)
+            if reason is not None:
+                reporting.missed(op, "IfToSelect", "Branches are not computed both", reason)
+            else:
+                reporting.done(op, "IfToSelect", "Branches are computed both, and selects choose")
                 _convert(op)
                 statistics.count("branches made selects")
                 changed = True
     return changed
 
 
-def _qualifies(op: CudaTileOp, max_ops: int, max_elements: int) -> bool:
+def _reason_against(op: CudaTileOp, max_ops: int, max_elements: int) -> str | None:
+    """Why an `if` stays one; None where it may become selects."""
     types = [result.type for result in op.results]
-    if not types or not all(selectable(type_) and _size(type_) <= max_elements for type_ in types):
-        return False
+    if not types or not all(selectable(type_) for type_ in types):
+        return "a result is none that a select gives" if types else "it is there for its effects"
     blocks = [block for region in op.regions for block in region.blocks]
     if len(blocks) != 2 or not all(is_op(block.last_op, "yield") for block in blocks):
-        return False
+        return "a branch leaves a loop or the kernel"
     inner = [inner for block in blocks for inner in _body(block)]
-    return len(inner) <= max_ops and all(
-        is_speculatable(op) and all(_size(result.type) <= max_elements for result in op.results) for op in inner
-    )
+    if not all(is_speculatable(op) for op in inner):
+        return "an op of a branch has effects, or may be undefined where the branch is not taken"
+    if len(inner) > max_ops:
+        return f"the branches have more than {max_ops} ops"
+    made = [*types, *(result.type for op in inner for result in op.results)]
+    return f"a tile has more than {max_elements} elements" if any(_size(t) > max_elements for t in made) else None
 
 
 def _size(type_: object) -> int:

@@ -25,6 +25,7 @@ from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, PartitionViewType, StridedViewType, TensorViewType
 from libtile.support import statistics
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import defining, is_op
 from libtile.transforms.greedy import functions_in
 
@@ -71,8 +72,16 @@ def _infer(op: CudaTileOp, facts: Facts) -> bool:
             found[number] = fact.upper * step + tile <= size
         if not found[number] and is_op(op, "store_view_tko") and isinstance(type_, PartitionViewType):
             found[number] = _divides(tile, size, view, dim, facts)
+    if not all(found):
+        reporting.missed(
+            op, "InBounds", "Access is not known to be in bounds",
+            "the index ends beyond what is known of the size, or the size is no multiple of the tile's",
+            Dimensions=", ".join(str(number) for number, flag in enumerate(found) if not flag),
+        )  # fmt: skip
     if found == known:
         return False
+    new = ", ".join(str(number) for number, flag in enumerate(found) if flag and not known[number])
+    reporting.done(op, "InBounds", "Access is in bounds", Dimensions=new)
     statistics.count("dimensions in bounds", sum(found) - sum(known))
     op.properties["inbounds"] = DenseArrayBase.from_list(i1, [int(flag) for flag in found])
     return True

@@ -19,6 +19,7 @@ from xdsl.traits import IsTerminator
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.support import statistics
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import constant_elements, is_op
 from libtile.transforms.effects import has_no_effects, is_speculatable, leaves_region
 from libtile.transforms.greedy import functions_in, inner_functions_in
@@ -70,11 +71,16 @@ def _hoist(loop: CudaTileOp) -> bool:
     certain = _runs_at_least_once(loop)
     for op in list(loop.regions[0].blocks[0].ops):
         if _is_invariant(op, loop) and (is_speculatable(op) or (certain and _is_movable(op))):
+            reporting.done(op, "LoopInvariant", "Computation moved out of its loop")
             op.detach()
             block.insert_op_before(op, loop)
             statistics.count("ops moved")
             changed = True
-        elif certain and not _returns_for_certain(op):
+            continue
+        if _is_movable(op) and _is_invariant(op, loop):
+            reason = "it may be undefined where the loop does not run it, and no iteration is certain to reach it"
+            reporting.missed(op, "LoopInvariant", "Computation that does not change stays in its loop", reason)
+        if certain and not _returns_for_certain(op):
             certain = False
     return changed
 

@@ -26,6 +26,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
 from libtile.support import statistics
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import defining, is_op, replace_op
 from libtile.transforms.greedy import functions_in
 from libtile.transforms.loop_split_point import split_point
@@ -97,7 +98,11 @@ def _split_first(loop: CudaTileOp, threshold: int) -> bool:
         if op is loop or not isinstance(op, CudaTileOp) or not is_op(op, "if"):
             continue
         split = _find_split(loop, op, _threshold_of(op, threshold))
+        if split is None and op.parent_op() is loop:
+            reason = "its condition does not compare the loop's counter with a bound, or its branches are too small"
+            reporting.missed(op, "LoopSplit", "Loop is not split at a branch", reason)
         if split is not None:
+            reporting.done(loop, "LoopSplit", "Loop split where a branch in it changes its mind")
             _perform(split)
             statistics.count("loops split")
             return True

@@ -11,7 +11,7 @@ import pytest
 import libtile
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import parse_pipeline
-from libtile.support import statistics
+from libtile.support import remarks, statistics
 
 
 def run(body: str, pipeline: str, parameters: str = "%x: tile<i32>, %y: tile<i32>, %c: tile<i1>", before: str = ""):
@@ -298,3 +298,35 @@ def test_long_chains_of_accesses_and_joins_take_time_in_proportion():
 
     short, long = seconds(150), seconds(1200)
     assert long < 8 * 3 * short + 0.5
+
+
+# -- remarks ----------------------------------------------------------------------------------------------------------
+
+
+def said(body: str, pipeline: str, parameters: str = "%x: tile<i32>, %y: tile<i32>, %c: tile<i1>") -> list[str]:
+    """Kind and reason of each remark."""
+    with remarks.collect() as reported:
+        run(body, pipeline, parameters)
+    assert all(r.category is remarks.Category.PASSES and r.function == "k" for r in reported)
+    return [f"{r.kind.value} {dict(r.arguments).get('Reason', '')}".strip() for r in reported]
+
+
+def test_passes_say_what_they_did_and_why_they_did_not() -> None:
+    loop = "for %i in (%x to %y, step %y) : tile<i32> {{\n{}\ncontinue\n}}"
+    quotient = '%q = divi %x, %y signed : tile<i32>\n%u = print_tko "%d", %q : tile<i32> -> token'
+    (missed,) = said(loop.format(quotient), "licm")
+    assert missed.startswith("missed it may be undefined where the loop does not run it")
+    assert said(loop.format(quotient.replace("divi", "addi").replace(" signed", "")), "licm") == ["passed"]
+    (reason,) = said(branch("%d = divi %x, %y signed : tile<i32>\nyield %d : tile<i32>"), "if-to-select")
+    assert reason == "missed an op of a branch has effects, or may be undefined where the branch is not taken"
+    many = "\n".join(f"%d{i} = addi %x, %y : tile<i32>" for i in range(9)) + "\nyield %d0 : tile<i32>"
+    assert said(branch(many), "if-to-select") == ["missed the branches have more than 8 ops"]
+    assert said(branch("yield %x : tile<i32>"), "if-to-select") == ["passed"]
+    product = "%p = mulf %x, %y : tile<f32>\n%s = addf %p, %y : tile<f32>\n"
+    floats = "%x: tile<f32>, %y: tile<f32>"
+    assert said(product + '%t = print_tko "%f", %s : tile<f32> -> token', "fuse-fma", floats) == ["passed"]
+    both = said(product + '%t = print_tko "%f %f", %s, %p : tile<f32>, tile<f32> -> token', "fuse-fma", floats)
+    assert both == ["missed something else uses the product as well"]
+    chosen = '%k = cmpi less_than %i, %x, signed : tile<i32> -> tile<i1>\nif %k {\n%u = print_tko "x" -> token\n}'
+    assert said(loop.format(chosen), "loop-split") == ["passed"]
+    assert said(loop.format(chosen.replace("%i,", "%y,")), "loop-split")[0].startswith("missed its condition")

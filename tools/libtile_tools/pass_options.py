@@ -146,7 +146,8 @@ def remarks_of_passes(given: dict[str, Any]) -> Iterator[None]:
         try:
             yield
         finally:
-            wanted = [r for r in reported if given["remarks"] in ("all", r.kind.value)]
+            # A pass that sweeps over a program several times says the same of an op each time.
+            wanted = [r for r in dict.fromkeys(reported) if given["remarks"] in ("all", r.kind.value)]
             render = remarks.yaml_format if given["remark_format"] == "yaml" else remarks.command_line_format
             click.echo(render(wanted).encode(errors="surrogateescape"), nl=False, err=True)
 
