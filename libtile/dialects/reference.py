@@ -61,6 +61,13 @@ Integer arithmetic, comparisons and selects on tiles are ops of `arith`, control
 `nv_tileas`, ops of `nv_tileaa` that have no counterpart there (elementwise ones above all) stay, with layouts in their
 types.
 
+Agents hand tiles on through queues. `nv_tileaa.execute` runs its regions side by side, each by some warps; a
+`queue.put` in one of them fills an entry of a queue with what its region yields, and a `queue.get` in another one runs
+its region on it. Each of the queue's `num_consumers` gets every entry, and says by its `consumer_idx` which of them it
+is. In nv_tileas that is a pipeline, whose turns are spelled out: a producer acquires a stage, writes it and commits it;
+a consumer waits for it, reads it and releases it; an iterator says which stage, and in which round.
+[`lower-tileaa-queues`](lowering-passes.md#lower-tileaa-queues) says what queues have to be like for that.
+
 From Python, `libtile.asm.parse` and `print_op` read and write modules of these dialects,
 `libtile.ir.tile_form.build` makes an op by its name, and `libtile.dialects.cuda_tile.verify.verify` gives the
 diagnostics of a module.

@@ -13,7 +13,7 @@ behind it, and both sides of a branch meet at its immediate post-dominator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .errors import PtxError
 from .ir import Addr, Function, Group, Imm, Instruction, Label, Reg, Sym, Vec
@@ -99,7 +99,7 @@ def build_units(function: Function, first_id: int, fine: bool, filename: str) ->
 
     `fine` puts every memory access in a unit of its own, so that a random schedule can interleave accesses.
     """
-    items = _expand_guards(function)
+    items = _with_waits(_expand_guards(function))
     blocks, labels = _split(items, _jump_targets(items, function), fine)
     for block in blocks:
         _link(block, function, labels, len(blocks), filename)
@@ -146,6 +146,52 @@ def _expand_guards(function: Function) -> list[Instruction | Label]:
             )
             items.append(Label(skip, item.line))
     return items
+
+
+def _with_waits(items: list[Instruction | Label]) -> list[Instruction | Label]:
+    """A loop that does nothing but test an mbarrier until a phase is over waits for it, as mbarrier.try_wait does: the
+    threads in it take no turns, and a phase that never ends is a deadlock instead of a loop without an end."""
+    found = list(items)
+    for place, label in enumerate(items):
+        if isinstance(label, Label) and (test := _polled(label, items, place + 1)) is not None:
+            ins = items[test]
+            assert isinstance(ins, Instruction)
+            found[test] = replace(ins, modifiers=tuple("try_wait" if m == "test_wait" else m for m in ins.modifiers))
+    return found
+
+
+_COMPUTES = frozenset({"mov", "not", "add", "shl", "xor", "cvt"})
+"""What may stand beside the test in a loop: what an operand of it is computed by, and the condition of the branch."""
+
+
+def _polled(label: Label, items: list[Instruction | Label], start: int) -> int | None:
+    """The place of the test in a loop from a label to a branch back to it that does nothing else, the same each time,
+    and goes on when the phase is over; None for anything else."""
+    test: int | None = None
+    over: tuple[Reg, bool] | None = None
+    read: set[Reg] = set()
+    written: set[Reg] = set()
+    for place in range(start, len(items)):
+        ins = items[place]
+        if not isinstance(ins, Instruction):
+            return None
+        if ins.opcode == "bra":
+            back = over is not None and ins.guard == (over[0], not over[1])
+            same = ins.operands == (Sym(label.name),) and not read & written
+            return test if back and same else None
+        target = ins.operands[0] if ins.operands else None
+        if ins.guard is not None or not isinstance(target, Reg):
+            return None
+        sources = {op.base if isinstance(op, Addr) else op for op in ins.operands[1:]}
+        read |= {op for op in sources if isinstance(op, Reg)} - written
+        written.add(target)
+        if ins.opcode == "mbarrier" and "test_wait" in ins.modifiers and test is None:
+            test, over = place, (target, False)
+        elif ins.opcode not in _COMPUTES:
+            return None
+        elif over is not None and ins.opcode == "not" and ins.operands[1] == over[0]:
+            over = target, not over[1]
+    return None
 
 
 def _jump_targets(items: list[Instruction | Label], function: Function) -> set[str]:

@@ -162,8 +162,9 @@ def _operand_problem(op: TileOp) -> str | None:
         if operand_group(op, name):
             return f"has the operand '{name}', which code generation does not honour"
     for result in op.results:
-        if isinstance(result.type, PipelineType) and result.type.consumers != 1:
-            return f"has {result.type.consumers} consumers, and code generation knows pipelines with one"
+        type_ = result.type
+        if isinstance(type_, PipelineType) and type_.consumers != 1 and not type_.has_barriers:
+            return f"has {type_.consumers} consumers, and a pipeline without barrier objects has one"
     return None
 
 
@@ -248,11 +249,12 @@ def _steps_problem(op: TileOp) -> str | None:
     return None
 
 
-def _zero(name: str) -> Check:
-    def check(op: TileOp, attr: Attribute) -> str | None:
-        return None if isinstance(attr, IntegerAttr) and attr.value.data == 0 else _refuse(name, attr)
-
-    return check
+def _consumer(op: TileOp, attr: Attribute) -> str | None:
+    """Barrier objects count the arrivals of all consumers; without them there is one."""
+    type_ = op.operands[0].type
+    counted = isinstance(type_, PipelineType) and type_.has_barriers
+    same = counted or (isinstance(attr, IntegerAttr) and attr.value.data == 0)
+    return None if same else _refuse("consumer_idx", attr)
 
 
 def _no_bounds(op: TileOp, attr: Attribute) -> str | None:
@@ -265,7 +267,7 @@ _CHECKED: dict[str, Check] = {
     "rounding_mode": _keyword("rounding_mode", "nearest_int_to_zero"),
     "padding_value": _padding,
     "atom": _atom,
-    "consumer_idx": _zero("consumer_idx"),
+    "consumer_idx": _consumer,
     "in_bounds": _no_bounds,
 }
 """Attributes that some ops do not honour, and that may say what holds without them."""

@@ -22,8 +22,15 @@ from libtile.codegen import agents, mbarrier, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerWaitOp, ProducerAcquireOp, ProducerWriteOp
+from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumerWaitOp,
+    CreatePipelineOp,
+    ProducerAcquireOp,
+    ProducerWriteOp,
+)
 from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp
+from libtile.dialects.nv_tileas.types import PipelineType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -32,13 +39,14 @@ from libtile.lowering.to_llvm.emitter import Emitter
 from libtile.lowering.to_llvm.storage import Place, Ring, Turn
 
 
-def make(e: Emitter, op: Operation, ring: Ring) -> Ring:
+def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
     """The ring with barrier objects, which the CTA sees from here on."""
     b = e.b
     if not b.target.has("mbarrier"):
         raise unsupported(op, "has barrier objects", b.target.name)
     if op.parent_op() is not None and not isinstance(op.parent_op(), FuncOp):
         raise unsupported(op, "has barrier objects, and is not made by the function itself", b.target.name)
+    _check_consumers(e, op)
     copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in write.walk())
     start = ring.buffer.offset + ring.buffer.size
     made = Ring(
@@ -53,6 +61,16 @@ def make(e: Emitter, op: Operation, ring: Ring) -> Ring:
         tma.fence_async_shared(b)  # the stages may lie where threads have exchanged elements
     b.barrier()
     return made
+
+
+def _check_consumers(e: Emitter, op: CreatePipelineOp) -> None:
+    """LoweringError for a pipeline one of whose consumers never comes, so that no stage is ever free again."""
+    waits = [use.operation for use in op.pipeline.uses if isinstance(use.operation, ConsumerWaitOp)]
+    there = {integer_of(wait.consumer_idx) for wait in waits}
+    assert isinstance(op.pipeline.type, PipelineType)
+    missing = [str(n) for n in range(op.pipeline.type.consumers) if n not in there]
+    if waits and missing:
+        raise unsupported(op, f"is never read by its consumer {', '.join(missing)}", e.b.target.name)
 
 
 def _writes(op: Operation) -> Iterator[Operation]:

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import scf, tensor
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -173,9 +173,11 @@ class _Lowering:
         self.pipes[op] = made.pipeline
 
     def _stage_type(self, op: Operation, type_: Attribute) -> Attribute:
-        """What a stage holds for a value of a queue: a number stands in a tile of one."""
+        """What a stage holds for a value of a queue: a number stands in a tile of one, an index in one of i64."""
         if isinstance(type_, TensorType):
             return type_ if type_.get_shape() else TensorType(type_.element_type, [1])
+        if isinstance(type_, IndexType):
+            return TensorType(i64, [1])
         if type_ in NUMBER_NAMES:
             return TensorType(type_, [1])
         raise unsupported(op, f"makes a queue of {type_}, and stages hold tiles and numbers", self.target)
@@ -264,10 +266,16 @@ class _Lowering:
         """What a stage holds for a value that is put."""
         if value.type == held:
             return value
+        made: list[Operation] = []
+        if isinstance(value.type, IndexType):
+            made.append(arith.IndexCastOp(value, i64))
+            value = made[-1].results[0]
         cls = ViewOp if isinstance(value.type, TensorType) else SplatOp
-        made = cls.make(value, results=[held], location=before.location)
-        block.insert_op_before(made, before)
-        return made.results[0]
+        made.append(cls.make(value, results=[held]))
+        for op in made:
+            set_location(op, before.location)
+            block.insert_op_before(op, before)
+        return made[-1].results[0]
 
     def _unpack(self, block: Block, index: int, held: Attribute) -> None:
         """The argument at `index` becomes what a stage holds, and what was got is taken from that."""
@@ -278,6 +286,8 @@ class _Lowering:
         made: list[Operation] = [tile]
         if not isinstance(old.type, TensorType):
             made.append(tensor.ExtractOp(tile.results[0], [], held.element_type))
+        if isinstance(old.type, IndexType):
+            made.append(arith.IndexCastOp(made[-1].results[0], old.type))
         first = block.first_op
         assert first is not None  # the region's end, at least
         for op in made:

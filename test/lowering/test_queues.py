@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Queues between agents: lowered pass by pass, compiled for every target class, run in random schedules, and broken."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from queue_kernels import KERNELS, Kernel
+from test_documents import FOLDER, queue, turns
+from xdsl.dialects import scf
+
+import libtile
+from generators.check import TARGETS
+from libtile.asm import print_op
+from libtile.compiler.options import Options
+from libtile.compiler.stages import lower
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.pipeline import CreateIteratorOp, CreatePipelineOp
+from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
+from libtile.lowering.tileas.iterators import propagate_iterators, retype
+from libtile.simulator import SimulationFault, run_ptx
+from libtile.support.diagnostics import DiagnosticError, LoweringError
+from libtile.support.errors import LibtileError
+
+PIPELINE = "nv_tileas.async.pipeline."
+TURNS = (FOLDER / "turns.mlir").read_text()
+ALL = {
+    **KERNELS,
+    "queue": Kernel((FOLDER / "queue.mlir").read_text(), lambda: queue(np.random.default_rng(0))),
+    "turns": Kernel(TURNS, lambda: turns(np.random.default_rng(0))),
+}
+
+
+def check(kernel: Kernel, text: str | None = None, **options) -> None:
+    args, written, expected = kernel.case()
+    libtile.run(libtile.parse(text or kernel.text), args=args, **options)
+    assert np.array_equal(args[written].reshape(expected.shape), expected)
+
+
+# -- right ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_agents_hand_tiles_on(name, gpu_name):
+    for seed in (None, 1) if gpu_name in ("sm_80", "sm_90") else (2,):
+        check(KERNELS[name], backend="simulator", gpu_name=gpu_name, check="full", block_order=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("name", ALL)
+def test_agents_hand_tiles_on_in_every_schedule(name, gpu_name):
+    for seed in range(20):
+        check(ALL[name], backend="simulator", gpu_name=gpu_name, check="full", block_order=seed)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", ALL)
+def test_every_pass_leaves_the_same_memory(name, gpu_name):
+    """What each pass makes of a module means what was before it, by the interpreter of the inner dialects."""
+    seen = {ALL[name].text}
+    check(ALL[name], backend="interpreter")
+
+    def behind(pass_name: str, module) -> None:
+        text = print_op(module)
+        if text not in seen:
+            seen.add(text)
+            try:
+                check(ALL[name], text, backend="interpreter")
+            except (AssertionError, LibtileError) as problem:
+                raise AssertionError(f"behind {pass_name}: {problem}") from problem
+
+    lower(libtile.parse(ALL[name].text).op, Options(gpu_name, emit="tileas"), observer=behind, verify_each=True)
+    assert len(seen) > 5
+
+
+# -- what it becomes --------------------------------------------------------------------------------------------------
+
+
+def compiled(text: str, gpu_name: str):
+    return libtile.compile(libtile.parse(text), gpu_name, launch_abi="simt", emit="ptx")
+
+
+def test_copies_and_barrier_objects_are_what_the_target_has():
+    """Rows of 32 and 64 bytes are copied without registers, and barrier objects are waited for as the target can."""
+    old, new = (compiled(KERNELS["two-consumers"].text, gpu).ptx for gpu in ("sm_80", "sm_90"))
+    for ptx in (old, new):
+        assert "cp.async.mbarrier.arrive.noinc.shared.b64" in ptx and "cp.async.cg" in ptx
+        # One producer warp: its 32 threads when their copies are done, and one of them; and six consumer warps.
+        counts = re.findall(
+            r"mov\.b32\s+(%r\d+), (\d+);\n(?:\s+mbarrier\.init.*\n)*\s+mbarrier\.init\.shared\.b64\s+\[[^]]*\], \1;",
+            ptx,
+        )
+        assert {int(count) for _, count in counts} == {33, 6}
+    assert "mbarrier.test_wait" in old and "mbarrier.try_wait" not in old and "elect.sync" not in old
+    assert "mbarrier.try_wait" in new and "setmaxnreg" not in old
+    # Four consumer warps by themselves; two more and the producer's share a warpgroup with one that does nothing.
+    assert re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+);", new) == ["104", "104"]
+    assert ".reqntid 256" in new and ".reqntid 224" in old
+
+
+def test_registers_that_cannot_be_given_are_said_to_be_left_aside():
+    for gpu, expected in (("sm_80", 1), ("sm_90", 0)):
+        made = compiled(KERNELS["two-consumers"].text, gpu)
+        assert sum(remark.name == "RemarkAgentRegisters" for remark in made.remarks) == expected
+
+
+ITERATORS = """
+!pipe = !nv_tileas.pipeline<2, (tile<64xf32>)>
+!iter = !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (tile<64xf32>)>>
+nv_tileaa.func @k(%n: index, %c: i1) {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %p = nv_tileas.async.pipeline.create_pipeline : !pipe
+  %a = nv_tileas.async.pipeline.create_iterator %p : !pipe -> !iter
+  %b = scf.for %i = %0 to %n step %1 iter_args(%x = %a) -> (!iter) {
+    %d = scf.if %c -> (!iter) {
+      %e = nv_tileas.async.pipeline.inc_iter %x : !iter -> !iter
+      scf.yield %e : !iter
+    } else {
+      scf.yield %x : !iter
+    }
+    scf.yield %d : !iter
+  }
+  %f:2 = scf.while (%x = %b, %i = %0) : (!iter, index) -> (index, !iter) {
+    scf.condition(%c) %i, %x : index, !iter
+  } do {
+  ^bb0(%i: index, %x: !iter):
+    %g = nv_tileas.async.pipeline.produce_one %p, %x ({
+      %h = nv_tileas.async.pipeline.inc_iter %x : !iter -> !iter
+      nv_tileas.async.pipeline.yield %h : !iter
+    }) : !pipe, !iter -> !iter
+    scf.yield %g, %i : !iter, index
+  }
+  nv_tileaa.return
+}
+"""
+
+
+def iterators() -> tuple[FuncOp, CreatePipelineOp]:
+    (function,) = libtile.parse(ITERATORS).op.body.block.ops
+    return function, next(op for op in function.walk() if isinstance(op, CreatePipelineOp))
+
+
+def test_a_pipelines_type_follows_its_iterators_through_control_flow():
+    function, made = iterators()
+    old, new = made.pipeline.type, PipelineType(4, made.pipeline.type.element_types, 1, "mbarrier")
+    retype(made, new)
+    values = [v for op in function.walk() for v in (*op.results, *(a for r in op.regions for a in r.block.args))]
+    found = [v.type for v in values]
+    assert found.count(PipelineIteratorType(new)) == 10 and new in found
+    assert PipelineIteratorType(old) not in found and old not in found
+    propagate_iterators(function)
+    function.verify()
+
+
+def test_paths_that_do_not_agree_are_refused():
+    function, made = iterators()
+    branch = next(op for op in function.walk() if isinstance(op, scf.IfOp))
+    other = PipelineType(3, made.pipeline.type.element_types)
+    at = branch.false_region.block.last_op
+    pipe = CreatePipelineOp.make(results=[other])
+    start = CreateIteratorOp.make(pipe.pipeline, results=[PipelineIteratorType(other)])
+    branch.false_region.block.insert_ops_before([pipe, start], at)
+    at.operands = [start.iterator]
+    with pytest.raises(LoweringError, match=r"hands on .* where another path hands on .*"):
+        propagate_iterators(function)
+
+
+# -- broken -----------------------------------------------------------------------------------------------------------
+
+
+def once(old: str, new: str, behind: str = ""):
+    """A change of one place: the first one behind a text."""
+
+    def change(text: str) -> str:
+        start = text.index(behind)
+        assert old in text[start:]
+        return text[:start] + text[start:].replace(old, new, 1)
+
+    return change
+
+
+RELEASE, COMMIT = f"{PIPELINE}consumer_release %t1 : !ready\n", f"{PIPELINE}producer_commit %t1 : !written\n"
+READ, CONSUMER = f"%t1 = {PIPELINE}consumer_read", "}, {"
+LATE = f"%second = {PIPELINE}inc_iter %first : !iter -> !iter\n    %last = scf"
+BROKEN = {
+    "missing release": ([once(RELEASE, "")], "deadlock"),
+    "missing commit": ([once(COMMIT, "")], "deadlock"),
+    "commit twice": ([once(COMMIT, COMMIT * 2)], "expects a turn to be committed once, but it is 2 times"),
+    "release twice": ([once(RELEASE, RELEASE * 2)], "expects a turn to be released once, but it is 2 times"),
+    "commit before write": ([once("commit %t1", "commit %t0")], "expects the token of a stage that was written"),
+    "early release": ([once(RELEASE, ""), once(READ, RELEASE.replace("%t1", "%t0") + READ)], "race"),
+    "producer stays": ([once("scf.yield %next", "scf.yield %it")], "deadlock"),
+    "consumer stays": ([once("scf.yield %next", "scf.yield %it", CONSUMER)], "deadlock"),
+    "one turn too many": ([once("%0 to %items", "%0 to %n", CONSUMER),
+                           once("%last", "%n = arith.addi %items, %1 : index\n    %last", CONSUMER)], "deadlock"),
+    "wrong phase": ([once("(%it = %first)", "(%it = %second)", CONSUMER), once("%last = scf", LATE, CONSUMER)],
+                    "deadlock"),
+    "another iterator": ([once("read %t0, %it", "read %t0, %first")], "expects the iterator by which the stage was"),
+    "wrong consumer": ([once("%it : !pipe, !iter -> !ready", "%it {consumer_idx = 1} : !pipe, !iter -> !ready")],
+                       "expects consumer_idx to identify a consumer in a group of 1, but got 1"),
+    "missing consumer": ([lambda text: re.sub(r"(3, \(!nv_tileas\.buffer\S+ shared>\))", r"\1, consumers=2", text)],
+                         "is never read by its consumer 1"),
+}  # fmt: skip
+"""Ways to break the documents' turns: changes, and the kind of the simulator's fault or what is said before."""
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_turns_are_found(name, gpu_name):
+    changes, expected = BROKEN[name]
+    text = TURNS
+    for change in changes:
+        text = change(text)
+    with pytest.raises((SimulationFault, DiagnosticError, LoweringError)) as caught:
+        check(ALL["turns"], text, backend="simulator", gpu_name=gpu_name, check="full")
+    fault = caught.value
+    assert fault.kind == expected if isinstance(fault, SimulationFault) else expected in str(fault)
+
+
+ARRIVAL = r"mbarrier\.arrive\.shared\.b64\s+%rd\d+, \[[^]]*\](, %r\d+)?;"
+WAIT = r"mbarrier\.(try|test)_wait\.parity\.shared\.b64[^;]*;\s+not\.pred[^;]*;\s+@%p\d+ bra[^;]*;"
+LEFT_OUT = {
+    "arrival of the producer": (ARRIVAL, 0, "", "deadlock"),
+    "arrival of the consumer": (ARRIVAL, 1, "", "deadlock"),
+    "wait for a free stage": (WAIT, 0, "", "race"),
+    "wait for a full stage": (WAIT, 1, "", "uninitialized"),
+    "barrier behind the initialisation": (r"bar\.sync\s+0;", 0, "", "illegal-instruction"),
+    "one arrival too many": (r"mov\.b32\s+(%r\d+), 4;", 0, r"mov.b32 \1, 5;", "deadlock"),
+    "one arrival too few": (r"mov\.b32\s+(%r\d+), 4;", 0, r"mov.b32 \1, 3;", "race"),
+}
+"""Ways to break the code of the documents' turns: what is changed, which one of them, into what, and the fault that
+some schedule meets."""
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_broken_code_of_turns_is_found(name, gpu_name):
+    pattern, number, replacement, kind = LEFT_OUT[name]
+    made = compiled(TURNS, gpu_name)
+    found = list(re.finditer(pattern, made.ptx))[number]
+    ptx = made.ptx[: found.start()] + found.expand(replacement) + made.ptx[found.end() :]
+    seen = set()
+    for seed in (None, 1, 2, 3):
+        args, _, _ = ALL["turns"].case()
+        try:
+            run_ptx(ptx, "turns", block=made.kernels["turns"].block_dim, args=[*map(_number, args)], order=seed)
+        except SimulationFault as fault:
+            seen.add(fault.kind)
+    assert seen == {kind}
+
+
+def _number(value):
+    return np.int64(value) if isinstance(value, int) else value
