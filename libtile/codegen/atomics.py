@@ -9,7 +9,6 @@ owner. Without a wanted result the operation is a `red`, which the memory system
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.llvm_types import BFLOAT, DOUBLE, ELEMENT_TYPES, FLOAT, GENERIC_POINTER, I16, VOID
@@ -45,27 +44,31 @@ _INTEGER_OPERATIONS = {
 _FLOAT_ADDITIONS = {"f16": "add.noftz.f16", "bf16": "add.noftz.bf16", "f32": "add.f32", "f64": "add.f64"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Operation:
-    """How a mode on an element type is done: by an instruction (`atom.<text>`), or by a loop of compare-and-swap."""
-
-    text: str
-    by_loop: bool = False
-    reduces: bool = True
-    """Whether there is a `red` of it."""
+RED, ATOM, CAS = "red", "atom", "cas"
+"""How an operation on an element is done: by an instruction that gives nothing, or the old value, or by a loop of
+compare-and-swaps."""
 
 
-def _operation(b: KernelBuilder, mode: str, element: str) -> _Operation:
+def instruction(target: Target, mode: str, element: str, *, wanted: bool, acquires: bool) -> str:
+    """By what a mode on an element type is done, where the old value is `wanted` or not. A `red` is no read, and so
+    cannot acquire. LoweringError for a mode that the element type does not have."""
+    _operation(mode, element)
+    if mode == "addf" and element == "bf16" and not target.has("atomic_bf16"):
+        return CAS
+    return ATOM if wanted or acquires or mode == "xchg" else RED
+
+
+def _operation(mode: str, element: str) -> str:
+    """PTX's operation and type for a mode on an element type. LoweringError where there is none."""
     bits = ELEMENT_TYPES[element].bits
     if mode == "addf":
         if element not in _FLOAT_ADDITIONS:
             raise LoweringError(f"atomic addition of {element} does not exist")
-        by_loop = element == "bf16" and not b.target.has("atomic_bf16")
-        return _Operation(_FLOAT_ADDITIONS[element], by_loop)
+        return _FLOAT_ADDITIONS[element]
     if mode not in _INTEGER_OPERATIONS or bits < 32 or (mode != "xchg" and not ELEMENTS[element].is_integer):
         raise LoweringError(f"atomic {mode} of {element} does not exist")
     name, kind = _INTEGER_OPERATIONS[mode]
-    return _Operation(f"{name}.{kind}{bits}", reduces=mode != "xchg")
+    return f"{name}.{kind}{bits}"
 
 
 def _atom(
@@ -139,25 +142,23 @@ def _add_by_loop(b: KernelBuilder, address: Value, value: Value, ordering: Order
 
 def _modify(
     b: KernelBuilder,
-    operation: _Operation,
+    operation: str,
+    by: str,
     element: str,
     address: Value,
     value: Value,
     ordering: Ordering,
     predicate: Value | None,
     wanted: bool,
-    reads: bool,
 ) -> Value | None:
-    """The operation on one element; its old value as a register when that is wanted. `reads` makes it an `atom` even
-    if it is not: a `red` is no read, and so cannot acquire."""
+    """The operation on one element, `by` an instruction or a loop; its old value as a register when that is wanted."""
     if predicate is not None and predicate.constant is not None:
         predicate = None if predicate.constant else predicate
-    if operation.by_loop:
+    if by == CAS:
         bits = _add_by_loop(b, address, value, ordering, predicate)
         return from_storage(b, bits, element) if wanted else None
     operand = _operand(b, value, element)
-    old = wanted or reads or not operation.reduces
-    result = _atom(b, operation.text, address, [operand], ordering, predicate, operand if old else None)
+    result = _atom(b, operation, address, [operand], ordering, predicate, operand if by == ATOM else None)
     if result is None or not wanted:
         return None
     return result if result.type == ELEMENT_TYPES[element] else from_storage(b, result, element)
@@ -166,6 +167,7 @@ def _modify(
 def atomic_rmw(
     b: KernelBuilder,
     mode: str,
+    by: str,
     pointers: Tile,
     arg: Tile,
     *,
@@ -174,13 +176,14 @@ def atomic_rmw(
     result_used: bool = True,
     synchronize: bool = True,
 ) -> Tile | None:
-    """Combine each location with the argument as `mode` says, where the mask is true. The old values, if used; where
-    the mask is false they are unspecified (Tile IR, "atomic_rmw_tko").
+    """Combine each location with the argument as `mode` says, `by` what `instruction` names, where the mask is true.
+    The old values, if used; where the mask is false they are unspecified (Tile IR, "atomic_rmw_tko").
 
-    LoweringError for a mode that the element type does not have.
+    LoweringError for a mode that the element type does not have, and for a `red` whose old values are used.
     """
     check_layouts(pointers, arg, mask)
-    operation = _operation(b, mode, arg.element)
+    operation = _operation(mode, arg.element)
+    _check_instruction(b, mode, by, arg.element, result_used=result_used)
     owner = owner_predicate(b, arg.layout)
     result = Registers(arg.layout)
     registers = unique_registers(arg.layout)
@@ -188,9 +191,8 @@ def atomic_rmw(
     for r in registers:
         predicate = both(b, mask.registers[r] if mask else None, owner)
         old = _modify(
-            b, operation, arg.element, pointers.registers[r], arg.registers[r], each, predicate, result_used,
-            ordering.acquires,
-        )  # fmt: skip
+            b, operation, by, arg.element, pointers.registers[r], arg.registers[r], each, predicate, result_used
+        )
         if old is not None:
             result.put([r], [old])
     tile = share_from_owner(b, arg.with_registers(result.all())) if result_used else None
@@ -271,9 +273,21 @@ def _reduce_vector(
     b.asm(template, ",".join(constraints), VOID, arguments, memory=True)
 
 
+def _check_instruction(b: KernelBuilder, mode: str, by: str, element: str, *, result_used: bool) -> None:
+    """LoweringError where an instruction cannot do an operation."""
+    if by == RED and (result_used or mode == "xchg"):
+        raise LoweringError(f"cannot be done by red: {'its result is used' if result_used else 'it has no xchg'}")
+    if (mode, element) == ("addf", "bf16"):
+        if by != CAS and not b.target.has("atomic_bf16"):
+            raise LoweringError(f"cannot be done by {by}, which {b.target.name} does not have for bf16")
+    elif by == CAS:
+        raise LoweringError(f"cannot be done by compare-and-swaps, which are for additions of bf16, not {mode}")
+
+
 def reduce_tile(
     b: KernelBuilder,
     mode: str,
+    by: str,
     tiled: TiledView,
     index: Sequence[Value | Tile],
     tile: Tile,
@@ -282,13 +296,14 @@ def reduce_tile(
     ordering: Ordering = RELAXED,
     synchronize: bool = True,
 ) -> None:
-    """Combine a tile into the one that `index` names, atomically by element; what lies beyond the tensor is left out
-    (Tile IR, "atomic_red_view_tko"). Accesses of several elements are those of `vector_reductions`.
+    """Combine a tile into the one that `index` names, each element `by` what `instruction` names; what lies beyond the
+    tensor is left out (Tile IR, "atomic_red_view_tko"). Accesses of several elements are those of `vector_reductions`.
 
     LoweringError for a mode that the element type does not have.
     """
     element = tile.element
-    operation = _operation(b, mode, element)
+    operation = _operation(mode, element)
+    _check_instruction(b, mode, by, element, result_used=False)
     places = Places(b, tiled, index, tile.layout, accesses)
     forms = vector_reductions(b.target, mode, element)
 
@@ -296,7 +311,7 @@ def reduce_tile(
         predicate, address = accessed(group[0]), places.address(group[0])
         if len(group) == 1:
             value = tile.registers[group[0]]
-            _modify(b, operation, element, address, value, each, predicate, False, ordering.acquires)
+            _modify(b, operation, by, element, address, value, each, predicate, False)
         else:
             bits = [to_storage(b, tile.registers[r], element) for r in group]
             _reduce_vector(b, forms[len(group)], element, address, bits, each, predicate)

@@ -10,7 +10,8 @@ import pytest
 from view_kernels import known
 
 from libtile.backend import ptxas
-from libtile.codegen.atomics import RELAXED, atomic_cas, atomic_rmw, reduce_tile
+from libtile.codegen import atomics
+from libtile.codegen.atomics import RELAXED, atomic_cas
 from libtile.codegen.builder import integer
 from libtile.codegen.control import breaking_loop, if_else
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, I64
@@ -36,6 +37,12 @@ def combined(mode, old, arg):
         "umin": lambda x, y: np.minimum(x.view(unsigned), y.view(unsigned)).view(x.dtype),
     }  # fmt: skip
     return operations[mode](old, arg)
+
+
+def atomic_rmw(b, mode, pointers, arg, *, ordering=RELAXED, result_used=True, **given):
+    """By the instruction that the pass chooses."""
+    by = atomics.instruction(b.target, mode, arg.element, wanted=result_used, acquires=ordering.acquires)
+    return atomics.atomic_rmw(b, mode, by, pointers, arg, ordering=ordering, result_used=result_used, **given)
 
 
 INTEGER_MODES = ["and", "or", "xor", "add", "max", "min", "umax", "umin", "xchg"]
@@ -194,7 +201,8 @@ def test_a_view_reduction_leaves_out_what_lies_beyond_the_tensor(gpu, mode, elem
     tiled = TiledView.partition(TensorView(memory, element, size, (integer(I64, pitch), integer(I64, 1))), (16, 64))
     view = known(tiled, alignment=16)
     count = reduced_at_once(b.target, mode, False, view, layout)
-    reduce_tile(b, mode, tiled, [integer(I32, 0)] * 2, arg, Accesses(view.contiguous, count, view.masked))
+    by = atomics.instruction(b.target, mode, element, wanted=False, acquires=False)
+    atomics.reduce_tile(b, mode, by, tiled, [integer(I32, 0)] * 2, arg, Accesses(view.contiguous, count, view.masked))
     text = mk.ptx_of(b)
     assert ((wide or "none") in text) == (wide is not None and gpu == "sm_90" and columns == 64)
     data, operand = mk.random_array(element, (14, pitch)), mk.random_array(element, (16, 64), 1)

@@ -298,11 +298,9 @@ class TiledAtomicRmwOp(AtomicRmw):
     name = "nv_tileaa.tiled_atomic_rmw"
 
 
-@tile_op
-class AtomicCasOp(MemoryOp):
+class AtomicCas(MemoryOp):
     """Writes the replacement where memory equals `compare` bit by bit; gives what was there before."""
 
-    name = "nv_tileaa.atomic_cas"
     traits = traits_def(Observable())
     base = operand_def()
     compare = operand_def()
@@ -316,6 +314,12 @@ class AtomicCasOp(MemoryOp):
         types = {(element_of(v.type), shape_of(v.type)) for v in (self.compare, self.replacement, self.result)}
         if len(types) != 1:
             raise VerifyException("expects compare, replacement and result to have the same type")
+
+
+@tile_op
+class AtomicCasOp(AtomicCas):
+    __doc__ = AtomicCas.__doc__
+    name = "nv_tileaa.atomic_cas"
 
 
 @tile_op

@@ -23,13 +23,18 @@ MAX_BITS = 128
 """The most that one instruction of a thread moves."""
 
 
+def element_bits(type_: Attribute) -> int:
+    """Bits that an element of a tile takes in memory."""
+    element = element_of(type_)
+    return memory_bits("ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element])
+
+
 def check_atom_width(atom: CopyAtomAttr | None, type_: Attribute) -> None:
     """A thread moves by one instruction whole elements along a dimension of the tile, and no more of them than the
     layout gives it; VerifyException."""
     if atom is None or not atom.bits:
         return
-    element, layout = element_of(type_), layout_of(type_)
-    bits = memory_bits("ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element])
+    bits, layout = element_bits(type_), layout_of(type_)
     if atom.dim is not None:
         _check_dimension(atom, bits, shape_of(type_))
     if atom.kind not in BY_THREADS or not isinstance(layout, LayoutAttr):

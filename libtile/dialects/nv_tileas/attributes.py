@@ -29,7 +29,8 @@ UNKNOWN_COPY = "unknown_copy"
 
 LOAD_KINDS = ("ldgsts", "tma_load", "ldg", "unknown_copy")
 STORE_KINDS = ("stg", "tma_store", "unknown_copy")
-REDUCTION_KINDS = ("red", "tma_redg", "unknown_copy")
+ATOMIC_KINDS = ("red", "atom", "cas")
+REDUCTION_KINDS = (*ATOMIC_KINDS, "tma_redg", "unknown_copy")
 
 SHARED_LOAD_KINDS = ("lds", "ldmatrix", "unknown_copy")
 SHARED_STORE_KINDS = ("sts", "stmatrix", "unknown_copy")
@@ -55,13 +56,14 @@ class CopyAtomAttr(ParsedData):
     `bits` is what one instruction moves (per thread, or per box for TMA), and `dim` the dimension of the tile along
     which a thread's elements lie side by side; `box` its extent in elements, innermost dimension first, for TMA atoms;
     `mode` that of the TMA instruction, or `trans` of one that transposes matrices; `multicast` the number of CTAs that
-    receive. `red` and `atom` are atomic, `atom` gives what was there before; `multimem` goes to all replicas.
+    receive. `red`, `atom` and `cas` are atomic: `red` gives nothing, `atom` what was there before, `cas` is a loop of
+    compare-and-swaps; `multimem` goes to all replicas.
     """
 
     name = "nv_tileas.copy_atom"
     kinds: ClassVar[tuple[str, ...]] = (
         "ldg", "stg", "ldgsts", "lds", "sts", "ldmatrix", "stmatrix", "tma_load", "tma_store", "tma_redg",
-        "tcgen05_ld", "tcgen05_st", "red", "atom", "multimem", UNKNOWN_COPY,
+        "tcgen05_ld", "tcgen05_st", "red", "atom", "cas", "multimem", UNKNOWN_COPY,
     )  # fmt: skip
 
     kind = DataField[str](0)

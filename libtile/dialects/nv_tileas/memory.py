@@ -31,6 +31,8 @@ from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr,
 from libtile.dialects.nv_tileaa.contracts import require_mode
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.memory import (
+    AtomicCas,
+    AtomicRmw,
     Load,
     MemoryOp,
     MultimemLoadReduce,
@@ -43,8 +45,9 @@ from libtile.dialects.nv_tileaa.memory import (
     pointee_of,
 )
 from libtile.dialects.nv_tileaa.types import TiledViewType
-from libtile.dialects.nv_tileas.atom_rules import check_atom_width, check_masked
+from libtile.dialects.nv_tileas.atom_rules import check_atom_width, check_masked, element_bits
 from libtile.dialects.nv_tileas.attributes import (
+    ATOMIC_KINDS,
     LOAD_KINDS,
     REDUCTION_KINDS,
     STORE_KINDS,
@@ -77,6 +80,41 @@ class StoreOp(Store):
     def check(self) -> None:
         super().check()
         check_atom_width(self.atom, self.value_type)
+
+
+class Atomic(MemoryOp):
+    """Base of atomic ops through pointers, by an atom: `red` gives nothing, `atom` the old value, and `cas` is a loop
+    of compare-and-swaps."""
+
+    atom = opt_prop_def(CopyAtomAttr)
+    KINDS: ClassVar[tuple[str, ...]] = (*ATOMIC_KINDS, UNKNOWN_COPY)
+
+    def check(self) -> None:
+        super().check()
+        if self.atom is None:
+            return
+        if self.atom.kind not in self.KINDS:
+            raise VerifyException(f"expects an atom that is one of {', '.join(self.KINDS)}, but got {self.atom.kind}")
+        bits = element_bits(self.value_type)
+        if self.atom.bits not in (0, bits):
+            raise VerifyException(f"expects an atom of {bits} bits, as an element has, but got {self.atom.bits}")
+        if self.atom.kind == "red" and self.results[0].first_use is not None:
+            raise VerifyException("expects an atom that gives the old value, which is used, but got red")
+
+
+@tile_op
+class AtomicRmwOp(Atomic, AtomicRmw):
+    """Combines memory with a value in one step, where the mask is true, by an atom; gives what was there before."""
+
+    name = "nv_tileas.atomic_rmw"
+
+
+@tile_op
+class AtomicCasOp(Atomic, AtomicCas):
+    """Writes the replacement where memory equals `compare` bit by bit, by an atom; gives what was there before."""
+
+    name = "nv_tileas.atomic_cas"
+    KINDS: ClassVar[tuple[str, ...]] = ("atom", UNKNOWN_COPY)
 
 
 class MultimemOp(MemoryOp):

@@ -118,7 +118,7 @@ def atomic(site: Site, change_of: Callable[..., Any], operands: int) -> Run:
     return run
 
 
-@effect("nv_tileaa.atomic_rmw", synchronises=is_strong)
+@effect("nv_tileaa.atomic_rmw", "nv_tileas.atomic_rmw", synchronises=is_strong)
 def atomic_rmw(site: Site) -> Run:
     modify = modification(_mode(site), site.element("value"))
     return atomic(site, lambda operand: lambda values, i: modify(values, operand[i]), 1)
@@ -130,7 +130,7 @@ def _mode(site: Site, attribute: str = "rmw_mode") -> str:
     return "addf" if mode == "add" and site.element("value").is_float else mode
 
 
-@effect("nv_tileaa.atomic_cas", synchronises=is_strong)
+@effect("nv_tileaa.atomic_cas", "nv_tileas.atomic_cas", synchronises=is_strong)
 def atomic_cas(site: Site) -> Run:
     elem = site.element("compare")
 

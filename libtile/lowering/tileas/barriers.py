@@ -49,7 +49,7 @@ READS: frozenset[type[Operation]] = frozenset(
 ACCESSES: frozenset[type[Operation]] = READS | {
     tileaa.StoreOp, tileaa.TiledStoreOp, tileaa.AtomicRmwOp, tileaa.AtomicCasOp, tileaa.TiledAtomicRmwOp,
     tileaa.MultimemLoadReduceOp, tileaa.MultimemStoreOp, tileaa.MultimemReduceOp,
-    tileas.StoreOp, tileas.TiledStoreOp, tileas.TiledAtomicRmwOp,
+    tileas.StoreOp, tileas.TiledStoreOp, tileas.AtomicRmwOp, tileas.AtomicCasOp, tileas.TiledAtomicRmwOp,
     tileas.MultimemLoadReduceOp, tileas.MultimemStoreOp, tileas.MultimemReduceOp,
     GdcWaitOp, GdcLaunchDependentsOp, MemoryFenceAliasOp, PrintOp,
 }  # fmt: skip

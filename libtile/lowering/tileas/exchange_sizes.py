@@ -20,14 +20,14 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa import shapes as aa_shapes
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.collectives import HistogramOp
-from libtile.dialects.nv_tileaa.memory import AllocaOp, AtomicCasOp, AtomicRmwOp
+from libtile.dialects.nv_tileaa.memory import AllocaOp
 from libtile.dialects.nv_tileaa.pointers import BitcastOp
 from libtile.dialects.nv_tileaa.shapes import CatOp, ExtractOp, InsertSliceOp
 from libtile.dialects.nv_tileaa.tokens import PrintOp
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.nv_tileas.memory import LoadOp, MultimemLoadReduceOp, TiledLoadOp
+from libtile.dialects.nv_tileas.memory import AtomicCasOp, AtomicRmwOp, LoadOp, MultimemLoadReduceOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import (
     ConvertLayoutOp,

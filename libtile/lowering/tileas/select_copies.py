@@ -56,13 +56,13 @@ from libtile.lowering.agents import warps_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import pointer_reason, tma_reason, view_reason
-from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
+from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes, element_name
 from libtile.lowering.tileas.shared_atoms import loaded_by, stored_by
 from libtile.lowering.tileas.view_accesses import ViewAccess, constant_of, memref_of, view_access
 from libtile.lowering.to_tileas.accesses import pointer_vector
 from libtile.lowering.to_tileas.shape_layouts import spread
 from libtile.lowering.to_tileas.types import layout_of, with_layout
-from libtile.numerics.elements import STORAGE_BYTES
+from libtile.numerics.elements import STORAGE_BYTES, memory_bits
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
 
@@ -233,7 +233,24 @@ class _Selector:
         if mode == "add" and not view.element.startswith("i"):
             mode = "addf"
         acquires = getattr(op.properties.get("mem_semantic"), "keyword", "weak") in ("acquire", "acq_rel")
-        self._whole(op, "red", view, layout, reduced_at_once(self.gpu, mode, acquires, view, layout))
+        try:
+            kind = atomics.instruction(self.gpu, mode, view.element, wanted=False, acquires=acquires)
+        except LoweringError as problem:  # which knows of no place
+            raise unsupported(op, str(problem)) from None
+        self._whole(op, kind, view, layout, reduced_at_once(self.gpu, mode, acquires, view, layout))
+
+    def atomic(self, op: Operation) -> None:
+        """An atomic op through pointers: an instruction for each element."""
+        assert isinstance(op, memory.AtomicRmwOp | memory.AtomicCasOp)
+        element, kind = element_name(op.result), atomics.ATOM
+        acquires = op.semantic in ("acquire", "acq_rel")
+        if isinstance(op, memory.AtomicRmwOp):
+            wanted, mode = op.result.first_use is not None, op.rmw_mode.keyword
+            try:
+                kind = atomics.instruction(self.gpu, mode, element, wanted=wanted, acquires=acquires)
+            except LoweringError as problem:
+                raise unsupported(op, str(problem)) from None
+        op.atom = CopyAtomAttr(kind, memory_bits(element))
 
     def multimem(self, op: Operation) -> None:
         """An access to all replicas of a tile. LoweringError for one that no instruction does."""
@@ -265,6 +282,8 @@ _CHOICES: dict[type[Operation], Callable[[_Selector, Operation], None]] = {
     memory.TiledStoreOp: _Selector.by_view,
     tma.TiledLoadOp: _Selector.by_view,
     memory.TiledAtomicRmwOp: _Selector.reduction,
+    memory.AtomicRmwOp: _Selector.atomic,
+    memory.AtomicCasOp: _Selector.atomic,
     CopyOp: _Selector.copy,
     memory.MultimemLoadReduceOp: _Selector.multimem,
     memory.MultimemReduceOp: _Selector.multimem,

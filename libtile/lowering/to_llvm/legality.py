@@ -30,7 +30,7 @@ from libtile.dialects.nv_tileas import pipeline as tileas_pipeline
 from libtile.dialects.nv_tileas import products as tileas_products
 from libtile.dialects.nv_tileas import tiles as tileas_tiles
 from libtile.dialects.nv_tileas import tma as tileas_tma
-from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, CopyAtomAttr, MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import ATOMIC_KINDS, FMA, MMA_SYNC, CopyAtomAttr, MmaAtomAttr
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
     BufferType,
@@ -85,8 +85,8 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_memory.TiledStoreOp: _ORDER | _CACHE | _BOUNDS,
     tileas_memory.TiledAtomicRmwOp: _ORDER | _BOUNDS | _reads("rmw_mode"),
     tileas_memory.FenceOp: _ORDER,
-    tileaa_memory.AtomicRmwOp: _ORDER | _reads("rmw_mode"),
-    tileaa_memory.AtomicCasOp: _ORDER,
+    tileas_memory.AtomicRmwOp: _ORDER | _reads("rmw_mode"),
+    tileas_memory.AtomicCasOp: _ORDER,
     tileas_memory.MultimemLoadReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
     tileas_memory.MultimemReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
     tileas_memory.MultimemStoreOp: _ORDER | _BOUNDS,
@@ -212,7 +212,9 @@ _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
     tileas_memory.TiledStoreOp: ("stg",),
     tileas_tma.LoadOp: ("ldgsts",),
     tileas_tma.TiledLoadOp: ("ldgsts",),
-    tileas_memory.TiledAtomicRmwOp: ("red",),
+    tileas_memory.AtomicRmwOp: ATOMIC_KINDS,
+    tileas_memory.AtomicCasOp: ("atom",),
+    tileas_memory.TiledAtomicRmwOp: ATOMIC_KINDS,
     tileas_memory.MultimemLoadReduceOp: ("multimem",),
     tileas_memory.MultimemReduceOp: ("multimem",),
     tileas_memory.MultimemStoreOp: ("multimem",),

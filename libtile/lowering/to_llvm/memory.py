@@ -17,8 +17,6 @@ from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.memory import (
     Access,
     AllocaOp,
-    AtomicCasOp,
-    AtomicRmwOp,
     MemoryOp,
 )
 from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BlockTileOp, GetDimSizeOp, GetGlobalOp, MakeMemRefOp
@@ -33,6 +31,8 @@ from libtile.dialects.nv_tileaa.tokens import (
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.memory import (
+    AtomicCasOp,
+    AtomicRmwOp,
     FenceOp,
     LoadOp,
     MultimemLoadReduceOp,
@@ -139,11 +139,18 @@ def _store(e: Emitter, op: StoreOp) -> None:
     )
 
 
+def _atomic(op: AtomicRmwOp | AtomicCasOp | TiledAtomicRmwOp) -> str:
+    """The kind of instruction of an atomic op."""
+    assert op.atom is not None  # the legality table has seen to it
+    return op.atom.kind
+
+
 @rule(AtomicRmwOp)
 def _atomic_rmw(e: Emitter, op: AtomicRmwOp) -> None:
     result = atomics.atomic_rmw(
         e.b,
         op.rmw_mode.keyword,
+        _atomic(op),
         e.tile(op.base),
         e.tile(op.value),
         mask=_tile(e, op.mask),
@@ -243,7 +250,7 @@ def _tiled_atomic(e: Emitter, op: TiledAtomicRmwOp) -> None:
     tile, mode = e.tile(op.value), op.rmw_mode.keyword
     if mode == "add" and not ELEMENTS[tile.element].is_integer:
         mode = "addf"  # nv_tileas has one name for both additions
-    atomics.reduce_tile(e.b, mode, tiled, index, tile, accesses, ordering=ordering(op))
+    atomics.reduce_tile(e.b, mode, _atomic(op), tiled, index, tile, accesses, ordering=ordering(op))
 
 
 @rule(GetDimSizeOp)

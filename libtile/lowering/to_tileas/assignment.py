@@ -65,6 +65,8 @@ LOWERED: dict[type[Operation], type[Operation]] = {
     memory.StoreOp: tileas_memory.StoreOp,
     memory.TiledLoadOp: tileas_memory.TiledLoadOp,
     memory.TiledStoreOp: tileas_memory.TiledStoreOp,
+    memory.AtomicRmwOp: tileas_memory.AtomicRmwOp,
+    memory.AtomicCasOp: tileas_memory.AtomicCasOp,
     memory.TiledAtomicRmwOp: tileas_memory.TiledAtomicRmwOp,
     memory.MultimemLoadReduceOp: tileas_memory.MultimemLoadReduceOp,
     memory.MultimemReduceOp: tileas_memory.MultimemReduceOp,
