@@ -10,14 +10,33 @@ from __future__ import annotations
 
 from libtile.support.errors import LibtileError
 
-STEPS: tuple[tuple[str, str], ...] = (
-    # cuda_tile
+TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("canonicalize", "123"),
     ("cse", "123"),
+    ("simplify-integers", "123"),
+    ("recover-views", "3"),
+    ("eliminate-redundant-tokens", "123"),
     ("licm", "23"),
     ("loop-split", "3"),
-    ("canonicalize", "3"),
-    ("dce", "23"),
+    ("if-to-select", "23"),
+    ("canonicalize", "123"),
+    ("cse", "23"),
+    ("dce", "123"),
+    ("symbol-dce", "123"),
+)
+"""The optimizer of cuda_tile, each pass with its levels: what `cuda-tile-optimize` and `libtile.optimize` run.
+
+`infer-in-bounds` is none of them: its flags need a bytecode version that the consumer may not read.
+"""
+
+FOR_OTHERS = ("recover-views",)
+"""What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
+access may be, which makes two accesses of one through a view."""
+
+STEPS: tuple[tuple[str, str], ...] = (
+    # cuda_tile
+    *(step for step in TILE_STEPS if step[0] not in FOR_OTHERS),
+    ("infer-in-bounds", "123"),
     ("strip-mine{refuse-uncut=true}", "0123"),
     ("convert-cuda-tile-to-tileaa", "0123"),
     # nv_tileaa
@@ -41,25 +60,6 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("tileas-select-copies", "0123"),
 )
 """Each pass, and the levels that run it."""
-
-TILE_STEPS: tuple[tuple[str, str], ...] = (
-    ("canonicalize", "123"),
-    ("cse", "123"),
-    ("simplify-integers", "123"),
-    ("recover-views", "3"),
-    ("eliminate-redundant-tokens", "123"),
-    ("licm", "23"),
-    ("loop-split", "3"),
-    ("if-to-select", "23"),
-    ("canonicalize", "123"),
-    ("cse", "23"),
-    ("dce", "123"),
-    ("symbol-dce", "123"),
-)
-"""The optimizer of cuda_tile, each pass with its levels: what `cuda-tile-optimize` and `libtile.optimize` run.
-
-`infer-in-bounds` is none of them: its flags need a bytecode version that the consumer may not read.
-"""
 
 LEVELS = ("0", "1", "2", "3")
 

@@ -18,6 +18,7 @@ writes stay ordered as they were where they may touch the same memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -63,33 +64,42 @@ def eliminate_redundant_tokens(root: Operation, distinct_elements: bool = False)
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        changed |= _unchanged_carried(function)
-        changed |= _disjoint(function, distinct_elements)
-        while _sweep(function):
+        ops = _ops(function)
+        changed |= _unchanged_carried(ops)
+        if _disjoint(function, distinct_elements):
+            changed, ops = True, _ops(function)
+        # Only these make tokens or take them without a loop or a branch around them.
+        ops = [op for op in ops if op.results and isinstance(op.results[-1].type, TokenType) and not op.regions]
+        while _sweep(function, ops):
             changed = True
+            ops = [op for op in ops if op.parent is not None]
     return changed
 
 
-def _sweep(function: CudaTileOp) -> bool:
+def _ops(function: CudaTileOp) -> list[CudaTileOp]:
+    return [op for op in function.walk() if isinstance(op, CudaTileOp)]
+
+
+def _sweep(function: CudaTileOp, ops: Sequence[CudaTileOp]) -> bool:
+    """Take out what can be, once; `ops` are those of the function that have a token as their last result."""
     changed = False
-    graph = TokenGraph(function)
-    for op in list(function.walk()):
-        if not isinstance(op, CudaTileOp) or op.parent is None:
-            continue
-        if is_op(op, "join_tokens"):
+    joins = [op for op in ops if is_op(op, "join_tokens")]
+    if joins:
+        graph = TokenGraph(function)
+        for op in joins:
             changed |= _join(op, graph)
-    changed |= _reads_after_reads(function)
-    for op in function.walk():
-        if isinstance(op, CudaTileOp):
-            changed |= _drop_fresh(op)
+    ops = [op for op in ops if op.parent is not None]
+    changed |= _reads_after_reads(ops)
+    for op in ops:
+        changed |= _drop_fresh(op)
     return changed
 
 
-def _unchanged_carried(function: CudaTileOp) -> bool:
+def _unchanged_carried(ops: Sequence[CudaTileOp]) -> bool:
     """Tokens that a loop only passes along are used directly; the loop keeps its signature."""
     changed = False
-    for op in function.walk():
-        if not isinstance(op, CudaTileOp) or not is_op(op, "for", "loop"):
+    for op in ops:
+        if not is_op(op, "for", "loop"):
             continue
         block = op.regions[0].blocks[0]
         carried = block.args[1:] if is_op(op, "for") else block.args
@@ -133,9 +143,9 @@ def _join(op: CudaTileOp, graph: TokenGraph) -> bool:
     return True
 
 
-def _reads_after_reads(function: CudaTileOp) -> bool:
+def _reads_after_reads(ops: Sequence[CudaTileOp]) -> bool:
     """Let weak loads whose token nothing takes wait for what the weak loads before them wait for."""
-    loads = [op for op in function.walk() if isinstance(op, CudaTileOp) and is_op(op, *_LOADS) and _is_weak(op)]
+    loads = [op for op in ops if is_op(op, *_LOADS) and _is_weak(op)]
     behind: dict[Operation, SSAValue | None] = {}
     for op in loads:
         token = next(iter(before(op.results[-1])), None)

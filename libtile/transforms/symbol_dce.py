@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -27,21 +28,28 @@ class SymbolDcePass(ModulePass):
 
 def eliminate_dead_symbols(root: Operation) -> bool:
     """Erase the unused private globals of every module in `root`; returns whether there were any."""
+    private = [op for op in _globals(root) if op.attribute_value("symbol_visibility") == "private"]
+    if not private:
+        return False
     attributes = (attr for op in root.walk() for attr in (*op.properties.values(), *op.attributes.values()))
     used = {name for attr in attributes for name in _names(attr)}
-    dead: list[Operation] = [
-        op
-        for op in root.walk()
-        if isinstance(op, CudaTileOp)
-        and is_op(op, "global")
-        and op.attribute_value("symbol_visibility") == "private"
-        and op.attribute_value("sym_name") not in used
-    ]
+    dead: list[Operation] = [op for op in private if op.attribute_value("sym_name") not in used]
     for op in dead:
         op.detach()
         op.erase()
         statistics.count("globals erased")
     return bool(dead)
+
+
+def _globals(root: Operation) -> Iterator[CudaTileOp]:
+    """The globals of the modules in `root`: what has no module around it holds none."""
+    for region in root.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                if isinstance(op, CudaTileOp) and is_op(op, "global"):
+                    yield op
+                elif isinstance(op, ModuleOp) or is_op(op, "module"):
+                    yield from _globals(op)
 
 
 def _names(attr: Attribute) -> list[str]:

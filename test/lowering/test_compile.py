@@ -110,6 +110,49 @@ def test_ir_between_passes_is_verified_when_asked_for(monkeypatch):
         libtile.compile(copy_module(), emit="tileas", pipeline="O3,wrong")
 
 
+COPY_OF_WHOLE_TILES = """
+cuda_tile.module @m {
+  entry @copy(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>) {
+    %p = assume div_by<16>, %a : tile<ptr<f32>>
+    %q = assume div_by<16>, %b : tile<ptr<f32>>
+    %tp = make_tensor_view %p, shape = [4100], strides = [1] : tensor_view<4100xf32, strides=[1]>
+    %tq = make_tensor_view %q, shape = [4100], strides = [1] : tensor_view<4100xf32, strides=[1]>
+    %vp = make_partition_view %tp : partition_view<tile=(512), tensor_view<4100xf32, strides=[1]>>
+    %vq = make_partition_view %tq : partition_view<tile=(512), tensor_view<4100xf32, strides=[1]>>
+    %zero = constant <i32: 0> : tile<i32>
+    %eight = constant <i32: 8> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    for %i in (%zero to %eight, step %one) : tile<i32> {
+      %x, %t = load_view_tko weak %vp[%i] : partition_view<tile=(512), tensor_view<4100xf32, strides=[1]>>, tile<i32> -> tile<512xf32>, token
+      %u = store_view_tko weak %x, %vq[%i] token = %t : tile<512xf32>, partition_view<tile=(512), tensor_view<4100xf32, strides=[1]>>, tile<i32> -> token
+    }
+    return
+  }
+}
+"""  # noqa: E501
+
+
+def test_what_the_optimizer_knows_of_bounds_reaches_the_accesses():
+    made = {
+        level: libtile.compile(COPY_OF_WHOLE_TILES.encode(), opt_level=level, emit="llvm", keep_text=True)
+        for level in (0, 1, 3)
+    }
+    masked = {level: re.findall(r"masked = array<i64([^>]*)>", result.tileas) for level, result in made.items()}
+    assert masked == {0: [": 0", ": 0"], 1: ["", ""], 3: ["", ""]}
+    source = np.arange(4100, dtype=np.float32)
+    for level in (0, 3):
+        target = np.zeros_like(source)
+        libtile.run(
+            COPY_OF_WHOLE_TILES.encode(),
+            "copy",
+            args=[source, target],
+            backend="simulator",
+            opt_level=level,
+            check="full",
+        )
+        np.testing.assert_array_equal(target[:4096], source[:4096])
+
+
 def test_kernels_of_a_module_take_what_each_needs_of_shared_memory():
     text = "cuda_tile.module @m {" + TRANSPOSE.format(size=16) + TRANSPOSE.format(size=64) + "}"
     made = libtile.compile(libtile.parse(text), gpu_name="sm_80")
