@@ -168,6 +168,7 @@ class Places:
                 self.starts.append(b.mul(self._wide(number), integer(self.type, tiled.steps[t])))
         self._limits: dict[int, Value] = {}
         self._terms: dict[tuple[int, int], Value] = {}
+        self._places: dict[int, tuple[int, ...]] = {}
         self._bounds: dict[tuple[int, int], Value] = {}
         self._common = self._common_offset()
 
@@ -211,7 +212,10 @@ class Places:
         return total
 
     def _key(self, register: int, t: int) -> tuple[int, int]:
-        return t, list(self.layout(register=register).values())[t]
+        place = self._places.get(register)
+        if place is None:
+            place = self._places[register] = tuple(self.layout(register=register).values())
+        return t, place[t]
 
     def _term(self, register: int, t: int) -> Value:
         """What a register adds to the offset along t."""

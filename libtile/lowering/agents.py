@@ -7,6 +7,7 @@ from xdsl.ir import Operation
 
 from libtile.dialects.nv_tileaa.functions import ExecuteOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
+from libtile.ir.classes import is_subclass
 
 
 def agent_of(op: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None, int]:
@@ -14,7 +15,8 @@ def agent_of(op: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None, int]:
     region = op.parent_region()
     while region is not None:
         parent = region.parent_op()
-        if isinstance(parent, AgentSwitchOp | ExecuteOp):
+        if parent is not None and is_subclass(type(parent), (AgentSwitchOp, ExecuteOp)):
+            assert isinstance(parent, AgentSwitchOp | ExecuteOp)
             return parent, list(parent.regions).index(region)
         region = parent.parent_region() if parent is not None else None
     return None, 0

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
+from libtile.ir.classes import is_subclass
 from libtile.ir.tile_form import layout_of, type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
@@ -86,7 +87,7 @@ class Stage:
         """Why a discardable attribute of an op may not stand here; None where all may."""
         for name in op.attributes:
             dialect, dot, _ = name.partition(".")
-            if (dot and dialect not in self.own) or isinstance(op, self.attributes.get(name, ())):
+            if (dot and dialect not in self.own) or is_subclass(type(op), self.attributes.get(name, ())):
                 continue
             return f"has the attribute '{name}' ({op.attributes[name]}), which means nothing in {self.name}"
         return None

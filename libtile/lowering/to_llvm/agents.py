@@ -20,6 +20,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tiles import BarrierOp
+from libtile.ir.classes import is_subclass
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 
@@ -29,7 +30,11 @@ BARRIERS = 16
 
 def total_warps(function: Operation, workers: int) -> int:
     """How many warps a kernel is launched with: its workers, and the agents beside them."""
-    wanted = [sum(op.warps) for op in function.walk() if isinstance(op, AgentSwitchOp)]
+    wanted = []
+    for op in function.walk():
+        if is_subclass(type(op), (AgentSwitchOp,)):
+            assert isinstance(op, AgentSwitchOp)
+            wanted.append(sum(op.warps))
     return max([workers, *wanted])
 
 
