@@ -2,6 +2,8 @@
 """Lowering and transforms ask for classes of ops, and not for their names."""
 
 import ast
+import inspect
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import libtile
 from libtile.dialects import nv_tileaa, nv_tileas  # noqa: F401  (their ops are in OP_CLASSES)
 from libtile.ir.tile_form import OP_CLASSES
 from libtile.lowering.rules import Rules
+from libtile.lowering.tileas import barriers, shared_barriers
 from libtile.lowering.to_llvm.emitter import RULES
 
 LIBRARY = Path(libtile.__file__).parent
@@ -62,3 +65,24 @@ def test_a_rule_is_found_by_the_class_or_the_nearest_base():
 
 def test_emission_rules_stand_behind_classes_of_ops():
     assert all(isinstance(cls, type) and hasattr(cls, "name") for cls in RULES)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (barriers.BarrierAnalysis.structure, barriers.STRUCTURE),
+        (shared_barriers._Analysis._known, shared_barriers.KNOWN),
+    ],
+    ids=["structure", "known"],
+)
+def test_a_table_of_classes_has_all_that_its_function_tells_apart(function, told):
+    """Ops of other classes do not get there."""
+    asked: list[type] = []
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        cls = node.cls if isinstance(node, ast.MatchClass) else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            cls = node.args[1]
+        if cls is not None:
+            found = eval(ast.unparse(cls), function.__globals__)
+            asked += found if isinstance(found, tuple) else [found]
+    assert set(asked) == set(told)

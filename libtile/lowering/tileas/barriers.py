@@ -55,8 +55,10 @@ ACCESSES: frozenset[type[Operation]] = READS | {
 }  # fmt: skip
 """What tokens order. Looked up by the very class: an op is asked for what is around it, too."""
 TURNS = (ProduceOneOp, ConsumeOneOp, ProducerWriteOp, ConsumerReadOp)
-STRUCTURE = (BarrierOp, *LOOPS, scf.IfOp, *TURNS, AgentSwitchOp)
 """Ops whose region is run in their place."""
+
+STRUCTURE = (BarrierOp, *LOOPS, scf.IfOp, *TURNS, AgentSwitchOp)
+"""The classes of ops that `structure` tells apart."""
 
 EXACT_LOOPS = 4
 """Loops around one another in which every access counts, and of which each goes round until nothing grows. In deeper
