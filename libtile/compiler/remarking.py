@@ -28,8 +28,8 @@ from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
+from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.lowering.tileas.select_copies import offset_bits
-from libtile.lowering.tileas.specialize import NOT_SPECIALIZED
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support import remarks

@@ -73,7 +73,7 @@ _INSTEAD: dict[str, dict[str, str]] = {
     "serial": {"tileas-generate-schedule": "", "tileas-materialize-schedule": ""},
     "pipelined": {},
     "specialized": {
-        "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{whole-rows=true}",
+        "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{for-agents=true}",
         "tileas-generate-schedule": "tileas-specialize, tileas-generate-schedule",
     },
 }

@@ -39,7 +39,7 @@ PASSES: dict[str, Entry] = {
         "libtile.lowering.to_tileaa.conversion:ConvertCudaTileToTileAAPass", CUDA_TILE, required=True
     ),
     "convert-tileaa-to-tileas": Entry(
-        "libtile.lowering.to_tileas.conversion:ConvertTileAAToTileASPass", INNER, required=True
+        "libtile.lowering.tileas.convert:ConvertTileAAToTileASPass", INNER, required=True
     ),
     "cse": Entry("libtile.transforms.cse:CsePass", CUDA_TILE, INNER),
     "dce": Entry("libtile.transforms.dce:DcePass", CUDA_TILE, INNER),

@@ -14,11 +14,12 @@ from libtile.backend.ptxas import assemble
 from libtile.compiler.compile import compile_module
 from libtile.compiler.options import Options
 from libtile.ir.kernels import FromParameter
-from libtile.lowering.tileas.specialize import NOT_SPECIALIZED
+from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.passes.pipelines import SCHEDULES
 from libtile.simulator import SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
+from libtile.targets import target
 from oracle import require_tool
 from oracle.host_objects import Made, launch_arguments, require_host_code
 
@@ -225,7 +226,7 @@ def test_what_cannot_be_emitted_is_refused(kernel, old, new, message):
 # -- by itself --------------------------------------------------------------------------------------------------------
 
 
-def tile_gemm(m=128, n=64, k=64, element="f16", result="f32", div=16, padding="", body="", a="%va", transposed=False):
+def tile_gemm(m=128, n=64, k=64, element="f16", result="f32", div=16, padding="", hints="", transposed=False):
     b_view = f"tile=({k}x{n}), {padding}tensor_view<?x?x{element}, strides=[?,1]>"
     if transposed:
         b_view += ", dim_map=[1, 0]"
@@ -233,10 +234,11 @@ def tile_gemm(m=128, n=64, k=64, element="f16", result="f32", div=16, padding=""
     b_type = f"partition_view<{b_view}>"
     c_type = f"partition_view<tile=({m}x{n}), tensor_view<?x?x{result}, strides=[?,1]>>"
     b_shape = "[%n, %k], strides = [%k, 1]" if transposed else "[%k, %n], strides = [%n, 1]"
+    given = f" optimization_hints=<default = {{{hints}}}>" if hints else ""
     zero = "0" if result == "i32" else "0.0"
     mul = "mmai %x, %y, %acc signed signed" if result == "i32" else "mmaf %x, %y, %acc"
     return f"""cuda_tile.module @m {{
-  entry @gemm(%a0: tile<ptr<{element}>>, %b0: tile<ptr<{element}>>, %c0: tile<ptr<{result}>>, %m0: tile<i32>, %n0: tile<i32>, %k0: tile<i32>) {{
+  entry @gemm(%a0: tile<ptr<{element}>>, %b0: tile<ptr<{element}>>, %c0: tile<ptr<{result}>>, %m0: tile<i32>, %n0: tile<i32>, %k0: tile<i32>){given} {{
     %a1 = assume div_by<{div}>, %a0 : tile<ptr<{element}>>
     %b1 = assume div_by<{div}>, %b0 : tile<ptr<{element}>>
     %m = assume bounded<0, ?>, %m0 : tile<i32>
@@ -258,7 +260,6 @@ def tile_gemm(m=128, n=64, k=64, element="f16", result="f32", div=16, padding=""
     %r = for %i in (%zero to %dims#1, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<{m}x{n}x{result}>) {{
       %x, %t0 = load_view_tko weak %va[%bx, %i] : {a_type}, tile<i32> -> tile<{m}x{k}x{element}>, token
       %y, %t1 = load_view_tko weak %vb[%i, %by] : {b_type}, tile<i32> -> tile<{k}x{n}x{element}>, token
-      {body}
       %d = {mul} : tile<{m}x{k}x{element}>, tile<{k}x{n}x{element}>, tile<{m}x{n}x{result}>
       continue %d : tile<{m}x{n}x{result}>
     }}
@@ -344,6 +345,33 @@ def test_bytes_are_multiplied_where_both_lie_along_k():
     text = tile_gemm(n=64, k=128, element="i8", result="i32", transposed=True)
     assert specialized(text)[1] is None
     run_tile(text, 128, 64, 256, (128, 64), True, dtype=np.int8, result=np.int32)
+
+
+def test_blocks_that_share_a_multiprocessor_have_fewer_stages():
+    text = tile_gemm(hints="occupancy = 2")
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_90", keep_text=True, schedule="specialized")
+    kernel = made.kernels["gemm"]
+    assert "async.dot" in made.tileas and "(C75" not in made.log
+    assert (kernel.spills, kernel.smem * 2 <= target("sm_90").shared_per_sm) == (0, True)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_100"])
+def test_other_targets_keep_their_loops(gpu):
+    made = libtile.compile(libtile.parse(tile_gemm()), gpu_name=gpu, emit="tileas", pipeline="specialized")
+    other = libtile.compile(libtile.parse(tile_gemm()), gpu_name=gpu, emit="tileas", schedule="pipelined")
+    assert made.tileas == other.tileas
+
+
+def test_layouts_are_those_of_warpgroups_only_where_loops_are_parted():
+    """A loop that stays as it is has the layouts that mma.sync reads least with."""
+    text = tile_gemm(div=4)
+    made = libtile.compile(libtile.parse(text), emit="ptx", schedule="specialized")
+    assert made.ptx == libtile.compile(libtile.parse(text), emit="ptx", schedule="pipelined").ptx
+
+
+def test_a_loop_of_one_turn_is_not_parted():
+    text = tile_gemm().replace("to %dims#1, step", "to %one, step")
+    assert specialized(text)[1] == "its loop has fewer than two turns"
 
 
 def test_a_product_with_batches_is_not_parted():
@@ -436,7 +464,6 @@ def test_where_products_are_not_parted(wrap, reason):
 @pytest.mark.parametrize(
     ("options", "gpu", "reason"),
     [
-        ({}, "sm_80", "sm_80 has no products that read shared memory by themselves"),
         ({"m": 32}, "sm_90", "wgmma does not multiply f16 and f16 into f32 in tiles of 32x64x64"),
         ({"div": 4}, "sm_90", "#A cannot be copied by TMA: its base address is not known to be a multiple of 16 bytes"),
         ({"padding": "padding_value = nan, "}, "sm_90",
@@ -444,6 +471,10 @@ def test_where_products_are_not_parted(wrap, reason):
         ({"element": "i8", "result": "i32", "k": 128}, "sm_90",
          "#B cannot be read from shared memory: products of s8 and s8 read operands that are contiguous along k only"),
         ({"m": 256, "n": 256}, "sm_90", "accumulators of 256x256 do not fit the registers of 8 warps"),
+        ({"m": 128, "n": 128, "hints": "occupancy = 2"}, "sm_90",
+         "a thread has 128 registers, of which accumulators of 128x128 take 128"),
+        ({"m": 128, "n": 256, "hints": "occupancy = 2"}, "sm_90",
+         "2 blocks do not fit a multiprocessor with 232 registers for each consumer"),
     ],
 )  # fmt: skip
 def test_why_a_loop_is_not_parted(options, gpu, reason):

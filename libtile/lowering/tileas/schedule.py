@@ -52,6 +52,8 @@ RENAMING = (ViewOp, ExpandDimsOp, PermuteOp)
 Load = TiledLoadOp | LoadOp
 
 STAGES, STAGE, ORDER, NOT_PIPELINED = "num_stages", "stage", "order", "not_pipelined"
+NOT_SPECIALIZED = "not_specialized"
+"""On a product: why its loop has no producer agent (`tileas-specialize`)."""
 
 ACCUMULATOR = 2
 """The number of the operand of a product that is added to."""

@@ -16,7 +16,7 @@ The accumulator has to lie as wgmma wants it, in whole rows for each warp. Where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -69,20 +69,24 @@ from libtile.layouts.builders import dim_names
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
-from libtile.lowering.tileas.schedule import fastest_dim, stages_wanted
+from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, fastest_dim, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
 from libtile.lowering.tileas.tma.recipes import launched_number
+from libtile.lowering.tileas.view_accesses import constant_of
 from libtile.lowering.to_tileas.accesses import numbers
-from libtile.lowering.to_tileas.types import layout_of
+from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
 
-NOT_SPECIALIZED = "not_specialized"
 MAX_STAGES = 8
 """Stages beyond that hide no more latency."""
 MAX_ACCUMULATORS = 128
 """Registers of a thread for the accumulators, beside which the rest of a kernel has room."""
+OTHER_REGISTERS = 48
+"""Of a consumer's thread, beside the accumulators, that a loop of products takes at least."""
+REGISTER_STEP = 8
+"""What registers of a thread are given in (`setmaxnreg`, and at a launch)."""
 PRODUCER_WARPS = 4
 """A warpgroup, so that it can give registers away."""
 BUDGETS = {8: (232, 40)}
@@ -107,25 +111,47 @@ class SpecializePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
-                specialize(inner, target(inner.kernel_spec.target), self.num_stages)
+                gpu = target(inner.kernel_spec.target)
+                if has_agents(gpu):
+                    specialize(inner, gpu, self.num_stages)
+
+
+def has_agents(gpu: Target) -> bool:
+    """Whether a target has what the agents are made of: else kernels stay as they are, without a word."""
+    return gpu.has("wgmma") and gpu.has("tma")
 
 
 def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
+    found = None
+    for product, planned in _plans(function, gpu, most):
+        if isinstance(planned, Unfit):
+            product.attributes[NOT_SPECIALIZED] = StringAttr(str(planned))
+        else:
+            found = planned
+    if found is not None:
+        found.make()
+    return found is not None
+
+
+def is_fit(function: FuncOp, gpu: Target) -> bool:
+    """Whether `specialize` would part the agents of a kernel, which stays as it is."""
+    return any(isinstance(planned, _Specialization) for _, planned in _plans(function, gpu, MAX_STAGES))
+
+
+def _plans(function: FuncOp, gpu: Target, most: int) -> Iterator[tuple[DotOp, _Specialization | Unfit]]:
+    """For each product of a kernel how its loop is parted, or why it is not."""
     products = [op for op in function.walk() if isinstance(op, DotOp)]
     repeated = [op for op in products if isinstance(op.parent_op(), scf.ForOp)]
-    made: DotOp | None = None
     for product in products:
         try:
             if product not in repeated:
                 raise Unfit(_place(product))
             if len(repeated) > 1:
                 raise Unfit("the kernel has several products in loops")
-            _Specialization(function, gpu, product, most).make()
-            made = product
+            yield product, _Specialization(function, gpu, product, most)
         except Unfit as reason:
-            product.attributes[NOT_SPECIALIZED] = StringAttr(str(reason))
-    return made is not None
+            yield product, reason
 
 
 def _place(product: DotOp) -> str:
@@ -164,10 +190,10 @@ class _Specialization:
         loop = product.parent_op()
         assert isinstance(loop, scf.ForOp)
         self.loop, self.body = loop, loop.body.block
-        if not gpu.has("wgmma") or not gpu.has("tma"):
-            raise Unfit(f"{gpu.name} has no products that read shared memory by themselves")
         if loop.parent is not function.body.block:
             raise Unfit("its loop is within another op")
+        if (turns := _known_trips(loop)) is not None and turns < 2:
+            raise Unfit("its loop has fewer than two turns")
         if self.warps % wgmma.GROUP_WARPS or self.warps // wgmma.GROUP_WARPS > 2:
             raise Unfit(f"{self.warps} warps are not one or two warpgroups")
         self.atom = self._atom()
@@ -175,6 +201,7 @@ class _Specialization:
         self.ahead = self._ahead()
         self._check_rest()
         self.stages = self._stages(most)
+        self._check_layout()
         self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
         self.place = PipelineIteratorType(self.type)
 
@@ -196,15 +223,32 @@ class _Specialization:
             raise Unfit(
                 "wgmma accumulates products of 8-bit floats with lower precision, which 'fast_acc' does not allow"
             )
-        if m * n // (self.warps * self.gpu.warp_size) > MAX_ACCUMULATORS:
+        accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
+        if accumulators > MAX_ACCUMULATORS:
             raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps")
+        if accumulators + OTHER_REGISTERS > (most := self._consumer_registers()):
+            raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
+        return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
+
+    def _consumer_registers(self) -> int:
+        """Registers of a consumer's thread, with as many blocks on a multiprocessor as the kernel asks for."""
+        spec = self.function.kernel_spec
+        blocks = spec.occupancy if spec is not None and spec.occupancy else 1
+        share = self.gpu.registers_per_sm // blocks // self.gpu.warp_size
+        if (budget := BUDGETS.get(self.warps)) is None:
+            each = share // (self.warps + PRODUCER_WARPS) // REGISTER_STEP * REGISTER_STEP
+            return min(each, self.gpu.registers_per_thread)
+        if budget[0] * self.warps + budget[1] * PRODUCER_WARPS > share:
+            raise Unfit(f"{blocks} blocks do not fit a multiprocessor with {budget[0]} registers for each consumer")
+        return budget[0]
+
+    def _check_layout(self) -> None:
         try:
-            wanted = wgmma.accumulator_layout((m, n), self.warps)
+            wanted = wgmma.accumulator_layout(shape_of(self.product.c.type), self.warps)
         except ValueError as problem:
             raise Unfit(str(problem)) from None
-        if layout_of(product.c) != wanted:
+        if layout_of(self.product.c) != wanted:
             raise Unfit("its accumulator does not lie in whole rows of warps")
-        return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
 
     def _operand(self, side: str, value: SSAValue) -> _Operand:
         what = f"#{side.upper()} "
@@ -476,6 +520,14 @@ def _number_type(loop: scf.ForOp) -> IntegerType | IndexType:
     type_ = loop.lb.type
     assert isinstance(type_, IntegerType | IndexType)
     return type_
+
+
+def _known_trips(loop: scf.ForOp) -> int | None:
+    """How many iterations a loop has, where it is known: its bounds are numbers from 0 on."""
+    first, last, step = (constant_of(value) for value in (loop.lb, loop.ub, loop.step))
+    if first is None or last is None or step is None or min(first, last) < 0 or step < 1:
+        return None
+    return max(-(-(last - first) // step), 0)
 
 
 def _trips(at: Inserter, loop: scf.ForOp) -> SSAValue:

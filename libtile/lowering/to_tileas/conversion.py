@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The pass `convert-tileaa-to-tileas`."""
+"""The conversion of nv_tileaa to nv_tileas, which `libtile.lowering.tileas.convert` makes a pass of."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.ir import Block, Operation, Region
-from xdsl.passes import ModulePass
+from xdsl.ir import Block, Region
 
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -20,8 +18,10 @@ from libtile.lowering.to_tileas.products import Products
 from libtile.targets import target
 
 
-def convert_function(function: FuncOp, whole_rows: bool = False) -> Operation:
-    """The function with a layout on every tile; LoweringError for what has none to get."""
+def convert_function(function: FuncOp, whole_rows: bool = False) -> FuncOp:
+    """The function with a layout on every tile; LoweringError for what has none to get.
+
+    With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes."""
     spec = check_convertible(function)
     assert spec.target is not None  # which is checked there
     chained = chained_products(function)
@@ -42,25 +42,13 @@ def convert_function(function: FuncOp, whole_rows: bool = False) -> Operation:
     return new
 
 
-def convert_module(module: ModuleOp, whole_rows: bool = False) -> None:
-    """Convert every kernel of a module in place. With `whole_rows` every product's result lies in whole rows of warps,
-    as those have it that are computed by a warpgroup."""
+def convert_module(module: ModuleOp, convert: Callable[[FuncOp], FuncOp] = convert_function) -> None:
+    """Convert every kernel of a module in place, by `convert_function` or what has it done in another way."""
     for op in list(module.body.block.ops):
         if isinstance(op, FuncOp):
-            made = convert_function(op, whole_rows)
+            made = convert(op)
             if (spec := op.kernel_spec) is not None and spec.target is not None:
                 check(STAGE, made, spec.target)
             module.body.block.insert_op_before(made, op)
             op.detach()  # type: ignore[no-untyped-call]
             op.erase()
-
-
-@dataclass(frozen=True)
-class ConvertTileAAToTileASPass(ModulePass):
-    """Chooses a layout for every tile, and converts where layouts meet."""
-
-    name = "convert-tileaa-to-tileas"
-    whole_rows: bool = False
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        convert_module(op, self.whole_rows)

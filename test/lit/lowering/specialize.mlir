@@ -21,7 +21,8 @@ cuda_tile.module @kernels {
   // CHECK: nv_tileas.async.tiled_tma_load
   // CHECK: nv_tileas.async.tiled_tma_load
   // CHECK: nv_tileas.async.pipeline.producer_commit
-  // OLD: not_specialized = "sm_80 has no products that read shared memory by themselves"
+  // OLD-NOT: agent_switch
+  // OLD-NOT: not_specialized
   entry @product(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
     %a = assume div_by<16>, %a0 : tile<ptr<f16>>
     %b = assume div_by<16>, %b0 : tile<ptr<f16>>

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The pass `convert-tileaa-to-tileas`, which looks at what passes behind it will do where it is to serve agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from libtile.atoms import wgmma
+from libtile.dialects.nv_tileaa.collectives import DotOp
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.tile_form import shape_of
+from libtile.lowering.tileas.cleanup import clean_up
+from libtile.lowering.to_tileas.conversion import convert_function, convert_module
+from libtile.targets import target
+
+
+@dataclass(frozen=True)
+class ConvertTileAAToTileASPass(ModulePass):
+    """Chooses a layout for every tile, and converts where layouts meet."""
+
+    name = "convert-tileaa-to-tileas"
+    whole_rows: bool = False
+    for_agents: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        convert = partial(convert_function, whole_rows=self.whole_rows)
+        convert_module(op, convert_for_agents if self.for_agents else convert)
+
+
+def convert_for_agents(function: FuncOp) -> FuncOp:
+    """The function with layouts of warpgroups where `tileas-specialize` will part it, and with others elsewhere."""
+    spec = function.kernel_spec
+    gpu = target(spec.target) if spec is not None and spec.target is not None else None
+    repeated = [op for op in function.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    # What costs little to see; the layouts themselves say the rest.
+    if gpu is not None and len(repeated) == 1 and shape_of(repeated[0].result.type)[-2] % wgmma.ROWS == 0:
+        from libtile.lowering.tileas.specialize import has_agents, is_fit
+
+        if has_agents(gpu):
+            made = convert_function(function, whole_rows=True)
+            clean_up(made)
+            if is_fit(made, gpu):
+                return made
+    return convert_function(function)
