@@ -231,7 +231,64 @@ def nested() -> Case:
     return [a.reshape(-1), a.size, c, c.size, n], 2, (2 * a[::2] + odd).reshape(-1)
 
 
+# -- two agents of different numbers of warps that exchange elements among their threads at the same time ---------------
+
+_SUM = """({
+    ^bb0(%u: tensor<f32>, %v: tensor<f32>):
+      %w = nv_tileaa.addf %u, %v : tile<f32>, tile<f32> -> tile<f32>
+      nv_tileaa.yield %w : tile<f32>
+    })"""
+SUMS = f"""
+!q = !nv_tileaa.queue<(tile<16x64xf32>)>
+!m = !nv_tileaa.memref<?x64xf32, strides=[64,1], 1>
+!r = !nv_tileaa.memref<?xf32, strides=[1], 1>
+nv_tileaa.func @k(%a: !m, %c: !r, %n: index) {SPEC} {{
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %16 = arith.constant 16 : index
+  %80 = arith.constant 80 : index
+  %q = nv_tileaa.create_queue {{depth = 1}} : !q
+  nv_tileaa.execute {{agent_warps = [2, 4]}} ({{
+    scf.for %i = %0 to %n step %1 {{
+      %at = arith.muli %i, %16 : index
+      %x = nv_tileaa.tiled_load %a[%at, %0] : !m, index, index -> tile<16x64xf32>
+      nv_tileaa.queue.put %q ({{
+        nv_tileaa.queue.yield %x : tile<16x64xf32>
+      }}) : !q
+      %s = nv_tileaa.reduce %x {{dim = 0, identities = [0.0 : f32]}} {_SUM} : tile<16x64xf32> -> tile<64xf32>
+      %to = arith.muli %i, %80 : index
+      %behind = arith.addi %to, %16 : index
+      %t = nv_tileaa.tiled_store %c[%behind], %s : !r, tile<64xf32>, index -> !nv_tileaa.mem_token
+    }}
+    nv_tileaa.yield
+  }}, {{
+    scf.for %i = %0 to %n step %1 {{
+      nv_tileaa.queue.get %q ({{
+      ^bb0(%x: tensor<16x64xf32>):
+        %y = nv_tileaa.permute %x {{permutation = array<i64: 1, 0>}} : tile<16x64xf32> -> tile<64x16xf32>
+        %s = nv_tileaa.reduce %y {{dim = 0, identities = [0.0 : f32]}} {_SUM} : tile<64x16xf32> -> tile<16xf32>
+        %to = arith.muli %i, %80 : index
+        %t = nv_tileaa.tiled_store %c[%to], %s : !r, tile<16xf32>, index -> !nv_tileaa.mem_token
+        nv_tileaa.queue.yield
+      }}) : !q
+    }}
+    nv_tileaa.yield
+  }})
+  nv_tileaa.return
+}}
+"""
+
+
+def sums() -> Case:
+    rng, n = np.random.default_rng(3), 3
+    a = rng.integers(-100, 101, (n, 16, 64)).astype(np.float32)
+    c = np.zeros(n * 80, np.float32)
+    expected = np.concatenate([a.sum(axis=2), a.sum(axis=1)], axis=1).reshape(-1)
+    return [a.reshape(-1, 64), 16 * n, c, c.size, n], 2, expected
+
+
 KERNELS = {
+    "sums": Kernel(SUMS, sums),
     "two-consumers": Kernel(TWO_CONSUMERS, two_consumers),
     "persistent": Kernel(PERSISTENT, persistent),
     "nested": Kernel(NESTED, nested),

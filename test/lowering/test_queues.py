@@ -256,3 +256,28 @@ def test_broken_code_of_turns_is_found(name, gpu_name):
 
 def _number(value):
     return np.int64(value) if isinstance(value, int) else value
+
+
+def test_what_stands_outside_of_agents_is_done_once_however_many_warps_there_are():
+    """Nine warps come by, of which the first four hold the tile."""
+    text = """
+!m = !nv_tileaa.memref<?xi32, strides=[1], 1>
+!v = !nv_tileaa.tiled_view<!nv_tileaa.memref<?xi32, strides=[1], 1>, 128>
+nv_tileaa.func @k(%c: !m) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  %0 = arith.constant 0 : index
+  %one = nv_tileaa.constant {value = dense<1> : !cuda_tile.tile<128xi32>} : tile<128xi32>
+  %v = nv_tileaa.block_tile %c {tileSizes = array<i64: 128>, dimGroups = [array<i64: 0>]} : !m -> !v
+  %o, %t = nv_tileaa.tiled_atomic_rmw %v[%0], %one {mem_semantic = #nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>, rmw_mode = #nv_tileaa.rmw_mode<add>} : !v, tile<128xi32>, index -> tile<128xi32>, !nv_tileaa.mem_token
+  nv_tileaa.execute {agent_warps = [4, 4, 1]} ({
+    nv_tileaa.yield
+  }, {
+    nv_tileaa.yield
+  }, {
+    nv_tileaa.yield
+  })
+  nv_tileaa.return
+}
+"""  # noqa: E501 - the attributes of an atomic op are long
+    c = np.zeros(128, np.int32)
+    libtile.run(libtile.parse(text), args=[c, 128], backend="simulator", gpu_name="sm_80", check="full")
+    assert (c == 1).all()

@@ -71,7 +71,7 @@ def select_collectives(function: FuncOp, gpu: Target) -> None:
     kernel, rooms = Kernel(gpu, spec.num_warps), exchange_rooms(function, gpu)
     for op in found:
         if op.steps is None:
-            _choose(op, kernel, rooms[op])
+            _choose(op, kernel.of(op), rooms[op])
         elif op.steps.commutative and isinstance(op, ReduceOp) and not commutes(op):
             raise unsupported(op, "is said to commute, and its body gives something else for exchanged arguments")
 

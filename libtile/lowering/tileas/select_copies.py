@@ -152,8 +152,8 @@ class _Selector:
         if not isinstance(buffer.type, BufferType) or isinstance(tile.type, BufferType):
             return
         if buffer.type.space == "shared":
-            by = loaded_by if loads else stored_by
-            op.atom = by(_layout_of(op, tile), _buffer(op, buffer), element_bytes(tile), Kernel(self.gpu, self.warps))
+            kernel, by = Kernel(self.gpu, self.warps).of(op), loaded_by if loads else stored_by
+            op.atom = by(_layout_of(op, tile), _buffer(op, buffer), element_bytes(tile), kernel)
 
     # -- through views ----------------------------------------------------------------------------------------------
 
