@@ -184,6 +184,7 @@ def load_rules() -> dict[str, Rule]:
     from libtile.interpreter.nv_tileaa import (  # noqa: F401
         arithmetic,
         collectives,
+        convolutions,
         escapes,
         functions,
         memory,

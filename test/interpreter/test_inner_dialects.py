@@ -408,7 +408,6 @@ def test_an_op_without_a_meaning_here_is_named():
 
 
 NOT_RUN = {
-    "nv_tileaa.conv_dot", "nv_tileaa.conv_tile",
     "nv_tileaa.elementwise_inline_asm", "nv_tileaa.inject_ir",
     "nv_tileaa.plugin", "nv_tileas.get_tma_desc", "nv_tileas.tensormap_replace",
 }  # fmt: skip

@@ -207,6 +207,9 @@ PADDED = f"!nv_tileaa.tiled_view<{M2}, 4x8, #nv_tileaa.tiling<padding=neg_inf>>"
 SPARSE = f"!nv_tileaa.tiled_view<{M2}, 4x8, #nv_tileaa.tiling<sparse_dim=0>>"
 RELAXED = "mem_semantic = #nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>"
 
+ACTIVATION = memref("f16", 4)
+CONVOLVED = f"!nv_tileaa.tiled_view<{ACTIVATION}, 1x4x8x16, #nv_tileaa.tiling<padding=zero, leading=1>>"
+
 CLAMPED = {"x_p": (pointer("f32"), special(N)), **Y, **OUT}
 
 PROGRAMS: dict[str, Program] = {
@@ -263,12 +266,16 @@ PROGRAMS: dict[str, Program] = {
         """,
     ),
     "program ids": Program(
-        "nv_tileaa.is_valid_program_id nv_tileaa.get_program_id",
+        "nv_tileaa.is_valid_program_id nv_tileaa.get_program_id nv_tileaa.cancel_next_program_id",
         {"o": (memref("i32"), zeros(4, dtype=np.int32))},
         f"""
         %p = nv_tileaa.get_program_id {{axis = 0}} : !nv_tileaa.program_id
         %v = nv_tileaa.is_valid_program_id %p : !nv_tileaa.program_id -> i1
-        %n = arith.extui %v : i1 to i32
+        %next = nv_tileaa.cancel_next_program_id : !nv_tileaa.program_id
+        %more = nv_tileaa.is_valid_program_id %next : !nv_tileaa.program_id -> i1
+        %first = arith.extui %v : i1 to i32
+        %second = arith.extui %more : i1 to i32
+        %n = arith.subi %first, %second : i32
         %i = nv_tileaa.get_program_id {{axis = 0}} : index
         %s = nv_tileaa.splat %n : i32 -> tile<1xi32>
         nv_tileaa.tiled_store %o[%i], %s : {memref("i32")}, tile<1xi32>, index
@@ -502,6 +509,58 @@ PROGRAMS: dict[str, Program] = {
         %e = nv_tileaa.extern_elementwise %x {{symbol = "__nv_exp2f", pure}} : {T} -> {T}
         """
         + stored("o", "%e", "f32", N),
+    ),
+    "a convolution": Program(
+        "nv_tileaa.conv_tile nv_tileaa.conv_dot",
+        {
+            "a": (ACTIVATION, floats(1, 9, 7, 16, dtype=np.float16)),
+            "f": (memref("f16", 2), floats(6 * 16, 16, dtype=np.float16)),
+            "o": (memref("f32", 4), zeros(1, 5, 8, 16)),
+            "row": ("index", 1),
+        },
+        f"""
+        %v = nv_tileaa.conv_tile %a
+          {{tileSizes = array<i64: 1, 4, 8, 16>, channelAxis = 3, filterSizes = array<i64: 3, 2>,
+          dimGroups = [array<i64: 0>, array<i64: 1>, array<i64: 2>, array<i64: 3>],
+          conv_params = #nv_tileaa.conv_params<pad_lower=[1,0], pad_upper=[1,1], stride=[2,1], dilation=[1,2]>}}
+          : {ACTIVATION} -> {CONVOLVED}
+        %w = nv_tileaa.block_tile %f {{tileSizes = array<i64: 16, 16>, dimGroups = [array<i64: 0>, array<i64: 1>]}}
+          : {memref("f16", 2)} -> !nv_tileaa.tiled_view<{memref("f16", 2)}, 16x16>
+        %zero = nv_tileaa.constant {{value = dense<0.0> : !cuda_tile.tile<1x4x8x16xf32>}} : tile<1x4x8x16xf32>
+        %0 = arith.constant 0 : index
+        %1 = arith.constant 1 : index
+        %6 = arith.constant 6 : index
+        %sum = scf.for %p = %0 to %6 step %1 iter_args(%c = %zero) -> (tensor<1x4x8x16xf32>) {{
+          %x = nv_tileaa.tiled_load %v[%p, %0, %0, %0, %0] : {CONVOLVED}, index, index, index, index, index
+            -> tile<1x4x8x16xf16>
+          %y = nv_tileaa.tiled_load %w[%p, %0] : !nv_tileaa.tiled_view<{memref("f16", 2)}, 16x16>, index, index
+            -> tile<16x16xf16>
+          %d = nv_tileaa.conv_dot %x, %y, %c {{activation_layout = #nv_tileaa.activation_layout<nhwc>,
+            conv_params = #nv_tileaa.conv_params<pad_lower=[1,0], pad_upper=[1,1], stride=[2,1], dilation=[1,2]>}}
+            : tile<1x4x8x16xf16>, tile<16x16xf16>, tile<1x4x8x16xf32> -> tile<1x4x8x16xf32>
+          scf.yield %d : tensor<1x4x8x16xf32>
+        }}
+        nv_tileaa.tiled_store %o[%0, %row, %0, %0], %sum : {memref("f32", 4)}, tile<1x4x8x16xf32>, index, index, index,
+          index
+        """,
+    ),
+    "a convolution of channels first": Program(
+        "nv_tileaa.conv_dot",
+        {
+            "a": (memref("f16", 3), floats(2, 16, 8, dtype=np.float16)),
+            "f": (memref("f16", 2), floats(16, 8, dtype=np.float16)),
+            "o": (memref("f32", 3), zeros(2, 8, 8)),
+        },
+        f"""
+        %0 = arith.constant 0 : index
+        %x = nv_tileaa.tiled_load %a[%0, %0, %0] : {memref("f16", 3)}, index, index, index -> tile<2x16x8xf16>
+        %y = nv_tileaa.tiled_load %f[%0, %0] : {memref("f16", 2)}, index, index -> tile<16x8xf16>
+        %c = nv_tileaa.constant {{value = dense<0.5> : !cuda_tile.tile<2x8x8xf32>}} : tile<2x8x8xf32>
+        %d = nv_tileaa.conv_dot %x, %y, %c {{activation_layout = #nv_tileaa.activation_layout<ncw>,
+          conv_params = #nv_tileaa.conv_params<pad_lower=[0], pad_upper=[0], stride=[1], dilation=[1]>}}
+          : tile<2x16x8xf16>, tile<16x8xf16>, tile<2x8x8xf32> -> tile<2x8x8xf32>
+        nv_tileaa.tiled_store %o[%0, %0, %0], %d : {memref("f32", 3)}, tile<2x8x8xf32>, index, index, index
+        """,
     ),
 }  # fmt: skip
 """Programs by what they show."""

@@ -48,6 +48,18 @@ def test_a_program_does_what_the_interpreter_says_on_every_target(name: str, gpu
     check(PROGRAMS[name], gpu_name)
 
 
+def test_a_convolution_is_what_its_definition_says() -> None:
+    """By loops over pixels and places of the filter: steps of 2 and 1, one row of padding above, columns two apart."""
+    given, weights, out = outcome(PROGRAMS["a convolution"], "interpreter")
+    expected = np.zeros_like(out)
+    for row, column, place in np.ndindex(4, 8, 6):
+        y, x = 2 * row - 1 + place // 2, column + 2 * (place % 2)
+        if 0 <= y < given.shape[1] and x < given.shape[2]:
+            factor = weights[16 * place : 16 * place + 16].astype(np.float32)
+            expected[0, 1 + row, column] += given[0, y, x].astype(np.float32) @ factor
+    np.testing.assert_array_equal(out, expected)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_writes_something(name: str) -> None:
     """What is compared is not what was there before."""

@@ -79,7 +79,12 @@ class ScaledDotOp(ScaledDotLike):
 
 @tile_op
 class ConvDotOp(TileOp):
-    """The product of an activation tile and a filter tile of a convolution, added to an accumulator."""
+    """The product of an activation tile and a filter tile of a convolution, added to an accumulator.
+
+    The activation has the channels of each pixel along the channel axis of its layout (the last one, of a tile of rank
+    2), the filter at one of its places is a matrix of input and output channels; the accumulator has the output
+    channels along that axis.
+    """
 
     name = "nv_tileaa.conv_dot"
     activation = operand_def()
@@ -95,6 +100,23 @@ class ConvDotOp(TileOp):
             raise VerifyException("expects conv params size matched with each other")
         if self.accumulator.type != self.result.type:
             raise VerifyException("expects the result to have the accumulator's type")
+        activation, weights, result = (list(shape_of(v.type)) for v in (self.activation, self.filter, self.result))
+        if len(activation) not in (2, len(self.activation_layout.keyword)):
+            raise VerifyException(
+                f"expects an activation of rank 2 or {len(self.activation_layout.keyword)}, but got {len(activation)}"
+            )
+        channels = activation[self.channel_axis]
+        if len(weights) != 2 or weights[0] != channels:
+            raise VerifyException(f"expects a filter of {channels} input channels, but got a shape of {weights}")
+        activation[self.channel_axis] = weights[1]
+        if activation != result:
+            raise VerifyException(f"expects an accumulator of shape {activation}, but got {result}")
+
+    @property
+    def channel_axis(self) -> int:
+        """The dimension of the activation and of the accumulator that has the channels."""
+        rank = len(shape_of(self.activation.type))
+        return rank - 1 if rank == 2 else self.activation_layout.keyword.index("c")
 
 
 class Collective(TileOp):

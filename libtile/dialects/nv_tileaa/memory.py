@@ -110,6 +110,7 @@ class MemoryOp(Access):
         if pointee is None:
             raise VerifyException(f"expects a pointer, a memref or a tiled view as base, but got {type_text(base)}")
         indices, rank = self.coordinates, base_rank(base)
+        rank += base.layout.leading if isinstance(base, TiledViewType) else 0
         if len(indices) != rank:
             raise VerifyException(f"expects {rank} indices, but got {len(indices)}")
         if element_of(self.value_type) != pointee:

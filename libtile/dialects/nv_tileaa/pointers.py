@@ -360,7 +360,12 @@ class BlockTileOp(TileBlocking):
 
 @tile_op
 class ConvTileOp(TileBlocking):
-    """A tiled view of a convolution's activation; the channel is a group of its own."""
+    """A tiled view of a convolution's activation by output positions; the channel is a group of its own.
+
+    With `leading=1` in its tiling the first coordinate of an access is the place in the filter, counted row by row (it
+    is the first place without). An element is that of the activation at `output * stride - pad_lower + place *
+    dilation` along each spatial axis (the last ones but the channel), or padding outside of it.
+    """
 
     name = "nv_tileaa.conv_tile"
     filter_sizes = prop_def(DenseArrayBase, prop_name="filterSizes")
@@ -379,7 +384,23 @@ class ConvTileOp(TileBlocking):
             raise VerifyException("expects channel must be a dimGroup")
         if len(group) != 1:
             raise VerifyException("expects channel dimGroup should contain only channel")
+        given, needed = len(self.conv_params.data[0]), len(self.filter_shape)
+        if given != needed:
+            raise VerifyException(f"expects conv_params of {needed} dimensions, as filterSizes has, but got {given}")
         self.check_result()
+
+    @property
+    def filter_shape(self) -> tuple[int, ...]:
+        """The sizes of the filter, by spatial axis."""
+        return integers_of(self.filter_sizes)
+
+    @property
+    def spatial_axes(self) -> tuple[int, ...]:
+        """The axes of the activation that the filter goes along."""
+        source = self.source.type
+        rank = source.rank if isinstance(source, MemRefType) else len(shape_of(source))
+        others = [axis for axis in range(rank) if axis != self.channel_axis.value.data]
+        return tuple(others[len(others) - len(self.filter_shape) :])
 
 
 @tile_op

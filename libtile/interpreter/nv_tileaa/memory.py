@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from libtile.dialects.nv_tileaa.types import PtrType
+from libtile.dialects.nv_tileaa.types import PtrType, TiledViewType
 from libtile.interpreter.atomics import modification, update
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element, element, to_bits
 from libtile.interpreter.inner_rules import Run, Site, effect, python_value
+from libtile.interpreter.nv_tileaa.convolutions import Convolution
 from libtile.interpreter.nv_tileaa.views import box_of, element_addresses, geometry_of, sparse_index
 from libtile.interpreter.views import Geometry, ViewAccess, padding_bits
 from libtile.ir.tile_form import element_of, is_token
@@ -168,11 +169,15 @@ def alloca(site: Site) -> Run:
 def load_box(site: Site, group: str, shape: tuple[int, ...], padding: str | None) -> Callable[..., np.ndarray]:
     """The function of block, memref, indices, offsets and a tile that stands out of bounds (or None), that reads the
     tile of a view."""
-    geometry = geometry_of(site.type_of(group), shape, sparse_index(site))
+    geometry = _geometry(site, group, shape)
     access, elem = ViewAccess(geometry), geometry.element
     fill = padding_bits(elem, padding or geometry.padding or "zero")
 
     def run(block: Any, view: Any, indices: tuple, offsets: tuple, other: Array | None) -> np.ndarray:
+        if isinstance(view, Convolution):
+            addresses, inside = view.addresses(indices, shape, elem.storage_bytes)
+            read = block.memory.gather(addresses, elem, inside)
+            return np.where(inside, read, np.full(shape, fill, elem.dtype) if other is None else other)
         box = box_of(site, geometry, view, indices, offsets)
         tile = np.full(geometry.tile, fill, elem.dtype)
         if other is not None:
@@ -184,13 +189,27 @@ def load_box(site: Site, group: str, shape: tuple[int, ...], padding: str | None
     return run
 
 
+def _geometry(site: Site, group: str, shape: tuple[int, ...]) -> Geometry:
+    """The geometry of accesses to a view or a memref; that of a convolution's activation has no use for it."""
+    type_ = site.type_of(group)
+    if isinstance(type_, TiledViewType) and type_.layout.leading:
+        type_ = TiledViewType(type_.source, type_.shape)
+    return geometry_of(type_, shape, sparse_index(site))
+
+
+def _require_no_convolution(view: Any) -> None:
+    if isinstance(view, Convolution):
+        raise Fault(FaultKind.UNSUPPORTED, "a write through the view of a convolution's activation")
+
+
 def store_box(site: Site, group: str, shape: tuple[int, ...]) -> Callable[..., None]:
     """The function of block, memref, indices, offsets, a tile and a mask (or None), that writes what of the tile is in
     bounds, and where the mask is true."""
-    geometry = geometry_of(site.type_of(group), shape, sparse_index(site))
+    geometry = _geometry(site, group, shape)
     access = ViewAccess(geometry)
 
     def run(block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array, mask: Array | None = None) -> None:
+        _require_no_convolution(view)
         box = box_of(site, geometry, view, indices, offsets)
         if box.empty():
             return
@@ -213,7 +232,7 @@ def _require_addresses(geometry: Geometry, what: str) -> None:
 def reduce_box(site: Site, group: str, shape: tuple[int, ...], mode: str) -> Callable[..., np.ndarray]:
     """The function of block, memref, indices, offsets, a tile and a mask (or None), that combines the tile into memory,
     element by element, and gives what was there before (zeros where nothing is combined)."""
-    geometry = geometry_of(site.type_of(group), shape, sparse_index(site))
+    geometry = _geometry(site, group, shape)
     if geometry.element.width == 4:
         raise Fault(FaultKind.UNSUPPORTED, f"atomic access to {geometry.element.name}")
     access, modify = ViewAccess(geometry), modification(mode, geometry.element)
@@ -221,6 +240,7 @@ def reduce_box(site: Site, group: str, shape: tuple[int, ...], mode: str) -> Cal
     def run(
         block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array, mask: Array | None = None
     ) -> np.ndarray:
+        _require_no_convolution(view)
         box = box_of(site, geometry, view, indices, offsets)
         before = np.zeros(geometry.tile, geometry.element.dtype)
         if not box.empty():

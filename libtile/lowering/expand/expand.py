@@ -7,6 +7,8 @@
     gather_load, scatter_store      tiled accesses; of a memref through a view with a sparse dimension
     tiled accesses with a mask      accesses through pointers, whose mask also says what lies in the view
     dot with scale factors          scaled_dot
+    loads through conv_tile         loads through pointers, with a mask for the padding (im2col)
+    conv_dot                        a dot of a row for each pixel
     pragma with a region            its ops between two pragmas, for begin and end
     assume                          its value
     tiles of index                  tiles of i64
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from xdsl.context import Context
@@ -27,12 +30,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from libtile.dialects.nv_tileaa import collectives, memory, shapes, tokens
+from libtile.dialects.nv_tileaa import collectives, memory, pointers, shapes, tokens
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas import tiles
 from libtile.dialects.tile_arith import ExtSIOp, IndexCastOp, TruncIOp, like
-from libtile.ir.tile_form import erase
+from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.expand import generate, memrefs
+from libtile.lowering.expand.maker import Maker, tile_like
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,41 @@ def _dot(op: collectives.DotOp) -> bool:
     assert op.parent is not None
     op.parent.insert_op_before(made, op)
     op.result.replace_all_uses_with(made.result)
+    erase(op)
+    return True
+
+
+def _conv_dot(op: collectives.ConvDotOp) -> bool:
+    """A product of matrices: a row for each pixel, with its channels."""
+    axis, maker = op.channel_axis, Maker(op)
+    shape = list(shape_of(op.activation.type))
+    order = [d for d in range(len(shape)) if d != axis] + [axis]
+    back = [order.index(d) for d in range(len(shape))]
+
+    def as_matrix(value: SSAValue) -> SSAValue:
+        element, sizes = element_of(value.type), [shape_of(value.type)[d] for d in order]
+        if order != sorted(order):
+            value = maker.put(shapes.PermuteOp.make(value, results=[tile_like(sizes, element)], permutation=order))
+        if len(sizes) > 2:
+            value = maker.put(shapes.ViewOp.make(value, results=[tile_like([prod(sizes[:-1]), sizes[-1]], element)]))
+        return value
+
+    activation, accumulator = as_matrix(op.activation), as_matrix(op.accumulator)
+    made = maker.put(collectives.DotOp.make(activation, op.filter, accumulator, results=[accumulator.type]))
+    element, whole = element_of(op.result.type), shape_of(op.result.type)
+    if len(shape) > 2:
+        made = maker.put(shapes.ViewOp.make(made, results=[tile_like([whole[d] for d in order], element)]))
+    if order != sorted(order):
+        made = maker.put(shapes.PermuteOp.make(made, results=[op.result.type], permutation=back))
+    op.result.replace_all_uses_with(made)
+    erase(op)
+    return True
+
+
+def _conv_tile(op: pointers.ConvTileOp) -> bool:
+    """Gone when its loads are."""
+    if op.result.first_use is not None:
+        return False
     erase(op)
     return True
 
@@ -106,6 +145,8 @@ RULES: dict[type[Operation], Callable[[Any], bool]] = {
     memory.TiledStoreOp: memrefs.expand_masked,
     memory.TiledAtomicRmwOp: memrefs.expand_masked,
     collectives.DotOp: _dot,
+    collectives.ConvDotOp: _conv_dot,
+    pointers.ConvTileOp: _conv_tile,
     tokens.AssumeOp: _assume,
     tiles.PragmaOp: _pragma,
 }

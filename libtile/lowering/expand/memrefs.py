@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xdsl.dialects import tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, TensorType, i1, i8, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import OptionalDef, VariadicDef
@@ -30,7 +30,7 @@ from libtile.dialects.nv_tileaa.memory import (
     TiledLoadOp,
     TiledStoreOp,
 )
-from libtile.dialects.nv_tileaa.pointers import BitcastOp, BlockTileOp, MakeMemRefOp
+from libtile.dialects.nv_tileaa.pointers import BitcastOp, BlockTileOp, ConvTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
@@ -236,8 +236,11 @@ def view_of(
 def expand_masked(op: TiledLoadOp | TiledStoreOp | TiledAtomicRmwOp) -> bool:
     """A tiled access with a mask, or with what stands for elements that are not read, through pointers."""
     others: tuple[SSAValue, ...] = op.group("other") if isinstance(op, TiledLoadOp) else ()
-    if not op.group("mask") and not others:
+    convolution = isinstance(op.accessed.owner, ConvTileOp)
+    if not op.group("mask") and not others and not convolution:
         return False
+    if convolution and not isinstance(op, TiledLoadOp):
+        raise unsupported(op, "writes through the view of a convolution's activation, which is read only")
     maker, shape, base = Maker(op), shape_of(op.value_type), op.accessed
     positions, memory, padding = _tile_positions(maker, op, base, shape)
     inside: SSAValue | None = None
@@ -274,6 +277,8 @@ def _tile_positions(
         return _positions(maker, op.coordinates, shape), Memory(maker, base, op), None
     assert isinstance(type_, TiledViewType)
     view = base.owner
+    if isinstance(view, ConvTileOp):
+        return _convolution_positions(maker, op, view, shape)
     if not isinstance(view, BlockTileOp) or type_.layout.leading:
         raise unsupported(op, "goes with a mask to a view of which it is not known where it is made")
     memory, layout = Memory(maker, view.source, op), type_.layout
@@ -288,6 +293,36 @@ def _tile_positions(
         found[axis] = maker.add(maker.positions(shape, dim), maker.splat(start, shape))
     positions = [maker.index(0) if p is None else p for p in found]
     return positions, memory, layout.padding
+
+
+def _convolution_positions(
+    maker: Maker, op: MemoryOp, view: ConvTileOp, shape: Sequence[int]
+) -> tuple[list[SSAValue], Memory, str | None]:
+    """Where the elements of a tile of an activation lie, that a filter sees at one of its places from each output."""
+    memory, type_ = Memory(maker, view.source, op), view.result.type
+    assert isinstance(type_, TiledViewType)
+    if view.groups != [(axis,) for axis in range(len(shape))] or len(shape) != memory.type.rank:
+        raise unsupported(view, "has dimGroups of several axes, or not all of them in order")
+    pad_lower, _, stride, dilation = view.conv_params.data
+    coordinates = [maker.as_index(v) for v in op.coordinates]
+    place = coordinates.pop(0) if type_.layout.leading else maker.index(0)
+    spatial, sizes = view.spatial_axes, view.filter_shape
+    positions = []
+    for axis, (index, extent) in enumerate(zip(coordinates, shape, strict=True)):
+        start = maker.mul(index, maker.index(extent))
+        steps = maker.positions(shape, axis)
+        if axis in spatial:
+            d = spatial.index(axis)
+            along = place
+            for size in reversed(sizes[d + 1 :]):
+                along = maker.put(arith.DivUIOp(along, maker.index(size)))
+            along = maker.put(arith.RemUIOp(along, maker.index(sizes[d])))
+            start = maker.mul(start, maker.index(stride[d]))
+            start = maker.add(start, maker.add(maker.mul(along, maker.index(dilation[d])), maker.index(-pad_lower[d])))
+            if stride[d] != 1:
+                steps = maker.mul(steps, maker.constant(stride[d], shape))
+        positions.append(maker.add(steps, maker.splat(start, shape)))
+    return positions, memory, type_.layout.padding
 
 
 def _along(maker: Maker, indices: SSAValue, shape: Sequence[int], dim: int) -> SSAValue:

@@ -10,7 +10,13 @@ from libtile.codegen import control, globals, messages
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.control import Carried
 from libtile.codegen.llvm_types import I32, I64, IntType
-from libtile.dialects.nv_tileaa.functions import GetNumProgramsOp, GetProgramIdOp, GridQuery, IsValidProgramIdOp
+from libtile.dialects.nv_tileaa.functions import (
+    CancelNextProgramIdOp,
+    GetNumProgramsOp,
+    GetProgramIdOp,
+    GridQuery,
+    IsValidProgramIdOp,
+)
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.tokens import AssertOp, PrintOp
 from libtile.lowering.errors import unsupported
@@ -85,6 +91,12 @@ def _grid(e: Emitter, op: GridQuery) -> None:
     elif isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.width.data > I32.bits):
         value = e.b.cast("zext", value, I64)
     e.bind(op.result, value)  # a program_id has 32 bits, and is negative for no program
+
+
+@rule(CancelNextProgramIdOp)
+def _cancel_next(e: Emitter, op: CancelNextProgramIdOp) -> None:
+    """No program is handed over: a launch has a tile block for each, which runs it."""
+    e.bind(op.result, integer(I32, -1))
 
 
 @rule(IsValidProgramIdOp)
