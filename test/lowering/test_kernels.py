@@ -20,11 +20,12 @@ UNSUPPORTED: dict[str, str] = {}
 """Kernels that cannot be compiled yet, by name: what the error says."""
 
 
-def check_kernel(kernel: corpus.Kernel, gpu_name: str) -> None:
+def check_kernel(kernel: corpus.Kernel, gpu_name: str, schedule: str = "") -> None:
     data = corpus.export(kernel, kernel.versions[-1])
     case = corpus.case(kernel, seed=1)
     before = corpus.snapshot(case.args)
     options = {"grid": case.grid, "args": case.args, "backend": "simulator", "gpu_name": gpu_name, "check": "full"}
+    options["schedule"] = schedule
     if kernel.name in UNSUPPORTED:
         with pytest.raises(libtile.LibtileError, match=UNSUPPORTED[kernel.name]):
             libtile.run(data, kernel.name, **options)
@@ -44,6 +45,13 @@ def test_a_compiled_kernel_gives_its_result(kernel):
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.name)
 def test_a_compiled_kernel_gives_its_result_on_other_targets(kernel, gpu_name):
     check_kernel(kernel, gpu_name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["serial", "specialized"])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.name)
+def test_a_compiled_kernel_gives_its_result_in_other_schedules(kernel, schedule):
+    check_kernel(kernel, "sm_90", schedule)
 
 
 @pytest.mark.slow

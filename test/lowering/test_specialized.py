@@ -319,6 +319,27 @@ def test_parted_loops_give_what_numpy_gives(m, n, k, options):
     run_tile(text, m, n, k, tile, options.get("transposed", False))
 
 
+def test_consumers_exchange_tiles_behind_the_loop():
+    """A transposed result, and a sum of its rows: exchanges and reductions are among the consumers' threads only."""
+    square = "tile<64x64xf32>"
+    text = tile_gemm(m=64).replace(
+        "%w = store_view_tko weak %r,",
+        f"""%t = permute %r [1, 0] : {square} -> {square}
+    %s = reduce %t dim=1 identities=[0.0 : f32] : {square} -> tile<64xf32>
+    (%e: tile<f32>, %f: tile<f32>) {{ %g = addf %e, %f : tile<f32>
+      yield %g : tile<f32> }}
+    %s1 = reshape %s : tile<64xf32> -> tile<64x1xf32>
+    %s2 = broadcast %s1 : tile<64x1xf32> -> {square}
+    %u = addf %t, %s2 : {square}
+    %w = store_view_tko weak %u,""",
+    )
+    assert specialized(text)[1] is None
+    a, b, c, wanted = operands(64, 64, 192)
+    libtile.run(libtile.parse(text), grid=(1, 1, 1), args=[a, b, c, 64, 64, 192], backend="simulator",
+                gpu_name="sm_90", check="full", schedule="specialized", block_order=1)  # fmt: skip
+    np.testing.assert_allclose(c, wanted.T + wanted.T.sum(1, keepdims=True), atol=1e-2)
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("level", [0, 3])
 def test_every_schedule_gives_the_same(schedule, level):
