@@ -21,7 +21,7 @@ from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, PragmaOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, PragmaOp, ShuffleOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.ir.classes import is_subclass
 from libtile.layouts import REGISTER
@@ -142,7 +142,7 @@ def _lacking(gpu: Target, a: str, b: str, scaled: bool) -> str:
 def _given_element(value: SSAValue, product: Operation) -> str:
     """The element type of a product's operand, before what the compiler converted it to (at the product's location)."""
     source = value.owner
-    while isinstance(source, ConvertLayoutOp | FpToFpOp):
+    while isinstance(source, ConvertLayoutOp | ShuffleOp | FpToFpOp):
         if isinstance(source, FpToFpOp):
             if without_source_line(source.location) != without_source_line(product.location):
                 break

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.collectives import ReduceLike
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, MakeRangeOp, ViewOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ShuffleOp
 from libtile.lowering.to_tileas.types import tile_shape
 
 _COMMUTATIVE: frozenset[type[Operation]] = frozenset(
@@ -96,7 +96,12 @@ def _is_distinct(value: SSAValue, dim: int) -> bool:
             if not before or not after or after[dim] != prod(after) or prod(after) not in before:
                 return False
             return _is_distinct(source, before.index(prod(after)))
-        case ConvertLayoutOp(source=source) | arith.ExtSIOp(input=source) | arith.ExtUIOp(input=source):
+        case (
+            ConvertLayoutOp(source=source)
+            | ShuffleOp(source=source)
+            | arith.ExtSIOp(input=source)
+            | arith.ExtUIOp(input=source)
+        ):
             return _is_distinct(source, dim)
     return False
 

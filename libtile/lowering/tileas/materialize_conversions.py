@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`tileas-materialize-convert-layout`: the way of each conversion between layouts.
 
-A conversion gets its `way`: register moves of each thread, shuffles within warps, or shared memory, with the layout
-there, and how many pieces it goes in where there is little room beside pipelines. Where its layouts cannot be cut into
-small enough pieces, it becomes two conversions, by a layout that can be cut on both sides.
+A conversion gets its `way`: register moves of each thread, shuffles within warps (which make it a `nv_tileas.shuffle`),
+or shared memory, with the layout there, and how many pieces it goes in where there is little room beside pipelines.
+Where its layouts cannot be cut into small enough pieces, it becomes two conversions, by a layout that can be cut on
+both sides.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from libtile.codegen.convert_layout import shared_between
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, ThroughShared
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
-from libtile.layouts import LinearLayout
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ShuffleOp
+from libtile.ir.tile_form import erase
+from libtile.layouts import WARP, LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import exchange_rooms
@@ -69,8 +71,12 @@ def _choose(op: ConvertLayoutOp, kernel: Kernel, room: int) -> None:
         return
     (step,) = steps
     if isinstance(step, Directly):
-        kind = Conversion.SHUFFLE if step.plan.kind is Conversion.SHUFFLE else Conversion.REGISTERS
-        op.way = ConversionAttr(kind.value)
+        if step.plan.kind is not Conversion.SHUFFLE:
+            op.way = ConversionAttr(Conversion.REGISTERS.value)
+        elif source.basis(WARP) == wanted.basis(WARP):
+            _replace(op, ShuffleOp.make(op.source, results=[op.result.type], location=op.location))
+        else:  # a layout leaves out warps that hold copies
+            op.way = ConversionAttr(Conversion.SHUFFLE.value)
         return
     if not isinstance(step, InPieces):
         op.way = _shared(source, wanted, size, kernel, 1)
@@ -86,6 +92,15 @@ def _choose(op: ConvertLayoutOp, kernel: Kernel, room: int) -> None:
     op.operands[0] = value
     pieces = step.trips[-1].pieces
     op.way = _shared(pieces.source, pieces.target, size, kernel, len(pieces.registers))
+
+
+def _replace(op: ConvertLayoutOp, made: ShuffleOp) -> None:
+    block = op.parent
+    assert block is not None
+    block.insert_op_before(made, op)
+    made.result.name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(made.result)
+    erase(op)
 
 
 def _shared(source: LinearLayout, wanted: LinearLayout, size: int, kernel: Kernel, pieces: int) -> ConversionAttr:

@@ -11,7 +11,7 @@
 // What a thread holds stays with it, what a warp holds is shuffled, the rest goes through shared memory.
 // CHECK-LABEL: nv_tileaa.func @ways
 // CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<registers>
-// CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<shuffle>
+// CHECK:       nv_tileas.shuffle %
 // CHECK:       convert_layout {{.*}}way = #nv_tileas.conversion<shared, #nv_tileas.layout<offset={{.*}} : 256>, store = #nv_tileas.copy_atom<sts, bits=64>, load = #nv_tileas.copy_atom<lds, bits=64>>
 nv_tileaa.func @ways(%x: tile<256xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
   %a = nv_tileas.convert_layout %x : tile<256xf32, #lanes> -> tile<256xf32, #twice>
