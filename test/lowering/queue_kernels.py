@@ -287,7 +287,51 @@ def sums() -> Case:
     return [a.reshape(-1, 64), 16 * n, c, c.size, n], 2, expected
 
 
+# -- no agents: the kernel's warps put and get in turn, and one queue hands on nothing from around it -------------------
+
+ALONE = f"""
+!q = !nv_tileaa.queue<(tile<64xf32>), isolated>
+!p = !nv_tileaa.queue<(tile<64xf32>)>
+!m = !nv_tileaa.memref<?xf32, strides=[1], 1>
+nv_tileaa.func @k(%c: !m, %n: index) {SPEC} {{
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %64 = arith.constant 64 : index
+  %zero = nv_tileaa.constant {{value = dense<0.0> : !cuda_tile.tile<64xf32>}} : tile<64xf32>
+  %q = nv_tileaa.create_queue {{depth = 2}} : !q
+  %p = nv_tileaa.create_queue {{depth = 1}} : !p
+  %sum = scf.for %i = %0 to %n step %1 iter_args(%acc = %zero) -> (tensor<64xf32>) {{
+    nv_tileaa.queue.put %q ({{
+      %x = nv_tileaa.constant {{value = dense<2.0> : !cuda_tile.tile<64xf32>}} : tile<64xf32>
+      nv_tileaa.queue.yield %x : tile<64xf32>
+    }}) : !q
+    nv_tileaa.queue.put %p ({{
+      nv_tileaa.queue.yield %acc : tile<64xf32>
+    }}) : !p
+    %y = nv_tileaa.queue.get %q ({{
+    ^bb0(%x: tensor<64xf32>):
+      nv_tileaa.queue.yield %x : tile<64xf32>
+    }}) : !q -> tile<64xf32>
+    %z = nv_tileaa.queue.get %p ({{
+    ^bb0(%x: tensor<64xf32>):
+      %s = nv_tileaa.addf %x, %y : tile<64xf32>, tile<64xf32> -> tile<64xf32>
+      nv_tileaa.queue.yield %s : tile<64xf32>
+    }}) : !p -> tile<64xf32>
+    scf.yield %z : tensor<64xf32>
+  }}
+  %t = nv_tileaa.tiled_store %c[%0], %sum : !m, tile<64xf32>, index -> !nv_tileaa.mem_token
+  nv_tileaa.return
+}}
+"""
+
+
+def alone() -> Case:
+    c = np.zeros(64, np.float32)
+    return [c, c.size, 5], 0, np.full(64, 10, np.float32)
+
+
 KERNELS = {
+    "alone": Kernel(ALONE, alone),
     "sums": Kernel(SUMS, sums),
     "two-consumers": Kernel(TWO_CONSUMERS, two_consumers),
     "persistent": Kernel(PERSISTENT, persistent),
