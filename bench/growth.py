@@ -30,15 +30,15 @@ sys.path[:0] = [str(ROOT), str(ROOT / "test")]
 from generators.growing import FAMILIES  # noqa: E402
 
 COMPILATION = ("read", "verify", "lower", "LLVM", "ptxas")
-COLUMNS = ("parse", "verify", "print", "write", "read", "lower", "LLVM", "ptxas", "all", "MB")
+COLUMNS = ("parse", "verify", "print", "optimize", "write", "read", "lower", "LLVM", "ptxas", "all", "MB")
 MEMORY = 6 << 30
 SMALLEST = 0.02
 """Seconds below which a figure is the clock's rather than the work's; no slope is given for it."""
 
 READING = """\
 Each size is a process of its own. The columns are libtile's own work (`lower` is that down to LLVM IR), LLVM's and
-ptxas's, and `all` of a compilation: read, verify, lower, LLVM and ptxas. `write` holds some 0.04 s of loading. A slope
-is that over the last decade, `-` where a figure is below 0.02 s. LLVM and ptxas do less beyond limits that
+ptxas's, and `all` of a compilation: read, verify, lower, LLVM and ptxas. `optimize` is the
+optimizer of cuda_tile at its highest level, by itself. `write` holds some 0.04 s of loading. A slope is that over the last decade, `-` where a figure is below 0.02 s. LLVM and ptxas do less beyond limits that
 [docs/tileiras.md](../../docs/tileiras.md#very-large-kernels) lists, so that their times may fall there."""
 
 LINEAR = 1.15
@@ -68,6 +68,7 @@ def measure(family: str, size: int, assemble: bool) -> dict[str, float]:
     module = timed("parse", lambda: libtile.parse(text))
     timed("verify", lambda: libtile.verify(module))
     timed("print", lambda: libtile.print_module(module))
+    timed("optimize", lambda: libtile.optimize(module, verify=False))
     data = timed("write", lambda: libtile.write(module, "13.3"))
     module = timed("read", lambda: libtile.read(data))
     lowered = timed("lower", lambda: libtile.compile(module, gpu_name="sm_90", emit="llvm", verify=False))

@@ -22,6 +22,7 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("canonicalize", "123"),
     ("cse", "23"),
     ("dce", "123"),
+    ("deduplicate-symbols", "123"),
     ("symbol-dce", "123"),
 )
 """The optimizer of cuda_tile, each pass with its levels: what `cuda-tile-optimize` and `libtile.optimize` run.
@@ -29,9 +30,9 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
 `infer-in-bounds` is none of them: its flags need a bytecode version that the consumer may not read.
 """
 
-FOR_OTHERS = ("recover-views",)
+FOR_OTHERS = ("recover-views", "deduplicate-symbols")
 """What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
-access may be, which makes two accesses of one through a view."""
+access may be, which makes two accesses of one through a view; and a compilation keeps the globals that it is given."""
 
 STEPS: tuple[tuple[str, str], ...] = (
     # cuda_tile

@@ -42,6 +42,7 @@ PASSES: dict[str, Entry] = {
         "libtile.lowering.tileas.convert:ConvertTileAAToTileASPass", INNER, required=True
     ),
     "cse": Entry("libtile.transforms.cse:CsePass", CUDA_TILE, INNER),
+    "deduplicate-symbols": Entry("libtile.transforms.deduplicate_symbols:DeduplicateSymbolsPass", CUDA_TILE),
     "dce": Entry("libtile.transforms.dce:DcePass", CUDA_TILE, INNER),
     "eliminate-redundant-tokens": Entry("libtile.transforms.redundant_tokens:EliminateRedundantTokensPass", CUDA_TILE),
     "flatten-kernel-parameters": Entry(
@@ -53,6 +54,7 @@ PASSES: dict[str, Entry] = {
     "fuse-fma": Entry("libtile.transforms.fuse_fma:FuseFmaPass", CUDA_TILE),
     "if-to-select": Entry("libtile.transforms.if_to_select:IfToSelectPass", CUDA_TILE),
     "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),
+    "inline": Entry("libtile.transforms.inline:InlinePass", CUDA_TILE),
     "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER),
     "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE),
     "lower-tileaa-queues": Entry("libtile.lowering.to_tileas.queues:LowerTileAAQueuesPass", INNER, required=True),
