@@ -37,8 +37,9 @@ SMALLEST = 0.02
 
 READING = """\
 Each size is a process of its own. The columns are libtile's own work (`lower` is that down to LLVM IR), LLVM's and
-ptxas's, and `all` of a compilation: read, verify, lower, LLVM and ptxas. `optimize` is the
-optimizer of cuda_tile at its highest level, by itself. `write` holds some 0.04 s of loading. A slope is that over the last decade, `-` where a figure is below 0.02 s. LLVM and ptxas do less beyond limits that
+ptxas's, and `all` of a compilation: read, verify, lower, LLVM and ptxas. `optimize` is that of cuda_tile at its
+highest level, by itself. `write` holds some 0.04 s of loading. A slope is that over the last decade, `-` where a figure
+is below 0.02 s. LLVM and ptxas do less beyond limits that
 [docs/tileiras.md](../../docs/tileiras.md#very-large-kernels) lists, so that their times may fall there."""
 
 LINEAR = 1.15
