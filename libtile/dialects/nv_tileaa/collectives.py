@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import ActivationLayoutAttr, ConvParamsAttr, SignednessAttr
 from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
+from libtile.dialects.nv_tileaa.element_types import is_integer
 from libtile.dialects.nv_tileaa.shapes import Unary
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
@@ -202,3 +203,6 @@ class HistogramOp(Unary):
     def check(self) -> None:
         if len(shape_of(self.result.type)) != 1:
             raise VerifyException(f"expects a rank-1 tile as result, but got {type_text(self.result.type)}")
+        for value in (self.source, self.result):
+            if not is_integer(element_of(value.type)):
+                raise VerifyException(f"expects tiles of integers, but got {type_text(value.type)}")

@@ -34,7 +34,7 @@ from libtile.dialects.nv_tileaa.attributes import (
     RmwModeAttr,
 )
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_mode, require_order
-from libtile.dialects.nv_tileaa.element_types import is_float
+from libtile.dialects.nv_tileaa.element_types import is_float, is_integer
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
 from libtile.ir.tile_form import INDICES, TileOp, element_of, is_token, shape_of, tile_op, type_text
 
@@ -78,6 +78,8 @@ class MemoryOp(Access):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     SEMANTICS: ClassVar[tuple[str, ...]] = MemSemanticAttr.keywords
     """The orderings that make sense for the access."""
+    ROWS: ClassVar[bool] = False
+    """Whether a tile of indices of a memref selects rows, and not elements."""
     token = opt_operand_def()
     """Behind the operands that an op itself declares, as `result_token` is behind its results."""
     result_token = opt_result_def()
@@ -113,6 +115,7 @@ class MemoryOp(Access):
         rank += base.layout.leading if isinstance(base, TiledViewType) else 0
         if len(indices) != rank:
             raise VerifyException(f"expects {rank} indices, but got {len(indices)}")
+        self._check_indices(base)
         if element_of(self.value_type) != pointee:
             raise VerifyException(
                 f"expects an element type of {type_text(pointee)}, but got {type_text(self.value_type)}"
@@ -140,6 +143,22 @@ class MemoryOp(Access):
                 f"expects base and value to have the same shape, but got {type_text(base)} vs "
                 f"{type_text(self.value_type)}"
             )
+
+    def _check_indices(self, base: Attribute) -> None:
+        """Indices are integers; a tile of them names each element of the value, or (`ROWS`) rows along a dimension."""
+        rows = isinstance(base, TiledViewType) or self.ROWS
+        tiles = [v.type for v in self.coordinates if shape_of(v.type)]
+        for value in self.coordinates:
+            if not is_integer(element_of(value.type)):
+                raise VerifyException(f"expects indices of integers, but got {type_text(value.type)}")
+        if rows and len(tiles) > 1:
+            raise VerifyException(f"expects at most one tile of indices, but got {len(tiles)}")
+        for type_ in tiles:
+            if len(shape_of(type_)) != 1 if rows else shape_of(type_) != shape_of(self.value_type):
+                raise VerifyException(
+                    f"expects a tile of indices {'of rank 1' if rows else 'for each element'}, but got "
+                    f"{type_text(type_)}"
+                )
 
     def _check_mask(self) -> None:
         for mask in self.group("mask"):
@@ -232,6 +251,7 @@ class GatherLoadOp(Load):
     """Reads rows of a memref or view that a tile of indices selects along its sparse dimension."""
 
     name = "nv_tileaa.gather_load"
+    ROWS: ClassVar[bool] = True
 
 
 @tile_op
@@ -239,6 +259,7 @@ class ScatterStoreOp(Store):
     """Writes rows of a memref or view that a tile of indices selects along its sparse dimension."""
 
     name = "nv_tileaa.scatter_store"
+    ROWS: ClassVar[bool] = True
 
 
 @tile_op
@@ -246,6 +267,7 @@ class TiledLoadOp(Load):
     """Reads the tile at an index of a tiled view (or at an offset of a memref); may become a TMA load."""
 
     name = "nv_tileaa.tiled_load"
+    ROWS: ClassVar[bool] = True
 
     def check(self) -> None:
         super().check()
@@ -257,6 +279,7 @@ class TiledStoreOp(Store):
     """Writes the tile at an index of a tiled view (or at an offset of a memref); may become a TMA store."""
 
     name = "nv_tileaa.tiled_store"
+    ROWS: ClassVar[bool] = True
 
 
 def check_special_padding(padding: PaddingValueAttr | None, element: Attribute) -> None:
@@ -297,6 +320,7 @@ class TiledAtomicRmwOp(AtomicRmw):
     """Combines the tile of memory at an index of a tiled view with a tile; gives what was there before."""
 
     name = "nv_tileaa.tiled_atomic_rmw"
+    ROWS: ClassVar[bool] = True
 
 
 class AtomicCas(MemoryOp):
