@@ -18,21 +18,14 @@ from libtile.codegen.integers import width
 from libtile.codegen.llvm_types import BFLOAT, DOUBLE, FLOAT, HALF, I1, I32
 from libtile.support.diagnostics import UnsupportedError
 
-LIBDEVICE = {
-    "exp": ("__nv_expf", "__nv_exp"),
-    "exp2": ("__nv_exp2f", "__nv_exp2"),
-    "log": ("__nv_logf", "__nv_log"),
-    "log2": ("__nv_log2f", "__nv_log2"),
-    "sin": ("__nv_sinf", "__nv_sin"),
-    "cos": ("__nv_cosf", "__nv_cos"),
-    "tan": ("__nv_tanf", "__nv_tan"),
-    "sinh": ("__nv_sinhf", "__nv_sinh"),
-    "cosh": ("__nv_coshf", "__nv_cosh"),
-    "tanh": ("__nv_tanhf", "__nv_tanh"),
-    "rsqrt": ("__nv_rsqrtf", "__nv_rsqrt"),
-    "pow": ("__nv_powf", "__nv_pow"),
-    "atan2": ("__nv_atan2f", "__nv_atan2"),
-}
+
+def _names(name: str) -> tuple[str, str]:
+    """libdevice's names of a function, for f32 and f64."""
+    return f"__nv_{name}f", f"__nv_{name}"
+
+
+_USED = ("exp", "exp2", "log", "log2", "sin", "cos", "tan", "sinh", "cosh", "tanh", "rsqrt", "pow", "atan2")
+LIBDEVICE = {name: _names(name) for name in _USED}
 """libdevice's names by Tile IR op, for f32 and f64."""
 
 _LOG2_E = 1.4426950408889634
@@ -43,7 +36,7 @@ def _call(b: KernelBuilder, name: str, *operands: Value) -> Value:
     if operands[0].type not in (HALF, BFLOAT, FLOAT, DOUBLE):
         raise ValueError(f"{operands[0].type} is not a type of float functions")
     values = [wide(b, v) for v in operands]
-    single, double = LIBDEVICE[name]
+    single, double = _names(name)
     result = b.call(double if values[0].type is DOUBLE else single, values[0].type, values)
     return b.cast("fptrunc", result, operands[0].type)
 
@@ -90,7 +83,9 @@ def tanh(b: KernelBuilder, source: Value, mode: str = "full") -> Value:
     return b.call("llvm.nvvm.tanh.approx.f32", FLOAT, [source])
 
 
-def _unary(name: str, doc: str) -> Callable[[KernelBuilder, Value], Value]:
+def libdevice(name: str, doc: str = "") -> Callable[[KernelBuilder, Value], Value]:
+    """The function of libdevice with one operand that has this name."""
+
     def function(b: KernelBuilder, source: Value) -> Value:
         return _call(b, name, source)
 
@@ -99,13 +94,13 @@ def _unary(name: str, doc: str) -> Callable[[KernelBuilder, Value], Value]:
     return function
 
 
-log = _unary("log", "The natural logarithm: 1 ulp.")
-log2 = _unary("log2", "The logarithm to base 2: 1 ulp.")
-sin = _unary("sin", "The sine of an angle in radians: 2 ulp, for angles of any size.")
-cos = _unary("cos", "The cosine of an angle in radians: 2 ulp, for angles of any size.")
-tan = _unary("tan", "The tangent of an angle in radians: 4 ulp in f32, 2 in f64.")
-sinh = _unary("sinh", "The hyperbolic sine: 3 ulp in f32, 2 in f64.")
-cosh = _unary("cosh", "The hyperbolic cosine: 2 ulp in f32, 1 in f64.")
+log = libdevice("log", "The natural logarithm: 1 ulp.")
+log2 = libdevice("log2", "The logarithm to base 2: 1 ulp.")
+sin = libdevice("sin", "The sine of an angle in radians: 2 ulp, for angles of any size.")
+cos = libdevice("cos", "The cosine of an angle in radians: 2 ulp, for angles of any size.")
+tan = libdevice("tan", "The tangent of an angle in radians: 4 ulp in f32, 2 in f64.")
+sinh = libdevice("sinh", "The hyperbolic sine: 3 ulp in f32, 2 in f64.")
+cosh = libdevice("cosh", "The hyperbolic cosine: 2 ulp in f32, 1 in f64.")
 
 
 def pow_(b: KernelBuilder, source: Value, exponent: Value) -> Value:

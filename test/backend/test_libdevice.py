@@ -34,7 +34,7 @@ def ir_calling(names: list[str]) -> str:
 def test_a_part_makes_the_code_that_the_whole_library_makes(monkeypatch, opt_level):
     ir = ir_calling(FUNCTIONS)
     of_part = nvptx.to_ptx(ir, target("sm_90"), opt_level)
-    assert libdevice._index(nvptx._llvm()).bodies, "libdevice's functions were not found in its bytes"
+    assert libdevice._index(nvptx.load_llvm()).bodies, "libdevice's functions were not found in its bytes"
     whole = libdevice._Index(find_libdevice().read_bytes(), {})
     monkeypatch.setattr(libdevice, "_index", lambda llvm: whole)
     monkeypatch.setattr(libdevice, "_needed", lambda llvm, calls: frozenset())
@@ -42,7 +42,7 @@ def test_a_part_makes_the_code_that_the_whole_library_makes(monkeypatch, opt_lev
 
 
 def test_a_function_brings_those_that_it_calls():
-    needed = libdevice._needed(nvptx._llvm(), frozenset({"__nv_pow"}))
+    needed = libdevice._needed(nvptx.load_llvm(), frozenset({"__nv_pow"}))
     assert {"__nv_pow", "__internal_accurate_pow"} <= needed
     assert len(needed) < 10
 
@@ -52,7 +52,7 @@ def test_a_file_of_another_form_is_taken_whole(monkeypatch, tmp_path, data):
     file = tmp_path / "libdevice.10.bc"
     file.write_bytes(data)
     monkeypatch.setattr(libdevice, "find_libdevice", lambda: file)
-    assert libdevice._index.__wrapped__(nvptx._llvm()) == libdevice._Index(data, {})
+    assert libdevice._index.__wrapped__(nvptx.load_llvm()) == libdevice._Index(data, {})
 
 
 def test_a_small_body_is_kept():

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from libtile.dialects.nv_tileaa.arithmetic import ROWS
 from libtile.interpreter.floating import flushing
 from libtile.interpreter.formats import Array
 from libtile.interpreter.inner_rules import Run, Site, made_by, pure, same
 from libtile.interpreter.integer import signed, wrap
+from libtile.spec import default_spec
 
-SAME = (
-    "absf", "addf", "atan2", "ceil", "cos", "cosh", "divf", "exp", "exp2", "floor", "fma", "fpowi", "log", "log2",
-    "maxf", "minf", "mulf", "negf", "pow", "remf", "rsqrt", "sin", "sinh", "sqrt", "subf", "tan", "tanh",
-)  # fmt: skip
+SAME = tuple(name for name in ROWS if name in default_spec().ops)
+"""The ops that Tile IR has under the same name, with the same meaning."""
 for _name in SAME:
     same(f"nv_tileaa.{_name}", _name)
 same("nv_tileaa.mulhiui", "mulhii")

@@ -24,6 +24,7 @@ from libtile.dialects.nv_tileaa.pointers import (
     IntToPtrOp,
     PtrToIntOp,
 )
+from libtile.ir.tile_form import TileOp
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 
@@ -96,10 +97,16 @@ _FLOATS: dict[str, tuple[Function, str]] = {
 }
 """Rows of nv_tileaa's arithmetic, by mnemonic: the function and the attributes that it takes, in order."""
 
-FLOATS: dict[type[Operation], tuple[Function, tuple[str, ...]]] = {
+FLOATS: dict[type[ElementwiseOp], tuple[Function, tuple[str, ...]]] = {
     OPS[name]: (function, tuple(attributes.split())) for name, (function, attributes) in _FLOATS.items()
 }
 """The same by the classes that are made of the rows."""
+
+_NAMES = {"rounding": "rounding_mode", "full": "rounding_mode", "flush": "flush_to_zero", "nan": "propagate_nan"}
+HONOURED: dict[type[TileOp], frozenset[str]] = {
+    cls: frozenset(_NAMES[a] for a in attributes if a in _NAMES) for cls, (_, attributes) in FLOATS.items()
+}
+"""The attributes of these ops that the functions take."""
 
 _ATTRIBUTES: dict[str, Callable[[ElementwiseOp], str | bool]] = {
     "signed": lambda op: "signed",

@@ -19,7 +19,6 @@ from libtile.dialects.nv_tileaa import memory as tileaa_memory
 from libtile.dialects.nv_tileaa import pointers as tileaa_pointers
 from libtile.dialects.nv_tileaa import shapes as tileaa_shapes
 from libtile.dialects.nv_tileaa import tokens as tileaa_tokens
-from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.terminators import YieldOp
@@ -43,6 +42,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
 from libtile.lowering.discardable import DECISIONS, FACTS
 from libtile.lowering.legality import NUMBERS, Stage
+from libtile.lowering.to_llvm import elementwise
 from libtile.lowering.to_llvm.emitter import RULES
 
 _ORDER = frozenset({"mem_semantic", "mem_scope"})
@@ -56,10 +56,7 @@ def _reads(*names: str) -> frozenset[str]:
 
 
 HONOURED: dict[type[TileOp], frozenset[str]] = {
-    **{OPS[name]: _reads("rounding_mode", "flush_to_zero") for name in ("addf", "subf", "mulf", "divf", "fma", "sqrt")},
-    **{OPS[name]: _reads("flush_to_zero", "propagate_nan") for name in ("clampf", "maxf", "minf")},
-    **{OPS[name]: _reads("flush_to_zero") for name in ("rsqrt", "exp2")},
-    **{OPS[name]: _reads("rounding_mode") for name in ("exp", "tanh")},
+    **elementwise.HONOURED,
     tileaa_pointers.FpToFpOp: _reads("rounding_mode"),
     tileaa_pointers.EmulatedFpToFpOp: _reads("rounding_mode"),
     tileaa_pointers.IntToFpOp: _reads("unsigned", "rounding_mode"),

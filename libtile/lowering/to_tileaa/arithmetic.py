@@ -16,6 +16,7 @@ from libtile.dialects.nv_tileaa.pointers import BitcastOp, FpToIntOp, IntToFpOp,
 from libtile.ir.tile_form import TileOp
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
+from libtile.spec import default_spec
 
 COMPARISONS = ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal")
 _SIGNED = dict(zip(COMPARISONS, (0, 1, 2, 3, 4, 5)))
@@ -65,10 +66,7 @@ DIVISIONS: dict[tuple[str, str], type[Operation]] = {
     ("unsigned", "positive_inf"): arith.CeilDivUIOp,
 }
 
-FLOATS = (
-    "absf", "addf", "atan2", "ceil", "cos", "cosh", "divf", "exp", "exp2", "floor", "fma", "fpowi", "log", "log2",
-    "maxf", "minf", "mulf", "negf", "pow", "remf", "rsqrt", "sin", "sinh", "sqrt", "subf", "tan", "tanh",
-)  # fmt: skip
+FLOATS = tuple(name for name in OPS if name in default_spec().ops)
 """Ops that nv_tileaa has under the same name, with the same attributes."""
 
 CONVERSIONS: dict[str, type[TileOp]] = {
