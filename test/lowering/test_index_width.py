@@ -115,3 +115,20 @@ def test_narrow_offsets_reach_the_elements_that_wide_ones_do(tile, gpu):
         libtile.parse(text), "k", grid=(1, 1, 1), args=[data, rows, columns, pitch], backend="simulator", gpu_name=gpu
     )
     np.testing.assert_array_equal(data, expected)
+
+
+def test_a_constant_index_that_is_extended_without_sign_is_known_at_every_level():
+    view = "tensor_view<?x?xf32, strides=[?,1]>"
+    part, tile = f"partition_view<tile=(16x64), {view}>", "tile<16x64xf32>"
+    text = f"""cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {{
+        %q = assume div_by<16>, %p : tile<ptr<f32>>
+        %three = constant <i32: 3> : tile<i32>
+        %j = exti %three unsigned : tile<i32> -> tile<i64>
+        %v = make_tensor_view %q, shape = [%n, %n], strides = [%n, 1] : tile<i32> -> {view}
+        %t = make_partition_view %v : {part}
+        %x, %r = load_view_tko weak %t[%j, %j] : {part}, tile<i64> -> {tile}, token
+        %w = store_view_tko weak %x, %t[%j, %j] token=%r : {tile}, {part}, tile<i64> -> token
+        return }} }}"""
+    for level in (0, 3):
+        made = libtile.compile(libtile.parse(text), gpu_name="sm_90", opt_level=level, emit="ptx")
+        assert "st.global.v4.b32" in made.ptx

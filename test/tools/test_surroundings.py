@@ -96,7 +96,14 @@ def test_a_closed_stdin_is_an_input_that_cannot_be_read(folder: Path, command: s
 @SHELL
 @pytest.mark.parametrize(
     "moment",
-    ["libtile_tools.command_line", "libtile_tools.cli", "libtile_tools.startup", "libtile.compiler.driver", "json"],
+    [
+        "libtile",
+        "libtile_tools.command_line",
+        "libtile_tools.cli",
+        "libtile_tools.startup",
+        "libtile.compiler.driver",
+        "json",
+    ],
 )
 def test_ctrl_c_during_the_imports_ends_a_tool_by_the_signal(folder: Path, moment: str) -> None:
     """The signal comes when a module is looked for: before the tool takes care of signals, and behind that."""

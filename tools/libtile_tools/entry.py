@@ -6,11 +6,14 @@ still being imported. Until a tool is ready to clean up behind itself (`cli.run`
 signal ends it as it ends any program.
 """
 
-from libtile.support.interrupts import prepare
+# The first statements, before anything else is imported; `libtile.support.interrupts` does the same for `python -m`.
+import _signal  # type: ignore[import-not-found]
+
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def _begin() -> None:
-    prepare()
     from libtile_tools import startup
 
     startup.install()
@@ -59,21 +62,18 @@ def cuda_tile_diff() -> None:
 
 
 def cuda_tile_reduce() -> None:
-    prepare()
     from cuda_tile_reduce.main import main
 
     main()
 
 
 def cuda_tile_optimize() -> None:
-    prepare()
     from cuda_tile_optimize.main import main
 
     main()
 
 
 def libtile() -> None:
-    prepare()
     from libtile_cli.main import main
 
     main()

@@ -16,7 +16,7 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.ir.facts import power_of_two_factor
-from libtile.ir.tile_form import shape_of
+from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.numerics.elements import PACKED, memory_bits
@@ -211,7 +211,7 @@ def constant_of(value: SSAValue) -> int | None:
         case arith.IndexCastOp() | arith.ExtSIOp() | tensor.ExtractOp() as op:
             return constant_of(op.operands[0])
         case arith.ExtUIOp() as op:
-            number, source = constant_of(op.operands[0]), op.operands[0].type
+            number, source = constant_of(op.operands[0]), element_of(op.operands[0].type)
             assert isinstance(source, IntegerType)
             return None if number is None else number & (1 << source.width.data) - 1
         case ConstantOp() as op if not shape_of(op.result.type):
