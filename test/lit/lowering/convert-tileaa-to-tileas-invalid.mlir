@@ -14,18 +14,6 @@ nv_tileaa.func @agents(%x: tile<64xf32>) attributes {kernel_spec = #spec} {
 
 // -----
 
-#spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>
-nv_tileaa.func @pragma(%x: tile<64xf32>) attributes {kernel_spec = #spec} {
-  // expected-error @+1 {{'nv_tileaa.pragma' op has a region, which cannot be converted to nv_tileas on sm_90}}
-  nv_tileaa.pragma {directives = {a = 1 : i32}} ({
-    nv_tileaa.print %x {format = "%f"} : tile<64xf32>
-    nv_tileaa.yield
-  })
-  nv_tileaa.return
-}
-
-// -----
-
 #device = #nv_tileaa.kernel_spec<num_warps=4, num_ctas=1, target=sm_90>
 // expected-error @+1 {{'nv_tileaa.func' op is no kernel, and functions are not called in nv_tileas on sm_90}}
 nv_tileaa.func @callee(%x: tile<8xf32>) -> tile<8xf32> attributes {kernel_spec = #device} {
