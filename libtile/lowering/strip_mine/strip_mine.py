@@ -82,7 +82,7 @@ def _has_larger(entry: Operation, words: int) -> bool:
 def _warps_for_pieces(entry: CudaTileOp, gpu: Target) -> int:
     """The warps of the kernel when its tiles are small."""
     fixed = entry_hint(entry, "num_worker_warps_per_cta", gpu) is not None
-    fixed |= any(inner.name in PRODUCTS for inner in entry.walk())
+    fixed |= any(isinstance(inner, PRODUCTS) for inner in entry.walk())
     return number_of_warps(entry, gpu) if fixed else DEFAULT_WARPS
 
 

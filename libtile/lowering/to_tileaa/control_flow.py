@@ -16,11 +16,14 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 
 Values = list[SSAValue]
-EXITS = ("cuda_tile.break", "cuda_tile.continue", "cuda_tile.return")
+IF, LOOP, BREAK, CONTINUE, RETURN, YIELD = (
+    OPS[name] for name in ("if", "loop", "break", "continue", "return", "yield")
+)
+EXITS = (BREAK, CONTINUE, RETURN)
 
 
 @dataclass
@@ -35,16 +38,16 @@ class Exits:
 
 def leaves(op: Operation) -> bool:
     """Whether an op may leave the region that it stands in."""
-    if op.name == "cuda_tile.if":
-        return any(inner.name in EXITS or leaves(inner) for inner in _inner_ops(op))
-    return op.name == "cuda_tile.loop" and returns(op)
+    if isinstance(op, IF):
+        return any(isinstance(inner, EXITS) or leaves(inner) for inner in _inner_ops(op))
+    return isinstance(op, LOOP) and returns(op)
 
 
 def returns(op: Operation) -> bool:
     """Whether an op has a return in it."""
-    if op.name not in ("cuda_tile.if", "cuda_tile.loop"):
+    if not isinstance(op, (IF, LOOP)):
         return False
-    return any(inner.name == "cuda_tile.return" or returns(inner) for inner in _inner_ops(op))
+    return any(isinstance(inner, RETURN) or returns(inner) for inner in _inner_ops(op))
 
 
 def _inner_ops(op: Operation) -> list[Operation]:
@@ -59,8 +62,8 @@ def _ways_on(op: Operation) -> int:
             count += 1
             continue
         ops = list(region.block.ops)
-        inner = [o for o in ops if o.name == "cuda_tile.if" and leaves(o)]
-        on = ops[-1].name == "cuda_tile.yield"
+        inner = [o for o in ops if isinstance(o, IF) and leaves(o)]
+        on = isinstance(ops[-1], YIELD)
         count += on and max(1, *(_ways_on(o) for o in inner), 1)
     return count
 
@@ -72,23 +75,22 @@ def lower_ops(c: Context, ops: Sequence[Operation], exits: Exits, fall: Callable
     """
     for position, op in enumerate(ops):
         c.location = op.location
-        match op.name:
-            case "cuda_tile.break":
-                assert exits.break_ is not None
-                return exits.break_(c.all(op.operands))
-            case "cuda_tile.continue":
-                assert exits.continue_ is not None
-                return exits.continue_(c.all(op.operands))
-            case "cuda_tile.return":
-                assert exits.return_ is not None
-                return exits.return_()
-            case "cuda_tile.yield":
-                return fall(c.all(op.operands))
+        if isinstance(op, BREAK):
+            assert exits.break_ is not None
+            return exits.break_(c.all(op.operands))
+        if isinstance(op, CONTINUE):
+            assert exits.continue_ is not None
+            return exits.continue_(c.all(op.operands))
+        if isinstance(op, RETURN):
+            assert exits.return_ is not None
+            return exits.return_()
+        if isinstance(op, YIELD):
+            return fall(c.all(op.operands))
         if not leaves(op):
             c.convert(op)
             continue
         rest = ops[position + 1 :]
-        if op.name == "cuda_tile.loop":
+        if isinstance(op, LOOP):
             return _after_loop(c, op, rest, exits, fall)
         return _lower_if(c, op, rest, exits, fall)
     return fall([])

@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, Region
 
 from libtile.analysis import Facts
 from libtile.codegen.symbols import kernel_problem
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp, GetNumProgramsOp, GetProgramIdOp, GlobalOp
@@ -42,7 +42,8 @@ TILE_WORDS = 2 << 10
 MAX_WARPS = 16
 SHOWN_NAME = 80
 """Characters of a kernel's name that an error about it shows."""
-PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
+SCALED_PRODUCT = OPS["mmaf_scaled"]
+PRODUCTS = (OPS["mmaf"], OPS["mmai"], SCALED_PRODUCT)
 SCALED_WEIGHT = 3
 """A scaled product takes more registers than its accumulator: factors, and bytes of operands, one in each."""
 ACCUMULATOR = 2
@@ -59,7 +60,7 @@ def number_of_warps(op: CudaTileOp, target: Target) -> int:
     hinted = entry_hint(op, "num_worker_warps_per_cta", target)
     if hinted is not None:
         return hinted
-    if any(inner.name in PRODUCTS for inner in op.walk()):
+    if any(isinstance(inner, PRODUCTS) for inner in op.walk()):
         return BIG_WARPS if _accumulator_words(op) >= BIG_ACCUMULATORS else DEFAULT_WARPS
     warps = min(_largest_tile_words(op) // TILE_WORDS, MAX_WARPS)
     resident = target.warps_per_sm // (entry_hint(op, "occupancy", target) or 1)
@@ -79,15 +80,15 @@ def _accumulator_words(op: CudaTileOp) -> int:
     """32-bit words of the results of all products, but of those that only the next product adds to."""
     total = 0
     for inner in op.walk():
-        if inner.name not in PRODUCTS:
+        if not isinstance(inner, PRODUCTS):
             continue
         result = inner.results[0]
-        if result.first_use and all(u.operation.name in PRODUCTS and u.index == ACCUMULATOR for u in result.uses):
+        if result.first_use and all(isinstance(u.operation, PRODUCTS) and u.index == ACCUMULATOR for u in result.uses):
             continue
         type_ = result.type
         assert isinstance(type_, TileType)
         words = prod(type_.shape) * bit_width(type_.element_type) // 32
-        total += words * (SCALED_WEIGHT if inner.name == "cuda_tile.mmaf_scaled" else 1)
+        total += words * (SCALED_WEIGHT if isinstance(inner, SCALED_PRODUCT) else 1)
     return total
 
 

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, 
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScaledDotOp, ScanOp
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
@@ -82,7 +82,7 @@ def _collective(c: Context, op: CudaTileOp) -> None:
         c.bind(old.args[2 * i + 1], block.args[count + i])
     with c.inside(block):
         for inner in old.ops:
-            if inner.name == "cuda_tile.yield":
+            if isinstance(inner, OPS["yield"]):
                 c.make(YieldOp, [c.all(inner.operands)])
             else:
                 c.convert(inner)
