@@ -64,8 +64,14 @@ REWRITTEN = {
     "tileas-insert-barriers": ("barrier",),
 }
 """The observable ops that a pass is there to make, replace or move; all others come out as they went in."""
-RESPELLED = {("convert-tileaa-to-tileas", "tiled_atomic_rmw"), ("convert-tileaa-to-tileas", "tiled_store")}
-"""Accesses whose attributes nv_tileas spells in another way: `addf` is `add`, a store that may leave its view pads."""
+RESPELLED = {
+    ("convert-tileaa-to-tileas", "tiled_atomic_rmw"),
+    ("convert-tileaa-to-tileas", "tiled_store"),
+    ("tileas-select-copies", "atomic_rmw"),
+    ("tileas-select-copies", "atomic_cas"),
+}
+"""Accesses whose attributes nv_tileas spells in another way: `addf` is `add`, a store that may leave its view pads; or
+adds to: an atom."""
 
 
 @cache
