@@ -14,12 +14,11 @@ What is not known to be disjoint may overlap. Masks and bounds only make an acce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
-import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.analysis.affine import ONE, ZERO, Forms, NotAffineError, Polynomial, loop_of
@@ -321,11 +320,17 @@ def _steps(access: Access) -> _Steps | None:
 @lru_cache(maxsize=1024)
 def _never_meet(distance: int, a: _Steps, b: _Steps, a_bytes: int, b_bytes: int) -> bool:
     """Whether no byte of a box is one of another box that starts `distance` bytes behind it, by looking at all."""
-    return np.intersect1d(_offsets(a, a_bytes), _offsets(b, b_bytes) + distance).size == 0
+    return {start + distance for start in _starts(b)}.isdisjoint(_meeting(a, a_bytes, b_bytes))
 
 
-def _offsets(steps: _Steps, size: int) -> np.ndarray:
-    total = np.arange(size)
+def _starts(steps: _Steps) -> list[int]:
+    """Where the elements of a box start."""
+    found = [0]
     for count, stride in steps:
-        total = (total[:, None] + np.arange(count) * stride).reshape(-1)
-    return total
+        found = [start + index * stride for start in found for index in range(count)]
+    return found
+
+
+def _meeting(steps: _Steps, size: int, other: int) -> Iterator[int]:
+    """Where elements of `other` bytes start that meet one of a box's, of `size` bytes."""
+    return (start + byte for start in _starts(steps) for byte in range(1 - other, size))

@@ -243,7 +243,7 @@ def test_print_ir_after_a_pass_and_after_all(tmp_path):
     passes = re.findall(r"// -----// IR Dump After (\S+) //----- //", every.err)
     assert passes == [item.name for item in passes_in(parse_pipeline("O3"))]
     one = tileiras("--gpu-name=sm_90", f"--print-ir-after={passes[1]}", VECTOR_ADD, "-o", tmp_path / "k")
-    assert re.findall(r"IR Dump After (\S+)", one.err) == passes[1:2]
+    assert re.findall(r"IR Dump After (\S+)", one.err) == [passes[1]] * passes.count(passes[1])
     nothing = tileiras("--gpu-name=sm_90", "--print-ir-after=nothing", VECTOR_ADD, "-o", tmp_path / "x")
     assert (nothing.status, nothing.err.splitlines()) == (
         1, ["error: there is no pass 'nothing': --list-passes lists those that there are"]
