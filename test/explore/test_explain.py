@@ -12,7 +12,7 @@ import pytest
 import libtile
 from libtile.explore import explain
 from libtile.explore.explain import Weight
-from libtile.explore.reference import Reference, _failure
+from libtile.explore.reference import Outcome, Reference, _failure
 from oracle import require_tool
 from oracle.test_reduce_reference import REFUSAL, SCALED
 
@@ -96,27 +96,31 @@ def test_what_cannot_be_compiled_is_wrong():
 # -- NVIDIA's assembler -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def failing(tmp_path: Path) -> Reference:
-    """An assembler that ends by a signal on each program with an `exp`, and makes nothing of others."""
-    path = tmp_path / "tileiras"
-    path.write_text(
-        f"#!{sys.executable}\nimport os, sys\nsys.path.insert(0, {str(ROOT)!r})\nimport libtile\n"
-        "found = [a for a in sys.argv if a.endswith('.bc')][0]\n"
-        "if any(op.name == 'cuda_tile.exp' for op in libtile.read(found).op.walk()):\n    os.abort()\n"
-        "open(sys.argv[sys.argv.index('-o') + 1], 'wb').close()\n"
-    )
-    path.chmod(0o755)
-    return Reference(path)
+class Failing(Reference):
+    """An assembler that fails on each program with an `exp`."""
+
+    def compile(self, module, gpu_name, *, code=True):
+        fails = any(op.name == "cuda_tile.exp" for op in module.op.walk())
+        return Outcome("it ended by SIGABRT" if fails else "")
 
 
-def test_the_op_that_a_crash_needs_is_found(failing: Reference):
+def test_the_op_that_a_crash_needs_is_found():
     module = libtile.parse(BODY.format(size=16, op="exp"), filename="k.mlir")
-    told = explain(module, reference=failing)
+    told = explain(module, reference=Failing(Path("tileiras")))
     (finding,) = [f for f in told.findings if f.weight is Weight.WRONG]
     assert finding.message == "NVIDIA's tileiras fails: it ended by SIGABRT"
     assert re.fullmatch(r"of 7 ops these \d are enough for that: .*\bexp\b.*", finding.advice)
     assert finding.place is not None and str(told).count("wrong: ") == 1
+
+
+def test_an_assembler_that_ends_by_a_signal_has_failed(tmp_path: Path):
+    path = tmp_path / "tileiras"
+    path.write_text("#!/bin/sh\nkill -ABRT $$\n")
+    path.chmod(0o755)
+    module = libtile.parse(BODY.format(size=16, op="exp"))
+    assert Reference(path).compile(module, "sm_90").failure == "it ended by SIGABRT"
+    path.write_text("#!/bin/sh\nwhile [ $# -gt 1 ]; do shift; done; : > $1\n")
+    assert Reference(path).compile(module, "sm_90", code=False) == Outcome()
 
 
 def test_failures_are_told_in_a_line():
@@ -130,7 +134,7 @@ def test_a_refusal_of_the_real_one_is_explained():
     require_tool("tileiras")
     reference = Reference.find()
     assert reference is not None
-    told = explain(libtile.write(libtile.parse(SCALED), "13.3"), "sm_80", reference=reference)
+    told = explain(libtile.write(libtile.parse(SCALED), "13.3"), "sm_80", reference=reference, seconds=5)
     (finding,) = [f for f in told.findings if f.weight is Weight.WRONG]
     assert REFUSAL in finding.message and "enough for that" in finding.advice
 
