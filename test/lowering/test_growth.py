@@ -55,7 +55,7 @@ def demand_visits(text: str) -> float:
     """How often the layouts' analysis visits an op, on average."""
     function = tileaa(text)
     accesses, products = AccessLayouts(function, 4), Products(SM_90, 4)
-    visits = Demands(function, accesses, products, Origins(accesses, products)).visits
+    visits = Demands(function.regions[0].block, accesses, products, Origins(accesses, products)).visits
     return visits / sum(1 for _ in function.walk())
 
 
