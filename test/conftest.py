@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Its presence here puts `test/` on the import path of every test: `import oracle`, `from kernels import corpus`."""
 
+import gc
+
 import pytest
 
 from libtile.compiler.stages import VERIFY_EACH
+
+gc.set_threshold(100_000, 20, 20)
+"""Python looks for cycles every 700 new objects; a tenth of the suite's time would go into looking through IR."""
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ ORDERED = CHAIN.replace("ACQUIRE", "acquire").replace("RELEASE", "release")
 
 @pytest.mark.parametrize("check", ["basic", "full"])
 @pytest.mark.parametrize("order", [None, "reverse", 3])
-@pytest.mark.parametrize("blocks", [2, 40, 200])
+@pytest.mark.parametrize("blocks", [2, 40, 120])
 def test_blocks_that_wait_for_later_ones_make_progress(blocks, order, check):
     data = np.zeros(blocks, np.int32)
     run_body(NAMES, ORDERED, [np.zeros(blocks, np.int32), data], blocks, block_order=order, check=check)

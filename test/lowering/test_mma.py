@@ -236,7 +236,13 @@ def test_bytes_wait_four_to_a_register_and_are_converted_in_pairs(element):
     assert "cvt.rn.f16x2.f32" not in ptx
 
 
-@pytest.mark.parametrize("gpu", sorted(targets()))
+FIRST = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
+"""The first target with each set of atoms."""
+
+
+@pytest.mark.parametrize(
+    "gpu", [pytest.param(t, marks=() if t in FIRST else pytest.mark.slow) for t in sorted(targets())]
+)
 def test_every_atom_assembles_for_its_target(gpu):
     shapes = (64, 32), (32, 64), (64, 64)
     b, bases = kernel(gpu, 128, 3)
