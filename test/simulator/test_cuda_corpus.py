@@ -17,8 +17,16 @@ from .nvcc import CUDA_DIR, LEVELS
 
 Modules = Callable[[Source, str, str], Any]
 
+TOGETHER = ({"arch": "sm_80", "level": "O0"}, {"arch": "sm_90", "level": "O3"})
+"""What default runs take of architectures and levels: each of both."""
+
+
+def marks(case: Case, arch: str, level: str) -> tuple[pytest.MarkDecorator, ...]:
+    return () if {"arch": arch, "level": level} in TOGETHER or len(case.archs) == 1 else (pytest.mark.slow,)
+
+
 RUNS = [
-    pytest.param(case, arch, level, id=f"{arch}-{level}-{case.entry}")
+    pytest.param(case, arch, level, id=f"{arch}-{level}-{case.entry}", marks=marks(case, arch, level))
     for case in CASES
     for arch in case.archs
     for level in LEVELS

@@ -28,9 +28,11 @@ PIPELINES = [
     "if-to-select{max-ops=60 max-elements=100000}",
     "infer-in-bounds",
     "tile-O3",
-    "licm,loop-split,canonicalize",
     "loop-split,canonicalize,cse,licm,dce,canonicalize",
-    *(pipeline_text(before_pass(parse_pipeline(f"O{level}"), "strip-mine")) for level in "123"),
+    *(
+        pytest.param(pipeline_text(before_pass(parse_pipeline(f"O{level}"), "strip-mine")), id=f"O{level}", marks=marks)
+        for level, marks in (("1", pytest.mark.slow), ("2", pytest.mark.slow), ("3", ()))
+    ),
 ]
 """Single passes, mixtures, and what compilations run on Tile IR."""
 
