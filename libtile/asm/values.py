@@ -75,7 +75,7 @@ class ValueParser(AttributeParser):
         if self.kind != "hash":
             return Use(name, 0, start)
         digits = self.token[1:]
-        if not digits.isdigit() or len(digits) > 9:
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 9:
             self.fail("invalid SSA value result number")
         self.advance()
         return Use(name, int(digits), start)

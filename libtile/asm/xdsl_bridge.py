@@ -91,6 +91,12 @@ class _Lexer(MLIRLexer):
         kind = MLIRTokenKind.STRING_LIT if is_text else MLIRTokenKind.BYTES_LIT
         return Token(kind, Span(start_pos, self.pos, self.input))
 
+    def _lex_number(self, start_pos: int) -> MLIRToken:
+        digit = self.input.content[start_pos]
+        if not digit.isascii():  # as the superscripts, which Python takes for numbers but not for integers
+            raise XdslParseError(Span(start_pos, start_pos + 1, self.input), f"Unexpected character: {digit}")
+        return super()._lex_number(start_pos)
+
 
 class BridgeParser(XdslParser):
     """xDSL's parser, in step with `owner`. Both read the same text: `_enter` and `_leave` pass the position on."""

@@ -22,6 +22,10 @@ MALFORMED = {
     '"x"() {a = array<i65: 1>} : () -> ()': "f:1:18: error: expected integers of at most 64 bits in dense array, got i65",
     "!\x1b": "f:1:1: error: invalid type identifier",
     "func.func @f(%a : i\udcff)": "f:1:",
+    "#w = #nv_tileas.layout<lane=[[\u00b9]] : 2>": "f:1:31: error: unexpected character",
+    '"x"() {a = array<i64: \u00b2>} : () -> ()': "f:1:",
+    '"x"() {a = dense<\u0663> : tensor<2xi32>} : () -> ()': "f:1:",
+    'builtin.module { "x"(%a#\u00b9) : (i32) -> () }': "f:1:",
 }
 
 
