@@ -14,7 +14,7 @@ from libtile.backend.tools import ToolNotFoundError, find_tool
 from libtile.explore.listings import NONE, Listing
 from libtile.support.errors import LibtileError
 
-HOW_TO_GET_IT = "nvdisasm was not found: pip install 'libtile[sass]' brings it"
+HOW_TO_GET_IT = "nvdisasm was not found: pip install nvidia-cuda-nvdisasm brings it"
 TIMEOUT = 120.0
 """Seconds that nvdisasm may take."""
 
