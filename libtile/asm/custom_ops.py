@@ -92,10 +92,10 @@ def _parse_results(p: Parser, types: list[Attribute], attributes: list[dict[str,
 
 
 def _print_function(p: Printer, op: CudaTileOp, *, hints: bool) -> None:
-    p.write(f" {symbol_text(op.sym_name)}")  # type: ignore[attr-defined]
+    name, function_type = op.properties["sym_name"], op.properties["function_type"]
+    assert isinstance(name, StringAttr) and isinstance(function_type, FunctionType)  # `printable` has checked it
+    p.write(f" {symbol_text(name.data)}")
     body = op.regions[0]
-    function_type = op.properties["function_type"]
-    assert isinstance(function_type, FunctionType)  # `printable` has checked it
     p.argument_list(body.block.args)
     results = [p.type(t) for t in function_type.outputs.data]
     if results:

@@ -77,9 +77,10 @@ class BodyDecoder:
         if codec is None or codec.restricted:
             self._check_op(opcode, start)
             assert codec is not None
-        location = next(self.locations, self)
-        if location is self:
-            raise Fault(start, "failed to read operation location.", expected="one location per op")
+        try:
+            location = next(self.locations)
+        except StopIteration:
+            raise Fault(start, "failed to read operation location.", expected="one location per op") from None
         try:
             op, p = codec.decode(self.data, p, self.types, self.values, self)
         except Fault as fault:
@@ -87,7 +88,7 @@ class BodyDecoder:
             raise
         except IndexError:
             raise end_of_data(self.data, codec.spec.name) from None
-        op.location = location  # type: ignore[assignment]
+        op.location = location
         into.append(op)
         return p
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
@@ -132,10 +131,3 @@ def _trimmed(listing: Listing) -> Listing:
     while out.lines and not out.lines[-1]:
         del out.lines[-1], out.ops[-1]
     return out
-
-
-def coverage(listing: Listing, counts: Callable[[str], bool] = bool) -> tuple[int, int]:
-    """How many of the lines that count have an op, and how many count."""
-    chosen: Iterable[int] = [op for line, op in zip(listing.lines, listing.ops) if counts(line)]
-    found = list(chosen)
-    return sum(map(bool, found)), len(found)

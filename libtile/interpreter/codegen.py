@@ -484,8 +484,8 @@ def constant_of(op: CudaTileOp) -> Any:
     """The value of a `constant`, read-only: every user may share it."""
     dense = op.attribute_value("value")
     type_ = op.results[0].type
-    values = constant_values(dense.raw, element(type_))
-    shape = type_.shape  # type: ignore[attr-defined]
+    assert isinstance(type_, TileType)  # the verifier has seen to it
+    values, shape = constant_values(dense.raw, element(type_)), type_.shape
     value = np.broadcast_to(values.reshape(()), shape) if dense.is_splat else values.reshape(shape)
     return value[()]
 

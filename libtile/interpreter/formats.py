@@ -120,6 +120,7 @@ def element(type_: Attribute) -> Element:
     if isinstance(type_, IndexType):
         return INDEX
     if isinstance(type_, PointerType) or type_.name == _INNER_POINTER:
+        # Both classes have the field; only one of them is imported.
         pointee, bits = element(type_.pointee), elements.POINTER_BITS  # type: ignore[attr-defined]
         return Element(elements.POINTER, bits, bits, np.dtype(np.int64), None, pointee)
     if type_ in NUMBER_NAMES:

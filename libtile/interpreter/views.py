@@ -20,6 +20,7 @@ import numpy as np
 from libtile.dialects.cuda_tile.types import (
     DYNAMIC,
     GatherScatterViewType,
+    PartitionViewType,
     StridedViewType,
     TensorViewType,
     TileViewType,
@@ -58,8 +59,10 @@ def make_tensor_view(site: Site) -> Run:
     elem = element_of(operands[0].type) if operands else None
 
     def fill(static: tuple[int, ...], dynamic: tuple) -> tuple[int, ...]:
+        if elem is None:
+            return static
         values = iter(dynamic)
-        return tuple(s if s != DYNAMIC else int(unsigned(next(values), elem)) for s in static)  # type: ignore[arg-type]
+        return tuple(s if s != DYNAMIC else int(unsigned(next(values), elem)) for s in static)
 
     def run(base: Array, shape: tuple, stride: tuple) -> TensorView:
         return TensorView(int(base), fill(sizes, shape), fill(strides, stride))
@@ -121,7 +124,8 @@ class Geometry:
         if isinstance(type_, GatherScatterViewType):
             dims, steps, sparse = tuple(range(rank)), (1,) * rank, type_.sparse_dim
         else:
-            dims = tuple(type_.dim_map) or tuple(range(rank))  # type: ignore[attr-defined]
+            assert isinstance(type_, PartitionViewType | StridedViewType)
+            dims = type_.dim_map or tuple(range(rank))
             steps = type_.traversal_strides if isinstance(type_, StridedViewType) else type_.tile_shape
             sparse = None
         return Geometry(type_.tile_shape, dims, steps, sparse, type_.padding_value, elem)

@@ -41,7 +41,7 @@ class ParsedData(Data[Any], metaclass=_SameOrNew):
     @classmethod
     def without_parameters(cls, parser: AttrParser) -> Any:
         """The object that stands without brackets; an error for a class that has parameters."""
-        if cls.parse_body.__func__ is not ParsedData.parse_body.__func__:  # type: ignore[attr-defined]
+        if any("parse_body" in vars(base) for base in cls.__mro__[: cls.__mro__.index(ParsedData)]):
             parser.raise_error(f"expected '<' and the parameters of '{cls.name}'")
         return cls(())
 

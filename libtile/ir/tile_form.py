@@ -236,6 +236,7 @@ def _define(cls: type[TileOp]) -> None:
     with SHARED:
         if cls not in _DEFINED:
             irdl_op_definition(cls)
+            # For what the decorator has made of xDSL's constraints: the structure is checked by the spec, in its words.
             cls.verify_ = verify_  # type: ignore[method-assign, assignment]
             _DEFINED.add(cls)
 
@@ -300,6 +301,7 @@ def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | 
     if isinstance(value, str):
         if cls is SymbolRefAttr:
             return SymbolRefAttr(value)
+        # Our attribute classes that stand for a word are made of it.
         return StringAttr(value) if cls is None or cls is StringAttr else cls(value)  # type: ignore[call-arg]
     if isinstance(value, Attribute):
         return value

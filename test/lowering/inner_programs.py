@@ -140,15 +140,22 @@ def layout(shape: tuple[int, ...], order: tuple[int, ...] = (), each: int = 1) -
     return str(LayoutAttr(spread(shape, 4, each, order or tuple(reversed(range(len(shape)))))))
 
 
+def addresses(name: str, element: str, count: int) -> str:
+    """Ops of nv_tileas that make `%<name>_a`: the addresses of the first elements behind the pointer `%<name>_p`."""
+    p, flat, t = pointer(element), layout((count,)), f"tile<{count}x"
+    return f"""
+      %{name}_r = nv_tileaa.make_range : {t}i32, {flat}>
+      %{name}_s = nv_tileaa.splat %{name}_p : {p} -> {t}{p}, {flat}>
+      %{name}_a = nv_tileaa.addptr %{name}_s, %{name}_r : {t}{p}, {flat}>, {t}i32, {flat}> -> {t}{p}, {flat}>
+    """
+
+
 def laid_out(name: str, element: str, shape: tuple[int, ...], how: str) -> str:
     """Ops of nv_tileas that load a tile row by row from a pointer, in a layout."""
     count, p = prod(shape), pointer(element)
     flat, dims = layout((count,)), "x".join(map(str, shape))
     t = f"tile<{count}x"
-    return f"""
-      %{name}_r = nv_tileaa.make_range : {t}i32, {flat}>
-      %{name}_s = nv_tileaa.splat %{name}_p : {p} -> {t}{p}, {flat}>
-      %{name}_a = nv_tileaa.addptr %{name}_s, %{name}_r : {t}{p}, {flat}>, {t}i32, {flat}> -> {t}{p}, {flat}>
+    return f"""{addresses(name, element, count)}
       %{name}_f = nv_tileas.load %{name}_a : {t}{p}, {flat}> -> {t}{element}, {flat}>
       %{name} = nv_tileas.view %{name}_f : {t}{element}, {flat}> -> tile<{dims}x{element}, {how}>
     """
@@ -159,10 +166,7 @@ def laid_back(name: str, value: str, element: str, shape: tuple[int, ...], how: 
     count, p = prod(shape), pointer(element)
     flat, dims = layout((count,)), "x".join(map(str, shape))
     t = f"tile<{count}x"
-    return f"""
-      %{name}_r = nv_tileaa.make_range : {t}i32, {flat}>
-      %{name}_s = nv_tileaa.splat %{name}_p : {p} -> {t}{p}, {flat}>
-      %{name}_a = nv_tileaa.addptr %{name}_s, %{name}_r : {t}{p}, {flat}>, {t}i32, {flat}> -> {t}{p}, {flat}>
+    return f"""{addresses(name, element, count)}
       %{name}_f = nv_tileas.view {value} : tile<{dims}x{element}, {how}> -> {t}{element}, {flat}>
       nv_tileas.store %{name}_a, %{name}_f : {t}{p}, {flat}>, {t}{element}, {flat}>
     """

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
@@ -220,7 +220,7 @@ def same_value(a: SSAValue, b: SSAValue, depth: int = 16) -> bool:
     if a is b:
         return True
     x, y = a.owner, b.owner
-    if isinstance(a, BlockArgument) or isinstance(b, BlockArgument) or depth == 0:
+    if not isinstance(a, OpResult) or not isinstance(b, OpResult) or depth == 0:
         return False
     if not isinstance(x, CudaTileOp) or not isinstance(y, CudaTileOp) or x.regions or x.name != y.name:
         return False
@@ -228,7 +228,7 @@ def same_value(a: SSAValue, b: SSAValue, depth: int = 16) -> bool:
         return False
     if x.properties != y.properties or a.type != b.type or len(x.operands) != len(y.operands):
         return False
-    if list(x.results).index(a) != list(y.results).index(b):  # type: ignore[arg-type]
+    if a.index != b.index:
         return False
     return all(same_value(v, w, depth - 1) for v, w in zip(x.operands, y.operands))
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, element_storage_bytes
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
@@ -153,7 +153,8 @@ class PieceLoop:
         """A scalar as a tile of a shape."""
         if not shape:
             return scalar
-        element = scalar.type.element_type  # type: ignore[attr-defined]
+        assert isinstance(scalar.type, TileType)
+        element = scalar.type.element_type
         ones = self.one("reshape", {"source": scalar}, TileType((1,) * len(shape), element))
         return self.one("broadcast", {"source": ones}, TileType(shape, element))
 
@@ -201,8 +202,9 @@ class PieceLoop:
         return list(zip(sink.op.results, numbers))
 
     def _put_together(self, sink: Sink, value: SSAValue) -> int:
-        at = result_dims(sink.op, sink.dim)[list(sink.op.results).index(value)]  # type: ignore[arg-type]
-        assert at is not None and isinstance(value.type, TileType)
+        assert isinstance(value, OpResult) and isinstance(value.type, TileType)
+        at = result_dims(sink.op, sink.dim)[value.index]
+        assert at is not None
         part = self.piece(value, at)
         first = self._anything(value.type)
         argument = self.carry(first)
@@ -253,9 +255,9 @@ class PieceLoop:
                 self._parts[value, dim] = self._extract(value, dim, self.position)
             else:
                 op = value.owner
-                assert isinstance(op, CudaTileOp)
+                assert isinstance(value, OpResult) and isinstance(op, CudaTileOp)
                 results = self.cut(op, domain_dim(op, dim))
-                self._parts[value, dim] = results[list(op.results).index(value)]  # type: ignore[arg-type]
+                self._parts[value, dim] = results[value.index]
         return self._parts[value, dim]
 
     def _extract(self, value: SSAValue, dim: int, position: SSAValue, pieces: int | None = None) -> SSAValue:
@@ -375,7 +377,7 @@ class PieceLoop:
                 self.inside(inner.clone(values))
                 continue
             assert isinstance(inner, CudaTileOp)
-            types = [TileType(shape, r.type.element_type) for r in inner.results]  # type: ignore[attr-defined]
+            types = [TileType(shape, r.type.element_type) for r in inner.results if isinstance(r.type, TileType)]
             if mnemonic(inner) == "constant":
                 made = [self._constant(_splat(inner, types[0]))]
             else:

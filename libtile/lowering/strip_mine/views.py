@@ -103,8 +103,8 @@ class PieceViews:
     def _space(self, view: SSAValue) -> Sequence[SSAValue]:
         """How many tiles a view has along each of its dimensions."""
         if view not in self._spaces:
-            rank = len(view.type.tile_shape)  # type: ignore[attr-defined]
-            made = build("get_index_space_shape", {"src": view}, [WIDE] * rank)
+            assert isinstance(view.type, TileViewType)
+            made = build("get_index_space_shape", {"src": view}, [WIDE] * len(view.type.tile_shape))
             self.loop.outside(made)
             self._spaces[view] = made.results
         return self._spaces[view]
