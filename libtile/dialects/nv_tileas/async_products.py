@@ -36,6 +36,7 @@ from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import TileOp, layout_of, stored_element, stored_shape, tile_op, type_text
 from libtile.layouts import WARP, LinearLayout
+from libtile.layouts.builders import dim_names
 from libtile.numerics.elements import STORAGE_BYTES
 
 WGMMA = "wgmma"
@@ -43,7 +44,10 @@ WGMMA = "wgmma"
 
 @tile_op
 class AsyncDotOp(TileOp):
-    """Issues D = A * B + C, and closes a group of products. B is a buffer in shared memory, A one or a tile."""
+    """Issues D = A * B + C, and closes a group of products. B is a buffer in shared memory, A one or a tile.
+
+    Buffers may have dimensions of size 1 beside those of the matrix.
+    """
 
     name = "nv_tileas.async.dot"
     traits = traits_def(Observable())
@@ -62,7 +66,7 @@ class AsyncDotOp(TileOp):
         if self.atom.kind != WGMMA:
             raise VerifyException(f"expects an atom of kind {WGMMA}, but got {self.atom}")
         atom = self.atom.instruction
-        a, b, c = shapes = [stored_shape(v.type) for v in self.operands]
+        a, b, c = shapes = [matrix_shape(v.type) for v in self.operands]
         check_dot_shapes(a, b, c, stored_shape(self.result.type))
         if len(c) != 2:
             raise VerifyException("expects matrices, without a batch dimension")
@@ -132,7 +136,7 @@ class AsyncDotOp(TileOp):
         atom = self.atom.instruction
         target = target_of(self)
         transposable = target is None or wgmma.can_transpose(target, atom)
-        found = wgmma.shared_operand(type_.layout.layout, side, atom, self._bytes(), transposable)
+        found = wgmma.shared_operand(matrix_of(type_.layout.layout), side, atom, self._bytes(), transposable)
         if isinstance(found, str):
             raise VerifyException(f"expects #{side.upper()} as products read it, but {found}")
 
@@ -162,6 +166,18 @@ class WaitDotOp(TileOp):
             raise VerifyException(
                 f"expects pending to be from 0 to {MAX_GROUPS - 1}, but got {self.pending.value.data}"
             )
+
+
+def matrix_shape(type_: Attribute) -> tuple[int, ...]:
+    """The shape of an operand: of a buffer, without its dimensions of size 1."""
+    shape = stored_shape(type_)
+    return tuple(n for n in shape if n != 1) if isinstance(type_, BufferType) else shape
+
+
+def matrix_of(layout: LinearLayout) -> LinearLayout:
+    """A layout without the dimensions of size 1."""
+    shape = [n for n in layout.shape if n != 1]
+    return layout if len(shape) == len(layout.shape) else layout.reshape_outs(dict(zip(dim_names(len(shape)), shape)))
 
 
 MAX_GROUPS = 8

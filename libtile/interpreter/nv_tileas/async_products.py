@@ -17,9 +17,14 @@ def async_dot(site: Site) -> Run:
     product = dot(site)
 
     def run(a: Any, b: Any, c: Array) -> Array:
-        return product(*(v.read() if isinstance(v, Buffer) else v for v in (a, b)), c)
+        return product(*(_matrix(v).read() if isinstance(v, Buffer) else v for v in (a, b)), c)
 
     return run
+
+
+def _matrix(buffer: Buffer) -> Buffer:
+    """An operand without its dimensions of size 1."""
+    return buffer.reshaped(tuple(n for n in buffer.data.shape if n != 1))
 
 
 @pure("nv_tileas.wait_dot")

@@ -25,18 +25,13 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.atoms import tma, wgmma
-from libtile.codegen.async_copies import operand_shared_layout
+from libtile.atoms import wgmma
 from libtile.codegen.exchange import PIECE_BYTES
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
-from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
+from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
-from libtile.dialects.nv_tileas.attributes import MMA_SYNC, CopyAtomAttr, MmaAtomAttr
-from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.attributes import MMA_SYNC, MmaAtomAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
@@ -53,30 +48,23 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
-from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp, TiledTmaLoadOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
-    AsyncTokenType,
-    BufferType,
     ConsumerTokenType,
     PipelineIteratorType,
     PipelineType,
     ProducerTokenType,
-    TmaDescType,
 )
-from libtile.ir.tile_form import SEGMENTS, shape_of, stored_element
-from libtile.layouts.builders import dim_names
+from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, fastest_dim, stages_wanted
+from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
-from libtile.lowering.tileas.tma.recipes import launched_number
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
 from libtile.lowering.tileas.view_accesses import constant_of
-from libtile.lowering.to_tileas.accesses import numbers
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
 
 MAX_STAGES = 8
@@ -93,12 +81,6 @@ BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
 ALIGNMENT = 1024
 """Of operands in shared memory: where the pattern of a swizzle begins again."""
-_TAKEN_OVER = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector", "allow_tma", "atom"})
-"""Properties of a load that have done their work, or that a copy by TMA needs no more."""
-
-
-class Unfit(Exception):
-    """Why a product's loop stays as it is."""
 
 
 @dataclass(frozen=True)
@@ -162,22 +144,6 @@ def _place(product: DotOp) -> str:
     if not isinstance(parent, scf.ForOp | scf.WhileOp):
         return "it is in no loop"
     return "it is computed under a condition" if parent is not product.parent_op() else "its loop does not count"
-
-
-@dataclass(frozen=True)
-class _Operand:
-    """A tile that TMA copies: the load, its buffer in a stage, the boxes, and the tensor's dimension of each of its."""
-
-    load: TiledLoadOp
-    type: BufferType
-    boxes: tma.Boxes
-    memref: MakeMemRefOp
-    dims: tuple[int, ...]
-    steps: tuple[int, ...]
-
-    @property
-    def atom(self) -> CopyAtomAttr:
-        return CopyAtomAttr("tma_load", box=self.boxes.box)
 
 
 class _Specialization:
@@ -250,7 +216,7 @@ class _Specialization:
         if layout_of(self.product.c) != wanted:
             raise Unfit("its accumulator does not lie in whole rows of warps")
 
-    def _operand(self, side: str, value: SSAValue) -> _Operand:
+    def _operand(self, side: str, value: SSAValue) -> TmaOperand:
         what = f"#{side.upper()} "
         while isinstance(value.owner, ConvertLayoutOp) and value.owner.parent is self.body and value.has_one_use():
             value = value.owner.source
@@ -259,60 +225,7 @@ class _Specialization:
             raise Unfit(what + "is not loaded by a view as it is, in the loop")
         if not value.has_one_use():
             raise Unfit(what + "is used by more than the product")
-        more = [n for n in load.properties if n not in _TAKEN_OVER]
-        if more or load.group("offsets") or load.group("other") or "mem_scope" in load.properties:
-            raise Unfit(what + "is loaded in a way that copies by TMA have not")
-        for token in load.group("token"):
-            if not isinstance(token.owner, CreateMemTokenOp):
-                raise Unfit(what + "is ordered behind another access by a token")
-        view, stored = load.view.type, stored_element(value.type)
-        element = NUMBER_NAMES[stored]
-        block = load.view.owner
-        memref = block.operands[0].owner if isinstance(block, Operation) and block.operands else None
-        if (
-            not isinstance(view, TiledViewType)
-            or not isinstance(memref, MakeMemRefOp)
-            or view.layout.sparse_dim is not None
-        ):
-            raise Unfit(what + "is not of a tiled view of a tensor")
-        type_ = memref.results[0].type
-        assert isinstance(type_, MemRefType)
-        if memref.parent is not self.function.body.block:
-            raise Unfit(what + "is of a view that is made within another op")
-        self._check_tensor(what, memref, type_, element, view.layout.padding)
-        shape, fastest = view.shape, fastest_dim(load)
-        if type_.strides[view.dim_map[fastest]] != 1:
-            raise Unfit(what + "has no dimension of stride 1")
-        size = STORAGE_BYTES[element]
-        if shape[fastest] * size < tma.CHUNK:
-            raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
-        shared = operand_shared_layout(shape, element, fastest)
-        transposable = wgmma.can_transpose(self.gpu, self.atom.instruction)
-        read = wgmma.shared_operand(shared, side, self.atom.instruction, size, transposable)
-        boxes = tma.boxes(shared, fastest, size)
-        for found in (read, boxes):
-            if isinstance(found, str):
-                raise Unfit(what + "cannot be read from shared memory: " + found)
-        assert isinstance(boxes, tma.Boxes)
-        buffer = BufferType(shape, stored, "shared", LayoutAttr(shared))
-        return _Operand(load, buffer, boxes, memref, view.dim_map, view.traversal_strides)
-
-    def _check_tensor(
-        self, what: str, memref: MakeMemRefOp, type_: MemRefType, element: str, padding: str | None
-    ) -> None:
-        strides = tuple(None if s < 0 else s for s in type_.strides)
-        alignment = numbers(memref, "divisibility")
-        divisors = numbers(memref, "stride_divisibility") or (1,) * type_.rank
-        bounds = numbers(memref, "size_bounds") or (-1,) * type_.rank
-        narrow = all(0 <= (bound if size < 0 else size) < 1 << 31 for size, bound in zip(type_.shape, bounds))
-        known = tma.Tensor(element, alignment[0] if alignment else 1, strides, divisors, narrow)
-        if (reason := tma.not_copied(known, padding)) is not None:
-            raise Unfit(f"{what}cannot be copied by TMA: {reason}")
-        try:
-            for operand in memref.operands:
-                launched_number(memref, operand)
-        except LoweringError as problem:
-            raise Unfit(f"{what}is of a tensor that {problem}") from None
+        return tma_operand(self.function, self.gpu, self.atom.instruction, side, load)
 
     def _ahead(self) -> Ahead:
         found = computed_ahead([o.load for o in self.operands], self.body)
@@ -363,7 +276,7 @@ class _Specialization:
     def make(self) -> None:
         loop, block = self.loop, self.function.body.block
         at = Inserter(block, loop, loop.location)
-        descriptors = [self._descriptor(at, number, o) for number, o in enumerate(self.operands)]
+        descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
         pipe = at.value(CreatePipelineOp.make(results=[self.type], alignment=ALIGNMENT))
         trips = _trips(at, loop)
         consumer, producer = Block(), Block()
@@ -381,23 +294,6 @@ class _Specialization:
         loop.erase()
         drop_unused(block)
 
-    def _descriptor(self, at: Inserter, number: int, operand: _Operand) -> SSAValue:
-        """The descriptor of an operand's tensor; its layout is by the tensor's dimensions."""
-        assert operand.type.layout is not None
-        layout = operand.type.layout.layout
-        names = dim_names(len(layout.shape))
-        renamed = layout.rename_outs({names[t]: names[d] for t, d in enumerate(operand.dims)})
-        tensor = renamed.transpose_outs(names)
-        return at.value(
-            MakeTiledTmaDescOp.make(
-                operand.memref.results[0],
-                results=[TmaDescType(operand.memref.results[0].type, operand.boxes.box)],
-                atom=operand.atom,
-                tmaIdx=number,
-                layout=LayoutAttr(tensor),
-            )
-        )
-
     def _produce(self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue]) -> None:
         """The loop again, with copies in place of everything else."""
         loop, types = self.loop, [o.type for o in self.operands]
@@ -414,7 +310,7 @@ class _Specialization:
         stage = Block(arg_types=types)
         copies = Inserter(stage, None, loop.location)
         for number, (operand, descriptor) in enumerate(zip(self.operands, descriptors)):
-            self._copy(copies, operand, number, descriptor, stage.args[number], values)
+            operand.copy(copies, number, descriptor, stage.args[number], values)
         copies.add(PipelineYieldOp.make())
         token = inner.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
         inner.add(ProducerCommitOp.make(token))
@@ -428,30 +324,6 @@ class _Specialization:
         made.attributes.update(loop.attributes)
         at.add(made)
         at.add(PipelineYieldOp.make())
-
-    def _copy(
-        self, at: Inserter, operand: _Operand, number: int, descriptor: SSAValue, buffer: SSAValue,
-        values: dict[SSAValue, SSAValue],
-    ) -> None:  # fmt: skip
-        """The copy of a load's tile, whose corner is given in elements of the tensor's dimensions."""
-        corner: dict[int, SSAValue] = {}
-        for t, index in enumerate(operand.load.group("indices")):
-            given = values.get(index, index)
-            assert isinstance(given.type, IntegerType | IndexType)
-            step = at.value(arith.ConstantOp(IntegerAttr(operand.steps[t], given.type)))
-            corner[operand.dims[t]] = at.value(arith.MuliOp(given, step))
-        at.add(
-            TiledTmaLoadOp.make(
-                descriptor,
-                [corner[d] for d in range(len(corner))],
-                buffer,
-                results=[AsyncTokenType()],
-                atom=operand.atom,
-                tmaIdx=number,
-                dim_map=list(operand.dims) if operand.dims != tuple(range(len(operand.dims))) else None,
-            ),
-            operand.load.location,
-        )
 
     def _consume(self, at: Inserter, pipe: SSAValue, trips: SSAValue) -> None:
         """The products of all steps, and then what is behind the loop."""

@@ -14,8 +14,8 @@ from libtile.codegen.llvm_types import FLOAT, I32, VectorType
 from libtile.codegen.memory import as_integer
 from libtile.codegen.packing import join
 from libtile.codegen.tile import Tile
-from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
-from libtile.ir.tile_form import integer_of, stored_shape
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp, matrix_of, matrix_shape
+from libtile.ir.tile_form import integer_of
 from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
@@ -57,7 +57,7 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     if 1 << len(accumulator.layout.basis(WARP)) != warps:
         raise unsupported(op, f"is run by {warps} warps, and its accumulator is not", b.target.name)
     _, columns = accumulator.shape
-    _, depth = stored_shape(op.a.type)
+    _, depth = matrix_shape(op.a.type)
     groups = warps // atoms.GROUP_WARPS
     words = wgmma.fence(b, _words(e, accumulator))
     right = _descriptor(e, op.b, "b", atom)
@@ -89,7 +89,7 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
     b, buffer = e.b, e.held[value]
     assert isinstance(buffer, Buffer)
     size = STORAGE_BYTES[buffer.element]
-    operand = atoms.shared_operand(buffer.layout, side, atom, size, atoms.can_transpose(b.target, atom))
+    operand = atoms.shared_operand(matrix_of(buffer.layout), side, atom, size, atoms.can_transpose(b.target, atom))
     if isinstance(operand, str):
         raise LoweringError(f"has an operand that products do not read: {operand}")
     moved = None
