@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from .errors import PtxError
 from .ir import Addr, Function, Group, Imm, Instruction, Label, Reg, Sym, Vec
 
-FALL, BRANCH, SWITCH, CALL, RET, EXIT, BARRIER, TRYWAIT, SLEEP, PRODUCTS, REGISTERS = range(11)
+FALL, BRANCH, SWITCH, CALL, RET, EXIT, BARRIER, TRYWAIT, SLEEP, PRODUCTS, REGISTERS, COLUMNS = range(12)
 
 _TERMINATORS = {
     "bra": BRANCH,
@@ -31,10 +31,10 @@ _TERMINATORS = {
     "setmaxnreg": REGISTERS,
 }
 _MASK_LAST = ("shfl", "vote", "match", "redux", "elect")
-_ALIGNED = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "setmaxnreg", "wgmma", "tcgen05")
+_ALIGNED = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "setmaxnreg", "wgmma")
 # Undefined when a thread of the warp has exited (PTX ISA, "mma", "ldmatrix", ...).
 MATRIX = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
-_MEMORY = ("ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "fence", "membar")
+_MEMORY = ("ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "fence", "membar", "tcgen05")
 
 
 @dataclass(slots=True)
@@ -77,13 +77,15 @@ def terminator_kind(ins: Instruction) -> int | None:
         return TRYWAIT
     if ins.opcode == "wgmma" and "wait_group" in ins.modifiers:
         return PRODUCTS
+    if ins.opcode == "tcgen05" and "alloc" in ins.modifiers:
+        return COLUMNS
     return _TERMINATORS.get(ins.opcode)
 
 
 def gate_of(ins: Instruction) -> object | None:
     """What must be converged before an instruction runs: a member mask operand, "aligned", or nothing."""
     op = ins.opcode
-    if op in _ALIGNED:
+    if op in _ALIGNED or (op == "tcgen05" and "aligned" in ins.modifiers):
         return "aligned"
     if op in _MASK_LAST and "sync" in ins.modifiers:
         return ins.operands[-1] if ins.operands else "aligned"

@@ -23,3 +23,5 @@ SM_REGISTERS = 1 << 16
 MAX_THREAD_REGISTERS = 256
 REGISTER_STEP = 8
 """Registers of a multiprocessor and of a thread, and what setmaxnreg counts them in."""
+TENSOR_LANES, TENSOR_COLUMNS = 128, 512
+"""Tensor memory of a multiprocessor, in words of 32 bits."""

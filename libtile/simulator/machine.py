@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .barriers import Barriers
-from .cfg import BARRIER, BRANCH, CALL, EXIT, FALL, PRODUCTS, REGISTERS, RET, SLEEP, SWITCH, TRYWAIT, Unit
+from .cfg import BARRIER, BRANCH, CALL, COLUMNS, EXIT, FALL, PRODUCTS, REGISTERS, RET, SLEEP, SWITCH, TRYWAIT, Unit
 from .group import ThreadGroup
 from .ir import Instruction
 from .launch_state import LaunchState
@@ -40,6 +40,7 @@ class Machine(WarpState):
         self.init_async()
         self.init_mbarriers()
         self.init_products()
+        self.init_tensor_memory()
         self.init_registers()
 
     # -- set up
@@ -237,6 +238,8 @@ class Machine(WarpState):
             self.key[g.threads] = base_key + unit.next
         elif kind == REGISTERS:
             self.set_registers(g, unit, result, base_key + unit.next)
+        elif kind == COLUMNS and unit.terminator is not None:
+            self.tensor_allocate(g, unit.terminator, result, base_key + unit.next)
 
     def _switch(self, g: ThreadGroup, unit: Unit, result: Any, base_key: int) -> None:
         index, guard = result
@@ -277,6 +280,7 @@ class Machine(WarpState):
     def end_group(self, g: ThreadGroup) -> None:
         self.end_threads(g.threads)
         self.check_warpgroup_registers(g.threads)
+        self.check_tensor_memory(g.threads)
         self.barriers.threads_exited(g.threads)
 
     def trace_instruction(self, ins: Instruction, g: ThreadGroup, mask: np.ndarray | None) -> None:

@@ -267,6 +267,7 @@ class Scheduler(RegisterPool):
                 ids,
             )
         self.check_register_waits()
+        self.check_allocation_waits()
         self.barriers.deadlock()
 
     def end_threads(self, threads: np.ndarray) -> None:

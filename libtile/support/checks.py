@@ -70,7 +70,7 @@ INNER_INTERPRETER = Catalogue(
 """What the interpreter looks for in a module of nv_tileaa or nv_tileas: `full` is less there than in one of Tile IR."""
 SIMULATOR = Catalogue(
     "simulator",
-    Checks(("convergence", "memory", "register-pool", "wgmma")),
+    Checks(("convergence", "memory", "register-pool", "tcgen05", "wgmma")),
     Checks(("counters", "mbarrier-init", "proxy-fence", "race", "uninitialized")),
 )
 ALL = INTERPRETER.names | SIMULATOR.names

@@ -15,6 +15,7 @@ from . import (  # noqa: F401
     move,
     multimem,
     packed,
+    tcgen05,
     video,
     warp,
     wgmma,

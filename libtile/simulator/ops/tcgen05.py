@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""tcgen05: tensor memory and the tensor cores that work on it (PTX ISA, "TensorCore 5th Generation Family")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..codegen import Emitter, op, terminator
+from ..ir import Addr, Imm, Instruction, Reg, Vec
+from ..tensor_memory import MAX_REGISTERS, SHAPES, TensorMove
+from ..types import TYPES
+from .memory import address
+
+_B32, _U32 = TYPES["b32"], TYPES["u32"]
+
+
+@terminator("tcgen05")
+def _alloc(cg: Emitter, ins: Instruction) -> str:
+    """tcgen05.alloc.cta_group.sync.aligned{.shared::cta}.b32 [dst], nCols: it may wait, and ends a unit."""
+    _cta_group(cg, ins)
+    cg.uniform = True
+    where, count = address(cg, ins.operands[0]), cg.src(ins.operands[1], _U32)
+    cg.uniform = False
+    return f"({where}, {count})"
+
+
+@op("tcgen05")
+def _tcgen05(cg: Emitter, ins: Instruction) -> None:
+    emit = _EMITTERS.get(ins.modifiers[0])
+    if emit is None:
+        cg.fail(f"tcgen05.{ins.modifiers[0]} is not simulated")
+    cg.uniform = True
+    emit(cg, ins)
+    cg.uniform = False
+
+
+def _cta_group(cg: Emitter, ins: Instruction) -> int:
+    """How many CTAs work together."""
+    groups = [m.removeprefix("cta_group::") for m in ins.modifiers if m.startswith("cta_group::")]
+    if groups not in (["1"], ["2"]):
+        cg.fail(f"tcgen05.{ins.modifiers[0]} needs .cta_group::1 or .cta_group::2")
+    return int(groups[0])
+
+
+def _static(cg: Emitter, ins: Instruction) -> str:
+    return cg.use(ins, f"i{id(ins)}")
+
+
+def _tensor_address(cg: Emitter, operand: Any) -> str:
+    """[n] of an address of tensor memory, as uint32."""
+    if isinstance(operand, Addr) and isinstance(operand.base, Reg) and operand.base.type.bits != 32:
+        cg.fail("an address of tensor memory has 32 bits")
+    name = address(cg, operand) if isinstance(operand, Addr) else cg.src(operand, _U32)
+    return cg.let(f"{name}.astype(np.uint32)")
+
+
+def _relinquish(cg: Emitter, ins: Instruction) -> None:
+    _cta_group(cg, ins)
+    cg.emit(f"M.tensor_relinquish(g, {_static(cg, ins)})")
+
+
+def _dealloc(cg: Emitter, ins: Instruction) -> None:
+    _cta_group(cg, ins)
+    where, count = _tensor_address(cg, ins.operands[0]), cg.src(ins.operands[1], _U32)
+    cg.emit(f"M.tensor_free(g, {_static(cg, ins)}, {where}, {count})")
+
+
+def _wait(cg: Emitter, ins: Instruction) -> None:
+    cg.emit(f"M.tensor_wait(g, {ins.modifiers[0] == 'wait::st'})")
+
+
+def _fence(cg: Emitter, ins: Instruction) -> None:
+    """Orders tensor memory with what the thread does to synchronise; the schedule keeps program order anyway."""
+
+
+def _move(cg: Emitter, ins: Instruction, kind: str) -> tuple[str, Any, Any]:
+    """(static form, address operand, register operand) of a load or store."""
+    modifiers = ins.modifiers
+    shape = next((m for m in modifiers if m in SHAPES), None)
+    count = next((m for m in modifiers if m[:1] == "x" and m[1:].isdigit()), None)
+    if "red" in modifiers:
+        cg.fail("tcgen05.ld.red is not simulated")
+    if shape is None or count is None:
+        cg.fail(f"tcgen05.{kind} needs a shape and a count: .{', .'.join(SHAPES)} and .x1 to .x{MAX_REGISTERS}")
+    number = int(count[1:])
+    registers = SHAPES[shape][0] * number
+    if number & (number - 1) or number < 1 or registers > MAX_REGISTERS:
+        cg.fail(f"tcgen05.{kind}.{shape}.{count} does not exist")
+    operands = list(ins.operands)
+    where = operands.pop(1 if kind == "ld" else 0)
+    split = 0
+    if shape == "16x32bx2":
+        constant = operands.pop(1 if kind == "ld" else 0)
+        if not isinstance(constant, Imm) or not isinstance(constant.value, int):
+            cg.fail("the offset of the second half has to be a constant")
+        split = constant.value
+    items = operands[0].items if isinstance(operands[0], Vec) else (operands[0],)
+    if len(operands) != 1 or len(items) != registers:
+        cg.fail(f"tcgen05.{kind}.{shape}.{count} has {registers} registers, not {len(items)}")
+    packed = ("pack::16b" if kind == "ld" else "unpack::16b") in modifiers
+    move = TensorMove(ins, shape, number, split, packed)
+    return cg.use(move, f"t{id(ins)}"), where, items
+
+
+def _ld(cg: Emitter, ins: Instruction) -> None:
+    move, where, registers = _move(cg, ins, "ld")
+    result = cg.let(f"M.tensor_memory_load({move}, g, {_tensor_address(cg, where)})")
+    for number, register in enumerate(registers):
+        cg.dst(register, _B32, f"{result}[{number}]")
+
+
+def _st(cg: Emitter, ins: Instruction) -> None:
+    move, where, registers = _move(cg, ins, "st")
+    values = ", ".join(cg.src(register, _B32) for register in registers)
+    cg.emit(f"M.tensor_memory_store({move}, g, {_tensor_address(cg, where)}, ({values},))")
+
+
+_EMITTERS: dict[str, Callable[[Emitter, Instruction], None]] = {
+    "relinquish_alloc_permit": _relinquish,
+    "dealloc": _dealloc,
+    "wait::ld": _wait,
+    "wait::st": _wait,
+    "fence::before_thread_sync": _fence,
+    "fence::after_thread_sync": _fence,
+    "ld": _ld,
+    "st": _st,
+}
