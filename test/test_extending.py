@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 SECTION = re.compile(r"^## [^\n]*: (\d+) files?\n(.*?)(?=^## |\Z)", re.M | re.S)
 BLOCK = re.compile(r"^```(diff|python)\n(.*?)^```", re.M | re.S)
 IMPORTS = """
+import ml_dtypes
 import numpy as np
 import libtile
 from libtile import bytecode
@@ -39,7 +40,7 @@ def test_each_change_of_the_page_touches_what_it_says_and_works(tmp_path: Path) 
                 ["git", "apply", "-C1", "--unsafe-paths", "-"], input=text, cwd=tmp_path, capture_output=True, text=True
             )
             assert not applied.returncode, f"the diff does not apply any more: {applied.stderr}\n{text}"
-    assert len(sections) == 4
+    assert len(sections) == 5
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True

@@ -15,6 +15,7 @@ from libtile.asm.cursor import ParseError
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, element_storage_bytes
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, TileType, type_text
 from libtile.ir.strings import unquote
+from libtile.numerics.elements import ELEMENTS
 from libtile.spec import default_spec
 
 if TYPE_CHECKING:
@@ -108,9 +109,10 @@ class _Literal:
             p.fail("expected string containing hex digits starting with `0x`")
         if not data or len(data) % self.size:
             p.fail("elements hex data size is invalid for provided type")
-        if NUMBER_NAMES[self.type] in ("i1", "i4", "f4E2M1FN", "tf32"):
-            width = {"i1": 1, "i4": 4, "f4E2M1FN": 4, "tf32": 19}[NUMBER_NAMES[self.type]]
-            if any(int.from_bytes(data[i : i + self.size], "little") >> width for i in range(0, len(data), self.size)):
+        element = ELEMENTS[NUMBER_NAMES[self.type]]
+        if element.is_partial:
+            parts = (data[i : i + self.size] for i in range(0, len(data), self.size))
+            if any(int.from_bytes(part, "little") >> element.bits for part in parts):
                 p.fail("elements hex data has a value that is out of range for the type")
         p.advance()
         self.raw += data

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from libtile.layouts import OFFSET, LinearLayout
-from libtile.numerics.elements import ELEMENTS
+from libtile.numerics.elements import ELEMENTS, POINTER, ElementType
 from libtile.targets.tensor_map import MAX_BOX, MAX_RANK
 
 SWIZZLES = (0, 32, 64, 128)
@@ -25,10 +25,20 @@ ALIGNMENT = 128
 MAX_BYTES = 1 << 20
 """What the byte count of a barrier object's phase is below (PTX ISA, "mbarrier.expect_tx": the range of tx-count)."""
 
+_INTEGERS = {8: "u8", 16: "u16", 32: "s32", 64: "s64"}
+
+
+def _map_element(element: ElementType) -> str:
+    if element.is_integer or element.is_narrow_float:
+        return _INTEGERS[element.storage_bits]
+    return f"f{element.storage_bits}" if element.storage_bits == 32 else element.ptx
+
+
 MAP_ELEMENTS = {
-    "i8": "u8", "f8E4M3FN": "u8", "f8E5M2": "u8", "f8E8M0FNU": "u8", "i16": "u16", "f16": "f16", "bf16": "bf16",
-    "i32": "s32", "f32": "f32", "tf32": "f32", "i64": "s64", "f64": "f64",
-}  # fmt: skip
+    name: _map_element(element)
+    for name, element in ELEMENTS.items()
+    if element.bits > 1 and not element.is_packed and name != POINTER
+}
 """The type of a tensor map (`libtile.targets.tensor_map.ELEMENTS`) for elements in memory, by keyword."""
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from libtile.codegen.builder import KernelBuilder, Value, float_constant, integer
 from libtile.codegen.llvm_types import BFLOAT, FLOAT, HALF, I8, I16, I32, LlvmType, VectorType
 from libtile.numerics.elements import ELEMENTS, FORMATS, FloatFormat
+from libtile.numerics.elements import HALF as HALF_FORMAT
 from libtile.support.diagnostics import UnsupportedError
 
 MAGNITUDE, INFINITY, SMALLEST_NORMAL = 0x7FFFFFFF, 0x7F800000, 0x00800000
@@ -61,7 +62,7 @@ def pair_encoder(b: KernelBuilder, element: str, mode: str) -> Pairwise | None:
     if not _has_cvt(b, element) or mode != "nearest_even":
         return None
     name = f"cvt.rn.satfinite.{ELEMENTS[element].ptx}x2.f32"
-    if element == "f4E2M1FN":
+    if ELEMENTS[element].is_packed:
         return lambda low, high: _encode_nibbles(b, name, low, high)
     return lambda low, high: _encode_bytes(b, name, low, high)
 
@@ -87,7 +88,7 @@ def pair_decoder(b: KernelBuilder, element: str) -> Pairwise | None:
     if not _has_cvt(b, element):
         return None
     name = f"cvt.rn.f16x2.{ELEMENTS[element].ptx}x2"
-    if element == "f4E2M1FN":
+    if ELEMENTS[element].is_packed:
         return lambda low, high: _decode_nibbles(b, name, low, high)
     return lambda low, high: _decode_bytes(b, name, HALF, low, high)
 
@@ -184,7 +185,7 @@ def decode(b: KernelBuilder, value: Value, element: str) -> Value:
         return _decode_e8m0(b, code)
     form = FORMATS[element]
     magnitude = b.and_(code, integer(I32, form.magnitude_mask))
-    if element == "f8E5M2":
+    if (form.exponent, form.bits, form.specials) == (HALF_FORMAT.exponent, 8, HALF_FORMAT.specials):
         # Its bits are the upper half of an f16's.
         half = b.binary("shl", b.cast("zext", value, I16), integer(I16, 8))
         return b.emit(FLOAT, f"fpext half {b.cast('bitcast', half, HALF).text} to float")
@@ -194,6 +195,9 @@ def decode(b: KernelBuilder, value: Value, element: str) -> Value:
     if form.specials == "nan":
         nan = b.compare("eq", magnitude, integer(I32, form.nan_code))
         result = b.select(nan, integer(I32, MAGNITUDE), result)
+    elif form.has_infinity:
+        special = b.compare("uge", magnitude, integer(I32, form.infinity_code))
+        result = b.select(special, b.or_(placed, integer(I32, INFINITY)), result)
     if form.signed:
         sign = b.binary("shl", code, integer(I32, 31 - form.sign_bit))
         result = b.or_(result, b.and_(sign, integer(I32, 1 << 31)))
@@ -223,7 +227,7 @@ def halves_of_bytes(b: KernelBuilder, element: str, word: Value, position: int) 
     bytes have to be taken apart for that."""
     form = FORMATS[element]
     if _has_cvt(b, element):
-        if element == "f4E2M1FN":
+        if ELEMENTS[element].is_packed:
             return None
         shifted = b.binary("lshr", word, integer(I32, 8 * position)) if position else word
         return b.asm(f"cvt.rn.f16x2.{ELEMENTS[element].ptx}x2 $0, $1;", "=r,h", I32, [b.cast("trunc", shifted, I16)])
@@ -250,11 +254,11 @@ def _decode_placed(b: KernelBuilder, form: FloatFormat, both: Value) -> Value:
     scale = b.cast("bitcast", integer(I32, _both((2 * _HALF_BIAS - form.bias) << _HALF_FRACTION)), VectorType(2, HALF))
     result = b.cast("bitcast", b.binary("fmul", placed, scale), I32)
     result = b.or_(result, b.and_(both, signs))
-    if form.specials == "nan":  # all of its bits are set, so that one more in the last place carries
-        last = integer(I32, _both(1 << (_HALF_SIGN - form.sign_bit)))
+    if form.has_nan:  # all bits of it, or of its exponent, are set, so that one more in the last place of these carries
+        place, ones = (form.mantissa, _HALF_EXPONENT_BITS) if form.has_infinity else (0, _HALF_SIGN)
+        last = integer(I32, _both(1 << (_HALF_SIGN - form.sign_bit + place)))
         carried = b.and_(b.binary("add", magnitude, last), signs)
-        ones = b.binary("sub", carried, b.binary("lshr", carried, integer(I32, _HALF_SIGN)))
-        result = b.or_(result, ones)
+        result = b.or_(result, b.binary("sub", carried, b.binary("lshr", carried, integer(I32, ones))))
     return result
 
 

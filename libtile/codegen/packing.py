@@ -15,16 +15,13 @@ from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I8, I32, IntType
 from libtile.codegen.narrow_floats import TF32_MASK
 from libtile.codegen.tile import Tile
 from libtile.layouts import REGISTER, LinearLayout
+from libtile.numerics.elements import ELEMENTS
 from libtile.support.diagnostics import UnsupportedError
 
 
 def element_bits(element: str) -> int:
     """Bits that one element takes in a packed tile."""
-    if element == "i1":
-        return 1
-    if element in ("i4", "f4E2M1FN"):
-        return 4
-    return 8 * ELEMENT_TYPES[element].storage_bytes
+    return 1 if element == "i1" else ELEMENTS[element].storage_bits
 
 
 # -- values ---------------------------------------------------------------------------------------------------------

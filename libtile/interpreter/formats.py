@@ -9,8 +9,8 @@ the element's `dtype`:
     i8 .. i64           int8 .. int64           unsigned operations reinterpret the bits
     f16 f32 f64         numpy's
     bf16 f8* f4         ml_dtypes'              f4: half a byte in a tensor view
+    other floats        float32, rounded        what ml_dtypes lacks: fnv8E5M3FNU
     tf32                float32, rounded        the low 13 bits are zero; four bytes in memory
-    fnv8E5M3FNU         float32, rounded        one byte in memory
     ptr                 int64, the address
     index               int64                   of the inner dialects: what addresses are counted in
 """
@@ -18,6 +18,7 @@ the element's `dtype`:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -26,31 +27,11 @@ from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
-from libtile.numerics import elements
-from libtile.numerics.elements import FloatFormat
+from libtile.numerics import elements, float_bits
+from libtile.numerics.elements import ElementType, FloatFormat
 
 Array = Any
 """A numpy array or numpy scalar: rules take and return either for tiles of rank 0."""
-
-
-_DTYPES: dict[str, Any] = {
-    "i1": np.bool_,
-    "i4": np.int8,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "tf32": np.float32,
-    "f64": np.float64,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
-    "fnv8E5M3FNU": np.float32,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +82,24 @@ _INNER_POINTER = "nv_tileaa.ptr"
 """The inner dialects' pointer type, known by its name: programs of Tile IR do not load those dialects."""
 
 
-def _number(name: str) -> Element:
-    held = elements.ELEMENTS[name]
-    return Element(name, held.bits, held.storage_bits, np.dtype(_DTYPES[name]), held.float)
+def _number(held: ElementType) -> Element:
+    return Element(held.name, held.bits, held.storage_bits, np.dtype(_dtype(held)), held.float)
 
 
-ELEMENTS: dict[str, Element] = {name: _number(name) for name in _DTYPES}
+def _dtype(held: ElementType) -> Any:
+    """The numpy type of numbers, as ml_dtypes' `float8_e4m3fn` of f8E4M3FN; what neither library has is held as f32."""
+    if held.float is None:
+        return np.bool_ if held.bits == 1 else f"i{held.storage_bytes}"
+    if held.name.lower() == f"f{held.bits}":
+        return f"f{held.storage_bytes}"
+    if held.name == "bf16":
+        return ml_dtypes.bfloat16
+    return getattr(ml_dtypes, f"float{held.bits}_{held.name.removeprefix(f'f{held.bits}').lower()}", np.float32)
+
+
+ELEMENTS: dict[str, Element] = {
+    name: _number(held) for name, held in elements.ELEMENTS.items() if name != elements.POINTER
+}
 """Element types by keyword, pointers excepted."""
 
 INDEX = Element("index", 64, 64, np.dtype(np.int64))
@@ -134,15 +127,15 @@ def element(type_: Attribute) -> Element:
 def to_bits(value: Array, elem: Element) -> np.ndarray:
     """The bit pattern of each element as it is stored, in the unsigned type of its storage size.
 
-    4-bit elements are in the low half of a byte; tf32 is the pattern of the f32 of the same value.
+    Elements of less than a byte are in its low bits; tf32 is the pattern of the f32 of the same value.
     """
     array = np.asarray(value)
     if elem.name == "i1":
         return array.astype(np.uint8)
-    if elem.name in ("i4", "f4E2M1FN"):
-        return array.view(np.uint8) & np.uint8(0xF)
-    if elem.name == "fnv8E5M3FNU":
-        return _encode_ue5m3(array)
+    if elem.float is not None and elem.dtype.itemsize != elem.storage_bytes:
+        return _encode(array, elem.float).astype(elem.unsigned_dtype)
+    if elem.width < 8:
+        return array.view(np.uint8) & np.uint8((1 << elem.width) - 1)
     return np.ascontiguousarray(array).view(elem.unsigned_dtype).reshape(array.shape)
 
 
@@ -152,29 +145,34 @@ def from_bits(bits: np.ndarray, elem: Element) -> np.ndarray:
         return bits != 0
     if elem.name == "i4":
         return ((bits.astype(np.int8) << 4).astype(np.int8) >> 4).astype(np.int8)
-    if elem.name == "f4E2M1FN":
-        return (bits & np.uint8(0xF)).astype(np.uint8).view(elem.dtype)
-    if elem.name == "fnv8E5M3FNU":
-        return _decode_ue5m3(bits)
+    if elem.float is not None and elem.dtype.itemsize != elem.storage_bytes:
+        return _decoded(elem.float)[bits & np.uint8((1 << elem.width) - 1)]
+    if elem.width < 8:
+        return (bits & np.uint8((1 << elem.width) - 1)).astype(np.uint8).view(elem.dtype)
     if elem.name == "tf32":
         return (bits & np.uint32(0xFFFFE000)).view(np.float32)
     return np.ascontiguousarray(bits).view(elem.dtype).reshape(bits.shape)
 
 
-def _encode_ue5m3(values: np.ndarray) -> np.ndarray:
-    _, exponent = np.frexp(values.astype(np.float64))
-    exponent = np.maximum(exponent - 1, -14)
-    scaled = np.ldexp(values.astype(np.float64), 3 - exponent)
+def _encode(values: np.ndarray, form: FloatFormat) -> np.ndarray:
+    """The codes of numbers of a format."""
+    x = values.astype(np.float64)
+    magnitude = np.abs(x)
+    _, exponent = np.frexp(magnitude)
+    exponent = np.maximum(exponent - 1, form.emin)
     with np.errstate(invalid="ignore"):
-        code = np.where(scaled < 8, scaled, scaled - 8 + (exponent + 15) * 8).astype(np.int64)
-    return np.where(np.isnan(values), 0xFF, code).astype(np.uint8)
+        scaled = np.ldexp(magnitude, form.mantissa - exponent)
+        hidden = 1 << form.mantissa
+        code = np.where(scaled < hidden, scaled, scaled - hidden + (exponent + form.bias) * hidden).astype(np.int64)
+    code = np.where(np.isinf(x), form.overflow_code, code)
+    code = np.where(np.isnan(x), form.nan_code if form.has_nan else form.largest_code, code)
+    return code | np.where(np.signbit(x), form.sign_mask, 0)
 
 
-def _decode_ue5m3(bits: np.ndarray) -> np.ndarray:
-    code = bits.astype(np.int64)
-    exponent, fraction = code >> 3, code & 7
-    value = np.where(exponent == 0, np.ldexp(fraction / 8.0, -14), np.ldexp(1 + fraction / 8.0, exponent - 15))
-    return np.where(code == 0xFF, np.nan, value).astype(np.float32)
+@lru_cache
+def _decoded(form: FloatFormat) -> np.ndarray:
+    """The numbers of all codes of a format."""
+    return np.array([float_bits.decode(code, form.name) for code in range(1 << form.bits)], np.float32)
 
 
 def constant_values(raw: bytes, elem: Element) -> np.ndarray:

@@ -164,6 +164,11 @@ class ElementType:
         return max(self.storage_bits // 8, 1)
 
     @property
+    def is_partial(self) -> bool:
+        """Whether the bytes that hold one have bits which no number has."""
+        return self.bits < 8 * self.storage_bytes
+
+    @property
     def is_packed(self) -> bool:
         """Whether several share a byte in a tensor."""
         return self.storage_bits < 8
@@ -226,5 +231,5 @@ PACKED: tuple[str, ...] = tuple(name for name, e in ELEMENTS.items() if e.is_pac
 
 
 def memory_bits(element: str) -> int:
-    """Bits that an element takes in a tensor: 4-bit ones are packed."""
-    return 4 if element in PACKED else 8 * STORAGE_BYTES[element]
+    """Bits that an element takes in a tensor, where those of less than 8 are packed."""
+    return ELEMENTS[element].storage_bits

@@ -14,6 +14,7 @@ from libtile.bytecode.errors import InvalidError
 from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile import types
 from libtile.numerics import float_bits
+from libtile.numerics.elements import ELEMENTS
 from libtile.spec import Spec, default_spec
 from libtile.support.diagnostics import DiagnosticError, error
 
@@ -194,8 +195,11 @@ def dense_to_bytecode(attr: ir.DenseElementsAttr, convert_type: Callable[[Attrib
         else:
             digits = bytes(48 + (byte & 1) for byte in reversed(data))
             data = int(digits, 2).to_bytes((len(data) + 7) // 8, "little")
-    elif attr.type.element_type == types.NUMBER_TYPES["tf32"]:
-        data = b"".join(data[i : i + 3] for i in range(0, len(data), 4))
+    else:
+        element = ELEMENTS[types.NUMBER_NAMES[attr.type.element_type]]
+        size, held = (element.bits + 7) // 8, element.storage_bytes
+        if size != held:
+            data = b"".join(data[i : i + size] for i in range(0, len(data), held))
     return bc.Dense(convert_type(attr.type), data)
 
 
@@ -206,17 +210,17 @@ def _unpacked(data: bytes, count: int, name: str) -> bytes:
     """The dialect's form of a constant's bytes.
 
     In the file, i1 takes a bit per element, the first in the lowest bit, or one byte that is not zero for a splat of
-    more than 8 elements; tf32 takes 3 bytes, of which 19 bits count; f4E2M1FN the lower half of a byte.
+    more than 8 elements; other elements take as many bytes as their bits need, tf32 three and f4E2M1FN one.
     """
     if name == "i1":
         if len(data) == 1 and count > 8:
             return b"\1" if data != b"\0" else b"\0"
         return b"".join(map(_BITS.__getitem__, data))[:count] if len(data) == (count + 7) // 8 else b""
-    if name == "tf32":
-        words = (int.from_bytes(data[i : i + 3], "little") & 0x7FFFF for i in range(0, len(data), 3))
-        return b"".join(word.to_bytes(4, "little") for word in words) if len(data) % 3 == 0 else b""
-    if name == "f4E2M1FN":
-        return bytes(byte & 0xF for byte in data)
+    element = ELEMENTS[name]
+    if element.is_partial:
+        size, mask = (element.bits + 7) // 8, (1 << element.bits) - 1
+        numbers = (int.from_bytes(data[i : i + size], "little") & mask for i in range(0, len(data), size))
+        return b"".join(n.to_bytes(element.storage_bytes, "little") for n in numbers) if len(data) % size == 0 else b""
     return data
 
 

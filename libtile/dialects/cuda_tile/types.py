@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Types of the cuda_tile dialect.
 
-Number types are xDSL's builtin ones (i1 .. i64, f16, f8E4M3FN, ...); `Fnv8E5M3FNUType` is the one that builtin lacks.
+Number types are those that the spec declares: xDSL's builtin ones of their names (i1 .. i64, f16, f8E4M3FN, ...), and
+`Fnv8E5M3FNUType`, which builtin lacks.
 Every other type here is immutable, hashable and compared by value. `text(short=True)` is the spelling inside of a
 cuda_tile module (`tile<2xf32>`), `text(short=False)` the spelling elsewhere (`!cuda_tile.tile<2xf32>`).
 """
@@ -14,14 +15,10 @@ from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
-    Float4E2M1FNType,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float8E8M0FNUType,
+    Builtin,
     Float16Type,
     Float32Type,
     Float64Type,
-    FloatTF32Type,
     IntegerType,
 )
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
@@ -30,6 +27,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from libtile.ir.data_field import DataField
+from libtile.spec import default_spec
 
 DYNAMIC = -(2**63)
 """A size or stride that is only known at run time; prints as `?`."""
@@ -48,23 +46,12 @@ class Fnv8E5M3FNUType(ParametrizedAttribute, TypeAttribute):
 i1, i4, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 4, 8, 16, 32, 64))
 f16, bf16, f32, f64 = Float16Type(), BFloat16Type(), Float32Type(), Float64Type()
 
+_FLOATS: dict[str, Any] = {cls.name: cls for cls in Builtin.attributes} | {"fnv8E5M3FNU": Fnv8E5M3FNUType}
+
 NUMBER_TYPES: dict[str, Attribute] = {
-    "i1": i1,
-    "i4": i4,
-    "i8": i8,
-    "i16": i16,
-    "i32": i32,
-    "i64": i64,
-    "f16": f16,
-    "bf16": bf16,
-    "f32": f32,
-    "tf32": FloatTF32Type(),
-    "f64": f64,
-    "f8E4M3FN": Float8E4M3FNType(),
-    "f8E5M2": Float8E5M2Type(),
-    "f8E8M0FNU": Float8E8M0FNUType(),
-    "f4E2M1FN": Float4E2M1FNType(),
-    "fnv8E5M3FNU": Fnv8E5M3FNUType(),
+    name: IntegerType(declared.bits) if declared.kind == "integer" else _FLOATS[name]()
+    for name, declared in default_spec().types.items()
+    if declared.number is not None
 }
 """Number types by their keyword; the one place that ties keywords to xDSL's types."""
 

@@ -24,9 +24,7 @@ from libtile.dialects.cuda_tile.types import (
 )
 from libtile.spec import default_spec
 
-_NUMBERS_TEXT = (
-    "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or i1 or i8 or i16 or i32 or i64"
-)
+_NUMBERS_TEXT = default_spec().constraints["number"].summary
 _NOT_A_NUMBER = {"i4"}
 """Number types that only a tile may hold: i4 has no address."""
 
