@@ -40,7 +40,7 @@ def test_each_change_of_the_page_touches_what_it_says_and_works(tmp_path: Path) 
                 ["git", "apply", "-C1", "--unsafe-paths", "-"], input=text, cwd=tmp_path, capture_output=True, text=True
             )
             assert not applied.returncode, f"the diff does not apply any more: {applied.stderr}\n{text}"
-    assert len(sections) == 5
+    assert len(sections) == 6
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True

@@ -28,6 +28,7 @@ from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.targets import MmaAtom, Target
 
+FAMILY = "wgmma"
 ROWS = 64
 """Rows of one instruction."""
 GROUP_WARPS = 4
@@ -49,7 +50,7 @@ def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth:
     if family is None or rows % ROWS or depth % family.k:
         return None
     fitting = [n for n in family.columns if columns % n == 0]
-    return MmaAtom(ROWS, fitting[-1], family.k, a, b, d, since=family.since) if fitting else None
+    return MmaAtom(ROWS, fitting[-1], family.k, a, b, d, family=FAMILY, since=family.since) if fitting else None
 
 
 def can_transpose(target: Target, atom: MmaAtom) -> bool:

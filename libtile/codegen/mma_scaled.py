@@ -13,8 +13,9 @@ from libtile.atoms.mma_layouts import multiplied_element
 from libtile.codegen import floats
 from libtile.codegen.builder import KernelBuilder, Value, float_constant, integer
 from libtile.codegen.llvm_types import FLOAT, I32
-from libtile.codegen.mma import Place, Product, by_place, in_element
+from libtile.codegen.mma_sync import Product
 from libtile.codegen.narrow_floats import float_of
+from libtile.codegen.places import Place, by_place, in_element
 from libtile.codegen.tile import Tile
 from libtile.targets import MmaAtom
 

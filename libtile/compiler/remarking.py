@@ -111,7 +111,10 @@ def _of_product(
     atom = op.atom.instruction
     executed = gpu.executed(atom)
     shape = (executed.m, executed.n, executed.k)
-    yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", shape)
+    if executed.tensor_cores:
+        yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", shape)
+    else:
+        yield remarks.mma_fma(function, place, executed.family.upper(), shape)
     multiplied = [multiplied_element(element_of(v), ptx) for v, ptx in zip(op.operands, (atom.a, atom.b))]
     element = multiplied[0] if multiplied != [a, b] else ""
     if converted := _converted_to(atom, executed, element):

@@ -136,12 +136,14 @@ def mma_tensor_core(
     )  # fmt: skip
 
 
-def mma_fma(function: str, location: SourceLocation | None) -> Remark:
-    """No tensor core takes the MMA's types or shape: it runs on FMA instructions."""
+def mma_fma(
+    function: str, location: SourceLocation | None, instruction: str = "FMA", shape: tuple[int, int, int] = (1, 1, 1)
+) -> Remark:
+    """No tensor core takes the MMA's types or shape: it runs on other instructions."""
     return Remark(
         Category.TENSOR_CORE, Kind.FAILED, "RemarkTensorCoreMMA",
-        "MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead",
-        function, location, (("Instruction", "FMA"), _shape((1, 1, 1))),
+        f"MMA operation failed to optimize to use Tensor Cores, it is using {instruction} instructions instead",
+        function, location, (("Instruction", instruction), _shape(shape)),
     )  # fmt: skip
 
 

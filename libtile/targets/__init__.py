@@ -21,16 +21,20 @@ DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 """How LLVM lays out data for them (LLVM's NVPTX target machine)."""
 
 
+MMA_SYNC = "mma_sync"
+"""The family of matrix instructions of rows that name none."""
+
+
 class UnknownTargetError(LibtileError):
     """A GPU name that no target has; the message lists those there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class MmaAtom:
-    """One mma.sync instruction: `d (m x n) = a (m x k) * b (k x n) + c`, types in PTX's spelling.
+    """One matrix instruction: `d (m x n) = a (m x k) * b (k x n) + c`, types in PTX's spelling.
 
-    `kind` is the `.kind::` qualifier that the instruction needs, or empty; `since` the first target that has it, by
-    which instructions are not told apart.
+    `family` names the modules that know it; `kind` is the `.kind::` qualifier that the instruction needs, or empty.
+    Instructions are not told apart by `tensor_cores`, whether these execute it, and `since`, the first target with it.
     """
 
     m: int
@@ -40,6 +44,8 @@ class MmaAtom:
     b: str
     d: str
     kind: str = ""
+    family: str = MMA_SYNC
+    tensor_cores: bool = field(default=True, compare=False)
     since: int = field(default=80, compare=False)
 
 
@@ -107,9 +113,10 @@ class Target:
             raise KeyError(feature)
         return feature in self.features
 
-    def mma(self, a: str, b: str, d: str) -> tuple[MmaAtom, ...]:
-        """The atoms for these operand and result types, those with the largest k first; empty when there is none."""
-        found = [atom for atom in self.mma_atoms if (atom.a, atom.b, atom.d) == (a, b, d)]
+    def mma(self, a: str, b: str, d: str, family: str = MMA_SYNC) -> tuple[MmaAtom, ...]:
+        """The family's atoms for these operand and result types, those with the largest k first; empty when there is
+        none."""
+        found = [atom for atom in self.mma_atoms if (atom.a, atom.b, atom.d, atom.family) == (a, b, d, family)]
         return tuple(sorted(found, key=lambda atom: (bool(atom.kind), -atom.k, -atom.m)))
 
     def wgmma(self, a: str, b: str, d: str) -> WgmmaFamily | None:
@@ -156,8 +163,15 @@ def _atoms(number: int) -> tuple[MmaAtom, ...]:
         pairs = [pair for pair in pairs if needed & set(pair)]
         m, n, k = row["shape"]
         since = _first(row["targets"])
-        atoms += [MmaAtom(m, n, k, a, b, d, row.get("kind", ""), since) for a, b in pairs for d in row["results"]]
+        given = {name: row[name] for name in ("kind", "family", "tensor_cores") if name in row}
+        atoms += [MmaAtom(m, n, k, a, b, d, since=since, **given) for a, b in pairs for d in row["results"]]
     return tuple(atoms)
+
+
+@once
+def mma_families() -> tuple[str, ...]:
+    """The families of instructions that multiply operands in registers, in the order in which they are asked."""
+    return tuple(dict.fromkeys(row.get("family", MMA_SYNC) for row in _declared()["mma"]))
 
 
 def _wgmma(number: int) -> tuple[WgmmaFamily, ...]:

@@ -16,7 +16,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.ir.data_field import DataField
 from libtile.ir.parsed_data import ParsedData
-from libtile.targets import MmaAtom
+from libtile.targets import MmaAtom, mma_families
 
 MEMORY_SPACES = ("generic", "local", "shared", "global", "tmem", "constant")
 """Memory spaces by their number; a value in registers is in `generic`."""
@@ -123,7 +123,7 @@ class CopyAtomAttr(ParsedData):
         return cls(kind, bits, box, mode, multicast, dim)
 
 
-FMA, MMA_SYNC = "fma", "mma_sync"
+FMA = "fma"
 
 
 @irdl_attr_definition
@@ -134,8 +134,6 @@ class MmaAtomAttr(ParsedData):
     """
 
     name = "nv_tileas.mma_atom"
-    kinds: ClassVar[tuple[str, ...]] = (FMA, MMA_SYNC, "wgmma", "tcgen05")
-
     kind = DataField[str](0)
     shape = DataField[tuple[int, ...]](1)
     """M, N and K."""
@@ -153,16 +151,16 @@ class MmaAtomAttr(ParsedData):
     def instruction(self) -> MmaAtom:
         """The instruction as targets list it."""
         m, n, k = self.shape
-        return MmaAtom(m, n, k, *self.types)
+        return MmaAtom(m, n, k, *self.types, family=self.kind)
 
     def body(self) -> str:
         return f"{self.kind}, {'x'.join(map(str, self.shape))}, {', '.join(self.types)}"
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Self:
-        kind = parser.parse_identifier()
-        if kind not in cls.kinds:
-            parser.raise_error(f"expected {cls.name} to be one of: {', '.join(cls.kinds)}")
+        kind, kinds = parser.parse_identifier(), (FMA, *mma_families(), "wgmma", "tcgen05")
+        if kind not in kinds:
+            parser.raise_error(f"expected {cls.name} to be one of: {', '.join(kinds)}")
         parser.parse_punctuation(",")
         shape = parser.parse_dimension_list()
         if len(shape) != 3 or any(size < 1 for size in shape):

@@ -21,10 +21,11 @@ from libtile.dialects.nv_tileaa.attributes import SignednessAttr
 from libtile.dialects.nv_tileaa.collectives import DotLike, ScaledDotLike
 from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
 from libtile.dialects.nv_tileaa.target import target_of
-from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, tile_op
 from libtile.layouts import WARP, LinearLayout
+from libtile.targets import MMA_SYNC
 
 if TYPE_CHECKING:
     from libtile.targets import MmaAtom
@@ -41,7 +42,7 @@ class DotOp(DotLike):
         check_dot(self)
         _check_types(self, self.atom)
         _check_result(self)
-        if self.atom.kind == MMA_SYNC:
+        if self.atom.kind != FMA:
             _check_target(self, self.atom)
             _check_fragments(self, self.atom.instruction)
 

@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
-from libtile.dialects.nv_tileas.attributes import MMA_SYNC, MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
@@ -65,7 +65,7 @@ from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
 from libtile.lowering.tileas.view_accesses import constant_of
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.targets import Target, target
+from libtile.targets import MMA_SYNC, Target, target
 
 MAX_STAGES = 8
 """Stages beyond that hide no more latency."""

@@ -29,7 +29,7 @@ from libtile.dialects.nv_tileas import pipeline as tileas_pipeline
 from libtile.dialects.nv_tileas import products as tileas_products
 from libtile.dialects.nv_tileas import tiles as tileas_tiles
 from libtile.dialects.nv_tileas import tma as tileas_tma
-from libtile.dialects.nv_tileas.attributes import ATOMIC_KINDS, FMA, MMA_SYNC, CopyAtomAttr, MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import ATOMIC_KINDS, FMA, CopyAtomAttr, MmaAtomAttr
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
     BufferType,
@@ -44,6 +44,7 @@ from libtile.lowering.discardable import DECISIONS, FACTS
 from libtile.lowering.legality import NUMBERS, Stage
 from libtile.lowering.to_llvm import elementwise
 from libtile.lowering.to_llvm.emitter import RULES
+from libtile.targets import MMA_SYNC, mma_families
 
 _ORDER = frozenset({"mem_semantic", "mem_scope"})
 _CACHE = frozenset({"cache_modifier", "eviction_policy"})
@@ -201,7 +202,7 @@ def _padding(op: TileOp, attr: Attribute) -> str | None:
 
 
 _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
-    tileas_products.DotOp: (FMA, MMA_SYNC),
+    tileas_products.DotOp: (FMA, *mma_families()),
     tileas_products.ScaledDotOp: (MMA_SYNC,),
     tileas_memory.LoadOp: ("ldg",),
     tileas_memory.TiledLoadOp: ("ldg",),

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 from libtile.atoms.mma_layouts import DotLayouts, ScaledLayouts, accumulator_type, dot_layouts, scaled_layouts
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
-from libtile.dialects.nv_tileas.attributes import FMA, MMA_SYNC, MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas.types import element_of
 from libtile.targets import Target
@@ -61,7 +61,7 @@ class Products:
             return {"atom": MmaAtomAttr(FMA, (1, 1, 1), element, element, element)}
         atom = found.atom
         return {
-            "atom": MmaAtomAttr(MMA_SYNC, (atom.m, atom.n, atom.k), atom.a, atom.b, atom.d),
+            "atom": MmaAtomAttr(atom.family, (atom.m, atom.n, atom.k), atom.a, atom.b, atom.d),
             "warps": DenseArrayBase.from_list(i64, found.grid),
         }
 
