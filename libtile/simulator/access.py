@@ -78,6 +78,8 @@ class Access(MachineState):
         self.proxy = ProxyTracker(self.shared_arena.size) if tracked else None
         self.initialised = "uninitialized" in self.checks
         self.counting = "counters" in self.checks
+        # What holds bytes that are IN_USE, for messages.
+        self.reads_in_flight = "wgmma"
         self.arenas: dict[str, Arena] = {
             "global": self.global_arena,
             "shared": self.shared_arena,
@@ -343,7 +345,7 @@ class Access(MachineState):
                 kind = test[1]
             text = {
                 "async": f"{verb} of bytes that an asynchronous copy has not completed: {where}",
-                "in-use": f"write to bytes that a wgmma reads that has not been waited for: {where}",
+                "in-use": f"write to bytes that a {self.reads_in_flight} reads that has not been waited for: {where}",
                 "read-only": f"write to read-only memory: {where}",
                 "uninitialized": f"read of {size} bytes that nothing has written: {where}",
             }.get(kind, f"{size}-byte {verb} at 0x{arena.base + at:x} in {arena.name} memory: {where}")

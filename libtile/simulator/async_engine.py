@@ -315,7 +315,7 @@ class AsyncEngine(MBarriers):
             return
         writers = self.proxy.unfenced(off)
         if len(writers):
-            reader = "product" if ins.opcode == "wgmma" else "copy"
+            reader = "product" if ins.opcode == "wgmma" else "instruction" if ins.opcode == "tcgen05" else "copy"
             self.fault(
                 "proxy-fence",
                 f"the {reader} reads shared bytes that thread {int(writers[0]) % self.cta_stride} wrote with no "

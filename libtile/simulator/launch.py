@@ -158,7 +158,7 @@ def run_ptx(
         global_arena=memory.arena,
         const_arena=memory.const,
         param_arena=memory.params,
-        uses_async_proxy=program.uses("cp", "bulk") or program.uses("wgmma"),
+        uses_async_proxy=program.uses("cp", "bulk") or program.uses("wgmma") or program.uses("tcgen05"),
         heap_start=memory.heap_start,
         heap_end=memory.arena.size,
     )

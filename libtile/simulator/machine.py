@@ -41,6 +41,7 @@ class Machine(WarpState):
         self.init_mbarriers()
         self.init_products()
         self.init_tensor_memory()
+        self.init_tensor_products()
         self.init_registers()
 
     # -- set up

@@ -144,6 +144,8 @@ class MBarriers(Atomics):
         remote = self.cta_of[thread[0]] != barrier.place // self.shared_stride
         if "bulk" in info.instruction.modifiers:
             text = "an asynchronous copy signals"
+        elif info.instruction.opcode == "tcgen05":
+            text = "a tcgen05.commit signals"
         elif remote and barrier.relaxed:
             text = "a thread of another CTA uses"
         else:
@@ -226,6 +228,14 @@ class MBarriers(Atomics):
                     barrier.expected -= counts[row]
             self._advance(barrier)
         return token
+
+    def arrive_late(self, barrier: MBarrier, ins: Instruction, thread: np.ndarray) -> None:
+        """An arrival of something asynchronous that a thread started and that has completed."""
+        barrier.pending -= 1
+        if barrier.pending < 0:
+            text = f"more arrivals than the mbarrier expects ({barrier.expected})"
+            self.fault("illegal-instruction", text, ins, thread)
+        self._advance(barrier)
 
     def complete_tx(self, place: int, count: int) -> None:
         """An asynchronous copy delivered `count` bytes."""

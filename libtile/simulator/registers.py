@@ -16,7 +16,7 @@ from .group import ThreadGroup
 from .ir import Instruction
 from .limits import MAX_THREAD_REGISTERS, REGISTER_STEP, SM_REGISTERS
 from .memory import FAR
-from .tensor_memory import TensorMemory
+from .tensor_products import TensorProducts
 
 
 @dataclass
@@ -30,7 +30,7 @@ class RegisterWait:
     instruction: Instruction
 
 
-class RegisterPool(TensorMemory):
+class RegisterPool(TensorProducts):
     """Registers of each warp, and who waits for more."""
 
     def init_registers(self) -> None:

@@ -113,6 +113,7 @@ class Scheduler(RegisterPool):
 
     def _random_choice(self, rng: np.random.Generator) -> tuple[np.ndarray | None, int, int]:
         self.complete_some_products(rng)
+        self.complete_some_operations(rng)
         ready = np.flatnonzero(self.key < FAR)
         if self.polling_count and int(rng.integers(4)) == 0:
             self._wake_pollers()

@@ -155,16 +155,16 @@ class DecodedMap:
     def shared_offsets(self, start: int, count: int) -> np.ndarray:
         """Shared memory offsets of the `count` elements of a tile that begins at `start`, swizzled."""
         dense = start + np.arange(count, dtype=np.int64) * self.element_size
-        return _exchanged(dense, *_EXCHANGES[self.swizzle])
+        return exchanged(dense, *_EXCHANGES[self.swizzle])
 
 
 def swizzled(offsets: np.ndarray, mode: int) -> np.ndarray:
     """Shared memory addresses under a swizzle of 32, 64 or 128 bytes (mode 1, 2, 3): 16-byte chunks move within their
     row by the row's number, which are address bits 7 and up.
     """
-    return _exchanged(offsets, 4, mode, 3)
+    return exchanged(offsets, 4, mode, 3)
 
 
-def _exchanged(offsets: np.ndarray, first: int, count: int, distance: int) -> np.ndarray:
+def exchanged(offsets: np.ndarray, first: int, count: int, distance: int) -> np.ndarray:
     """Addresses whose `count` bits from bit `first` on are xored with those `distance` bits further up."""
     return offsets ^ ((offsets >> distance) & ((1 << count) - 1) << first)

@@ -114,6 +114,8 @@ class WarpAccess:
 class TensorStore:
     """Tensor memory of the resident CTAs. Arrays are flat over [CTA slot, lane, column]; a cell is an index."""
 
+    row_cells = TENSOR_COLUMNS
+
     def __init__(self, ctas: int) -> None:
         cells = ctas * TENSOR_LANES * TENSOR_COLUMNS
         self.words = np.zeros(cells, dtype=np.uint32)
@@ -147,6 +149,17 @@ class TensorMemory(Products):
         if self._tensor_memory is None:
             self._tensor_memory = TensorStore(len(self.ctas))
         return self._tensor_memory
+
+    def tensor_slots(self, ins: Instruction, thread: np.ndarray, ctas: int) -> list[int]:
+        """The CTAs that an instruction of a thread works on: its own, or both of its pair."""
+        slot = int(self.cta_of[thread[0]])
+        if ctas == 1:
+            return [slot]
+        if self.cluster_size % 2:
+            text = f"cta_group::2 needs a cluster of pairs of CTAs, not one of {self.cluster_size}"
+            self.fault("illegal-instruction", text, ins, thread)
+        first = slot - int(self.cluster_rank[thread[0]]) % 2
+        return [first, first + 1]
 
     # -- allocation
 
@@ -377,14 +390,14 @@ class TensorMemory(Products):
     def _fault_in_flight_cell(self, ins: Instruction, threads: np.ndarray, cell: int, what: str, verb: str) -> NoReturn:
         where = f"lane {cell // TENSOR_COLUMNS % TENSOR_LANES}, column {cell % TENSOR_COLUMNS} of tensor memory"
         name, line, wait = next(operation for *operation, cells in self._in_flight_cells(verb) if (cells == cell).any())
-        text = f"{what} {where}, which the {name} at PTX line {line} {verb} and {wait} has waited for"
+        text = f"{what} {where}, which the {name} at PTX line {line} {verb}, before {wait}"
         self.fault("async", text, ins, threads)
 
     def _in_flight_cells(self, verb: str) -> Iterator[tuple[str, int, str, np.ndarray]]:
         """(instruction, PTX line, what would have waited for it, cells) of operations that read or write."""
         for access in self.warp_accesses:
             if (access.values is None) == (verb == "reads"):
-                wait = "no tcgen05.wait::ld" if access.values is None else "no tcgen05.wait::st"
+                wait = "tcgen05.wait::ld" if access.values is None else "tcgen05.wait::st"
                 yield access.name(), access.instruction.line, wait, access.cells
 
     def _check_written(self, ins: Instruction, threads: np.ndarray, cells: np.ndarray) -> None:

@@ -48,31 +48,39 @@ def test_the_references_alloca_runs(gpu_name: str, align: int, tmp_path: Path) -
     assert np.array_equal(out, np.arange(64))
 
 
-SAMPLE = ("gemm", "gemm_f64", "attention_causal", "layer_norm", "mma_tf32_tf32_f32", "spin_lock")
-"""Maps of ranks 1 to 3 and of several types, a tile wholly outside of its tensor, and a copy while others spin."""
+SAMPLE = {
+    "sm_90": ("gemm", "gemm_f64", "attention_causal", "layer_norm", "mma_tf32_tf32_f32", "spin_lock"),
+    "sm_100": ("attention", "mma_chained", "mma_f8e4m3fn_f8e4m3fn_f16", "mma_i8_u8_i32"),
+    "sm_120": ("gemm_persistent", "mma_scaled_f4_f8e4m3fn_16"),
+}
+"""Kernels that are run by default: for sm_90 maps of ranks 1 to 3 and of several types, a tile wholly outside of its
+tensor, and a copy while others spin; for sm_100 products of several kinds with A in shared and in tensor memory."""
 
 
 def _kernels() -> list[object]:
     corpus = pytest.importorskip("kernels.corpus", reason="the frontend is not installed (pip install cuda-tile)")
     return [
-        name if name in SAMPLE else pytest.param(name, marks=pytest.mark.slow)
+        pytest.param(gpu_name, name, marks=() if name in sample else pytest.mark.slow)
+        for gpu_name, sample in SAMPLE.items()
         for name, kernel in corpus.KERNELS.items()
-        if kernel.gpu_code == "sm_90" and kernel.problem is not None
+        # Kernels for a later target are not for this one; the others are for each.
+        if kernel.problem is not None and int(kernel.gpu_code[3:]) <= int(gpu_name[3:])
     ]
 
 
-@pytest.mark.parametrize("name", _kernels())
-def test_the_references_ptx_of_a_kernel_agrees_with_numpy(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("gpu_name", "name"), _kernels())
+def test_the_references_ptx_of_a_kernel_agrees_with_numpy(gpu_name: str, name: str, tmp_path: Path) -> None:
     from kernels import corpus
 
     require_host_code()
     kernel = corpus.KERNELS[name]
     version = max(version for version in kernel.versions if version <= "13.4")
-    made = reference_compilation(corpus.export(kernel, version, "sm_90"), "sm_90", tmp_path)
+    made = reference_compilation(corpus.export(kernel, version, gpu_name), gpu_name, tmp_path)
     case = corpus.case(kernel)
     before = corpus.snapshot(case.args)
-    args = launch_arguments(made, name, case.args, "sm_90")
-    assert len(args) > len(case.args) or name not in SAMPLE
+    args = launch_arguments(made, name, case.args, gpu_name)
+    assert len(args) > len(case.args) or gpu_name != "sm_90" or name not in SAMPLE[gpu_name]
+    assert "tcgen05.mma" in made.ptx or gpu_name != "sm_100" or name not in SAMPLE[gpu_name]
     block, cluster = (re.search(rf"\.{directive} (\d+)", made.ptx) for directive in ("reqntid", "reqnctapercluster"))
     assert block is not None
     # Each tile block is a cluster of CTAs where the reference makes it so.

@@ -213,7 +213,7 @@ MISTAKES = {
     "load not waited for": (
         fill(32) + LD + access("st", "32x32b", 4),
         fill(32) + LD + WAIT_LD + access("st", "32x32b", 4) + WAIT_ST, "async",
-        "reads and no tcgen05.wait::ld has waited for",
+        "reads, before tcgen05.wait::ld",
     ),
     "freed too early": (fill(32) + LD, fill(32) + LD + WAIT_LD, "async", "frees columns lane 0"),
 }  # fmt: skip

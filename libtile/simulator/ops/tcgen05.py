@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..access import AccessInfo
 from ..codegen import Emitter, op, terminator
 from ..ir import Addr, Imm, Instruction, Reg, Vec
+from ..tensor_descriptors import KINDS, SCALES
 from ..tensor_memory import MAX_REGISTERS, SHAPES, TensorMove
 from ..types import TYPES
 from .memory import address
+from .tcgen05_mma import Multiplication
 
 _B32, _U32 = TYPES["b32"], TYPES["u32"]
 
@@ -116,6 +119,57 @@ def _st(cg: Emitter, ins: Instruction) -> None:
     cg.emit(f"M.tensor_memory_store({move}, g, {_tensor_address(cg, where)}, ({values},))")
 
 
+def _mma(cg: Emitter, ins: Instruction) -> None:
+    """tcgen05.mma.cta_group.kind [d], a | [a], b, idesc {, [scale-a], [scale-b]} {, {lanes}}, add {, shift}."""
+    modifiers = ins.modifiers
+    for word, what in (("ws", "weight-stationary"), ("sp", "sparse"), ("ashift", "shifting")):
+        if word in modifiers:
+            cg.fail(f"{what} tcgen05.mma is not simulated")
+    kind = next((m.removeprefix("kind::") for m in modifiers if m.startswith("kind::")), "")
+    if kind not in KINDS:
+        cg.fail(f"tcgen05.mma needs a kind: {', '.join(KINDS)}")
+    if ("block_scale" in modifiers) != KINDS[kind].scaled:
+        cg.fail(f"tcgen05.mma.kind::{kind} {'needs' if KINDS[kind].scaled else 'has no'} .block_scale")
+    ctas, factors = _cta_group(cg, ins), _factors(cg, ins, kind)
+    d, a, b, word, *rest = ins.operands
+    numbers = [_tensor_address(cg, d)]
+    numbers.append(_tensor_address(cg, a) if isinstance(a, Addr) else cg.src(a, TYPES["b64"]))
+    numbers += [cg.src(b, TYPES["b64"]), cg.src(word, _B32)]
+    scales = [_tensor_address(cg, rest.pop(0)) for _ in range(2 if factors else 0)]
+    lanes = rest.pop(0).items if rest and isinstance(rest[0], Vec) else ()
+    if lanes and len(lanes) != 4 * ctas:
+        cg.fail(f"the lanes that are not written are {4 * ctas} words, not {len(lanes)}")
+    numbers.append(cg.pred(rest.pop(0)))
+    shift = rest.pop(0).value if rest else 0
+    if rest or not isinstance(shift, int) or not 0 <= shift < 16 or (shift and kind not in ("f16", "tf32")):
+        cg.fail("the shift of D is a constant from 0 to 15, for kind::f16 and kind::tf32")
+    numbers += scales + [cg.src(x, _B32) for x in lanes]
+    call = cg.use(Multiplication(ins, kind, ctas, isinstance(a, Addr), factors, shift), f"t{id(ins)}")
+    cg.emit(f"M.tensor_issue({call}, g, ({', '.join(numbers)},), {cg.mask()})")
+
+
+def _factors(cg: Emitter, ins: Instruction, kind: str) -> int:
+    """How many factors a row of A has for one instruction; 0 for a kind without."""
+    if not KINDS[kind].scaled:
+        return 0
+    names = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
+    names |= {"block32": KINDS[kind].k // 32, "block16": KINDS[kind].k // 16}
+    found = [names[m] for m in ins.modifiers if m in names]
+    count = found[0] if found else min(SCALES[kind])
+    if count not in SCALES[kind] or (not found and len(SCALES[kind]) > 1):
+        cg.fail(f"tcgen05.mma.kind::{kind} has {' or '.join(map(str, SCALES[kind]))} factors a row: say which")
+    return count
+
+
+def _commit(cg: Emitter, ins: Instruction) -> None:
+    """tcgen05.commit.cta_group.mbarrier::arrive::one{.shared::cluster}{.multicast::cluster}.b64 [mbar] {, ctaMask}."""
+    _cta_group(cg, ins)
+    space = "shared" if "shared::cluster" in ins.modifiers else "generic"
+    info = cg.use(AccessInfo(ins, space, "u8", 1, True), f"b{id(ins)}")
+    ctas = cg.src(ins.operands[1], TYPES["u16"]) if "multicast::cluster" in ins.modifiers else "None"
+    cg.emit(f"M.tensor_commit({info}, g, {address(cg, ins.operands[0])}, {ctas}, {cg.mask()})")
+
+
 _EMITTERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "relinquish_alloc_permit": _relinquish,
     "dealloc": _dealloc,
@@ -125,4 +179,6 @@ _EMITTERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "fence::after_thread_sync": _fence,
     "ld": _ld,
     "st": _st,
+    "mma": _mma,
+    "commit": _commit,
 }

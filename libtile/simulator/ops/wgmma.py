@@ -20,7 +20,7 @@ from ..codegen import Emitter, op, terminator
 from ..fragments import gather_index
 from ..ir import Instruction, Reg, Vec
 from ..products import Operand
-from ..tensor_map import swizzled
+from ..shared_operand import Swizzle, operand_offsets
 from ..types import TYPES
 from .memory import groups_pending
 from .mma import _BITS, MmaSpec, convert_result, fragment, product, unpack_elements
@@ -43,42 +43,15 @@ class WgmmaSpec:
     b_sign: int = 1
 
 
-# Swizzle field of a descriptor (bits 62-63) to the mode of `swizzled`: 0 none, 1 is 128, 2 is 64, 3 is 32 bytes.
-_MODE = {0: 0, 1: 3, 2: 2, 3: 1}
+# Swizzle field of a descriptor (bits 62-63) to the bytes of a row that it permutes.
+_SPAN = {0: 0, 1: 128, 2: 64, 3: 32}
 
 
 def descriptor_offsets(descriptor: int, outer: int, k: int, bits: int, transposed: bool) -> np.ndarray:
-    """Shared memory byte addresses [outer, k elements' bytes / element bytes] of an operand (outer is M or N).
-
-    Units are core matrices of 8 rows of 16 bytes (PTX ISA, "Shared Memory Matrix Layout", canonical layouts):
-      K-major,  swizzle S: row r of 8, byte b along k    -> (r % 8) S + b + (r / 8) stride
-      K-major,  none:      (r % 8) 16 + b % 16 + (b / 16) leading + (r / 8) stride
-      MN-major, swizzle S: chunk c of 16 bytes along MN  -> (c % (S/16)) 16 + c / (S/16) leading + (k % 8) S + (k / 8)
-      stride MN-major, none:      c stride + (k % 8) 16 + (k / 8) leading
-    """
-    start = (descriptor & 0x3FFF) << 4
-    leading = (descriptor >> 16 & 0x3FFF) << 4
-    stride = (descriptor >> 32 & 0x3FFF) << 4
-    mode = _MODE[descriptor >> 62 & 3]
-    span = 16 << mode
-    element = max(1, bits // 8)
-    row = np.arange(outer, dtype=np.int64)[:, None]
-    if transposed:
-        step = np.arange(k, dtype=np.int64)[None, :]
-        chunk, inner = row * element // 16, row * element % 16
-        if mode:
-            per = span // 16
-            at = (chunk % per) * 16 + (chunk // per) * leading + (step % 8) * span + (step // 8) * stride
-        else:
-            at = chunk * stride + (step % 8) * 16 + (step // 8) * leading
-        at = at + inner
-    else:
-        byte = np.arange(k * bits // 8 // element, dtype=np.int64)[None, :] * element
-        if mode:
-            at = (row % 8) * span + byte + (row // 8) * stride
-        else:
-            at = (row % 8) * 16 + byte % 16 + (byte // 16) * leading + (row // 8) * stride
-    return swizzled(start + at, mode)
+    """Shared memory byte addresses [outer, k elements' bytes / element bytes] of an operand (outer is M or N)."""
+    start, leading, stride = ((descriptor >> first & 0x3FFF) << 4 for first in (0, 16, 32))
+    swizzle = Swizzle(_SPAN[descriptor >> 62 & 3])
+    return operand_offsets(start, leading, stride, swizzle, outer, k, bits, transposed)
 
 
 @dataclass(frozen=True)
@@ -132,9 +105,8 @@ class Wgmma:
         if base:
             text = f"the base offset {base} in the descriptor of {which.upper()} is not simulated"
             M.fault("illegal-instruction", text, self.info.instruction, thread)
-        mode = _MODE[descriptor >> 62 & 3]
-        start, span = (descriptor & 0x3FFF) << 4, 16 << mode
-        if M.check_products and mode and start % (8 * span) >= span:
+        start, span = (descriptor & 0x3FFF) << 4, _SPAN[descriptor >> 62 & 3]
+        if M.check_products and span and start % (8 * span) >= span:
             text = (
                 f"the descriptor of {which.upper()} starts at shared byte {start}: with the {span}B swizzle and base "
                 f"offset 0 the matrix has to be aligned to {8 * span} bytes"

@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products of tcgen05 against numpy: kinds, layouts and shapes; and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from libtile.simulator import PtxError, SimulationFault, run_ptx
+
+from .test_tensor_memory import WAIT_LD, WAIT_ST, access
+
+HEADER = (
+    ".version 9.0\n.target sm_100a\n.address_size 64\n.shared .align 1024 .b8 s[65536];\n.shared .align 8 .b8 t[64];\n"
+)
+REGISTERS = ".reg .pred %p<8>; .reg .b32 %r<64>; .reg .b64 %rd<16>; .reg .b32 %v<128>;"
+ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [t], 512;\n"
+SPIN = "{name}: mbarrier.try_wait.parity.shared.b64 %p3, [{at}], 0; @!%p3 bra {name};\n"
+
+#: What a kernel around products is made of; tests take parts away. %r4 is the address of tensor memory, %r5 of the
+#: warp's lanes, and thread 0 executes `issue`.
+PARTS = {
+    "init fence": "fence.mbarrier_init.release.cluster;\n",
+    "before": "",
+    "handover": "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n",
+    "operand wait": SPIN.format(name="LOADED", at="t+16"),
+    "issue": "",
+    "commit": "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [t+24];\n",
+    "behind the commit": "",
+    "result wait": SPIN.format(name="DONE", at="t+24"),
+    "fence behind the wait": "tcgen05.fence::after_thread_sync;\n",
+    "load wait": WAIT_LD,
+    "fence at the end": "tcgen05.fence::before_thread_sync;\n",
+    "fence before the end": "tcgen05.fence::after_thread_sync;\n",
+}
+
+
+def kernel(size: int, columns: int, first: int, **changes: str) -> str:
+    """Copies `size` bytes to shared memory, runs `before` in all threads and `issue` in one, and stores D's columns."""
+    part = PARTS | {name.replace("_", " "): text for name, text in changes.items()}
+    assert part.keys() == PARTS.keys()
+    stores = "".join(f"st.global.b32 [%rd2+{4 * i}], %v{i};" for i in range(columns))
+    return f"""{HEADER}.visible .entry k(.param .u64 image, .param .u64 out)
+{{{REGISTERS}
+    mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 5; setp.ne.u32 %p1, %r1, 0; setp.ne.u32 %p2, %r0, 0;
+    ld.param.u64 %rd0, [out]; ld.param.u64 %rd1, [image];
+    @%p1 bra MADE;
+    {ALLOC}
+    @%p2 bra MADE;
+    mbarrier.init.shared.b64 [t+16], 1; mbarrier.init.shared.b64 [t+24], 1;
+    {part["init fence"]}
+MADE:
+    bar.sync 0;
+    ld.shared.b32 %r4, [t]; shl.b32 %r5, %r1, 21; add.u32 %r5, %r4, %r5;
+    {part["before"]}
+    {part["handover"]}
+    @%p2 bra ISSUED;
+    mbarrier.arrive.expect_tx.shared.b64 _, [t+16], {size};
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd1], {size}, [t+16];
+    {part["operand wait"]}
+    {part["issue"]}
+    {part["commit"]}
+    {part["behind the commit"]}
+ISSUED:
+    {part["result wait"]}
+    {part["fence behind the wait"]}
+    add.u32 %r8, %r5, {first};
+    {access("ld", "32x32b", columns, "%r8")}
+    {part["load wait"]}
+    mul.lo.u32 %r7, %r0, {4 * columns}; cvt.u64.u32 %rd2, %r7; add.u64 %rd2, %rd0, %rd2;
+    {stores}
+    {part["fence at the end"]}
+    bar.sync 0;
+    @%p1 bra KEEP;
+    {part["fence before the end"]}
+    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 512;
+KEEP:
+    ret;
+}}"""
+
+
+def run(image: np.ndarray, columns: int, first: int = 0, **options: Any) -> np.ndarray:
+    """[128 lanes, columns] of tensor memory at the end."""
+    size = -(-len(image) // 16) * 16
+    padded = np.zeros(size, np.uint8)
+    padded[: len(image)] = image
+    out = np.zeros((128, columns), np.uint32)
+    changes = {name: options.pop(name) for name in list(options) if name.replace("_", " ") in PARTS}
+    run_ptx(kernel(size, columns, first, **changes), "k", block=128, args=[padded, out], **options)
+    return out
+
+
+# -- operands in shared memory
+
+
+def k_major(rows: np.ndarray) -> np.ndarray:
+    """Rows of up to 128 bytes under a swizzle of 128: chunk c of row r is the (c xor r % 8)th."""
+    outer, width = rows.shape
+    image = np.zeros((outer, 8, 16), np.uint8)
+    for r in range(outer):
+        for c in range(width // 16):
+            image[r, c ^ r % 8] = rows[r, 16 * c : 16 * c + 16]
+    return image.reshape(-1)
+
+
+def mn_major(rows: np.ndarray) -> np.ndarray:
+    """A row for each k, in panels of 128 bytes, each swizzled like `k_major`."""
+    return np.concatenate([k_major(rows[:, at : at + 128]) for at in range(0, rows.shape[1], 128)])
+
+
+def cores(rows: np.ndarray) -> np.ndarray:
+    """Without swizzle: blocks of 8 rows by 16 bytes, those along the rows first."""
+    outer, width = rows.shape
+    return rows.reshape(outer // 8, 8, width // 16, 16).transpose(2, 0, 1, 3).reshape(-1)
+
+
+def descriptor(start: int, leading: int, stride: int, swizzle: int) -> int:
+    return start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46 | swizzle << 61
+
+
+def instruction(m: int, n: int, a: int = 0, b: int = 0, d: int = 1, ta: int = 0, tb: int = 0, more: int = 0) -> int:
+    return d << 4 | a << 7 | b << 10 | ta << 15 | tb << 16 | n >> 3 << 17 | m >> 4 << 24 | more
+
+
+def issue(
+    a: str, b: int, word: int, kind: str = "f16", d: str = "%r4", adds: int = 1, extra: str = "", scales: str = ""
+) -> str:
+    return (
+        f"setp.ne.u32 %p4, {adds}, 0; mov.b64 %rd4, {b}; mov.b32 %r10, {word};\n"
+        f"tcgen05.mma.cta_group::1.kind::{kind}{extra} [{d}], {a}, %rd4, %r10, {scales}%p4;\n"
+    )
+
+
+def in_shared(word: int) -> tuple[str, str]:
+    """(instructions, operand) of A in shared memory."""
+    return f"mov.b64 %rd3, {word};", "%rd3"
+
+
+def zeros(columns: int, value: str = "0") -> str:
+    return "".join(f"mov.b32 %v{i}, {value};" for i in range(columns)) + access("st", "32x32b", columns) + WAIT_ST
+
+
+FORMATS: dict[str, Any] = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2, "s8": np.int8, "u8": np.uint8, "e2m3": ml_dtypes.float6_e2m3fn,
+    "e3m2": ml_dtypes.float6_e3m2fn, "e2m1": ml_dtypes.float4_e2m1fn,
+}  # fmt: skip
+#: kind, number of the type, K
+KINDS = {
+    "f16": ("f16", 0, 16), "bf16": ("f16", 1, 16), "tf32": ("tf32", 2, 8), "e4m3": ("f8f6f4", 0, 32),
+    "e5m2": ("f8f6f4", 1, 32), "e2m3": ("f8f6f4", 3, 32), "e3m2": ("f8f6f4", 4, 32), "e2m1": ("f8f6f4", 5, 32),
+    "s8": ("i8", 1, 32), "u8": ("i8", 0, 32),
+}  # fmt: skip
+
+
+def values(kind: str, shape: tuple[int, int], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers, their bytes as they lie in shared memory along the last dimension)."""
+    rng = np.random.default_rng(seed)
+    if kind in ("e2m3", "e3m2", "e2m1"):
+        bits = 4 if kind == "e2m1" else 6
+        codes = rng.integers(0, 1 << bits, shape).astype(np.uint8)
+        numbers = codes.view(FORMATS[kind]).astype(np.float64)
+        spread = (codes[..., None] >> np.arange(bits)) & 1
+        packed = np.packbits(spread.reshape(shape[0], -1, 16 * bits), axis=-1, bitorder="little")
+        padded = np.zeros((*packed.shape[:2], 16), np.uint8)
+        padded[..., : 2 * bits] = packed
+        return numbers, padded.reshape(shape[0], -1)
+    low, high = (0, 255) if kind == "u8" else (-8, 8)
+    numbers = rng.integers(low, high, shape).astype(FORMATS[kind])
+    return numbers.astype(np.float64), np.ascontiguousarray(numbers).view(np.uint8).reshape(shape[0], -1)
+
+
+def product(
+    kind: str, m: int, n: int, ta: bool, tb: bool, d: int | None = None, build: Callable = k_major, more: int = 0
+) -> tuple[np.ndarray, str, np.ndarray]:
+    """(image, instructions, A B) of one product."""
+    family, number, k = KINDS[kind]
+    a, a_bytes = values(kind, (k, m) if ta else (m, k), 1)
+    b, b_bytes = values(kind, (k, n) if tb else (n, k), 2)
+    parts, words = [], []
+    at = 0
+    for transposed, raw in ((ta, a_bytes), (tb, b_bytes)):
+        image = mn_major(raw) if transposed else build(raw)
+        leading = k * 128 if transposed else 16
+        if build is cores and not transposed:
+            words.append(descriptor(at, len(raw) * 16, 128, 0))
+        else:
+            words.append(descriptor(at, leading, 1024, 2))
+        parts.append(np.concatenate([image, np.zeros(-len(image) % 1024, np.uint8)]))
+        at += len(parts[-1])
+    word = instruction(m, n, number, number, (2 if family == "i8" else 1) if d is None else d, ta, tb, more)
+    before, operand = in_shared(words[0])
+    text = before + issue(operand, words[1], word, family)
+    return np.concatenate(parts), text, (a.T if ta else a) @ (b if tb else b.T)
+
+
+def of_result(words: np.ndarray, kind: str) -> np.ndarray:
+    if kind == "f16":
+        return words.astype(np.uint16).view(np.float16)
+    return words.view(np.int32 if kind == "s32" else np.float32)
+
+
+CASES = [
+    ("f16", 128, 64, False, False), ("f16", 128, 64, True, True), ("bf16", 128, 32, False, True),
+    ("bf16", 64, 40, False, False), ("tf32", 128, 16, False, False), ("e4m3", 128, 128, True, False),
+    ("e5m2", 64, 8, False, False), ("e2m3", 128, 32, False, False), ("e3m2", 64, 16, False, False),
+    ("e2m1", 128, 128, True, True), ("s8", 128, 32, False, False), ("u8", 64, 32, False, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "m", "n", "ta", "tb"), CASES)
+def test_a_product_is_added_to_what_is_in_tensor_memory(kind: str, m: int, n: int, ta: bool, tb: bool) -> None:
+    image, text, wanted = product(kind, m, n, ta, tb)
+    start = "3" if KINDS[kind][0] == "i8" else "0f40400000"
+    result = "s32" if KINDS[kind][0] == "i8" else "f32"
+    columns = 1 << (n - 1).bit_length()
+    found = of_result(run(image, columns, before=zeros(columns, start), issue=text), result)
+    assert (found[:, n:] == 3).all()
+    found = found[:, :n]
+    lanes = np.arange(m) if m == 128 else 32 * (np.arange(64) // 16) + np.arange(64) % 16
+    assert np.array_equal(found[lanes], (wanted + 3).astype(found.dtype))
+    assert (np.delete(found, lanes, axis=0) == 3).all()
+
+
+def test_without_swizzle_operands_are_core_matrices() -> None:
+    image, text, wanted = product("f16", 128, 32, False, False, build=cores)
+    assert np.array_equal(of_result(run(image, 32, before=zeros(32), issue=text), "f32"), wanted.astype(np.float32))
+
+
+def test_sums_in_f16_have_a_column_each_and_operands_may_be_negated() -> None:
+    image, text, wanted = product("f16", 128, 32, False, False, d=0, more=1 << 13)
+    found = run(image, 32, before=zeros(32), issue=text)
+    assert (found >> 16 == 0).all()
+    assert np.array_equal(of_result(found, "f16"), -wanted.astype(np.float16))
+
+
+def test_integers_saturate_where_they_are_told_to() -> None:
+    image, text, wanted = product("u8", 128, 16, False, False, more=1 << 3)
+    found = of_result(run(image, 16, before=zeros(16, "0x7fffffff"), issue=text), "s32")
+    assert wanted.max() > 0
+    assert np.array_equal(found, np.clip(wanted + 0x7FFFFFFF, None, 0x7FFFFFFF).astype(np.int32))
+
+
+def test_a_is_read_from_tensor_memory() -> None:
+    """Two elements of 16 bits lie in a column, the lane is the row."""
+    image, text, wanted = product("f16", 128, 32, False, False)
+    a = values("f16", (128, 16), 1)[0]
+    rows = np.ascontiguousarray(a.astype(np.float16)).view(np.uint32)  # [128, 8]
+    tail = np.concatenate([image, rows.reshape(-1).view(np.uint8)])
+    load = f"mul.lo.u32 %r9, %r0, 32; cvt.u64.u32 %rd5, %r9; add.u64 %rd5, %rd1, %rd5; add.u32 %r9, %r5, 64;{zeros(32)}"
+    load += "".join(f"ld.global.b32 %v{i}, [%rd5+{len(image) + 4 * i}];" for i in range(8))
+    load += access("st", "32x32b", 8, "%r9") + WAIT_ST
+    moved = text.replace("%rd3, %rd4", "[%r9], %rd4")
+    assert moved != text
+    found = run(tail, 32, before=load, issue="add.u32 %r9, %r4, 64;" + moved)
+    assert np.array_equal(of_result(found, "f32"), wanted.astype(np.float32))
+
+
+def test_lanes_may_be_left_as_they_are_and_d_may_be_scaled() -> None:
+    image, text, wanted = product("f16", 128, 32, False, False)
+    keep = text.replace("%r10, %p4", "%r10, {%r11, %r12, %r12, %r12}, %p4, 2")
+    assert keep != text
+    body = zeros(32, "0f40800000")
+    found = of_result(run(image, 32, before=body, issue="mov.b32 %r11, 0x10; mov.b32 %r12, 0;" + keep), "f32")
+    full = (wanted + 1).astype(np.float32)
+    full[4] = 4
+    assert np.array_equal(found, full)
+
+
+def test_products_on_one_accumulator_are_in_order() -> None:
+    image, text, wanted = product("f16", 128, 32, False, False)
+    first = text.replace("setp.ne.u32 %p4, 1, 0", "setp.ne.u32 %p4, 0, 0")
+    for order in (None, 1, 2, 3):
+        found = of_result(run(image, 32, issue=first + text + text, order=order), "f32")
+        assert np.array_equal(found, 3 * wanted.astype(np.float32))
+
+
+# -- mistakes
+
+IMAGE, TEXT, WANTED = product("f16", 128, 32, False, False)
+NEXT = TEXT.replace("[%r4]", "[%r9]")
+ELSEWHERE = TEXT.replace("%rd3, %rd4", "[%r9], %rd4")
+WRONG_SHARED = "st.shared.b32 [s], %r0;"
+#: The parts of a kernel that are changed, the kind of the fault, a part of its message.
+BROKEN: dict[str, tuple[dict[str, str], str, str]] = {
+    "operands not waited for": ({"operand_wait": ""}, "async", "an asynchronous copy has not completed"),
+    "result not waited for": ({"result_wait": ""}, "async", "which the tcgen05.mma at PTX line"),
+    "no commit": ({"commit": ""}, "deadlock", "which misses 1 arrivals"),
+    "committed too early": (
+        {"issue": "", "behind_the_commit": TEXT}, "async", "writes, before the mbarrier of a tcgen05.commit was waited",
+    ),
+    "operand written": ({"behind_the_commit": WRONG_SHARED}, "async", "to bytes that a tcgen05 instruction reads"),
+    "store to D": (
+        {"result_wait": "bar.sync 0;" + access("st", "32x32b", 4)}, "async",
+        "writes lane 0, column",
+    ),
+    "freed early": (
+        {"result_wait": "@%p1 bra OVER; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 512; OVER:"}, "async",
+        "frees columns lane 0",
+    ),
+    "another shape on D": (
+        {"issue": TEXT + product("f16", 128, 16, False, False)[1]}, "async", "tcgen05.mma writes lane 0",
+    ),
+    "A from what a product writes": (
+        {"issue": TEXT + "mov.b32 %r9, %r4;" + ELSEWHERE.replace("[%r4]", "[%r11]").replace("tcgen05.mma", "add.u32 "
+         "%r11, %r4, 64; tcgen05.mma")}, "async", "tcgen05.mma reads lane 0",
+    ),
+    "D is what a product reads": (
+        {"before": zeros(64), "issue": "add.u32 %r9, %r4, 32;" + ELSEWHERE + NEXT}, "async",
+        "tcgen05.mma writes lane 0",
+    ),
+    "columns not allocated": (
+        {"issue": "add.u32 %r9, %r4, 496;" + NEXT}, "out-of-bounds", "column 512 is outside of tensor memory",
+    ),
+    "D at a lane": (
+        {"issue": "add.u32 %r9, %r4, 0x100000;" + NEXT}, "tensor-memory", "the address of D has lane 16",
+    ),
+    "A at another lane": (
+        {"issue": "add.u32 %r9, %r4, 0x200040;" + ELSEWHERE}, "tensor-memory", "A begins at lane 32 of tensor memory",
+    ),
+    "operand not aligned": (
+        {"issue": TEXT.replace("mov.b64 %rd3, ", "mov.b64 %rd3, 16+")}, "misaligned",
+        "has to be aligned to 1024 bytes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "kind", "message"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_product_is_reported(changes: dict[str, str], kind: str, message: str) -> None:
+    parts = {"issue": TEXT, "before": zeros(32)} | changes
+    for checks in ("full", "basic"):
+        with pytest.raises(SimulationFault) as caught:
+            run(IMAGE, 32, checks=checks, **parts)
+        assert (caught.value.kind, message in caught.value.message) == (kind, True), caught.value.message
+
+
+@pytest.mark.parametrize("order", [None, 1, 2, 3, 4])
+def test_what_is_not_broken_runs_in_every_schedule(order: int | None) -> None:
+    found = of_result(run(IMAGE, 32, before=zeros(32), issue=TEXT, order=order), "f32")
+    assert np.array_equal(found, WANTED.astype(np.float32))
+
+
+def test_operands_are_read_when_the_product_completes() -> None:
+    options: dict[str, Any] = {"before": zeros(32), "issue": TEXT, "checks": "off"}
+    late = run(IMAGE, 32, behind_the_commit="mov.b32 %r9, 0; st.shared.v4.b32 [s], {%r9, %r9, %r9, %r9};", **options)
+    assert not np.array_equal(of_result(late, "f32"), WANTED.astype(np.float32))
+
+
+def test_shared_memory_written_by_threads_needs_a_proxy_fence() -> None:
+    wrong = "st.shared.b32 [s], %r0;"
+    for fence, fails in (("", True), ("fence.proxy.async.shared::cta;", False)):
+        if fails:
+            with pytest.raises(SimulationFault) as caught:
+                run(IMAGE, 32, before=zeros(32), issue=wrong + fence + TEXT)
+            assert caught.value.kind == "proxy-fence"
+        else:
+            run(IMAGE, 32, before=zeros(32), issue=wrong + fence + TEXT)
+
+
+def test_the_mbarrier_of_a_commit_has_to_be_known() -> None:
+    with pytest.raises(SimulationFault) as caught:
+        run(IMAGE, 32, before=zeros(32), issue=TEXT, init_fence="", operand_wait="")
+    assert caught.value.kind == "mbarrier-init"
+
+
+WORD = instruction(128, 32)
+#: (kind, instruction descriptor, part of the message)
+FIELDS = [
+    ("f16", WORD | 1 << 2, "sparsity (bit 2) of the instruction descriptor"),
+    ("f16", WORD | 1 << 3, "saturation (bit 3)"),
+    ("f16", WORD | 1 << 5, "the type of D (bits 4-5)"),
+    (
+        "f16",
+        WORD | 2 << 7,
+        "the type of A (bits 7-9) of the instruction descriptor 0x08080110 is 2: kind::f16 has 0 (f16)",
+    ),
+    ("f16", WORD | 5 << 10, "the type of B (bits 10-12)"),
+    ("f16", (WORD | 1 << 7) & ~0x30, "products of bf16 are summed in f32"),
+    ("f16", WORD | 1 << 6, "a reserved field (bit 6)"),
+    ("f16", WORD | 1 << 30, "the shift of B (bits 30-31)"),
+    ("f16", instruction(192, 32), "that is M = 192, and cta_group::1 has 64 and 128"),
+    ("f16", instruction(128, 24), "that is N = 24, which kind::f16 does not have for M = 128"),
+    ("f16", instruction(64, 264), "that is N = 264"),
+    ("i8", instruction(64, 40, d=2), "that is N = 40, which kind::i8 does not have for M = 64"),
+    ("i8", instruction(128, 32, d=2) | 1 << 13, "integers are not negated"),
+    ("tf32", WORD, "the type of A (bits 7-9) of the instruction descriptor 0x08080010 is 0: kind::tf32 has 2 (tf32)"),
+    ("f8f6f4", WORD | 2 << 7, "0 (e4m3), 1 (e5m2), 3 (e2m3), 4 (e3m2), 5 (e2m1)"),
+]
+
+
+@pytest.mark.parametrize(("kind", "word", "message"), FIELDS)
+def test_a_wrong_field_of_an_instruction_descriptor_is_named(kind: str, word: int, message: str) -> None:
+    before, operand = in_shared(descriptor(0, 16, 1024, 2))
+    with pytest.raises(SimulationFault) as caught:
+        run(IMAGE, 32, before=zeros(32), issue=before + issue(operand, descriptor(16384, 16, 1024, 2), word, kind))
+    assert (caught.value.kind, message in caught.value.message) == ("illegal-instruction", True), caught.value.message
+
+
+GOOD = descriptor(0, 16, 1024, 2)
+SHARED_FIELDS = [
+    (GOOD & ~(1 << 46), "the version (bits 46-48) of the descriptor"),
+    (GOOD | 1 << 49, "the base offset (bits 49-51)"),
+    (GOOD | 1 << 52, "the mode of the leading dimension (bits 52-52)"),
+    (GOOD | 1 << 55, "a fixed field (bits 53-60)"),
+    (GOOD | 1 << 15, "a reserved field (bits 14-15)"),
+    (GOOD | 1 << 61, "the swizzle (bits 61-63)"),
+    (descriptor(0, 16, 512, 1), "for operands that are not contiguous along k"),
+]
+
+
+@pytest.mark.parametrize(("word", "message"), SHARED_FIELDS)
+def test_a_wrong_field_of_a_matrix_descriptor_is_named(word: int, message: str) -> None:
+    for a, b, which in ((word, GOOD, "of A"), (GOOD, word, "of B")):
+        before, operand = in_shared(a)
+        with pytest.raises(SimulationFault) as caught:
+            run(IMAGE, 32, before=zeros(32), issue=before + issue(operand, b, WORD))
+        assert caught.value.kind == "illegal-instruction"
+        assert message in caught.value.message, caught.value.message
+        assert which in caught.value.message or "contiguous" in message
+
+
+REFUSED = [
+    ("tcgen05.mma.ws.cta_group::1.kind::f16 [%r4], %rd3, %rd4, %r10, %p4;", "weight-stationary tcgen05.mma"),
+    ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r4], %rd3, %rd4, [%r4], %r10, %p4;", "sparse tcgen05.mma"),
+    ("tcgen05.mma.cta_group::1.kind::f32 [%r4], %rd3, %rd4, %r10, %p4;", "needs a kind: f16, tf32"),
+    ("tcgen05.mma.cta_group::1.kind::mxf4 [%r4], %rd3, %rd4, %r10, %p4;", "needs .block_scale"),
+    ("tcgen05.mma.kind::f16 [%r4], %rd3, %rd4, %r10, %p4;", "needs .cta_group::1 or .cta_group::2"),
+    ("tcgen05.mma.cta_group::1.kind::f16 [%r4], %rd3, %rd4, %r10, {%r1}, %p4;", "are 4 words, not 1"),
+    ("tcgen05.mma.cta_group::1.kind::i8 [%r4], %rd3, %rd4, %r10, %p4, 3;", "for kind::f16 and kind::tf32"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_what_is_not_simulated_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(PtxError, match=message):
+        run(IMAGE, 32, issue=text)
