@@ -2,6 +2,8 @@
 """Its presence here puts `test/` on the import path of every test: `import oracle`, `from kernels import corpus`."""
 
 import gc
+import os
+import sys
 
 import pytest
 
@@ -9,6 +11,11 @@ from libtile.compiler.stages import VERIFY_EACH
 
 gc.set_threshold(100_000, 20, 20)
 """Python looks for cycles every 700 new objects; a tenth of the suite's time would go into looking through IR."""
+
+# Hundreds of tests start a tool. Where Python is told to keep no compiled modules, as in many containers, each of them
+# would compile hundreds of modules: two thirds of the suite's time. Tests about that variable set it themselves.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABCMeta
 from typing import Any, ClassVar
 
@@ -54,6 +55,26 @@ class ParsedData(Data[Any], metaclass=_SameOrNew):
     def parse_parameter(cls, parser: AttrParser) -> Any:
         if parser.parse_optional_punctuation("<") is None:
             return cls.without_parameters(parser)
-        found = cls.parse_body(parser)
+        plain = _PLAIN.match(parser.lexer.input.content, parser.pos)
+        found = None if plain is None else _KNOWN.get((cls, plain[0]))
+        if plain is None:
+            found = cls.parse_body(parser)
+        elif found is not None:
+            parser._resume_from(plain.end())
+        else:
+            found = cls.parse_body(parser)
+            if parser.pos == plain.end():
+                if len(_KNOWN) >= _MOST_KNOWN:
+                    _KNOWN.clear()
+                _KNOWN[cls, plain[0]] = found
         parser.parse_punctuation(">")
         return found
+
+
+_PLAIN = re.compile(r'[^<>"#!]*(?=>)')
+"""Parameters that mean the same wherever they stand, without aliases; and whose end is seen, without brackets."""
+
+_KNOWN: dict[tuple[type, str], Any] = {}
+"""What was read, by class and text: a program has few layouts, and writes each of them at hundreds of values."""
+
+_MOST_KNOWN = 4096

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
     from xdsl.passes import ModulePass
 
+    from libtile.ir.snapshot import Snapshot
     from libtile.support.diagnostics import Diagnostic
 
 Hook = Callable[["str", "Operation"], None]
@@ -102,6 +103,8 @@ class PassManager:
         self.warnings: list[Diagnostic] = []
         """What passes did not do, in the order of their runs."""
         self._runs = 0
+        self._verified: tuple[Operation, Snapshot] | None = None
+        """The op that was verified last, and its parts at that time."""
         self._made: dict[PassItem, ModulePass] = {item: make_pass(item) for item in passes_in(self.items)}
 
     def run(self, op: Operation) -> None:
@@ -139,7 +142,7 @@ class PassManager:
             with timing.stage(item.name):
                 self._made[item].apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
             if self.verify_each:
-                _verify(item.name, op)
+                self._verify(item.name, op)
         except Exception as failure:
             for instrument in self.instruments:
                 instrument.failed(run, op, failure)
@@ -147,14 +150,19 @@ class PassManager:
         for instrument in self.instruments:
             instrument.after(run, op)
 
+    def _verify(self, name: str, op: Operation) -> None:
+        """Verify what a pass left behind, unless it is what was verified last."""
+        from libtile.asm.module import diagnose
+        from libtile.ir.snapshot import Snapshot
 
-def _verify(name: str, op: Operation) -> None:
-    from libtile.asm.module import diagnose
-
-    with timing.stage("verify"):
-        found = diagnose(op)
-    if has_errors(found):
-        raise InvalidIrError(name, found)
+        with timing.stage("verify"):
+            now = Snapshot(op)
+            if self._verified is not None and self._verified[0] is op and self._verified[1].same_as(now):
+                return
+            found = diagnose(op)
+        if has_errors(found):
+            raise InvalidIrError(name, found)
+        self._verified = (op, now)
 
 
 def _left_alone(name: str, op: Operation) -> list[Diagnostic]:

@@ -20,6 +20,14 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.bc"))
 VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 
 
+SOME = [k for i, k in enumerate(corpus.KERNELS.values()) if i % 3 == 0 or len(k.versions) < 4]
+"""Kernels for what is done in many versions: some of each kind, and those of new features, which migrations refuse."""
+
+SOME_AND_OTHERS = [
+    pytest.param(k, id=k.name, marks=() if k in SOME else pytest.mark.slow) for k in corpus.KERNELS.values()
+]
+
+
 def exports(kernel: Any) -> list[tuple[str, bytes]]:
     """The kernel's file in each version that the frontend offers for it."""
     first = tuple(map(int, kernel.min_version.split(".")))
@@ -46,7 +54,7 @@ def test_kernel_is_written_as_it_was_read(kernel: Any) -> None:
         assert bytecode.write(bytecode.read(data, lazy=False)) == data, f"{version}, bodies decoded"
 
 
-@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", SOME_AND_OTHERS)
 def test_kernel_upgrades_to_every_later_version(kernel: Any) -> None:
     version, data = exports(kernel)[0]
     program = dump(bytecode.read(data))
@@ -56,7 +64,7 @@ def test_kernel_upgrades_to_every_later_version(kernel: Any) -> None:
         assert bytecode.migrate(upgraded, version) == data, f"{version} -> {later} -> {version}"
 
 
-@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", SOME_AND_OTHERS)
 def test_kernel_downgrades_to_the_same_program_or_names_what_is_missing(kernel: Any) -> None:
     version, data = exports(kernel)[-1]
     for older in VERSIONS:
@@ -97,7 +105,7 @@ def with_hints_for(module: Module, architecture: str, version: str) -> Module:
     return module
 
 
-@pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", SOME_AND_OTHERS)
 def test_kernel_written_in_the_reference_order_is_the_same_program(kernel: Any) -> None:
     for version, data in exports(kernel):
         module = fresh(data)

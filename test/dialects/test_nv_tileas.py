@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from dialects.inner import GATHER, messages, module, round_trip
+from libtile.asm import parse
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tma_rules import is_tma_layout
 from libtile.layouts import LinearLayout
@@ -59,3 +60,14 @@ def test_a_layout_reads_as_it_is_printed(layout: LinearLayout) -> None:
         "@k()", f"@k(%v: tile<{shape}f32, {LayoutAttr(layout)}>)"
     )
     assert str(LayoutAttr(layout)) in round_trip(text)
+
+
+def test_a_layout_that_was_read_before_is_read_in_other_places() -> None:
+    """Parameters are kept by their text; what stands behind them is still looked at."""
+    layout = "#nv_tileas.layout<register=[[1]], lane=[[2],[0],[0],[0],[0]], warp=[] : 4>"
+    text = module("", f"attributes {{a = {layout}, b = {layout}}}")
+    function = parse(text).regions[0].block.first_op
+    assert function is not None and function.attributes["a"] is function.attributes["b"]
+    for end in (" : 4, 5>", " : 4", ' : 4">'):
+        wrong = layout.replace(" : 4>", end)
+        assert messages(module("", f"attributes {{a = {layout}, b = {wrong}}}")) != []

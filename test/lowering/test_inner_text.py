@@ -7,10 +7,9 @@ import pytest
 
 pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not installed")
 
-from dialects.inner import messages, round_trip
 from kernels import corpus
-from libtile.asm import print_op
-from libtile.asm.module import Module, load
+from libtile.asm import parse, print_op
+from libtile.asm.module import Module, diagnose, load
 from libtile.compiler.options import Options
 from libtile.compiler.stages import lower
 
@@ -37,8 +36,10 @@ def check(kernel: corpus.Kernel) -> None:
     lower(module, Options(kernel.gpu_code, emit="tileas"), observer=texts)
     several = {text: name for name, text in reversed(texts.found.items())}  # the first pass behind which it is so
     for text, name in several.items():
-        assert messages(text) == [], f"behind {name}"
-        assert round_trip(text) == text, f"behind {name}"
+        module = parse(text)
+        assert diagnose(module) == [], f"behind {name}"
+        assert print_op(module) == text, f"behind {name}"
+        assert print_op(parse(print_op(module, generic=True))) == text, f"behind {name}, by the generic form"
 
 
 @pytest.mark.parametrize("name", [name for name in FEW if name in corpus.KERNELS])

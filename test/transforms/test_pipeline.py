@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from libtile.asm import parse
@@ -156,6 +156,24 @@ def test_what_a_pass_breaks_is_found_behind_it() -> None:
     assert not SEEN
     PassManager(parse_pipeline("test-breaking,test-recording"), verify_each=False).run(parse(MODULE))
     assert SEEN
+
+
+def test_what_no_pass_has_changed_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from libtile.asm import module as checks
+
+    verified: list[object] = []
+    diagnose = checks.diagnose
+    monkeypatch.setattr(checks, "diagnose", lambda op: verified.append(op) or diagnose(op))
+    root = parse(MODULE)
+    manager = PassManager(parse_pipeline("test-recording,test-recording,test-recording"))
+    manager.run(root)
+    assert len(SEEN) == 3 and verified == [root]
+    root.attributes["note"] = StringAttr("changed")
+    manager.run(root)
+    assert len(SEEN) == 6 and verified == [root, root]
+    with pytest.raises(DiagnosticError):
+        PassManager(parse_pipeline("test-recording,test-breaking,test-recording")).run(root)
+    assert len(SEEN) == 7
 
 
 def test_each_pass_is_followed_by_its_hook() -> None:
