@@ -33,6 +33,7 @@ from libtile.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
 )
+from libtile.dialects.effect_traits import accessed
 from libtile.numerics.elements import PACKED, STORAGE_BYTES
 
 MAX_BYTES = 1 << 14
@@ -120,14 +121,12 @@ class Aliasing:
     # -- what is accessed -------------------------------------------------------------------------------------------
 
     def _find(self, op: CudaTileOp) -> Access | None:
-        match op.spec.name:
-            case "load_ptr_tko":
-                return self._through_pointers(op.operand_group("source")[0])
-            case "store_ptr_tko":
-                return self._through_pointers(op.operand_group("destination")[0])
-            case "load_view_tko" | "store_view_tko":
-                return self._through_view(op.operand_group("view")[0], op.operand_group("index"))
-        return None
+        memory = accessed(op)
+        if memory is None:
+            return None
+        if isinstance(memory.type, TileType):
+            return self._through_pointers(memory)
+        return self._through_view(memory, op.operand_group("index"))
 
     def _through_pointers(self, pointers: SSAValue) -> Access | None:
         assert isinstance(pointers.type, TileType) and isinstance(pointers.type.element_type, PointerType)

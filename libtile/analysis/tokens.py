@@ -8,12 +8,10 @@ the results of `if`, the results and the carried values of loops (what the value
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
-
-from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TokenType
+from libtile.dialects.interfaces import EndsLoop, FreshToken, JoinsTokens, control_flow, edges, exit_of
 
 MAX_VISITS = 128
 """Tokens that are looked at to answer one question."""
@@ -27,35 +25,11 @@ class TokenGraph:
         self._order: dict[Operation, int] = {}
         self._incoming: dict[SSAValue, list[SSAValue]] = {}
         for number, op in enumerate(function.walk()):
-            if isinstance(op, CudaTileOp):
-                self._add(op)
-                if not op.regions:
-                    self._order[op] = number
-
-    def _add(self, op: CudaTileOp) -> None:
-        name = op.spec.name
-        if name == "if":
-            for region in op.regions:
-                last = region.blocks[0].last_op if region.blocks else None
-                if last is not None and last.name == "cuda_tile.yield":
-                    self._feed(op.results, last.operands)
-        elif name in ("for", "loop"):
-            block = op.regions[0].blocks[0]
-            carried = block.args[1:] if name == "for" else block.args
-            initial = op.operand_group("initValues")
-            self._feed(carried, initial)
-            if name == "for":
-                self._feed(op.results, initial)
-            for exit_ in exits(block):
-                if exit_.name == "cuda_tile.continue":
-                    self._feed(carried, exit_.operands)
-                if exit_.name == ("cuda_tile.continue" if name == "for" else "cuda_tile.break"):
-                    self._feed(op.results, exit_.operands)
-
-    def _feed(self, targets: Iterable[SSAValue], values: Iterable[SSAValue]) -> None:
-        for target, value in zip(targets, values):
-            if isinstance(target.type, TokenType):
-                self._incoming.setdefault(target, []).append(value)
+            for operand, value in edges(op):
+                if isinstance(value.type, TokenType):
+                    self._incoming.setdefault(value, []).append(op.operands[operand])
+            if not op.regions:
+                self._order[op] = number
 
     def sources(self, token: SSAValue) -> list[SSAValue] | None:
         """The values that may stand where the token does: of a carried value or a result; None for an op's own."""
@@ -97,16 +71,18 @@ class TokenGraph:
         return mine is not None and its is not None and mine < its
 
 
-def exits(block: Block) -> list[Operation]:
-    """The `continue` and `break` ops that belong to the loop with this body."""
+def iteration_ends(loop: Operation) -> list[Operation]:
+    """The ops that end an iteration of the loop and begin the next one."""
     found: list[Operation] = []
-    for op in block.ops:
-        if op.name in ("cuda_tile.continue", "cuda_tile.break"):
-            found.append(op)
-        elif op.name == "cuda_tile.if":
-            for region in op.regions:
-                for inner in region.blocks:
-                    found += exits(inner)
+    pending = [loop]
+    while pending:
+        for region in pending.pop().regions:
+            for op in (op for block in region.blocks for op in block.ops):
+                exit_, flow = exit_of(op), control_flow(op)
+                if exit_ is not None and not isinstance(exit_, EndsLoop) and exit_.target(op) is loop:
+                    found.append(op)
+                elif flow is not None and not flow.is_loop:
+                    pending.append(op)
     return found
 
 
@@ -121,9 +97,11 @@ def is_fresh(token: SSAValue) -> bool:
     pending, seen = [token], {token}
     while pending:
         value = pending.pop()
-        if isinstance(value, OpResult) and value.op.name == "cuda_tile.make_token":
+        if not isinstance(value, OpResult) or len(seen) > MAX_VISITS:
+            return False
+        if value.op.has_trait(FreshToken):
             continue
-        if not isinstance(value, OpResult) or value.op.name != "cuda_tile.join_tokens" or len(seen) > MAX_VISITS:
+        if not value.op.has_trait(JoinsTokens):
             return False
         pending += [other for other in reversed(value.op.operands) if other not in seen]
         seen.update(value.op.operands)

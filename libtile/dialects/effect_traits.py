@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the ops of the inner dialects do besides computing their results, as traits of their declarations.
+"""What the ops of all three dialects do besides computing their results, as traits of their declarations.
 
-Every op has one of these, or xDSL's `Pure` (nothing), or `RecursiveMemoryEffect` (what the ops of its regions do), so
-that passes ask `xdsl.traits.get_effects(op)` and know no names. Terminators and symbols are kept for what they are.
+Every op has one of the effects, or xDSL's `Pure` (nothing), or `RecursiveMemoryEffect` (what the ops of its regions
+do), so that passes ask `xdsl.traits.get_effects(op)` and know no names. Terminators and symbols are kept for what they
+are. Ops of cuda_tile name the traits in spec/. What else passes ask of ops stands in `dialects.interfaces`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Operation
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, OpTrait
 
 Effects = Set[EffectInstance]
 
@@ -27,9 +29,20 @@ class ReadsMemory(MemoryEffect):
 
     @classmethod
     def get_effects(cls, op: Operation) -> Effects:
-        semantic = op.properties.get("mem_semantic")
-        weak = semantic is None or getattr(semantic, "keyword", None) == "weak"
-        return READS if weak and "is_volatile" not in op.properties else ANYTHING
+        return READS if is_weak(op) else ANYTHING
+
+
+@dataclass(frozen=True)
+class ReadsThrough(ReadsMemory):
+    """A load of the memory that the operand group `memory` names: pointers, or a view."""
+
+    memory: str
+
+
+def is_weak(op: Operation) -> bool:
+    """Whether only the tile block can tell that and when an access happens: it is neither ordered nor volatile."""
+    semantic = op.properties.get("memory_ordering_semantics", op.properties.get("mem_semantic"))
+    return (semantic is None or getattr(semantic, "keyword", None) == "weak") and "is_volatile" not in op.properties
 
 
 class Observable(MemoryEffect):
@@ -40,12 +53,30 @@ class Observable(MemoryEffect):
         return ANYTHING
 
 
+@dataclass(frozen=True)
+class WritesThrough(Observable):
+    """A store to the memory that the operand group `memory` names: pointers, or a view."""
+
+    memory: str
+
+
+def accessed(op: Operation) -> SSAValue | None:
+    """The pointers, or the view, that a load or a store goes through; None for an op that does something else."""
+    trait = op.get_trait(ReadsThrough) or op.get_trait(WritesThrough)
+    value: SSAValue | None = None if trait is None else getattr(op, trait.memory)
+    return value
+
+
 class Allocates(MemoryEffect):
     """Makes something with an identity of its own: two are never one, and one that nobody uses can go."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> Effects:
         return frozenset(EffectInstance(MemoryEffectKind.ALLOC, result) for result in op.results)
+
+
+class AlwaysReturns(OpTrait):
+    """An op with an effect behind which the program goes on for certain: it does not stop it, nor wait for ever."""
 
 
 class ReadsOrWrites(MemoryEffect):

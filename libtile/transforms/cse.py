@@ -15,11 +15,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import IsTerminator
 
 from libtile.support import statistics
-from libtile.transforms.canonical_values import is_op, replace_op
-from libtile.transforms.effects import has_no_effects
+from libtile.transforms.canonical_values import replace_op
+from libtile.transforms.effects import is_mergeable
 from libtile.transforms.greedy import functions_in, inner_functions_in
 
 _Attributes = frozenset[tuple[str, Attribute]]
@@ -52,7 +51,7 @@ def _merge_in(block: Block, available: ChainMap[_Key, Operation]) -> bool:
         for region in op.regions:
             for inner in region.blocks:
                 changed |= _merge_in(inner, available.new_child())
-        if not _can_be_merged(op):
+        if not is_mergeable(op):
             continue
         key = _key(op)
         same = available.get(key)
@@ -63,12 +62,6 @@ def _merge_in(block: Block, available: ChainMap[_Key, Operation]) -> bool:
             statistics.count("ops merged")
             changed = True
     return changed
-
-
-def _can_be_merged(op: Operation) -> bool:
-    if op.regions or op.successors or op.has_trait(IsTerminator):
-        return False
-    return is_op(op, "assume") or has_no_effects(op)
 
 
 def _key(op: Operation) -> _Key:

@@ -6,18 +6,18 @@ Stays what a program can observe: stores, atomics, prints, assertions, and whate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
 
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.interfaces import Edge, control_flow, edges, exit_of
 from libtile.support import statistics
-from libtile.transforms.canonical_values import is_op
-from libtile.transforms.effects import is_removable
+from libtile.transforms.effects import is_removable, is_unused
 from libtile.transforms.greedy import erase_dead, functions_in, inner_functions_in
 
 
@@ -34,126 +34,80 @@ class DcePass(ModulePass):
 def eliminate_dead_code(root: Operation) -> bool:
     """Erase what is dead in every function in `root` (or in `root` itself); returns whether anything was."""
     changed = False
-    for function in functions_in(root):
-        if _break_dead_cycles(function):
-            changed = True
+    for function in (*functions_in(root), *inner_functions_in(root)):
+        changed |= _break_dead_cycles(function)
         changed |= erase_dead(function, _is_dead)
-    for inner in inner_functions_in(root):
-        changed |= erase_dead(inner, _is_dead)
     return changed
 
 
 def _is_dead(op: Operation) -> bool:
-    return all(result.first_use is None for result in op.results) and is_removable(op)
+    return is_unused(op) and is_removable(op)
 
 
-def _break_dead_cycles(function: CudaTileOp) -> bool:
-    """Let loops carry on their initial value where nothing that matters uses what they compute for it.
+def _break_dead_cycles(function: Operation) -> bool:
+    """Let loops carry on the value that they have where nothing that matters uses what they compute for it.
 
     The computation in the loop is then dead by itself. Only operands change: a loop keeps its signature, so that every
-    `continue` and `break` in it does, too.
+    exit from it does, too.
     """
-    loops = [op for op in function.walk() if isinstance(op, CudaTileOp) and is_op(op, "for", "loop")]
-    if not any(map(_carried_arguments, loops)):
+    flow = {op: found for op in function.walk() if op is not function and (found := edges(op))}
+    exits = [op for op in flow if exit_of(op) is not None and _own_arguments(op, flow[op])]
+    if not exits:
         return False
-    live = _live_values(function)
+    live = _live_values(function, flow)
     changed = False
-    for loop in loops:
-        for index, arg in enumerate(_carried_arguments(loop)):
-            # A `for` gives what it last continued with, a `loop` only what it breaks with.
-            if arg in live or (is_op(loop, "for") and loop.results[index] in live):
-                continue
-            for exit_ in list(_own_exits(loop, "continue")):
-                if exit_.operands[index] is not arg:
-                    exit_.operands[index] = arg
-                    statistics.count("carried values left alone")
-                    changed = True
+    for exit_ in exits:
+        # A counted loop gives what it last continued with: its result is another value that the operand becomes.
+        needed = {number for number, value in flow[exit_] if value in live}
+        for number, argument in _own_arguments(exit_, flow[exit_]):
+            if number not in needed and exit_.operands[number] is not argument:
+                exit_.operands[number] = argument
+                statistics.count("carried values left alone")
+                changed = True
     return changed
 
 
-def _carried_arguments(loop: CudaTileOp) -> list[SSAValue]:
-    args = loop.regions[0].blocks[0].args
-    return list(args[1:] if is_op(loop, "for") else args)
+def _own_arguments(exit_: Operation, found: Sequence[Edge]) -> list[tuple[int, BlockArgument]]:
+    """The arguments of the loop's body, as far as the exit is in it: it can hand them on as they are."""
+    return [
+        (number, value)
+        for number, value in found
+        if isinstance(value, BlockArgument) and value.owner.is_ancestor(exit_)
+    ]
 
 
-def _own_exits(loop: Operation, *names: str) -> Iterator[Operation]:
-    """The exits with these names that belong to the loop itself."""
-
-    def inside(block: Block) -> Iterator[Operation]:
-        for op in block.ops:
-            if is_op(op, *names):
-                yield op
-            elif is_op(op, "if"):
-                for region in op.regions:
-                    for inner in region.blocks:
-                        yield from inside(inner)
-
-    yield from inside(loop.regions[0].blocks[0])
-
-
-def _live_values(function: CudaTileOp) -> set[SSAValue]:
+def _live_values(function: Operation, flow: Mapping[Operation, Sequence[Edge]]) -> set[SSAValue]:
     """Every value that an op with an effect, or an exit that matters, may depend on."""
     live: set[SSAValue] = set()
+    incoming: dict[SSAValue, list[SSAValue]] = {}
     work: list[SSAValue] = []
-    feeds = _Feeds()
 
-    def need(values: Iterator[SSAValue] | list[SSAValue]) -> None:
+    def need(values: Iterable[SSAValue]) -> None:
         for value in values:
             if value not in live:
                 live.add(value)
                 work.append(value)
 
     for op in function.walk():
-        if op is not function:
-            feeds.add(op)
-            need(feeds.needed_by_itself(op))
+        if op is function:
+            continue
+        for number, value in flow.get(op, ()):
+            incoming.setdefault(value, []).append(op.operands[number])
+        need(_needed_by_itself(op, flow.get(op, ())))
     while work:
-        need(feeds.sources(work.pop()))
+        value = work.pop()
+        found = incoming.get(value)
+        if found is not None:
+            need(found)
+        elif isinstance(value, OpResult):
+            need(value.op.operands)
     return live
 
 
-class _Feeds:
-    """From which values the results of region ops and the arguments of loops come."""
-
-    def __init__(self) -> None:
-        self.incoming: dict[SSAValue, list[SSAValue]] = {}
-
-    def add(self, op: Operation) -> None:
-        if is_op(op, "if"):
-            for region in op.regions:
-                last = region.blocks[0].last_op if region.blocks else None
-                if last is not None and is_op(last, "yield"):
-                    self._feed(op.results, last.operands)
-        elif is_op(op, "for", "loop") and isinstance(op, CudaTileOp):
-            args, initial = _carried_arguments(op), op.operand_group("initValues")
-            self._feed(args, initial)
-            for exit_ in _own_exits(op, "continue"):
-                self._feed(args, exit_.operands)
-                if is_op(op, "for"):
-                    self._feed(op.results, exit_.operands)
-            if is_op(op, "for"):
-                self._feed(op.results, initial)
-            for exit_ in _own_exits(op, "break"):
-                self._feed(op.results, exit_.operands)
-
-    def _feed(self, targets: Iterable[SSAValue], values: Iterable[SSAValue]) -> None:
-        for target, value in zip(targets, values):
-            self.incoming.setdefault(target, []).append(value)
-
-    def needed_by_itself(self, op: Operation) -> list[SSAValue]:
-        """Operands that are needed whether or not a result of the op is."""
-        if is_op(op, "yield"):
-            return list(op.operands) if is_op(op.parent_op(), "reduce", "scan") else []
-        if is_op(op, "continue", "break"):
-            return []
-        if is_op(op, "if", "for", "loop"):
-            # Control decides what else runs; values that are only carried along are not needed for it.
-            return list(op.operands[: {"if": 1, "for": 3}.get(op.name.removeprefix("cuda_tile."), 0)])
+def _needed_by_itself(op: Operation, found: Sequence[Edge]) -> list[SSAValue]:
+    """Operands that are needed whether or not a result of the op is."""
+    if control_flow(op) is None and not op.has_trait(IsTerminator):
         return [] if is_removable(op) else list(op.operands)
-
-    def sources(self, value: SSAValue) -> list[SSAValue]:
-        """The values that a needed value is made of."""
-        found = self.incoming.get(value)
-        if found is not None:
-            return found
-        return list(value.op.operands) if isinstance(value, OpResult) else []
+    # Control decides what else runs; values that are only carried along are not needed for it.
+    carried = {number for number, _ in found}
+    return [value for number, value in enumerate(op.operands) if number not in carried]

@@ -20,7 +20,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.support import statistics
 from libtile.transforms.canonical_values import is_op, replace_op
-from libtile.transforms.effects import is_trivially_dead
+from libtile.transforms.effects import has_no_effects, is_unused
 
 Pattern = Callable[[CudaTileOp], bool]
 Patterns = Mapping[str, Sequence[Pattern]]
@@ -64,7 +64,7 @@ def rewrite_greedily(function: CudaTileOp, patterns: Patterns, max_iterations: i
         for region in function.regions:
             for block in region.blocks:
                 now |= _sweep(block, patterns)
-        now |= erase_dead(function, is_trivially_dead)
+        now |= erase_dead(function, is_dead_computation)
         if not now:
             break
         changed = True
@@ -87,6 +87,11 @@ def _sweep(block: Block, patterns: Patterns) -> bool:
                 changed |= _sweep(inner, patterns)
         op = op.next_op
     return changed
+
+
+def is_dead_computation(op: Operation) -> bool:
+    """Whether the op computes what nobody uses, and does nothing else."""
+    return is_unused(op) and has_no_effects(op)
 
 
 def erase_dead(root: Operation, is_dead: Callable[[Operation], bool]) -> bool:

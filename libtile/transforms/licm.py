@@ -11,17 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.effect_traits import AlwaysReturns
+from libtile.dialects.interfaces import ControlFlow, control_flow
 from libtile.support import statistics
 from libtile.transforms import reporting
-from libtile.transforms.canonical_values import constant_elements, is_op
-from libtile.transforms.effects import has_no_effects, is_speculatable, leaves_region
+from libtile.transforms.effects import has_no_effects, is_removable, is_speculatable, leaves_region
 from libtile.transforms.greedy import functions_in, inner_functions_in
 
 
@@ -38,61 +37,53 @@ class LicmPass(ModulePass):
 def move_loop_invariant_code(root: Operation) -> bool:
     """Move invariant ops out of every loop in `root` (inner loops first); returns whether any moved."""
     changed = False
-    for function in functions_in(root):
+    for function in (*functions_in(root), *inner_functions_in(root)):
         for op in reversed(list(function.walk())):
-            if isinstance(op, CudaTileOp) and is_op(op, "for", "loop"):
-                changed |= _hoist(op)
-    for inner in inner_functions_in(root):
-        for loop in reversed(list(inner.walk())):
-            if isinstance(loop, scf.ForOp | scf.WhileOp):
-                changed |= _hoist_speculatable(loop)
+            flow = control_flow(op)
+            if flow is not None and flow.is_loop:
+                changed |= _hoist(op, flow)
     return changed
 
 
-def _hoist_speculatable(loop: Operation) -> bool:
-    """Move what may run whether or not the loop has an iteration in front of it."""
-    block = loop.parent_block()
-    changed = False
-    for region in loop.regions:
-        for op in [op for inner in region.blocks for op in inner.ops]:
-            if block is not None and _is_invariant(op, loop) and is_speculatable(op):
-                op.detach()
-                block.insert_op_before(op, loop)
-                statistics.count("ops moved")
-                changed = True
-    return changed
-
-
-def _hoist(loop: CudaTileOp) -> bool:
+def _hoist(loop: Operation, flow: ControlFlow) -> bool:
     block = loop.parent_block()
     if block is None:
         return False
     changed = False
-    certain = _runs_at_least_once(loop)
-    for op in list(loop.regions[0].blocks[0].ops):
-        if _is_invariant(op, loop) and (is_speculatable(op) or (certain and _is_movable(op))):
-            reporting.done(op, "LoopInvariant", "Computation moved out of its loop")
-            op.detach()
-            block.insert_op_before(op, loop)
-            statistics.count("ops moved")
-            changed = True
-            continue
-        if _is_movable(op) and _is_invariant(op, loop):
-            reason = "it may be undefined where the loop does not run it, and no iteration is certain to reach it"
-            reporting.missed(op, "LoopInvariant", "Computation that does not change stays in its loop", reason)
-        if certain and not _returns_for_certain(op):
-            certain = False
+    for number, region in enumerate(loop.regions):
+        certain = number == 0 and flow.runs(loop)
+        for op in [op for inner in region.blocks for op in inner.ops]:
+            movable = _is_movable(op) and _is_invariant(op, loop)
+            if movable and (certain or is_speculatable(op)):
+                reporting.done(op, "LoopInvariant", "Computation moved out of its loop")
+                op.detach()
+                block.insert_op_before(op, loop)
+                statistics.count("ops moved")
+                changed = True
+                continue
+            if movable and not op.regions:
+                reason = "it may be undefined where the loop does not run it, and no iteration is certain to reach it"
+                reporting.missed(op, "LoopInvariant", "Computation that does not change stays in its loop", reason)
+            if certain and not _returns_for_certain(op):
+                certain = False
     return changed
 
 
 def _returns_for_certain(op: Operation) -> bool:
     """Whether what follows the op runs: it cannot leave the iteration, stop the program, or go on for ever."""
-    inside = all(isinstance(o, CudaTileOp) and not is_op(o, "assert", "loop", "preview$call") for o in op.walk())
-    return inside and not leaves_region(op)
+    return not leaves_region(op) and all(map(_goes_on, op.walk()))
+
+
+def _goes_on(op: Operation) -> bool:
+    flow = control_flow(op)
+    if flow is not None:
+        return flow.ends
+    return op.has_trait(AlwaysReturns) or op.has_trait(IsTerminator) or is_removable(op)
 
 
 def _is_movable(op: Operation) -> bool:
-    return not op.regions and not op.has_trait(IsTerminator) and has_no_effects(op)
+    """Whether the op only computes: where its operands are the same, so is what it gives."""
+    return not op.has_trait(IsTerminator) and has_no_effects(op) and (not op.regions or is_speculatable(op))
 
 
 def _is_invariant(op: Operation, loop: Operation) -> bool:
@@ -105,16 +96,3 @@ def _is_invariant(op: Operation, loop: Operation) -> bool:
 def _is_inside(value: SSAValue, op: Operation) -> bool:
     parent = value.owner.parent_op()
     return parent is not None and op.is_ancestor(parent)
-
-
-def _runs_at_least_once(loop: CudaTileOp) -> bool:
-    """A `loop` does; a `for` does when its bounds are constants that say so."""
-    if is_op(loop, "loop"):
-        return True
-    bounds = [constant_elements(bound) for bound in loop.operands[:2]]
-    if None in bounds:
-        return False
-    (lower,), (upper,) = (tuple(bound or ()) for bound in bounds)
-    if loop.attribute_value("unsignedCmp"):
-        return 0 <= lower < upper or upper < 0 <= lower or lower < upper < 0
-    return lower < upper

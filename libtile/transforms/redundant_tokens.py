@@ -28,16 +28,16 @@ from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.analysis.aliasing import Aliasing
-from libtile.analysis.tokens import TokenGraph, before, exits, is_fresh
+from libtile.analysis.tokens import TokenGraph, before, is_fresh, iteration_ends
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TokenType
+from libtile.dialects.effect_traits import ReadsThrough, accessed, is_weak
+from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import create_before, is_op, replace_op
 from libtile.transforms.greedy import functions_in
 
-_LOADS = ("load_ptr_tko", "load_view_tko")
-_STORES = ("store_ptr_tko", "store_view_tko")
 _MOST_COMPARED = 16
 """Operands of a join that are compared with each other."""
 _MOST_PASSED = 16
@@ -83,7 +83,7 @@ def _ops(function: CudaTileOp) -> list[CudaTileOp]:
 def _sweep(function: CudaTileOp, ops: Sequence[CudaTileOp]) -> bool:
     """Take out what can be, once; `ops` are those of the function that have a token as their last result."""
     changed = False
-    joins = [op for op in ops if is_op(op, "join_tokens")]
+    joins = [op for op in ops if op.has_trait(JoinsTokens)]
     if joins:
         graph = TokenGraph(function)
         for op in joins:
@@ -99,24 +99,30 @@ def _unchanged_carried(ops: Sequence[CudaTileOp]) -> bool:
     """Tokens that a loop only passes along are used directly; the loop keeps its signature."""
     changed = False
     for op in ops:
-        if not is_op(op, "for", "loop"):
+        flow = control_flow(op)
+        if flow is None or not flow.is_loop:
             continue
-        block = op.regions[0].blocks[0]
-        carried = block.args[1:] if is_op(op, "for") else block.args
-        initial = op.operand_group("initValues")
-        ends = [exit_ for exit_ in exits(block) if is_op(exit_, "continue")]
-        for index, (argument, start) in enumerate(zip(carried, initial)):
-            if not isinstance(argument.type, TokenType) or start is argument:
+        starts = {value: op.operands[number] for number, value in flow.entry(op) if isinstance(value.type, TokenType)}
+        if not starts:
+            continue
+        ends = iteration_ends(op)
+        again: dict[SSAValue, list[SSAValue]] = {}
+        for end in ends:
+            for number, value in flow.back(op, end):
+                again.setdefault(value, []).append(end.operands[number])
+        for argument in op.regions[0].blocks[0].args:
+            start = starts.get(argument)
+            if start is None or any(value not in (argument, start) for value in again.get(argument, ())):
                 continue
-            if any(end.operands[index] not in (argument, start) for end in ends):
-                continue
+            # What an iteration ends with is also what a counted loop gives.
+            same = [r for r in op.results if starts.get(r) is start and again.get(r) == again.get(argument)]
             uses = [use for use in argument.uses if use.operation not in ends]
-            results = [op.results[index]] if is_op(op, "for") and op.results[index].first_use is not None else []
+            used = [result for result in same if result.first_use is not None]
             for use in uses:
                 use.operation.operands[use.index] = start
-            for result in results:
+            for result in used:
                 result.replace_all_uses_with(start)
-            if uses or results:
+            if uses or used:
                 statistics.count("carried tokens that never change")
                 changed = True
     return changed
@@ -145,7 +151,7 @@ def _join(op: CudaTileOp, graph: TokenGraph) -> bool:
 
 def _reads_after_reads(ops: Sequence[CudaTileOp]) -> bool:
     """Let weak loads whose token nothing takes wait for what the weak loads before them wait for."""
-    loads = [op for op in ops if is_op(op, *_LOADS) and _is_weak(op)]
+    loads = [op for op in ops if op.has_trait(ReadsThrough) and is_weak(op)]
     behind: dict[Operation, SSAValue | None] = {}
     for op in loads:
         token = next(iter(before(op.results[-1])), None)
@@ -169,9 +175,7 @@ def _reads_after_reads(ops: Sequence[CudaTileOp]) -> bool:
 
 def _disjoint(function: CudaTileOp, distinct_elements: bool) -> bool:
     """Take out the order between accesses that are known to touch different memory."""
-    accesses = [
-        op for op in function.walk() if isinstance(op, CudaTileOp) and is_op(op, *_LOADS, *_STORES) and _is_weak(op)
-    ]
+    accesses = [op for op in function.walk() if isinstance(op, CudaTileOp) and accessed(op) is not None and is_weak(op)]
     if not any(op.optional_operand("token") is not None for op in accesses):
         return False
     aliasing = Aliasing(Facts(function), distinct_elements)
@@ -246,12 +250,12 @@ def _needed(
         maker = value.owner
         if len(seen) > _MOST_PASSED or not isinstance(maker, CudaTileOp) or not isinstance(value, OpResult):
             needed[value] = None
-        elif is_op(maker, "join_tokens"):
+        elif maker.has_trait(JoinsTokens):
             pending += reversed(maker.operands)
-        elif is_op(maker, *_LOADS, *_STORES) and _is_weak(maker) and aliasing.are_disjoint(maker, op):
+        elif accessed(maker) is not None and is_weak(maker) and aliasing.are_disjoint(maker, op):
             passed += 1
             pending += before(value)
-        elif not is_op(maker, "make_token"):
+        elif not maker.has_trait(FreshToken):
             needed[value] = None
     return passed
 
@@ -263,10 +267,6 @@ def _set_token(op: CudaTileOp, token: SSAValue | None) -> None:
     sizes = op.segment_sizes()
     number = next(i for i, spec in enumerate(op.spec.operands) if spec.name == "token")
     op.operands[sum(sizes[:number])] = token
-
-
-def _is_weak(op: Operation) -> bool:
-    return isinstance(op, CudaTileOp) and op.attribute_value("memory_ordering_semantics") == "weak"
 
 
 def _drop_fresh(op: CudaTileOp) -> bool:

@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
+from libtile.dialects.constants import has_constants
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, EnumAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer
@@ -55,7 +56,7 @@ def _simplify(op: CudaTileOp, facts: Facts) -> bool:
     type_ = op.results[0].type
     if op.spec.name == "constant" or not isinstance(type_, TileType) or not is_integer(type_.element_type):
         return False
-    if op.regions or not has_no_effects(op):
+    if op.regions or not has_no_effects(op) or not has_constants(type_):
         return False
     known = facts.of(op.results[0]).value
     if known is not None and (type_.element_type != i1 or op.spec.name in _KEEP_BITS):

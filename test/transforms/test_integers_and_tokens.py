@@ -330,3 +330,14 @@ def test_passes_say_what_they_did_and_why_they_did_not() -> None:
     chosen = '%k = cmpi less_than %i, %x, signed : tile<i32> -> tile<i1>\nif %k {\n%u = print_tko "x" -> token\n}'
     assert said(loop.format(chosen), "loop-split") == ["passed"]
     assert said(loop.format(chosen.replace("%i,", "%y,")), "loop-split")[0].startswith("missed its condition")
+
+
+def test_no_constant_is_made_of_a_type_that_has_none() -> None:
+    text, _ = run(
+        """%three = constant <i32: 3> : tile<4xi32>
+        %narrow = trunci %three : tile<4xi32> -> tile<4xi4>
+        %square = reshape %narrow : tile<4xi4> -> tile<2x2xi4>
+        %t = print_tko "%d", %square : tile<2x2xi4> -> token""",
+        "simplify-integers",
+    )
+    assert "reshape %" in text

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, OpTrait, OpTraits, Region, SSAValue
 from xdsl.traits import (
+    ConstantLike,
     HasParent,
     IsolatedFromAbove,
     IsTerminator,
@@ -35,6 +36,23 @@ from xdsl.traits import (
 
 from libtile.dialects.cuda_tile.attributes import EnumAttr
 from libtile.dialects.cuda_tile.types import i1, i8, i32, i64
+from libtile.dialects.effect_traits import Allocates, AlwaysReturns, Observable, ReadsThrough, WritesThrough
+from libtile.dialects.interfaces import (
+    Branch,
+    CountedLoop,
+    DividesBy,
+    EndlessLoop,
+    EndsFunction,
+    EndsIteration,
+    EndsLoop,
+    EndsRegion,
+    Folds,
+    FreshToken,
+    JoinsTokens,
+    MayExcludeOverflow,
+    Partial,
+    StatesFact,
+)
 from libtile.spec import OpSpec, Spec, default_spec
 from libtile.spec.model import AttributeSpec, ValueSpec
 from libtile.support.threads import SHARED
@@ -208,6 +226,10 @@ def _region_property(index: int) -> property:
     return property(lambda self: self.regions[index])
 
 
+PARAMETERS = ("signedness", "rounding", "comparison_predicate")
+"""Attributes that say what an op computes of integers."""
+
+
 _SIMPLE_TRAITS: dict[str, OpTrait] = {
     "pure": Pure(),
     "no_memory_effect": NoMemoryEffect(),
@@ -215,15 +237,41 @@ _SIMPLE_TRAITS: dict[str, OpTrait] = {
     "terminator": IsTerminator(),
     "symbol_table": SymbolTable(),
     "recursive_memory_effects": RecursiveMemoryEffect(),
+    "constant_like": ConstantLike(),
+    "observable": Observable(),
+    "always_returns": AlwaysReturns(),
+    "allocates": Allocates(),
+    "partial": Partial(),
+    "states_fact": StatesFact(),
+    "branch": Branch(),
+    "counted_loop": CountedLoop(),
+    "endless_loop": EndlessLoop(),
+    "ends_region": EndsRegion(),
+    "ends_iteration": EndsIteration(),
+    "ends_loop": EndsLoop(),
+    "ends_function": EndsFunction(),
+    "fresh_token": FreshToken(),
+    "joins_tokens": JoinsTokens(),
 }
-"""The spec's traits that xDSL's own passes act on. The verifier reads the spec's list, not this one."""
+"""The spec's traits that passes act on. The verifier reads the spec's list, not this one."""
 
 
 def _traits(spec: OpSpec) -> tuple[OpTrait, ...]:
     traits: list[OpTrait] = [_SIMPLE_TRAITS[t.name] for t in spec.traits if t.name in _SIMPLE_TRAITS]
-    parent = spec.trait("parent")
-    if parent is not None:
-        traits.append(HasParent(*(OPS[p] for p in parent.arguments)))
+    for declared in spec.traits:
+        match declared.name, declared.arguments:
+            case "parent", parents:
+                traits.append(HasParent(*(OPS[p] for p in parents)))
+            case "reads_memory", (group,):
+                traits.append(ReadsThrough(group))
+            case "writes_memory", (group,):
+                traits.append(WritesThrough(group))
+            case "divides_by", (divisor,):
+                traits.append(DividesBy([operand.name for operand in spec.operands].index(divisor)))
+            case "folds", (function,):
+                traits.append(Folds(function, (), tuple(name for name in PARAMETERS if spec.attribute(name))))
+    if spec.attribute("overflow"):
+        traits.append(MayExcludeOverflow())
     return tuple(traits)
 
 

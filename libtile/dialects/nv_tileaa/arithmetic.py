@@ -15,6 +15,7 @@ from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.interfaces import Folds
 from libtile.dialects.nv_tileaa.attributes import PropagateNanAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import is_float
 from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
@@ -27,7 +28,7 @@ class Row:
     """An elementwise op: names of its operands, its summary, what it takes (`float` or `int`), and its attributes.
 
     `roundings` are the rounding modes that it may name, none when it has none; `integer_operand` is an operand of
-    integers in an op of floats.
+    integers in an op of floats; `folds` is what it computes of constants.
     """
 
     operands: str
@@ -37,7 +38,10 @@ class Row:
     flush: bool = False
     nan: bool = False
     integer_operand: str = ""
+    folds: Folds | None = None
 
+
+_HIGH, _HIGH_SIGNED = (Folds("multiply_high", (("signedness", sign),)) for sign in ("unsigned", "signed"))
 
 ROWS: dict[str, Row] = {
     "addf": Row("lhs rhs", "lhs + rhs", roundings=IEEE, flush=True),
@@ -68,8 +72,8 @@ ROWS: dict[str, Row] = {
     "fpowi": Row("source exponent", "source to an integer power", integer_operand="exponent"),
     "atan2": Row("x y", "angle of the point whose first coordinate is y and whose second is x"),
     "remf": Row("lhs rhs", "remainder of the division truncated to an integer"),
-    "mulhiui": Row("lhs rhs", "high half of the unsigned product of double width", "int"),
-    "mulhisi": Row("lhs rhs", "high half of the signed product of double width", "int"),
+    "mulhiui": Row("lhs rhs", "high half of the unsigned product of double width", "int", folds=_HIGH),
+    "mulhisi": Row("lhs rhs", "high half of the signed product of double width", "int", folds=_HIGH_SIGNED),
 }
 """All elementwise ops of the dialect."""
 
@@ -128,7 +132,7 @@ def _class(name: str, row: Row) -> type[ElementwiseOp]:
         "__module__": __name__,
         "__annotations__": {"ROW": ClassVar[Row]},
         "result": result_def(),
-        "traits": traits_def(Pure()),
+        "traits": traits_def(Pure(), *([row.folds] if row.folds else [])),
     }
     members |= {operand: operand_def() for operand in row.operands.split()}
     if row.roundings:

@@ -22,6 +22,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import PureIfSaid
+from libtile.dialects.interfaces import Partial
 from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.shapes import Unary, integers_of
@@ -46,7 +47,7 @@ class AddPtrOp(TileOp):
     base = operand_def()
     offset = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Partial())
 
     def check(self) -> None:
         base, offset, result = self.base.type, self.offset.type, self.result.type
@@ -174,6 +175,7 @@ class FpToIntOp(FloatConversion):
     """Floats as integers, truncated. With `saturating`, what does not fit gives the nearest limit, and NaN gives 0."""
 
     name = "nv_tileaa.fp_to_int"
+    traits = traits_def(Pure(), Partial())
     unsigned = opt_prop_def(UnitAttr)
     saturating = opt_prop_def(UnitAttr)
 
@@ -186,7 +188,7 @@ class FpToIntOp(FloatConversion):
 class Elementwise(TileOp):
     """Base of the escape hatches: a function of tiles of one shape, elementwise; `pure` says that it has no effects."""
 
-    traits = traits_def(PureIfSaid())
+    traits = traits_def(PureIfSaid(), Partial())
     inputs = var_operand_def()
     outputs = var_result_def()
     pure = opt_prop_def(UnitAttr)
@@ -271,7 +273,7 @@ class MakeMemRefOp(TileOp):
     strides = var_operand_def()
     result = result_def()
     alias_scope = opt_prop_def(IntegerAttr)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Partial())
 
     @classmethod
     def infer_segments_from_results(cls, types: Sequence[Attribute], results: Sequence[Attribute]) -> list[int] | None:
@@ -408,6 +410,7 @@ class GetDimSizeOp(Unary):
     """The size of a memref along `dim`; of a tiled view, the number of tiles along it."""
 
     name = "nv_tileaa.get_dim_size"
+    traits = traits_def(Pure(), Partial())
     dim = prop_def(IntegerAttr)
 
     def check(self) -> None:

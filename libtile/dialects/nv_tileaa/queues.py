@@ -19,6 +19,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable
+from libtile.dialects.interfaces import EndsRegion
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_no_captures
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
 from libtile.dialects.nv_tileaa.types import QueueType
@@ -57,7 +58,7 @@ class QueueYieldOp(TileOp):
 
     name = QUEUE_YIELD
     values = var_operand_def()
-    traits = traits_def(IsTerminator(), Pure())
+    traits = traits_def(IsTerminator(), Pure(), EndsRegion())
 
     def check(self) -> None:
         require_parent_function(self)

@@ -10,10 +10,11 @@ from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def, var_operand_def
-from xdsl.traits import Pure, RecursiveMemoryEffect
+from xdsl.traits import ConstantLike, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.interfaces import Folds, Partial
 from libtile.dialects.nv_tileaa.contracts import require_arguments
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.ir.tile_form import TileOp, element_of, rank_of, shape_of, stored_element, stored_shape, tile_op, type_text
@@ -49,7 +50,7 @@ class ConstantOp(TileOp):
     name = "nv_tileaa.constant"
     value = prop_def(DenseElementsAttr)
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ConstantLike())
 
     def check(self) -> None:
         type_ = self.value.type
@@ -63,6 +64,7 @@ class SplatOp(Unary):
     """A tile whose elements all equal a scalar."""
 
     name = "nv_tileaa.splat"
+    traits = traits_def(Pure(), Folds("spread"))
 
     def check(self) -> None:
         require_same_element(self)
@@ -75,6 +77,7 @@ class BroadcastOp(Unary):
     """Repeats the source along its axes of size one."""
 
     name = "nv_tileaa.broadcast"
+    traits = traits_def(Pure(), Folds("spread"))
 
     def check(self) -> None:
         require_same_element(self)
@@ -106,6 +109,7 @@ class ExpandDims(Unary):
 class ExpandDimsOp(ExpandDims):
     __doc__ = ExpandDims.__doc__
     name = "nv_tileaa.expand_dims"
+    traits = traits_def(Pure(), Folds("same"))
 
 
 class View(Unary):
@@ -124,6 +128,7 @@ class View(Unary):
 class ViewOp(View):
     __doc__ = View.__doc__
     name = "nv_tileaa.view"
+    traits = traits_def(Pure(), Folds("same"))
 
 
 @tile_op
@@ -131,6 +136,7 @@ class PermuteOp(Unary):
     """Axis i of the result is axis `permutation[i]` of the source."""
 
     name = "nv_tileaa.permute"
+    traits = traits_def(Pure(), Folds("spread"))
     permutation = prop_def(DenseArrayBase)
 
     def check(self) -> None:
@@ -161,7 +167,7 @@ class ExtractOp(TileOp):
     source = operand_def()
     indices = var_operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Partial())
 
     def check(self) -> None:
         require_same_element(self)
@@ -174,6 +180,7 @@ class ExtractSliceOp(Unary):
     """The part of the source from constant `offsets` on, with constant `strides` (all 1 when absent)."""
 
     name = "nv_tileaa.extract_slice"
+    traits = traits_def(Pure(), Partial())
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
 
@@ -202,7 +209,7 @@ class InsertSliceOp(TileOp):
     destination = operand_def()
     indices = var_operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Partial())
 
     def check(self) -> None:
         require_same_element(self)

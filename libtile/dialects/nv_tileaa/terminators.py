@@ -9,6 +9,7 @@ from xdsl.irdl import traits_def, var_operand_def
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.interfaces import EndsFunction, EndsRegion
 from libtile.ir.tile_form import TileOp, tile_op
 
 YIELD = "nv_tileaa.yield"
@@ -87,7 +88,7 @@ class YieldOp(TileOp):
 
     name = YIELD
     values = var_operand_def()
-    traits = traits_def(IsTerminator(), Pure())
+    traits = traits_def(IsTerminator(), Pure(), EndsRegion())
 
     def check(self) -> None:
         require_parent_function(self)
@@ -99,7 +100,7 @@ class ReturnOp(TileOp):
 
     name = RETURN
     values = var_operand_def()
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), EndsFunction())
 
     def check(self) -> None:
         parent = self.parent_op()

@@ -22,6 +22,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Observable
+from libtile.dialects.interfaces import Folds, FreshToken, JoinsTokens, Partial, StatesFact
 from libtile.dialects.nv_tileaa.assumptions import PredicateAttr
 from libtile.dialects.nv_tileaa.contracts import require_token_result, require_yields
 from libtile.dialects.nv_tileaa.terminators import check_region_ends
@@ -40,7 +41,7 @@ class CreateMemTokenOp(TileOp):
 
     name = "nv_tileaa.create_mem_token"
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FreshToken())
 
     def check(self) -> None:
         require_token(self.result.type)
@@ -53,7 +54,7 @@ class JoinMemTokenOp(TileOp):
     name = "nv_tileaa.join_mem_token"
     tokens = var_operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), JoinsTokens())
 
     def check(self) -> None:
         for value in [*self.tokens, self.result]:
@@ -125,7 +126,7 @@ class AssumeOp(TileOp):
     value = operand_def()
     result = result_def()
     predicates = prop_def(ArrayAttr)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Partial(), StatesFact(), Folds("same"))
 
     def check(self) -> None:
         if self.value.type != self.result.type:

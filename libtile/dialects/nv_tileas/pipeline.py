@@ -27,6 +27,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable
+from libtile.dialects.interfaces import EndsRegion
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
 from libtile.dialects.nv_tileaa.terminators import (
     check_agent_entries,
@@ -176,7 +177,7 @@ class PipelineYieldOp(TileOp):
 
     name = PIPELINE_YIELD
     values = var_operand_def()
-    traits = traits_def(IsTerminator(), Pure())
+    traits = traits_def(IsTerminator(), Pure(), EndsRegion())
 
     def check(self) -> None:
         require_parent_function(self)

@@ -26,6 +26,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable, ReadsOrWrites
+from libtile.dialects.interfaces import Folds, Partial
 from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
 from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, Unary, View, check_slice, require_same_element
@@ -77,6 +78,7 @@ class ConvertLayoutOp(Rearranging):
     """The same tile in another layout, by a way that `tileas-materialize-convert-layout` chooses."""
 
     name = "nv_tileas.convert_layout"
+    traits = traits_def(Pure(), Folds("same"))
     atom = opt_prop_def(CopyAtomAttr)
     way = opt_prop_def(ConversionAttr)
 
@@ -136,6 +138,7 @@ class CopyOp(TileOp):
 class ViewOp(View):
     __doc__ = View.__doc__
     name = "nv_tileas.view"
+    traits = traits_def(Pure(), Folds("same"))
 
     def check(self) -> None:
         super().check()
@@ -166,7 +169,7 @@ class ExtractSliceOp(TileOp):
     result = result_def()
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Partial())
 
     def check(self) -> None:
         require_same_element(self)
@@ -185,7 +188,7 @@ class InsertSliceOp(TileOp):
     result = result_def()
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Partial())
 
     def check(self) -> None:
         require_same_element(self)
@@ -198,6 +201,7 @@ class InsertSliceOp(TileOp):
 class ExpandDimsOp(ExpandDims):
     __doc__ = ExpandDims.__doc__
     name = "nv_tileas.expand_dims"
+    traits = traits_def(Pure(), Folds("same"))
 
 
 @tile_op

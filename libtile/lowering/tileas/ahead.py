@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.dialects.interfaces import DIVISIONS
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.lowering.tileas.cleanup import is_pure
-from libtile.transforms.effects import DIVISIONS
 
 
 @dataclass(frozen=True)

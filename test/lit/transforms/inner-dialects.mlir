@@ -71,3 +71,40 @@ nv_tileaa.func @invariant(%x: tile<4xf32>, %n: i32, %k: i32, %p: tile<4x!nv_tile
   }
   nv_tileaa.return
 }
+
+// A carried value that only feeds itself is left as it is, and what computed it goes; one that is printed stays.
+// DCE-LABEL: nv_tileaa.func @carried
+// DCE: scf.for {{.*}} iter_args(%[[SUM:.*]] = %{{.*}}, %[[DEAD:.*]] = %{{.*}})
+// DCE-NEXT: %[[NEXT:.*]] = arith.addi %[[SUM]]
+// DCE-NEXT: scf.yield %[[NEXT]], %[[DEAD]]
+nv_tileaa.func @carried(%n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %sum, %product = scf.for %i = %zero to %n step %one iter_args(%s = %zero, %p = %one) -> (i32, i32) : i32 {
+    %t = arith.addi %s, %i : i32
+    %u = arith.muli %p, %i : i32
+    scf.yield %t, %u : i32, i32
+  }
+  nv_tileaa.print %sum {format = "%d"} : i32
+  nv_tileaa.return
+}
+
+// A division by what may be zero leaves a loop that runs for certain, up to the first op that may end the program.
+// LICM-LABEL: nv_tileaa.func @certain
+// LICM: arith.divsi %arg0, %arg1
+// LICM: scf.for
+// LICM-NEXT: nv_tileaa.assert
+// LICM-NEXT: arith.remsi
+// LICM-NEXT: nv_tileaa.print
+nv_tileaa.func @certain(%n: i32, %k: i32, %c: i1) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %two = arith.constant 2 : i32
+  scf.for %i = %zero to %two step %one : i32 {
+    %a = arith.divsi %n, %k : i32
+    nv_tileaa.assert %c {message = "no"} : i1
+    %b = arith.remsi %n, %k : i32
+    nv_tileaa.print %a, %b {format = "%d %d"} : i32, i32
+  }
+  nv_tileaa.return
+}

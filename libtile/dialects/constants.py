@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What constants of all three dialects hold, in one form: the bit patterns of their elements.
+
+`Elements` has one number for each element in row-major order, or a single one that all elements equal. Numbers are bit
+patterns: without sign, below two to the width of the element. A scalar has one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
+from libtile.spec import default_spec
+
+Elements = tuple[int, ...]
+
+MAX_ELEMENTS = 256
+"""A constant with more elements, which are not all equal, is not looked at."""
+
+INDEX_BITS = 64
+"""The width of `index` on every target."""
+
+
+def integer_bits(type_: Attribute) -> int | None:
+    """The width of an integer, an index, or of the elements of a tile of them; None for another type."""
+    match type_:
+        case TileType():
+            return integer_bits(type_.element_type)
+        case TensorType():
+            return integer_bits(type_.element_type)
+        case IntegerType():
+            return type_.width.data
+        case IndexType():
+            return INDEX_BITS
+    return None
+
+
+def as_signed(number: int, bits: int) -> int:
+    """The number that a bit pattern stands for in two's complement; a true i1 is -1."""
+    return number - (1 << bits) if number >> (bits - 1) & 1 else number
+
+
+def constant_elements(value: SSAValue) -> Elements | None:
+    """The elements of a constant of integers or floats; None for what is no constant, or has too many elements."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or not owner.has_trait(ConstantLike):
+        return None
+    attr = owner.properties.get("value")
+    bits = integer_bits(value.type)
+    if isinstance(attr, DenseElementsAttr):
+        if not attr.is_splat and len(attr.raw) > MAX_ELEMENTS * attr.element_bytes:
+            return None
+        mask = -1 if bits is None else (1 << bits) - 1
+        return shortened(tuple(element & mask for element in attr.elements()))
+    if bits is None:
+        return None
+    mask = (1 << bits) - 1
+    if isinstance(attr, IntegerAttr):
+        return (attr.value.data & mask,)
+    if isinstance(attr, DenseIntOrFPElementsAttr) and (attr.is_splat() or len(attr) <= MAX_ELEMENTS):
+        return shortened(tuple(int(number) & mask for number in attr.get_values()))
+    return None
+
+
+def shortened(elements: Elements) -> Elements:
+    """Equal elements as one."""
+    return elements[:1] if len(set(elements)) == 1 else elements
+
+
+def has_constants(type_: TileType) -> bool:
+    """Whether cuda_tile has constants of a type: there are none of pointers and of i4."""
+    return NUMBER_NAMES.get(type_.element_type) in default_spec().constraints["number_tile"].elements
+
+
+def constant_op(elements: Elements, type_: Attribute) -> list[Operation]:
+    """Ops that make a constant, of which the last one has it as its result; none for a type that has no constants."""
+    from libtile.dialects.cuda_tile.ops import build
+
+    if isinstance(type_, TileType):
+        if not has_constants(type_):
+            return []
+        if len(elements) not in (1, prod(type_.shape)):
+            raise ValueError(f"{len(elements)} elements do not fill a tile of shape {type_.shape}")
+        return [build("constant", {}, [type_], {"value": _dense(elements, type_)})]
+    if isinstance(type_, IntegerType | IndexType):
+        return [_scalar(elements[0], type_)]
+    if not isinstance(type_, TensorType) or not isinstance(type_.element_type, IntegerType):
+        return []
+    from libtile.dialects.nv_tileaa.shapes import ConstantOp, SplatOp
+
+    if len(elements) == 1:
+        scalar = _scalar(elements[0], type_.element_type)
+        return [scalar, SplatOp.make(scalar.results[0], results=[type_])]
+    shape = tuple(type_.get_shape())
+    return [ConstantOp.make(results=[type_], value=_dense(elements, TileType(shape, type_.element_type)))]
+
+
+def _scalar(number: int, type_: IntegerType | IndexType) -> Operation:
+    bits = integer_bits(type_)
+    assert bits is not None  # what the type is
+    return arith.ConstantOp(IntegerAttr(number if bits == 1 else as_signed(number, bits), type_), type_)
+
+
+def _dense(elements: Elements, type_: TileType) -> DenseElementsAttr:
+    width = DenseElementsAttr(type_, b"").element_bytes
+    return DenseElementsAttr(type_, b"".join(element.to_bytes(width, "little") for element in elements))
