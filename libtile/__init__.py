@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from libtile.debugging.behaviour import compare_runs
     from libtile.debugging.reduction import reduce
     from libtile.debugging.structure import diff
+    from libtile.interpreter.machine import RunResult
+    from libtile.runtime.arguments import ArrayArgument
     from libtile.runtime.run import run as run
     from libtile.support.diagnostics import Diagnostic, DiagnosticError
     from libtile.support.errors import HintsDroppedWarning, LibtileError
@@ -39,7 +41,9 @@ if sys.argv[:1] == ["-m"] and any(name.startswith("libtile.") for name in sys.or
     prepare()
 
 _HOME = {
+    "ArrayArgument": "libtile.runtime.arguments",
     "Module": "libtile.asm.module",
+    "RunResult": "libtile.interpreter.machine",
     "compare_runs": "libtile.debugging.behaviour",
     "compile": "libtile.api",
     "diff": "libtile.debugging.structure",
@@ -59,11 +63,13 @@ _HOME = {
 }
 
 __all__ = [
+    "ArrayArgument",
     "Diagnostic",
     "DiagnosticError",
     "HintsDroppedWarning",
     "LibtileError",
     "Module",
+    "RunResult",
     "__version__",
     "compare_runs",
     "compile",

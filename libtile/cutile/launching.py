@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_TARGET = "sm_90"
 """What is compiled for without a name. The frontend asks for a target too: some types are refused on older ones."""
 
-DEFAULT_CHECK = "basic,-load-range"
+DEFAULT_CHECK = "basic,-load-range,-store-range"
 """What the backends that check look for without a choice."""
 
 _compiled: weakref.WeakKeyDictionary[Any, dict[Any, tuple[bytes, str]]] = weakref.WeakKeyDictionary()
@@ -52,7 +52,7 @@ def launch(
 
     `backend` is "interpreter", "simulator" (the code for `gpu_name`, by default sm_90, in the PTX simulator) or "gpu";
     `check`, `block_order` and `out` are those of `libtile.run`; what a kernel prints goes to stdout without `out`. By
-    default `check` lets a load lie outside of an array altogether, which cuTile does not forbid.
+    default `check` lets a tile lie outside of an array altogether, which cuTile does not forbid.
 
     Returns what the run did. Raises what cuTile raises for kernels that it cannot compile; TypeError, ValueError and
     OverflowError for arguments and grids that cuTile refuses; InterpreterFault, SimulationFault or GpuFault, with the

@@ -28,9 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cutile-check",
         metavar="CHECKS",
-        default="basic,-load-range",
+        default="basic,-load-range,-store-range",
         help="What is checked while a kernel runs: off, basic, full, or a list as of cuda-tile-run --check "
-        "(basic,-load-range: a load may lie outside of its array altogether).",
+        "(basic,-load-range,-store-range: a tile may lie outside of its array altogether).",
     )
 
 

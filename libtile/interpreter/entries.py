@@ -52,10 +52,15 @@ class Entry:
 
     def describe(self) -> str:
         """One line for each parameter: its position, its name if it has one, its type and what to give."""
+        from libtile.interpreter.roles import roles
+
+        known = roles(self.op)
         lines = []
         for position, parameter in enumerate(self.parameters):
             name = f" %{parameter.name}" if parameter.name else ""
             given = "an array" if parameter.pointee is not None else "a number"
+            if position in known:
+                given = " and ".join(map(str, known[position]))
             lines.append(f"  {position}:{name} {parameter.text} ({given})")
         title = f"@{self.name} takes {len(lines)} parameter{'' if len(lines) == 1 else 's'}"
         return "\n".join([title + (":" if lines else ""), *lines])

@@ -38,17 +38,27 @@ QUIET_TURNS = 4
 
 @dataclass
 class RunResult:
-    """What a launch did: counts for a summary, and what the kernel printed. `bank_conflicts` is the simulator's."""
+    """What a launch did, with the same fields from each backend; None stands for what a backend does not count.
+
+    `grid` and `blocks` are what ran, `seconds` how long that took here, without the compilation, and `output` what the
+    kernel printed. `gpu_name` is the target that it was compiled for, None in the interpreter. `ops` are those of Tile
+    IR that the interpreter ran for all tile blocks together, `warp_instructions` the simulator's, `bytes_read` and
+    `bytes_written` those of global memory, `bank_conflicts` the passes over shared memory beyond the necessary ones.
+    The simulator counts bytes and conflicts with the check `counters`, which is one of `full`.
+    """
 
     kernel: str
     grid: BlockId
     blocks: int = 0
-    ops: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
     seconds: float = 0.0
     output: str = ""
-    bank_conflicts: int = 0
+    backend: str = "interpreter"
+    gpu_name: str | None = None
+    ops: int | None = None
+    warp_instructions: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    bank_conflicts: int | None = None
 
 
 @dataclass
@@ -116,7 +126,7 @@ def run_grid(
     """
     started = time.perf_counter()
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    result = RunResult(launch.program.name, launch.grid, total)
+    result = RunResult(launch.program.name, launch.grid, total, ops=0)
     scheduler = _Scheduler(launch, arguments, order, progress, result)
     with np.errstate(all="ignore"):
         scheduler.run(total)
@@ -212,7 +222,7 @@ class _Scheduler:
         except StopIteration:
             block.unwind(0)
             self.done += 1
-            self.result.ops += block.count[0]
+            self.result.ops = (self.result.ops or 0) + block.count[0]
             if self.progress is not None:
                 self.progress(self.done, total)
             return True

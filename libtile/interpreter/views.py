@@ -159,9 +159,10 @@ class Geometry:
         return starts
 
     def range_check(self, site: Site) -> str:
-        """The name of the check of an index: what is loaded may be all padding on purpose, and may be of no use."""
+        """The name of the check of an index: what is loaded may be all padding on purpose, and may be of no use, and
+        what is stored may be nothing."""
         if site.op.spec.name != "load_view_tko":
-            return "index"
+            return "store-range"
         return "load-range" if self.padding is None else "view-range"
 
     def out_of_space(self, view: TensorView, t: int, number: int) -> None:

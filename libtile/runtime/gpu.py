@@ -113,7 +113,7 @@ def run_on_gpu(
     if out is not None:
         out.write(printed[0])
     blocks = extents[0] * extents[1] * extents[2]
-    return RunResult(name, extents, blocks, seconds=seconds, output=printed[0])
+    return RunResult(name, extents, blocks, seconds, output=printed[0], backend="gpu", gpu_name=options.gpu_name)
 
 
 def _tensor_map(

@@ -44,7 +44,8 @@ def run(
     memrefs are several parameters: base, sizes and strides as far as their types leave them open. `kernel` may be None
     when the module has one entry. `grid` has one to three extents. `args` are the entry's flat parameters in order: a
     numpy array for a pointer (it is the memory: C-contiguous, of any dtype, modified in place), an int or float for a
-    scalar. The module is verified first unless `verify` is False.
+    scalar. Sizes and strides may be left out, all of them: they are then the arrays' own, which need not be
+    contiguous, or those of an `ArrayArgument`. The module is verified first unless `verify` is False.
 
     `check` is "off", "basic", "full", or a list of these and single checks, as "basic,view-range" or "full,-race" (see
     `libtile.support.checks`), `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
@@ -76,6 +77,11 @@ def run(
     op = load(module)
     if verify:
         verify_module(op)
+    from libtile.interpreter.entries import find_entry
+    from libtile.runtime.arguments import flat_arguments
+
+    entry = find_entry(op, kernel)
+    kernel, args = entry.name, flat_arguments(entry, args)
     if backend == "gpu":
         if check not in ("off", "basic") or block_order is not None:
             raise LibtileError("the gpu has no checks and no order of blocks: use the simulator or interpreter")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from libtile.numerics.elements import POINTER
+from libtile.support.checks import SIMULATOR
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -68,7 +69,7 @@ def simulate(
         made = compile_module(module, options, verify=False)
         simulation = _Simulation(made, check, block_order, out)
         done = interpret(module, name, grid, args, check="basic", out=out, start=simulation.start)
-        return replace(done, ops=done.ops + simulation.instructions, bank_conflicts=simulation.bank_conflicts)
+        return simulation.counted(replace(done, backend="simulator", gpu_name=gpu_name, ops=None))
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
     simulation = _Simulation(compile_module(module, options, verify=False), check, block_order, out)
@@ -78,26 +79,29 @@ def simulate(
     ]
     started = time.monotonic()
     simulation.run(name, extents, given, values)
-    return RunResult(
+    result = RunResult(
         name,
         extents,
         extents[0] * extents[1] * extents[2],
-        simulation.instructions,
         seconds=time.monotonic() - started,
         output=simulation.output,
-        bank_conflicts=simulation.bank_conflicts,
+        backend="simulator",
+        gpu_name=gpu_name,
     )
+    return simulation.counted(result)
 
 
 class _Simulation:
     """The kernels of a compilation, and what their launches did."""
 
     def __init__(self, made: Compiled, check: str, order: int | None, out: TextIO | None):
+        from libtile.simulator.counters import Counters
+
         self.made = made
         self.check = check
         self.order = order
         self.out = out
-        self.instructions = self.bank_conflicts = 0
+        self.counters = Counters()
         self.output = ""
 
     def run(self, name: str, grid: BlockId, given: list[Any], values: Sequence[Any]) -> None:
@@ -125,8 +129,16 @@ class _Simulation:
         if self.out is not None:
             self.out.write(result.output)
         self.output += result.output
-        self.instructions += result.counters.warp_instructions
-        self.bank_conflicts += result.counters.bank_conflicts
+        self.counters.add(result.counters)
+
+    def counted(self, result: RunResult) -> RunResult:
+        """The result with what was counted; of memory, only where that was asked for."""
+        result.warp_instructions = self.counters.warp_instructions
+        counts_memory = "counters" in SIMULATOR.choose(self.check)
+        result.bytes_read = self.counters.global_bytes_read if counts_memory else None
+        result.bytes_written = self.counters.global_bytes_written if counts_memory else None
+        result.bank_conflicts = self.counters.bank_conflicts if counts_memory else None
+        return result
 
     def start(self, memory: Memory, name: str, grid: BlockId, values: Sequence[Any]) -> None:
         """Launch a kernel for a host function, whose memory the addresses among the values are in."""

@@ -254,15 +254,29 @@ class Access(MachineState):
             self._diagnose(info, arena, off, threads, writing=False)
         if self.races is not None and space == "shared":
             self.races.read(info, off, info.size, threads)
-        self._count(info, space, off, threads)
+        self._count(info, space, off, threads, reading=True)
 
-    def _count(self, info: AccessInfo, space: str, off: np.ndarray, threads: np.ndarray) -> None:
-        if not (self.counting and info.counted):
+    def _count(
+        self,
+        info: AccessInfo,
+        space: str,
+        off: np.ndarray,
+        threads: np.ndarray,
+        *,
+        reading: bool = False,
+        writing: bool = False,
+    ) -> None:
+        if not self.counting:
+            return
+        if not info.counted:
+            if space == "global":
+                self.counters.global_bytes(info.size * len(off), reading, writing)
             return
         if space == "shared":
             self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
         elif space == "global":
             self.counters.global_access(off, info.size, threads, info.instruction)
+            self.counters.global_bytes(info.size * len(off), reading, writing)
 
     # -- stores
 
@@ -318,7 +332,7 @@ class Access(MachineState):
             view[index] = flags | expect
         if self.races is not None and space == "shared":
             self.races.write(info, off, info.size, threads, values)
-        self._count(info, space, off, threads)
+        self._count(info, space, off, threads, writing=True)
 
     # -- what is wrong
 

@@ -95,7 +95,7 @@ class Atomics(Access):
             words = np.unique(np.stack([off >> 2, threads >> 5]), axis=1)
             self.races.acquire(words[0], words[1] << 5)
             self.races.release(words[0], words[1] << 5)
-        self._count(info, space, off, threads)
+        self._count(info, space, off, threads, reading=True, writing=True)
 
     def _check_bytes(self, info: AtomicInfo, arena: Any, off: np.ndarray, threads: np.ndarray) -> None:
         flags = arena.flags[off[:, None] + np.arange(info.size)]

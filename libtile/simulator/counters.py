@@ -13,11 +13,12 @@ from .ir import Instruction
 
 @dataclass
 class Counters:
-    """Totals of a launch. Memory numbers are only gathered with checks="full".
+    """Totals of a launch. Memory numbers are only gathered with the check "counters", one of "full".
 
     `instructions` counts executed warp instructions by full name. A global request is one instruction of one warp; its
-    sectors are the distinct 32-byte pieces that it touches. A shared wavefront is one pass over the 32 banks of 4
-    bytes; `bank_conflicts` counts the passes beyond those that the access width makes necessary.
+    sectors are the distinct 32-byte pieces that it touches; its bytes are those that its threads ask for, also where
+    several ask for the same. Bulk copies are counted as bytes only. A shared wavefront is one pass over the 32 banks of
+    4 bytes; `bank_conflicts` counts the passes beyond those that the access width makes necessary.
     """
 
     instructions: Counter[str] = field(default_factory=Counter)
@@ -25,6 +26,8 @@ class Counters:
     thread_instructions: int = 0
     global_requests: int = 0
     global_sectors: int = 0
+    global_bytes_read: int = 0
+    global_bytes_written: int = 0
     shared_requests: int = 0
     shared_wavefronts: int = 0
     bank_conflicts: int = 0
@@ -57,6 +60,11 @@ class Counters:
         self.global_requests += requests
         self.sectors_by_line[ins.line] += sectors
         self.requests_by_line[ins.line] += requests
+
+    def global_bytes(self, size: int, reading: bool, writing: bool) -> None:
+        """Count bytes of global memory that threads or a copy engine read, write, or both."""
+        self.global_bytes_read += size * reading
+        self.global_bytes_written += size * writing
 
     def shared(self, offsets: np.ndarray, size: int, threads: np.ndarray, ins: Instruction) -> None:
         """Count bank conflicts of one shared access.

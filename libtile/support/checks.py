@@ -59,12 +59,12 @@ class Catalogue:
 
 INTERPRETER = Catalogue(
     "interpreter",
-    Checks(("assume", "conversion", "division", "index", "load-range", "overflow")),
+    Checks(("assume", "conversion", "division", "index", "load-range", "overflow", "store-range")),
     Checks(("race", "uninitialized", "view-range")),
 )
 INNER_INTERPRETER = Catalogue(
     "interpreter of the inner dialects",
-    Checks(("assume", "conversion", "division", "index", "load-range", "overflow")),
+    Checks(("assume", "conversion", "division", "index", "load-range", "overflow", "store-range")),
     Checks(("view-range",)),
 )
 """What the interpreter looks for in a module of nv_tileaa or nv_tileas: `full` is less there than in one of Tile IR."""

@@ -132,6 +132,11 @@ def test_input_that_is_no_bytecode_is_refused_with_status_3(tmp_path, data):
     assert [p.name for p in tmp_path.iterdir()] == ["k.bc"]
 
 
+def test_a_dash_is_standard_input(tmp_path):
+    done = run("tileiras", "--gpu-name=sm_90", "--emit=tileaa", "-", stdin=VECTOR_ADD.read_bytes(), cwd=tmp_path)
+    assert done.status == 0 and b"nv_tileaa.func" in done.out and not list(tmp_path.iterdir()), done.err
+
+
 def test_list_versions_needs_no_input():
     done = tileiras("--list-versions")
     assert (done.status, done.text.split()) == (0, ["13.1", "13.2", "13.3", "13.4", "13.5"])

@@ -180,3 +180,18 @@ def test_what_is_assumed_is_what_cutile_assumes():
     done = subprocess.run(command, cwd=TEST, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     assert done.stdout == "60 compared\n"
+
+
+@ct.kernel
+def copy_part(x, y, start: int, stop: int):
+    part, into = x.slice(0, start, stop), y.slice(0, start, stop)
+    ct.store(into, (0,), ct.load(part, (0,), (8,)))
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "simulator"])
+def test_an_empty_slice_is_copied_to_an_empty_slice(backend: str):
+    x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
+    cutile.launch(copy_part, (1,), (x, y, 4, 4), backend=backend)
+    assert not y.any()
+    with pytest.raises(LibtileError, match="index 0 of dimension 0 is outside of the view's 0"):
+        cutile.launch(copy_part, (1,), (x, y, 4, 4), check="basic")

@@ -84,12 +84,13 @@ def test_single_dash_options_are_understood(kernel):
     assert done.status == 0
     assert done.text.splitlines() == [
         "@scale takes 4 parameters:", "  0: %x tile<ptr<f32>> (an array)", "  1: %y tile<ptr<f32>> (an array)",
-        "  2: %n tile<i32> (a number)", "  3: %factor tile<f32> (a number)",
+        "  2: %n tile<i32> (size 0 of parameter 0 and size 0 of parameter 1)", "  3: %factor tile<f32> (a number)",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("more, message", [
-    (["--arg", "i32:20"], "3 arguments given; @scale takes 4 parameters"),
+    (["--arg", "i32:20"], "argument 2 is given as i32, and parameter 3 is tile<f32>"),  # %n is derived
+    ([], "2 arguments given; @scale takes 4 parameters"),
     (["--arg", "f32:20", "--arg", "f32:1"], "argument 2 is given as f32, and parameter 2 is tile<i32>"),
     (["--arg", "i32:20", "--arg", "x.txt"], "'x.txt' is not an argument"),
     (["--arg", "i32:20", "--arg", "none.npy"], "cannot open 'none.npy'"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "cuda-tile-run add.bc --grid 64 --arg x.npy --arg y.npy --arg zeros:f32:65536 --out 2:z.npy",
-    "cuda-tile-run gemm.bc --kernel gemm --grid 8,8 --arg a.npy --arg b.npy --arg c.npy --arg i32:512 --out 2:c.npy",
+    "cuda-tile-run gemm.bc --kernel gemm --grid 8,8 --arg a.npy --arg b.npy --arg zeros:f32:512x512 --out 2:c.npy",
     "cuda-tile-run kernel.mlir --describe                    what parameters each kernel takes",
     "cuda-tile-run kernel.bc --check=full --block-order=7 ... look for data races and order dependence",
 )
@@ -93,18 +93,21 @@ def _load(path: str) -> Any:
 
 def typed_arguments(entry: Entry, given: list[Any]) -> list[Any]:
     """The arguments without their type prefixes, which must be those of the entry's parameters."""
+    from libtile.runtime.arguments import places
+
     values = []
-    for position, argument in enumerate(given):
+    untyped = [argument[1] if isinstance(argument, tuple) else argument for argument in given]
+    for number, (position, argument) in enumerate(zip(places(entry, untyped), given)):
         if not isinstance(argument, tuple):
             values.append(argument)
             continue
-        type_, number = argument
+        type_, value = argument
         if position < len(entry.parameters) and entry.parameters[position].text not in (type_, f"tile<{type_}>"):
             raise cli.ToolError(
-                f"error: argument {position} is given as {type_}, and parameter {position} is "
+                f"error: argument {number} is given as {type_}, and parameter {position} is "
                 f"{entry.parameters[position].text}; {entry.describe()}"
             )
-        values.append(number)
+        values.append(value)
     return values
 
 
@@ -151,14 +154,22 @@ def progress_line(enabled: bool) -> Callable[[int, int], None] | None:
     return show
 
 
-def summary(result: RunResult, backend: str) -> str:
-    """One line on what a run did: the interpreter counts ops and bytes, the simulator the instructions of warps."""
+def summary(result: RunResult) -> str:
+    """One line on what a run did: what its backend counts."""
     grid = " x ".join(map(str, result.grid))
-    counts = f"{result.ops} warp instructions"
-    if backend == "interpreter":
-        counts = f"{result.ops} ops, {result.bytes_read} bytes read, {result.bytes_written} bytes written"
+    counts = [
+        f"{number} {what}"
+        for number, what in (
+            (result.ops, "ops"),
+            (result.warp_instructions, "warp instructions"),
+            (result.bytes_read, "bytes read"),
+            (result.bytes_written, "bytes written"),
+            (result.bank_conflicts, "bank conflicts"),
+        )
+        if number is not None
+    ]
     blocks = f"{result.blocks} tile block{'' if result.blocks == 1 else 's'}"
-    return f"@{result.kernel}: {blocks} ({grid}), {counts}, {result.seconds:.3f} s"
+    return f"@{result.kernel}: {', '.join([f'{blocks} ({grid})', *counts])}, {result.seconds:.3f} s"
 
 
 @click.command(
@@ -177,7 +188,8 @@ def summary(result: RunResult, backend: str) -> str:
     "arguments",
     multiple=True,
     metavar="VALUE",
-    help="The next parameter: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER.",
+    help="The next parameter: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER. Sizes and strides of arrays may be "
+    "left out, all of them.",
 )
 @click.option("--out", "outputs", multiple=True, metavar="N:FILE", help="Write argument N to FILE after the run.")
 @click.option(
@@ -231,7 +243,8 @@ def command(
     """Run a kernel of KERNEL_FILE (bytecode or text, - for stdin) on numpy arrays, with no GPU or on one.
 
     The file may also be a module of nv_tileaa or nv_tileas.
-    Arguments are the entry's parameters in order. Arrays are the kernel's memory: --out saves what it wrote.
+    Arguments are the entry's parameters in order; sizes and strides that are left out are the arrays' own. Arrays are
+    the kernel's memory: --out saves what it wrote.
     """
     from libtile.asm.module import load
     from libtile.interpreter.entries import entries, find_entry
@@ -266,7 +279,7 @@ def command(
         raise cli.ToolError(str(fault)) from None  # it has the form of a diagnostic already
     save_outputs(destinations, args)
     if not quiet:
-        click.echo(summary(result, backend), err=True)
+        click.echo(summary(result), err=True)
 
 
 def _order(text: str | None) -> int | str | None:

@@ -154,7 +154,7 @@ def _remark_options(function: Any) -> Any:
 def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> None:
     """Compile Tile IR bytecode to a cubin, or the text of a module of the inner dialects (as --emit=tileaa prints it).
 
-    Long options may be given with one dash or two.
+    '-' stands for stdin. Long options may be given with one dash or two.
     """
     if len(inputs) > 1:
         raise click.ClickException(
@@ -252,12 +252,10 @@ def _print_pipeline(given: dict[str, Any]) -> None:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
-    except (OSError, ValueError) as error:
-        raise cli.ToolError(
-            f"error: unable to read input file '{visible(path)}': {cli.reason(error)}", _COMMAND_LINE
-        ) from None
+        return cli.read_input(path)
+    except cli.ToolError as error:
+        reason = str(error).rpartition(": ")[2]
+        raise cli.ToolError(f"error: unable to read input file '{visible(path)}': {reason}", _COMMAND_LINE) from None
 
 
 def _check_request(data: bytes, given: dict[str, Any]) -> None:
