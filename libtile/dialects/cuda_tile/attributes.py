@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from xdsl.ir import Attribute, Data
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from libtile.dialects.cuda_tile.types import TileType, bit_width
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.spec import default_spec
 from libtile.spec.model import EnumSpec
 
@@ -43,7 +42,7 @@ class CudaTileAttribute(Data[Any]):
         parser.raise_error("cuda_tile attributes are read by libtile.parse")
 
 
-@irdl_attr_definition
+@data_definition
 class EnumAttr(CudaTileAttribute):
     """A case of one of the enums in the spec, e.g. `EnumAttr("RoundingMode", "nearest_even")`.
 
@@ -75,7 +74,7 @@ class EnumAttr(CudaTileAttribute):
         return self.spec.attr + self.body()
 
 
-@irdl_attr_definition
+@data_definition
 class DivByAttr(CudaTileAttribute):
     """`div_by<16>` or `div_by<4, every 4 along 1>`."""
 
@@ -95,7 +94,7 @@ class DivByAttr(CudaTileAttribute):
         return f"<{self.divisor}{tail}>"
 
 
-@irdl_attr_definition
+@data_definition
 class SameElementsAttr(CudaTileAttribute):
     """`same_elements<[2, 4]>`: the tile is made of boxes of this shape, each of one value."""
 
@@ -113,7 +112,7 @@ class SameElementsAttr(CudaTileAttribute):
         return f"<[{', '.join(map(str, self.values))}]>"
 
 
-@irdl_attr_definition
+@data_definition
 class BoundedAttr(CudaTileAttribute):
     """`bounded<0, ?>`: inclusive signed bounds; None leaves one open."""
 
@@ -131,7 +130,7 @@ class BoundedAttr(CudaTileAttribute):
         return f"<{lower}, {upper}>"
 
 
-@irdl_attr_definition
+@data_definition
 class OptimizationHintsAttr(CudaTileAttribute):
     """`optimization_hints=<sm_100 = {num_cta_in_cga = 8}>`: by architecture, by key, an attribute."""
 
@@ -156,7 +155,7 @@ class OptimizationHintsAttr(CudaTileAttribute):
         return f"<{', '.join(archs)}>"
 
 
-@irdl_attr_definition
+@data_definition
 class DenseElementsAttr(CudaTileAttribute):
     """The value of a tile constant: its type, and its elements as little-endian bytes.
 
@@ -223,7 +222,7 @@ def element_storage_bytes(element_type: Attribute) -> int:
     return 1 << (size - 1).bit_length()
 
 
-@irdl_attr_definition
+@data_definition
 class TestValueAttr(CudaTileAttribute):
     """The attribute of the testing versions."""
 
@@ -244,7 +243,7 @@ class TestValueAttr(CudaTileAttribute):
 # -- locations and debug information ----------------------------------------------------------------------------------
 
 
-@irdl_attr_definition
+@data_definition
 class FileLineColRange(Data[tuple[str, int, int, int, int]]):
     """`loc("file":1:2 to 3:4)`, MLIR's location of a range, which xDSL has no attribute for.
 
@@ -287,7 +286,7 @@ class DebugAttr(CudaTileAttribute):
         return debug_text(self)
 
 
-@irdl_attr_definition
+@data_definition
 class DIFileAttr(DebugAttr):
     """`#cuda_tile.di_file<"file.py" in "/directory">`."""
 
@@ -299,7 +298,7 @@ class DIFileAttr(DebugAttr):
         super().__init__((file_name, directory))
 
 
-@irdl_attr_definition
+@data_definition
 class DICompileUnitAttr(DebugAttr):
     name = "cuda_tile.di_compile_unit"
     mnemonic = "di_compile_unit"
@@ -309,7 +308,7 @@ class DICompileUnitAttr(DebugAttr):
         super().__init__((file,))
 
 
-@irdl_attr_definition
+@data_definition
 class DISubprogramAttr(DebugAttr):
     name = "cuda_tile.di_subprogram"
     mnemonic = "di_subprogram"
@@ -328,7 +327,7 @@ class DISubprogramAttr(DebugAttr):
         super().__init__((file, line, subprogram_name, linkage_name, compile_unit, scope_line, flags))
 
 
-@irdl_attr_definition
+@data_definition
 class DILexicalBlockAttr(DebugAttr):
     name = "cuda_tile.di_lexical_block"
     mnemonic = "di_lexical_block"
@@ -338,7 +337,7 @@ class DILexicalBlockAttr(DebugAttr):
         super().__init__((scope, file, line, column))
 
 
-@irdl_attr_definition
+@data_definition
 class DILocAttr(DebugAttr):
     """A location with its debug scope: `#cuda_tile.di_loc<loc("file":line:col) in #scope>`."""
 

@@ -26,7 +26,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.spec import default_spec
 
 DYNAMIC = -(2**63)
@@ -117,7 +117,7 @@ def bit_width(type_: Attribute) -> int:
     return default_spec().types[NUMBER_NAMES[type_]].bits
 
 
-@irdl_attr_definition
+@data_definition
 class PointerType(CudaTileType):
     """`ptr<f32>`: the address of an element in global memory. `ptr_attr` is None, none, unicast or multicast."""
 
@@ -134,7 +134,7 @@ class PointerType(CudaTileType):
         return type_text(self.pointee) + (f", <{self.ptr_attr}>" if self.ptr_attr is not None else "")
 
 
-@irdl_attr_definition
+@data_definition
 class TileType(CudaTileType):
     """`tile<2x4xf32>`: shape (empty for a scalar) and element type (a number or pointer type)."""
 
@@ -159,7 +159,7 @@ class TileType(CudaTileType):
         return "".join(f"{d}x" for d in self.shape) + type_text(self.element_type)
 
 
-@irdl_attr_definition
+@data_definition
 class TensorViewType(CudaTileType):
     """`tensor_view<?x16xf32, strides=[?,1]>`: element type, shape and strides in elements (DYNAMIC where unknown)."""
 
@@ -211,7 +211,7 @@ def _dim_map_tail(dim_map: Sequence[int]) -> str:
     return "" if tuple(dim_map) == tuple(range(len(dim_map))) else f", dim_map=[{', '.join(map(str, dim_map))}]"
 
 
-@irdl_attr_definition
+@data_definition
 class PartitionViewType(TileViewType):
     """`partition_view<tile=(4x2), tensor_view<...>>`: a tensor view cut into touching tiles."""
 
@@ -236,7 +236,7 @@ class PartitionViewType(TileViewType):
         return self._common_body("", _dim_map_tail(self.dim_map))
 
 
-@irdl_attr_definition
+@data_definition
 class StridedViewType(TileViewType):
     """`strided_view<tile=(4x2), traversal_strides=[4,3], tensor_view<...>>`: tiles at regular distances."""
 
@@ -264,7 +264,7 @@ class StridedViewType(TileViewType):
         return self._common_body(strides, _dim_map_tail(self.dim_map))
 
 
-@irdl_attr_definition
+@data_definition
 class GatherScatterViewType(TileViewType):
     """`gather_scatter_view<tile=(8x16), tensor_view<...>, sparse_dim=0>`: rows chosen by index."""
 
@@ -285,7 +285,7 @@ class GatherScatterViewType(TileViewType):
         return self._common_body("", f", sparse_dim={self.sparse_dim}")
 
 
-@irdl_attr_definition
+@data_definition
 class TokenType(CudaTileType):
     """`token`: an ordering between memory operations of a tile block."""
 
@@ -299,7 +299,7 @@ class TokenType(CudaTileType):
         return ""
 
 
-@irdl_attr_definition
+@data_definition
 class TestEvolvedType(CudaTileType):
     """The type of the testing versions whose parameters grew."""
 

@@ -9,13 +9,12 @@ from typing import Self
 
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import parse_integers
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import element_of, rank_of, shape_of
 
@@ -30,7 +29,7 @@ class PredicateAttr(ParsedData):
         """VerifyException when the fact cannot be stated about a value of a type."""
 
 
-@irdl_attr_definition
+@data_definition
 class DivByAttr(PredicateAttr):
     """`#nv_tileaa.div_by<16>`, `#nv_tileaa.div_by<4, every 8 along 1>`: elements are divisible by a power of two.
 
@@ -78,7 +77,7 @@ class DivByAttr(PredicateAttr):
             raise VerifyException("div_by along must reference a valid axis")
 
 
-@irdl_attr_definition
+@data_definition
 class BoundedAttr(PredicateAttr):
     """`#nv_tileaa.bounded<0, ?>`: inclusive signed bounds of every element; None leaves one open."""
 
@@ -118,7 +117,7 @@ class BoundedAttr(PredicateAttr):
             raise VerifyException("bounded lower must not exceed upper")
 
 
-@irdl_attr_definition
+@data_definition
 class SameElementsAttr(PredicateAttr):
     """`#nv_tileaa.same_elements<[1, 4]>`: the tile is made of boxes of this shape, each of one value."""
 

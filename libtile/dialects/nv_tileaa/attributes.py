@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.support.errors import LibtileError
 
@@ -54,7 +53,7 @@ def keyword_of(attr: KeywordAttr | None, default: str) -> str:
 # -- memory policy ----------------------------------------------------------------------------------------------------
 
 
-@irdl_attr_definition
+@data_definition
 class CacheModifierAttr(KeywordAttr):
     """Where an access is cached, as PTX's cache operators (PTX ISA, "Cache Operators")."""
 
@@ -62,7 +61,7 @@ class CacheModifierAttr(KeywordAttr):
     keywords = ("none", "ca", "cg", "cs", "lu", "cv", "wb", "wt")
 
 
-@irdl_attr_definition
+@data_definition
 class EvictionPolicyAttr(KeywordAttr):
     """Which lines leave the cache first."""
 
@@ -70,7 +69,7 @@ class EvictionPolicyAttr(KeywordAttr):
     keywords = ("none", "first", "last", "normal")
 
 
-@irdl_attr_definition
+@data_definition
 class MemSemanticAttr(KeywordAttr):
     """How an access is ordered with those of other threads."""
 
@@ -78,7 +77,7 @@ class MemSemanticAttr(KeywordAttr):
     keywords = ("weak", "relaxed", "acquire", "release", "acq_rel")
 
 
-@irdl_attr_definition
+@data_definition
 class MemScopeAttr(KeywordAttr):
     """Which threads an access is ordered with. `cta` is another name of the tile block."""
 
@@ -95,7 +94,7 @@ class MemScopeAttr(KeywordAttr):
 # -- modes ------------------------------------------------------------------------------------------------------------
 
 
-@irdl_attr_definition
+@data_definition
 class RmwModeAttr(KeywordAttr):
     """What an atomic read-modify-write does."""
 
@@ -103,7 +102,7 @@ class RmwModeAttr(KeywordAttr):
     keywords = ("add", "and", "or", "xor", "xchg", "min", "max", "umin", "umax", "addf")
 
 
-@irdl_attr_definition
+@data_definition
 class RoundingModeAttr(KeywordAttr):
     """How a float result is rounded."""
 
@@ -113,7 +112,7 @@ class RoundingModeAttr(KeywordAttr):
     )  # fmt: skip
 
 
-@irdl_attr_definition
+@data_definition
 class SignednessAttr(KeywordAttr):
     """How the bits of an integer are read."""
 
@@ -121,7 +120,7 @@ class SignednessAttr(KeywordAttr):
     keywords = ("unsigned", "signed")
 
 
-@irdl_attr_definition
+@data_definition
 class PropagateNanAttr(KeywordAttr):
     """Whether a NaN operand makes a NaN result, or is passed over."""
 
@@ -129,7 +128,7 @@ class PropagateNanAttr(KeywordAttr):
     keywords = ("none", "all")
 
 
-@irdl_attr_definition
+@data_definition
 class ReductionAttr(KeywordAttr):
     """What a multimem access combines the replicas with."""
 
@@ -142,7 +141,7 @@ class ReductionAttr(KeywordAttr):
 PADDING_VALUES = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
 
 
-@irdl_attr_definition
+@data_definition
 class PaddingValueAttr(KeywordAttr):
     """What is read out of bounds. All but `zero` are special values of floats."""
 
@@ -150,7 +149,7 @@ class PaddingValueAttr(KeywordAttr):
     keywords = PADDING_VALUES
 
 
-@irdl_attr_definition
+@data_definition
 class ActivationLayoutAttr(KeywordAttr):
     """Order of the activation's dimensions: batch N, depth D, height H, width W, channel C."""
 
@@ -158,7 +157,7 @@ class ActivationLayoutAttr(KeywordAttr):
     keywords = ("nwc", "nhwc", "ndhwc", "ncw", "nchw", "ncdhw")
 
 
-@irdl_attr_definition
+@data_definition
 class ConvParamsAttr(ParsedData):
     """Per spatial dimension: `#nv_tileaa.conv_params<pad_lower=[1], pad_upper=[1], stride=[1], dilation=[1]>`."""
 
@@ -190,7 +189,7 @@ class ConvParamsAttr(ParsedData):
         return cls(*values)
 
 
-@irdl_attr_definition
+@data_definition
 class TilingAttr(ParsedData):
     """How the tiles of a tiled view lie on what is viewed: `#nv_tileaa.tiling<dim_map=[1,0], padding=nan>`.
 
@@ -278,7 +277,7 @@ def parse_integers(parser: AttrParser) -> tuple[int, ...]:
 # -- target and kernel ------------------------------------------------------------------------------------------------
 
 
-@irdl_attr_definition
+@data_definition
 class ComputeCapabilityAttr(ParsedData):
     """`#nv_tileaa.compute_capability<sm_90>`: the architecture that code is made for.
 
@@ -304,7 +303,7 @@ LEGACY_CAPABILITY = "compute-capability"
 CAPABILITY = "compute_capability"
 
 
-@irdl_attr_definition
+@data_definition
 class LegacyComputeCapabilityAttr(ParsedData):
     """The spelling `#nv_tileaa.compute-capability<sm_90>` of older producers: reading it gives the canonical one."""
 
@@ -316,7 +315,7 @@ class LegacyComputeCapabilityAttr(ParsedData):
         return ComputeCapabilityAttr.parse_body(parser)
 
 
-@irdl_attr_definition
+@data_definition
 class TargetSpecAttr(ParsedData):
     """`#nv_tileaa.target_spec<compute_capability=sm_90, max_shared=232448>`: the target of a module.
 
@@ -357,7 +356,7 @@ def _capability_keyword(parser: AttrParser) -> None:
     parser.parse_keyword("capability")
 
 
-@irdl_attr_definition
+@data_definition
 class KernelSpecAttr(ParsedData):
     """`#nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>`: what a function is compiled as.
 

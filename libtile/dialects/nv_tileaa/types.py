@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.ir import Attribute, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
 from libtile.dialects.cuda_tile.types import DYNAMIC as DYNAMIC
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import parse_type, type_text
 
@@ -28,7 +27,7 @@ class TileAAType(ParsedData, TypeAttribute):
     """Base of the dialect's types."""
 
 
-@irdl_attr_definition
+@data_definition
 class PtrType(TileAAType):
     """`!nv_tileaa.ptr<f32, 1>`: an address, with the type of what it points to and its address space."""
 
@@ -49,7 +48,7 @@ class PtrType(TileAAType):
         return cls(pointee, _space(parser) if parser.parse_optional_punctuation(",") else GLOBAL)
 
 
-@irdl_attr_definition
+@data_definition
 class ProgramIdType(TileAAType):
     """`!nv_tileaa.program_id`: the index of a program (tile block) in the grid."""
 
@@ -59,7 +58,7 @@ class ProgramIdType(TileAAType):
         super().__init__(())
 
 
-@irdl_attr_definition
+@data_definition
 class MemTokenType(TileAAType):
     """`!nv_tileaa.mem_token`: an ordering between memory accesses; it has no run-time value."""
 
@@ -69,7 +68,7 @@ class MemTokenType(TileAAType):
         super().__init__(())
 
 
-@irdl_attr_definition
+@data_definition
 class QueueType(TileAAType):
     """`!nv_tileaa.queue<(f32, tile<4xf16>), isolated>`: hands values of these types from a producer to a consumer."""
 
@@ -93,7 +92,7 @@ class QueueType(TileAAType):
         return cls(types, isolated)
 
 
-@irdl_attr_definition
+@data_definition
 class MemRefType(TileAAType):
     """`!nv_tileaa.memref<?x16xf16, strides=[?,1], 1, alias_scope=7>`: strided memory with known provenance.
 
@@ -162,7 +161,7 @@ class MemRefType(TileAAType):
         return cls(element, shape, strides, space, scope)
 
 
-@irdl_attr_definition
+@data_definition
 class TiledViewType(TileAAType):
     """`!nv_tileaa.tiled_view<!nv_tileaa.memref<...>, 64x64, #nv_tileaa.tiling<...>>`: memory read and written by tiles.
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, parse_integers
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.targets import MmaAtom, mma_families
 
@@ -41,7 +40,7 @@ LOAD_MODES = ("tiled", "im2col", "im2col_at", "tiled_at", "gather4")
 STORE_MODES = ("store", "reduce", "scatter4")
 
 
-@irdl_attr_definition
+@data_definition
 class MemorySpaceAttr(KeywordAttr):
     """A memory space."""
 
@@ -49,7 +48,7 @@ class MemorySpaceAttr(KeywordAttr):
     keywords = MEMORY_SPACES
 
 
-@irdl_attr_definition
+@data_definition
 class CopyAtomAttr(ParsedData):
     """One instruction that copies: `#nv_tileas.copy_atom<tma_load, bits=1024, box=[64,64], mode=tiled, multicast=2>`.
 
@@ -126,7 +125,7 @@ class CopyAtomAttr(ParsedData):
 FMA = "fma"
 
 
-@irdl_attr_definition
+@data_definition
 class MmaAtomAttr(ParsedData):
     """One matrix instruction: `#nv_tileas.mma_atom<mma_sync, 16x8x16, f16, f16, f32>` with types of A, B and D.
 
@@ -172,7 +171,7 @@ class MmaAtomAttr(ParsedData):
         return cls(kind, shape, *types)
 
 
-@irdl_attr_definition
+@data_definition
 class ExchangesAttr(ParsedData):
     """Where the exchanges between threads that an op makes lie in the block's shared memory, in their order:
     `#nv_tileas.exchanges<[0 : 512, meet 512 : 256], room = 65536>`.
@@ -210,7 +209,7 @@ def _place(parser: AttrParser) -> tuple[int, int, bool]:
     return offset, parser.parse_integer(allow_boolean=False, allow_negative=False), meet
 
 
-@irdl_attr_definition
+@data_definition
 class ConversionAttr(ParsedData):
     """How a tile comes into another layout: `#nv_tileas.conversion<registers>` moves registers of each thread,
     `<shuffle>` exchanges them within warps, and `<shared, pieces = 4, #nv_tileas.layout<offset=...>, store = ATOM,

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from typing import Self
 
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.layouts.linear import LinearLayout
 
 
-@irdl_attr_definition
+@data_definition
 class LayoutAttr(ParsedData):
     """A linear layout as an attribute; `layout` is the layout itself, with outputs `dim0`, `dim1`, ..."""
 

@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Self
 
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.collectives import Collective
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import integer_of, layout_of, type_text
 from libtile.layouts import OFFSET, LinearLayout
@@ -30,7 +29,7 @@ from libtile.layouts.collectives import EXCHANGE, LANES, REGISTERS, WARPS, Share
 COMMUTATIVE, NONE = "commutative", "none"
 
 
-@irdl_attr_definition
+@data_definition
 class StepsAttr(ParsedData):
     """The steps of a reduction or a scan, in order; in a `commutative` reduction the body's arguments may be exchanged,
     so that elements are combined in any order."""

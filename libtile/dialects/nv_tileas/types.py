@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from xdsl.ir import Attribute, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 
 from libtile.dialects.nv_tileas.attributes import MEMORY_SPACES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.ir.data_field import DataField
+from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import Storage, parse_type, type_text
 
@@ -21,7 +20,7 @@ class TileASType(ParsedData, TypeAttribute):
     """Base of the dialect's types."""
 
 
-@irdl_attr_definition
+@data_definition
 class BufferType(Storage, TileASType):
     """`!nv_tileas.buffer<2x64x64xf16, shared, #nv_tileas.layout<...>>`: storage for a tile in a memory space.
 
@@ -79,7 +78,7 @@ SYNCHRONIZATIONS = (COPY_GROUPS, MBARRIER)
 and meet at barriers; or each stage has two barrier objects, at which one side arrives and the other one waits."""
 
 
-@irdl_attr_definition
+@data_definition
 class PipelineType(TileASType):
     """`!nv_tileas.pipeline<3, (T, ...), consumers=2, mbarrier>`: stages, what a stage holds, how many consumers read
     it, and how it synchronizes (one of `SYNCHRONIZATIONS`; the first without a word)."""
@@ -124,7 +123,7 @@ class PipelineType(TileASType):
         return cls(stages, types, consumers, synchronization)
 
 
-@irdl_attr_definition
+@data_definition
 class PipelineIteratorType(TileASType):
     """`!nv_tileas.pipeline_iterator<!nv_tileas.pipeline<...>>`: a stage of a pipeline, and in which round."""
 
@@ -143,21 +142,21 @@ class PipelineIteratorType(TileASType):
         return cls(parse_type(parser))
 
 
-@irdl_attr_definition
+@data_definition
 class ProducerTokenType(_TypesType):
     """`!nv_tileas.producer_token<(T, ...)>`: ownership of a stage by its producer."""
 
     name = "nv_tileas.producer_token"
 
 
-@irdl_attr_definition
+@data_definition
 class ConsumerTokenType(_TypesType):
     """`!nv_tileas.consumer_token<(T, ...)>`: ownership of a stage by a consumer."""
 
     name = "nv_tileas.consumer_token"
 
 
-@irdl_attr_definition
+@data_definition
 class AsyncTokenType(TileASType):
     """`!nv_tileas.async_token`: an operation that may not have completed; `async.wait` waits for it."""
 
@@ -167,7 +166,7 @@ class AsyncTokenType(TileASType):
         super().__init__(())
 
 
-@irdl_attr_definition
+@data_definition
 class MBarrierType(TileASType):
     """`!nv_tileas.mbarrier`: a barrier object in shared memory, which counts arrivals and transferred bytes."""
 
@@ -177,7 +176,7 @@ class MBarrierType(TileASType):
         super().__init__(())
 
 
-@irdl_attr_definition
+@data_definition
 class TmaDescType(TileASType):
     """`!nv_tileas.tma_desc<!nv_tileaa.memref<...>, [64, 64]>`: a TMA descriptor of a memref and a box.
 
