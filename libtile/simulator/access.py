@@ -15,6 +15,8 @@ import numpy as np
 from .ir import Instruction
 from .memory import (
     ALLOCATED,
+    CLUSTER_BIT,
+    CLUSTER_RANK,
     CLUSTER_SHIFT,
     CONST_WINDOW,
     GLOBAL_BASE,
@@ -143,9 +145,15 @@ class Access(MachineState):
 
     def _cluster_offsets(self, info: Any, off: np.ndarray, threads: np.ndarray, size: int) -> np.ndarray:
         """Offsets of shared::cluster addresses, which name a CTA of the cluster in their upper bits."""
-        rank = (off >> CLUSTER_SHIFT) - 1
+        named = (off & CLUSTER_BIT) != 0
+        rank = np.where(named, off >> CLUSTER_SHIFT & CLUSTER_RANK, -1)
         inner = off & ((1 << CLUSTER_SHIFT) - 1)
-        bad = (off < 0) | (rank >= self.cluster_size) | (inner + size > self.shared_stride)
+        bad = (
+            (off >> CLUSTER_SHIFT != 0) & ~named
+            | (off >> CLUSTER_SHIFT > 0x7F)
+            | (rank >= self.cluster_size)
+            | (inner + size > self.shared_stride)
+        )
         rank = np.where(rank < 0, self.cluster_rank[threads], rank)
         if bad.any():
             value = int(off[bad][0])

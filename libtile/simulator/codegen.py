@@ -195,6 +195,10 @@ class Emitter:
     def address_of(self, sym: Sym, code: str) -> str:
         """The address of a symbol, in the window of its state space, as an expression."""
         frame, value = self.program.symbol_address(self, sym)
+        if not frame and self.program.pairs and self.program.space_of(sym.name) == "shared":
+            # Code for pairs of CTAs computes the address of the other one's variable.
+            base = self.let(f"(M.own_prefix(g) + {self.const(value, 'u8')})")
+            return base if code == "u8" else self._convert_view(base, "u8", code)
         if not frame:
             return self.const(value & ((1 << (8 * _width(code))) - 1), code)
         base = self.let(f"(g.frame_base() + {self.const(value, 'u8')})")

@@ -25,8 +25,11 @@ FUNCTION_WINDOW = 0x0500_0000_0000
 GLOBAL_BASE = 0x7000_0000_0000
 WINDOW_SHIFT = 40
 
-# shared::cluster addresses carry the CTA's rank plus one above the 24-bit offset; rank 0 there means "my own CTA".
+# shared::cluster addresses carry the CTA's rank above the 24-bit offset, and a bit that plain addresses have not, which
+# mean the own CTA. As on hardware, the address of a pair's even CTA is that of the odd one without bit 24.
 CLUSTER_SHIFT = 24
+CLUSTER_BIT = 1 << 30
+CLUSTER_RANK = 0x3F
 
 # The scheduling key of a thread that is not ready.
 FAR = 1 << 62
@@ -36,6 +39,11 @@ READY = 3  # allocated and initialised
 PENDING = 4  # an asynchronous copy has not completed
 READ_ONLY = 8
 IN_USE = 16  # a product in flight reads it
+
+
+def cluster_prefix(rank: int) -> int:
+    """What a shared::cluster address has above its offset."""
+    return CLUSTER_BIT | rank << CLUSTER_SHIFT
 
 
 def align_up(value: int, align: int) -> int:

@@ -86,6 +86,9 @@ class Program:
         self.shared_sizes: dict[str, int] = {}
         self.addresses: dict[str, int] = {}
         self.current: Code | None = None
+        bodies = [item for fn in module.functions.values() for item in fn.body or []]
+        # Whether two CTAs work together.
+        self.pairs = any(isinstance(item, Instruction) and "cta_group::2" in item.modifiers for item in bodies)
         self._layout()
 
     # -- data layout

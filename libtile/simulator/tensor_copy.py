@@ -13,7 +13,7 @@ from .async_engine import AsyncEngine, Job
 from .atomics import Combine
 from .group import ThreadGroup
 from .ir import Instruction
-from .memory import CLUSTER_SHIFT, PENDING, READY
+from .memory import CLUSTER_SHIFT, PENDING, READY, cluster_prefix
 from .tensor_map import SIZE, DecodedMap, TensorMapError
 from .types import DTYPES
 
@@ -78,14 +78,15 @@ class TensorCopies(AsyncEngine):
             origin = AccessInfo(ins, "global", code, counted=False)
             data[inside] = self.load_at(origin, address[inside], np.repeat(thread, inside.sum()))
         into = AccessInfo(ins, "shared", code, counted=False)
-        places = tensor.shared_offsets(start & ((1 << CLUSTER_SHIFT) - 1), count)
-        places |= start >> CLUSTER_SHIFT << CLUSTER_SHIFT
+        inner = (1 << CLUSTER_SHIFT) - 1
+        places = tensor.shared_offsets(start & inner, count)
         barrier = 0 if copy.barrier is None else int(np.broadcast_to(copy.barrier, (len(copy.shared),))[k]) & 0xFFFFFFFF
         targets = []
         for rank in self._destinations(copy, thread, k):
-            prefix = 0 if rank is None else (rank + 1) << CLUSTER_SHIFT
+            prefix = start & ~inner if rank is None else cluster_prefix(rank)
             off = self._claim(into, places | prefix, data, thread)
-            where = np.array([barrier | prefix], dtype=np.uint64)
+            named = barrier if rank is None else barrier & inner | prefix
+            where = np.array([named], dtype=np.uint64)
             owner = self._each(AccessInfo(ins, "shared", "u8", 1, True), where, thread)[0][0]
             targets.append((off, owner.place))
         races = self.races

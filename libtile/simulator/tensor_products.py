@@ -21,7 +21,7 @@ from .async_engine import Job
 from .group import ThreadGroup
 from .ir import Instruction
 from .limits import TENSOR_COLUMNS
-from .memory import CLUSTER_SHIFT, IN_USE
+from .memory import CLUSTER_SHIFT, IN_USE, cluster_prefix
 from .tensor_memory import TensorMemory
 
 _EARLY = 4  # a random schedule completes an operation early in one of so many turns
@@ -176,7 +176,7 @@ class TensorProducts(TensorMemory):
                 if bits >> self.cluster_size:
                     text = f"CTA mask 0x{bits:x} goes beyond the cluster"
                     self.fault("illegal-instruction", text, info.instruction, thread)
-                places = [inner | (rank + 1) << CLUSTER_SHIFT for rank in range(self.cluster_size) if bits >> rank & 1]
+                places = [inner | cluster_prefix(rank) for rank in range(self.cluster_size) if bits >> rank & 1]
             barriers = [self._each(info, np.array([place], dtype=np.uint64), thread)[0][0] for place in places]
             races = self.races
             clock = None if races is None else races.snapshot(int(thread[0]) >> 5)

@@ -8,7 +8,7 @@ import numpy as np
 from .calls import Calls
 from .group import ThreadGroup
 from .ir import Instruction
-from .memory import CLUSTER_SHIFT, SHARED_WINDOW
+from .memory import CLUSTER_BIT, CLUSTER_RANK, CLUSTER_SHIFT, SHARED_WINDOW
 
 
 class WarpState(Calls):
@@ -65,7 +65,7 @@ class WarpState(Calls):
     def map_address(self, value: np.ndarray, rank: np.ndarray, bits: int) -> np.ndarray:
         """mapa: the shared::cluster address of the same variable in CTA `rank`."""
         inner = value & value.dtype.type((1 << CLUSTER_SHIFT) - 1)
-        moved = inner | ((rank + np.uint32(1)).astype(value.dtype) << value.dtype.type(CLUSTER_SHIFT))
+        moved = inner | rank.astype(value.dtype) << value.dtype.type(CLUSTER_SHIFT) | value.dtype.type(CLUSTER_BIT)
         if bits == 64:
             generic = (value >> np.uint64(40)) != 0
             return np.where(generic, moved | np.uint64(SHARED_WINDOW), moved)
@@ -73,5 +73,12 @@ class WarpState(Calls):
 
     def rank_of_address(self, g: ThreadGroup, value: np.ndarray) -> np.ndarray:
         """getctarank: the CTA of the cluster that an address is in."""
-        rank = ((value.astype(np.uint64) & np.uint64(0xFFFFFFFF)) >> np.uint64(CLUSTER_SHIFT)).astype(np.int64) - 1
-        return np.where(rank < 0, self.cluster_rank[g.threads], rank).astype(np.uint32)
+        upper = (value.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        named = (upper & CLUSTER_BIT) != 0
+        return np.where(named, upper >> CLUSTER_SHIFT & CLUSTER_RANK, self.cluster_rank[g.threads]).astype(np.uint32)
+
+    def own_prefix(self, g: ThreadGroup) -> np.ndarray:
+        """What the addresses of the own CTA's shared variables have above their offset, in a cluster."""
+        if self.cluster_size == 1:
+            return np.zeros(g.n, dtype=np.uint64)
+        return (self.cluster_rank[g.threads] << CLUSTER_SHIFT | CLUSTER_BIT).astype(np.uint64)

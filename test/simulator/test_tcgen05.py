@@ -438,3 +438,133 @@ REFUSED = [
 def test_what_is_not_simulated_is_refused_by_name(text: str, message: str) -> None:
     with pytest.raises(PtxError, match=message):
         run(IMAGE, 32, issue=text)
+
+
+# -- scale factors, and copies to tensor memory
+
+#: kind, the type of A and B, K, scale factors of a row, their type, and where in their words the factors are.
+SCALED = [
+    ("mxf8f6f4", "e4m3", 32, 1, "ue8m0", 0, 3), ("mxf8f6f4", "e2m1", 32, 1, "ue8m0", 2, 1),
+    ("mxf4", "e2m1", 64, 2, "ue8m0", 2, 0), ("mxf4nvf4", "e2m1", 64, 2, "ue8m0", 0, 2),
+    ("mxf4nvf4", "e2m1", 64, 4, "ue4m3", 0, 0), ("mxf4nvf4", "e2m1", 64, 4, "ue8m0", 0, 0),
+]  # fmt: skip
+_SCALES: dict[str, Any] = {"ue8m0": ml_dtypes.float8_e8m0fnu, "ue4m3": ml_dtypes.float8_e4m3fn}
+CP = "mov.b64 %rd6, {word}; add.u32 %r12, %r4, {column}; tcgen05.cp.cta_group::1.{shape} [%r12], %rd6;\n"
+
+
+def scale_chunks(codes: np.ndarray) -> np.ndarray:
+    """[rows, 4] to what is copied: for each 128 rows, 32 lanes of 4 groups of rows by 4 factors."""
+    return codes.reshape(-1, 4, 32, 4).transpose(0, 2, 1, 3).reshape(-1)
+
+
+@pytest.mark.parametrize(("kind", "element", "k", "count", "scale", "a_id", "b_id"), SCALED)
+def test_scale_factors_are_copied_to_tensor_memory_and_multiply_blocks(
+    kind: str, element: str, k: int, count: int, scale: str, a_id: int, b_id: int
+) -> None:
+    rng = np.random.default_rng(3)
+    n = 64
+    packed = kind != "mxf8f6f4"
+    sides = []
+    for outer, seed in ((128, 1), (n, 2)):
+        numbers, raw = values(element, (outer, k), seed)
+        if packed:
+            codes = np.random.default_rng(seed).integers(0, 16, (outer, k)).astype(np.uint8)
+            numbers, raw = codes.view(FORMATS["e2m1"]).astype(np.float64), codes[:, ::2] | codes[:, 1::2] << 4
+        low, high = (120, 134) if scale == "ue8m0" else (0x28, 0x48)
+        sides.append((numbers, raw, rng.integers(low, high, (128, 4)).astype(np.uint8)))
+    (a, a_raw, a_scale), (b, b_raw, b_scale) = sides
+    image = np.concatenate([k_major(a_raw), k_major(b_raw), scale_chunks(a_scale), scale_chunks(b_scale)])
+    at = 1024 * (128 + n) // 8
+    copies = "".join(
+        CP.format(word=descriptor(at + 512 * i, 16, 128, 0), column=64 + 4 * i, shape="32x128b.warpx4") for i in (0, 1)
+    )
+    number = 1 if packed else KINDS[element][1]
+    word = n >> 3 << 17 | 1 << 27 | number << 7 | number << 10 | b_id << 4 | a_id << 29 | (scale == "ue8m0") << 23
+    text = copies + f"add.u32 %r13, %r4, {64 | a_id << 30}; add.u32 %r14, %r4, {68 | b_id << 30};\n"
+    text += in_shared(descriptor(0, 16, 1024, 2))[0]
+    vector = {1: "block32", 2: "scale_vec::2X", 4: "block16"}[count]
+    text += issue(
+        "%rd3",
+        descriptor(128 * 128, 16, 1024, 2),
+        word,
+        kind,
+        extra=f".block_scale.{vector}",
+        scales="[%r13], [%r14], ",
+    )
+    for order in (None, 1):
+        found = of_result(run(image, n, before=zeros(n), issue=text, order=order), "f32")
+        factors = [
+            np.repeat(codes[:, first : first + count].view(_SCALES[scale]).astype(np.float64), k // count, axis=1)
+            for codes, first in ((a_scale, a_id), (b_scale[:n], b_id))
+        ]
+        assert np.array_equal(found, ((a * factors[0]) @ (b * factors[1]).T).astype(np.float32))
+
+
+def test_a_wrong_field_of_a_scaled_product_is_named() -> None:
+    word = 32 >> 3 << 17 | 1 << 27 | 1 << 7 | 1 << 10 | 1 << 23
+    wrong = [
+        ("mxf4", word | 1 << 4, "block32", "the scale's id of B (bits 4-5)"),
+        ("mxf4", word & ~(1 << 23), "block32", "the scales' type (bit 23)"),
+        ("mxf4", word | 1 << 31, "block32", "K = 96 is not simulated"),
+        ("mxf4", word | 1 << 15, "block32", "operands of kind::mxf4 are contiguous along k"),
+        ("mxf4", word & ~(1 << 7), "block32", "kind::mxf4 has 1 (e2m1)"),
+        ("mxf4nvf4", word | 3 << 27, "block16", "M (bits 27-28)"),
+        ("mxf8f6f4", word | 2 << 29, "block32", "bits 30-31 of the address of the scales of A are 0"),
+    ]
+    for kind, bad, vector, message in wrong:
+        text = in_shared(GOOD)[0] + issue(
+            "%rd3", GOOD, bad, kind, extra=f".block_scale.{vector}", scales="[%r4], [%r4], "
+        )
+        with pytest.raises(SimulationFault) as caught:
+            run(IMAGE, 32, before=zeros(32), issue=text)
+        assert message in caught.value.message, caught.value.message
+    with pytest.raises(PtxError, match="has 2 or 4 factors a row: say which"):
+        run(IMAGE, 32, issue=issue("%rd3", GOOD, word, "mxf4nvf4", extra=".block_scale", scales="[%r4], [%r4], "))
+
+
+COPIES: list[tuple[str, int, int, list[list[int]]]] = [
+    ("128x256b", 128, 32, [[r] for r in range(128)]),
+    ("128x128b", 128, 16, [[r] for r in range(128)]),
+    ("4x256b", 4, 32, [[r] for r in range(4)]),
+    ("64x128b.warpx2::02_13", 64, 16, [[r, r + 64] for r in range(64)]),
+    ("64x128b.warpx2::01_23", 64, 16, [[r, r + 32] if r < 32 else [r + 32, r + 64] for r in range(64)]),
+    ("32x128b.warpx4", 32, 16, [[r, r + 32, r + 64, r + 96] for r in range(32)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "rows", "width", "lanes"), COPIES, ids=[c[0] for c in COPIES])
+def test_a_copy_fills_lanes_with_rows(shape: str, rows: int, width: int, lanes: list[list[int]]) -> None:
+    raw = np.random.default_rng(4).integers(0, 256, (max(rows, 8), width)).astype(np.uint8)
+    word = descriptor(0, len(raw) * 16, 128, 0)
+    found = run(cores(raw), 8, before=zeros(8), issue=CP.format(word=word, column=0, shape=shape))
+    wanted = np.zeros((128, 8), np.uint32)
+    for row, places in enumerate(lanes):
+        wanted[places, : width // 4] = raw[row].view(np.uint32)
+    assert np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("packed", "kind", "bits", "first"), [("b6x16_p32", "e2m3", 6, 0), ("b4x16_p64", "e2m1", 4, 2)]
+)
+def test_a_copy_gives_small_elements_a_byte_each(packed: str, kind: str, bits: int, first: int) -> None:
+    codes = np.random.default_rng(5).integers(0, 1 << bits, (128, 16)).astype(np.uint8)
+    raw = np.zeros((128, 16), np.uint8)
+    raw[:, : 2 * bits] = np.packbits(
+        ((codes[..., None] >> np.arange(bits)) & 1).reshape(128, -1), axis=-1, bitorder="little"
+    )
+    word = descriptor(0, 128 * 16, 128, 0)
+    found = run(cores(raw), 4, before=zeros(4), issue=CP.format(word=word, column=0, shape=f"128x128b.b8x16.{packed}"))
+    assert np.array_equal(found.view(np.uint8), codes << first)
+
+
+def test_a_copy_that_is_not_waited_for_is_reported() -> None:
+    word = descriptor(0, 128 * 16, 128, 0)
+    copy = CP.format(word=word, column=0, shape="128x128b")
+    with pytest.raises(SimulationFault) as caught:
+        run(IMAGE, 4, before=zeros(4), issue=copy, result_wait="")
+    assert "which the tcgen05.cp at PTX line" in caught.value.message
+    with pytest.raises(SimulationFault) as caught:
+        run(IMAGE, 4, before=zeros(32), issue=TEXT + copy)
+    assert "tcgen05.cp writes lane 0" in caught.value.message
+    with pytest.raises(PtxError, match=r"needs .warpx4"):
+        run(IMAGE, 4, issue=CP.format(word=word, column=0, shape="32x128b"))

@@ -12,6 +12,7 @@ from ..ir import Addr, Imm, Instruction, Reg, Vec
 from ..tensor_descriptors import KINDS, SCALES
 from ..tensor_memory import MAX_REGISTERS, SHAPES, TensorMove
 from ..types import TYPES
+from . import tcgen05_copy
 from .memory import address
 from .tcgen05_mma import Multiplication
 
@@ -170,6 +171,23 @@ def _commit(cg: Emitter, ins: Instruction) -> None:
     cg.emit(f"M.tensor_commit({info}, g, {address(cg, ins.operands[0])}, {ctas}, {cg.mask()})")
 
 
+def _cp(cg: Emitter, ins: Instruction) -> None:
+    """tcgen05.cp.cta_group.shape{.multicast}{.dst_fmt.src_fmt} [taddr], s-desc."""
+    shape = next((m for m in ins.modifiers if m in tcgen05_copy.SHAPES), None)
+    if shape is None:
+        cg.fail(f"tcgen05.cp needs a shape: .{', .'.join(tcgen05_copy.SHAPES)}")
+    known = tcgen05_copy.MULTICASTS.get(shape, {})
+    multicast = next((m for m in ins.modifiers if m in known), "")
+    if (known and not multicast) or (not known and any(m.startswith("warpx") for m in ins.modifiers)):
+        cg.fail(f"tcgen05.cp.{shape} {'needs .' + ' or .'.join(known) if known else 'goes to one place'}")
+    packed = next((m for m in ins.modifiers if m in tcgen05_copy.PACKED), "")
+    if bool(packed) != ("b8x16" in ins.modifiers):
+        cg.fail(f"the formats of tcgen05.cp are .b8x16 and one of .{', .'.join(tcgen05_copy.PACKED)}")
+    call = cg.use(tcgen05_copy.TensorFill(ins, _cta_group(cg, ins), shape, multicast, packed), f"t{id(ins)}")
+    where, word = _tensor_address(cg, ins.operands[0]), cg.src(ins.operands[1], TYPES["b64"])
+    cg.emit(f"M.tensor_issue({call}, g, ({where}, {word}), {cg.mask()})")
+
+
 _EMITTERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "relinquish_alloc_permit": _relinquish,
     "dealloc": _dealloc,
@@ -181,4 +199,5 @@ _EMITTERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "st": _st,
     "mma": _mma,
     "commit": _commit,
+    "cp": _cp,
 }

@@ -19,7 +19,7 @@ from .. import fp
 from ..access import AccessInfo
 from ..ir import Instruction
 from ..limits import TENSOR_LANES
-from ..memory import CLUSTER_SHIFT
+from ..memory import cluster_prefix
 from ..tensor_descriptors import (
     KINDS,
     DescriptorError,
@@ -101,7 +101,7 @@ def shared_matrix(
         at = along.reshape(along.shape[0], -1, 16)[..., : 2 * _PADDED[kind]]
     own = int(M.cta_of[thread[0]])
     if slot != own:
-        at = at + (int(M.cluster_rank[slot * M.cta_stride]) + 1 << CLUSTER_SHIFT)
+        at = at + cluster_prefix(int(M.cluster_rank[slot * M.cta_stride]))
     info = AccessInfo(ins, "shared", _CODES[place_bits], counted=False)
     flat = at.reshape(-1).view(np.uint64)
     run = np.full(flat.size, thread[0], dtype=np.int64)
