@@ -16,9 +16,11 @@ from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, flat_parameters, kernels_of, scalar_type, stage_of
 from libtile.dialects.nv_tileaa.types import GLOBAL, PtrType
+from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
+from libtile.lowering.tileas.tma.common import HOST_CODE
 from libtile.lowering.to_tileas.legality import GIVEN
 from libtile.lowering.to_tileas.legality import STAGE as LAID_OUT
 from libtile.support.diagnostics import LoweringError, Severity
@@ -48,6 +50,8 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
     _check_target(module, gpu)
     stated = _stated(module)
     for op in module.body.block.ops:
+        if stage == TILEAS and isinstance(op, ModuleOp) and HOST_CODE in op.attributes:
+            continue
         if op.name not in _TOP_LEVEL:
             raise unsupported(op, f"cannot stand beside functions of nv_{stage} in a module that is compiled", gpu.name)
         if stage == TILEAS and isinstance(op, FuncOp) and not op.is_entry:
@@ -115,6 +119,8 @@ def _check_kernel(kernel: FuncOp, gpu: Target) -> None:
     if kernel.body.first_block is None:
         raise unsupported(kernel, "is a kernel without a body", gpu.name)
     for parameter in flat_parameters(kernel):
+        if isinstance(parameter.type, TmaDescType):  # which a launch makes of the others
+            continue
         type_ = scalar_type(parameter.type)
         what = f"takes a {type_text(parameter.type)} (parameter {parameter.argument})"
         if type_ is None:

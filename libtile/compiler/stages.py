@@ -40,6 +40,7 @@ from libtile.passes.pipeline import (
     parse_pipeline,
     unwrapped,
 )
+from libtile.passes.pipelines import schedule_at
 from libtile.support import timing
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
@@ -124,7 +125,7 @@ def lower(
         if emits:
             from libtile.lowering.hints import hint_remarks
 
-            result.remarks = list(hint_remarks(module, gpu, options.schedule))
+            result.remarks = list(hint_remarks(module, gpu, schedule_at(options.opt_level, options.schedule)))
         inner = _in_builtin_module(module)
     else:
         assert isinstance(module, ModuleOp)  # which has a stage

@@ -98,7 +98,8 @@ def of_llvm(text: str, table: LineTable) -> Listing:
 
 
 _INTERMEDIATE = re.compile(r"\t\.loc_intermediate\t\d+ (\d+) ")
-_INSTRUCTION = re.compile(r"\t(?:@!?%\w+ )?[a-z_]\w*[.\w:]*[\s;]")
+_INSTRUCTION = re.compile(r"\t(?:\{ (?:\.reg [^;]*; ?)*)?(?:@!?%\w+ )?[a-z_]\w*[.\w:]*[\s;]")
+"""Inline PTX may stand in braces, with registers of its own."""
 
 
 def of_ptx(text: str) -> tuple[Listing, dict[int, int]]:

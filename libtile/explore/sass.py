@@ -52,7 +52,8 @@ KINDS = {
     "global memory": r"LDG|STG|LDGSTS|ATOMG?|REDG?|UTMA\w+|UBLKCP",
     "shared memory": r"LDS|STS|LDSM|STSM|ATOMS",
     "local memory": r"LDL|STL",
-    "barriers": r"BAR|SYNCS|WARPSYNC|DEPBAR|LDGDEPBAR|WARPGROUP|FENCE|MEMBAR",
+    "barriers": r"BAR|WARPSYNC|DEPBAR|LDGDEPBAR|FENCE|MEMBAR",
+    "asynchronous waits": r"SYNCS|WARPGROUP",
     "shuffles": r"SHFL|REDUX|VOTEU?",
     "branches": r"BRA|BRX|EXIT|CALL|RET|BSSY|BSYNC",
 }

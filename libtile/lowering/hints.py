@@ -86,7 +86,7 @@ def _usable(key: str, given: Attribute, target: Target) -> int | None:
 
 
 def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Iterator[remarks.Remark]:
-    """What became of each hint of the kernels of a `cuda_tile.module`, with the schedule that was asked for."""
+    """What became of each hint of the kernels of a `cuda_tile.module`, with a schedule of the compilation's."""
     for entry in module.walk():
         if isinstance(entry, CudaTileOp) and entry.name == "cuda_tile.entry":
             function = str(entry.attribute_value("sym_name"))
@@ -104,7 +104,7 @@ def _of(op: CudaTileOp, function: str, target: Target, schedule: str) -> Iterato
         if hint.number != hint.value and hint.key in MOST:
             name = f"{target.name}.{hint.key}"
             yield remarks.hint_out_of_range(function, place, name, hint.number or 0, hint.value)
-        if reason := _ignored(op, hint, schedule):
+        if reason := _ignored(op, hint, target, schedule):
             yield remarks.hint_ignored(function, place, hint.key, reason)
         elif hint.number == hint.value or hint.key not in MOST:
             yield remarks.hint_used(function, place, hint.key, default=hint.architecture == DEFAULT)
@@ -118,7 +118,12 @@ def _of(op: CudaTileOp, function: str, target: Target, schedule: str) -> Iterato
                     yield remarks.hint_ignored(function, place, key, reason)
 
 
-def _ignored(op: CudaTileOp, hint: Hint, schedule: str) -> str:
+def _copies_by_tma(target: Target, schedule: str) -> bool:
+    """Whether loads may become copies by TMA, if the producer of a loop does them."""
+    return schedule == "specialized" and target.has("tma") and target.has("wgmma")
+
+
+def _ignored(op: CudaTileOp, hint: Hint, target: Target, schedule: str) -> str:
     """Why a hint that holds is not used; empty when it is."""
     declared = _DECLARED.get(hint.key)
     if declared is None:
@@ -127,7 +132,7 @@ def _ignored(op: CudaTileOp, hint: Hint, schedule: str) -> str:
         return f"it is no hint of {op.name}"
     if hint.key == "num_cta_in_cga" and hint.value != 1:
         return "this version of the compiler makes no clusters"
-    if hint.key == "allow_tma" and hint.value:
+    if hint.key == "allow_tma" and hint.value and (op.name in _STORES or not _copies_by_tma(target, schedule)):
         return remarks.NO_TENSOR_MAPS
     if hint.key == "latency" and op.name in _STORES:
         return "stores are not started iterations ahead"

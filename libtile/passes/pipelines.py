@@ -82,12 +82,18 @@ _INSTEAD: dict[str, dict[str, str]] = {
 SCHEDULES = tuple(_INSTEAD)
 """How loops overlap with the copies of their tiles: not at all, by the warps that compute, or by a producer agent where
 a loop with a product can be parted (and by the warps that compute elsewhere)."""
-DEFAULT_SCHEDULE = "pipelined"
+DEFAULT_SCHEDULES = {"0": "pipelined", "1": "pipelined", "2": "specialized", "3": "specialized"}
+"""The schedule of each level. `specialized` changes nothing on targets without wgmma."""
+
+
+def schedule_at(level: int, asked: str = "") -> str:
+    """The schedule of `SCHEDULES` that a compilation at a level has: the one that was asked for, or the level's."""
+    return asked or DEFAULT_SCHEDULES[str(level)]
 
 
 def compile_pipeline(level: int, schedule: str = "") -> str:
-    """What a compilation runs at a level, with a schedule of `SCHEDULES`, or without one with the default."""
-    instead = _INSTEAD[schedule or DEFAULT_SCHEDULE]
+    """What a compilation runs at a level, with a schedule of `SCHEDULES`, or without one with the level's."""
+    instead = _INSTEAD[schedule_at(level, schedule)]
     steps = (instead.get(step, step) for step, levels in STEPS if str(level) in levels)
     return ", ".join(filter(None, steps))
 

@@ -162,7 +162,7 @@ GLOBAL_STORE = "Global-memory store instruction"
 TMA_LOAD = "TMA Load instruction"
 TMA_STORE = "TMA Store instruction"
 ASYNC_COPY = "Ldgsts instruction"
-NO_TENSOR_MAPS = "this version of the compiler generates no tensor maps"
+NO_TENSOR_MAPS = "TMA copies only what the producer agent of a loop with a product loads"
 
 
 def load_selected(

@@ -57,8 +57,8 @@ def test_a_kernel_in_order_has_little_to_be_said_of():
     told = explain(GEMM, "sm_90", source_folders=[ROOT])
     assert all(finding.weight is not Weight.WRONG for finding in told.findings)
     text = str(told)
-    assert text.startswith("gemm on sm_90: ") and "an SM holds 4 CTAs of 128 threads, by its registers" in text
-    assert "16 matrix products" in text
+    assert text.startswith("gemm on sm_90: ") and "an SM holds 2 CTAs of 256 threads, by its shared memory" in text
+    assert "2 matrix products" in text and "wait for other threads" not in text
 
 
 def test_a_narrow_access_comes_with_what_to_do():

@@ -195,7 +195,7 @@ def test_a_load_that_cannot_run_ahead_says_why():
 
 
 TMA = {
-    "aligned": ("wide", "this version of the compiler generates no tensor maps"),
+    "aligned": ("wide", "TMA copies only what the producer agent of a loop with a product loads"),
     "unaligned base": ("unaligned base", "base pointer not 16-byte aligned"),
     "odd rows": ("odd rows", "stride not 16-byte aligned"),
     "short rows": ("short rows", "leading tile dimension not 16-byte aligned"),
@@ -277,7 +277,7 @@ def hinted(entry: str = "", load: str = "", store: str = "") -> str:
 
 
 USED, DEFAULT, RANGE, IGNORED = "RemarkHint", "RemarkHintDefault", "RemarkHintOutOfRange", "RemarkHintIgnored"
-NO_MAPS = "this version of the compiler generates no tensor maps"
+NO_MAPS = "TMA copies only what the producer agent of a loop with a product loads"
 HINTS = {
     "used": (hinted(entry="sm_90 = {occupancy = 2}", load="sm_90 = {latency = 3}"), "sm_90", [
         (Kind.PASSED, USED, "used occupancy", None), (Kind.PASSED, USED, "used latency", None)]),
@@ -295,8 +295,10 @@ HINTS = {
     "no clusters": (hinted(entry="sm_80 = {num_cta_in_cga = 2}"), "sm_80", [
         (Kind.MISSED, RANGE, "value out of range value 2 clamped to 1 for sm_80.num_cta_in_cga", None)]),
     "not done": (
-        hinted("sm_90 = {num_cta_in_cga = 2}", "sm_90 = {allow_tma = true}", "sm_90 = {latency = 2}"), "sm_90", [
+        hinted("sm_90 = {num_cta_in_cga = 2}", "sm_90 = {allow_tma = true}", "sm_90 = {allow_tma = true, latency = 2}"),
+        "sm_90", [
         (Kind.MISSED, IGNORED, "ignored num_cta_in_cga", "this version of the compiler makes no clusters"),
+        (Kind.PASSED, USED, "used allow_tma", None),
         (Kind.MISSED, IGNORED, "ignored allow_tma", NO_MAPS),
         (Kind.MISSED, IGNORED, "ignored latency", "stores are not started iterations ahead")]),
     "another op's": (

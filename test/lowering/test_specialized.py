@@ -362,6 +362,22 @@ def test_hints_of_latency_bound_the_stages(schedule, said):
     assert set(reasons) == ({said} if said else set())
 
 
+def test_a_hint_forbids_copies_by_tma():
+    hint = " optimization_hints = <default = {allow_tma = false}>"
+    text = tile_gemm().replace("%vb[%i, %by]", f"%vb[%i, %by]{hint}")
+    assert specialized(text)[1] == "#B may not be copied by TMA, as a hint says"
+
+
+@pytest.mark.parametrize(("level", "gpu", "used"), [(3, "sm_90", True), (1, "sm_90", False), (3, "sm_80", False)])
+def test_a_hint_that_allows_tma_is_used_where_producers_copy(level, gpu, used):
+    hint = " optimization_hints = <default = {allow_tma = true}>"
+    text = tile_gemm().replace("%vb[%i, %by]", f"%vb[%i, %by]{hint}")
+    made = libtile.compile(libtile.parse(text), gpu, opt_level=level, emit="llvm")
+    said = [r for r in made.remarks if r.name.startswith("RemarkHint") and "allow_tma" in r.message]
+    assert [r.name for r in said] == ["RemarkHintDefault" if used else "RemarkHintIgnored"]
+    assert ("wgmma" in made.llvm_ir) == used
+
+
 def test_bytes_are_multiplied_where_both_lie_along_k():
     text = tile_gemm(n=64, k=128, element="i8", result="i32", transposed=True)
     assert specialized(text)[1] is None

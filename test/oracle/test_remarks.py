@@ -58,11 +58,11 @@ TMA_FAILED = ("RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed")
 NARROWING = "RemarkTensorViewIndexTypeNarrowing"
 TMA_COSTS = ("software-implemented TMA padding", "hardware coordinate limits exceeded")
 
-NO_TMA = "no TMA copies are generated yet, where the reference copies by TMA"
-NO_TMA_COST = "no TMA copies are generated yet, and what they would cost or could not encode is not worked out"
+NO_TMA = "TMA copies only for producers of loops, where the reference copies by TMA"
+NO_TMA_COST = "TMA copies only for producers of loops: what else would cost or could not encode is not worked out"
 PRINTED = "the reference stores what print_tko prints through a view, where ours goes to the print buffer"
 ATOMS = {
-    "Tensor-core SM90": "wgmma is not generated yet",
+    "Tensor-core SM90": "wgmma multiplies only in loops that have a producer",
     "Tensor-core SM100": "tcgen05.mma is not generated yet",
     "Tensor-core SM120": "mma.sync with block_scale is not generated yet",
     "Tensor-core SM80": "another mma.sync is chosen: the deepest that the hardware has for the types",
@@ -73,7 +73,7 @@ PLAIN_STORE = "the reference says nothing of a store that is not done by TMA"
 PLAIN_LOAD = (
     "the reference says nothing of loads by pointers, gathers, and those of views with 64-bit or unchecked indices"
 )
-NO_TMA_INDEX = "no TMA copies are generated yet: the reference's take indices of tiles and compute no addresses"
+NO_TMA_INDEX = "TMA copies only for producers of loops: the reference's take indices of tiles and compute no addresses"
 ONCE = "the reference says one index width for a line, and each wording for one line"
 UNSAID = "the reference says nothing of index widths where all accesses are by 64-bit indices, gathers, or unchecked"
 HINT_ONCE = (

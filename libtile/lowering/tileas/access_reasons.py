@@ -92,14 +92,14 @@ def tma_reason(op: Operation, view: ViewAccess, *, store: bool, adds: bool) -> s
 
     A store that `adds` may be relaxed, as TMA's reductions are; any other access has to be weak.
     """
-    if view.sparse is not None or _is_forbidden(op):
+    if view.sparse is not None or is_forbidden(op):
         return None
     if "mem_scope" in op.properties and not adds:
         return "memory semantic must be weak for TMA operations"
     return _obstacle(view, store) or NO_TENSOR_MAPS
 
 
-def _is_forbidden(op: Operation) -> bool:
+def is_forbidden(op: Operation) -> bool:
     """Whether the program asks for an access without TMA."""
     hints = op.properties.get("hints", op.attributes.get("hints"))
     allowed = hints.data.get("allow_tma") if isinstance(hints, DictionaryAttr) else None

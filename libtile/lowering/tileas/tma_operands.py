@@ -25,6 +25,7 @@ from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp, TiledTmaLoadOp
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, TmaDescType
 from libtile.ir.tile_form import SEGMENTS, stored_element
 from libtile.layouts.builders import dim_names
+from libtile.lowering.tileas.access_reasons import is_forbidden
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import fastest_dim
 from libtile.lowering.tileas.tma.recipes import launched_number
@@ -106,6 +107,8 @@ def tma_operand(
     n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may stand between those of the
     matrix."""
     what = f"#{side.upper()} "
+    if is_forbidden(load):
+        raise Unfit(what + "may not be copied by TMA, as a hint says")
     more = [n for n in load.properties if n not in _TAKEN_OVER]
     if more or load.group("offsets") or load.group("other") or "mem_scope" in load.properties:
         raise Unfit(what + "is loaded in a way that copies by TMA have not")

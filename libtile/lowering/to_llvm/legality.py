@@ -115,7 +115,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
 INFORMATION: dict[str, str] = {
     "hints": "latency has done its work in tileas-generate-schedule; remarks speak of the others",
     "vector": "a fact: how many neighbouring elements may be accessed at once",
-    "allow_tma": "permits TMA; a remark says that the compiler generates none",
+    "allow_tma": "permits TMA, which copies for producer agents",
     "alias_scope": "a fact, by which tileas-insert-barriers needs fewer barriers",
     "tileSizes": "repeats the shape of the result's type",
     "dimGroups": "repeats the tiling of the result's type, as convert-tileaa-to-tileas checks",
