@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from libtile.cutile.signature import Arguments, Table, read_arguments
@@ -14,6 +15,9 @@ from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
     from libtile.interpreter import RunResult
+
+Maker = Callable[[Any, Any], bytes]
+"""The bytecode of a kernel for a signature."""
 
 DEFAULT_TARGET = "sm_90"
 """What is compiled for without a name. The frontend asks for a target too: some types are refused on older ones."""
@@ -59,10 +63,30 @@ def launch(
     line of the Python source, for a fault of the kernel; LibtileError without cuTile.
     """
     require_cutile()
+    made_by = partial(export, gpu_name=gpu_name or DEFAULT_TARGET)
+    return launch_made(
+        kernel, grid, args, made_by,
+        backend=backend, gpu_name=gpu_name, check=check, block_order=block_order, out=out,
+    )  # fmt: skip
+
+
+def launch_made(
+    kernel: Any,
+    grid: Sequence[int],
+    args: Sequence[Any],
+    made_by: Maker,
+    *,
+    backend: str,
+    gpu_name: str | None,
+    check: str | None = None,
+    block_order: int | None = None,
+    out: TextIO | None = None,
+) -> RunResult:
+    """`launch`, with bytecode that `made_by` makes of a kernel and a signature that it was not launched with before."""
     from libtile.runtime.run import run
 
     extents = checked_grid(grid)
-    data, symbol, arguments = _compile(kernel, tuple(args), gpu_name or DEFAULT_TARGET)
+    data, symbol, arguments = _compile(kernel, tuple(args), gpu_name or DEFAULT_TARGET, made_by)
     return run(
         data, symbol,
         grid=extents, args=[_given(word) for word in arguments.flat],
@@ -75,7 +99,7 @@ def launch(
 def bytecode_for(kernel: Any, args: Sequence[Any] = (), *, gpu_name: str = DEFAULT_TARGET) -> tuple[bytes, str]:
     """The Tile IR bytecode of a `ct.kernel` for arguments like these, and the name of the kernel in it."""
     require_cutile()
-    return _compile(kernel, tuple(args), gpu_name)[:2]
+    return _compile(kernel, tuple(args), gpu_name, partial(export, gpu_name=gpu_name))[:2]
 
 
 def checked_grid(grid: Sequence[int]) -> tuple[int, ...]:
@@ -93,7 +117,7 @@ def checked_grid(grid: Sequence[int]) -> tuple[int, ...]:
     return (*grid, 1, 1, 1)[:3]
 
 
-def _compile(kernel: Any, args: tuple[Any, ...], gpu_name: str) -> tuple[bytes, str, Arguments]:
+def _compile(kernel: Any, args: tuple[Any, ...], gpu_name: str, made_by: Maker) -> tuple[bytes, str, Arguments]:
     from cuda.tile.compilation import CallingConvention, KernelSignature
 
     if not hasattr(kernel, "_annotated_function"):
@@ -105,11 +129,12 @@ def _compile(kernel: Any, args: tuple[Any, ...], gpu_name: str) -> tuple[bytes, 
         convention = CallingConvention.cutile_python_v2()
         name = kernel._annotated_function.pyfunc.__name__
         signature = KernelSignature(arguments.constraints, convention).with_mangled_symbol(name)
-        made[key] = (_export(kernel, signature, gpu_name), str(signature.symbol))
+        made[key] = (made_by(kernel, signature), str(signature.symbol))
     return (*made[key], arguments)
 
 
-def _export(kernel: Any, signature: Any, gpu_name: str) -> bytes:
+def export(kernel: Any, signature: Any, gpu_name: str) -> bytes:
+    """The Tile IR bytecode of a `ct.kernel` for a signature, as cuTile's compiler makes it for a target."""
     from cuda.tile._compile import compile_tile
 
     result = compile_tile(

@@ -6,8 +6,7 @@ Registered by its entry point. Without the option it does nothing, and imports n
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from functools import partial
+from contextlib import ExitStack
 
 import pytest
 
@@ -40,21 +39,20 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     options = early_config.known_args_namespace
     if options.cutile_backend is None:
         return
+    from libtile.cutile.processes import children_on_host
     from libtile.cutile.replacement import on_host
     from libtile.support.checks import INTERPRETER, SIMULATOR
     from libtile.support.errors import LibtileError
 
     try:
         (INTERPRETER if options.cutile_backend == "interpreter" else SIMULATOR).choose(options.cutile_check)
-        mode = on_host(options.cutile_backend, options.cutile_gpu, check=options.cutile_check)
-        mode.__enter__()
+        given = (options.cutile_backend, options.cutile_gpu)
+        modes = ExitStack()
+        modes.enter_context(on_host(*given, check=options.cutile_check))
+        modes.enter_context(children_on_host(*given, options.cutile_check))
     except LibtileError as error:
         raise pytest.UsageError(f"--cutile-backend: {error}") from None
-    early_config.add_cleanup(partial(_end, mode))
-
-
-def _end(mode: AbstractContextManager[None]) -> None:
-    mode.__exit__(None, None, None)
+    early_config.add_cleanup(modes.close)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from libtile.cutile.launching import DEFAULT_TARGET, launch, require_cutile
+from libtile.cutile.launching import DEFAULT_TARGET, export, launch_made, require_cutile
 from libtile.cutile.signature import read_arguments
 from libtile.targets import target
 
@@ -31,6 +31,8 @@ def on_host(
     require_cutile()
     compute = _compute_capability(gpu_name)
     from cuda.tile import _cext
+    from cuda.tile import kernel as kernel_type
+    from cuda.tile._compile import default_tile_context, format_sm_arch
 
     def host_launch(
         stream: Any, grid: Any, kernel: Any, kernel_args: Sequence[Any], /, *,
@@ -38,7 +40,18 @@ def on_host(
     ) -> None:  # fmt: skip
         if not isinstance(programmatic_dependent_launch, bool):
             raise TypeError("expected argument programmatic_dependent_launch to have type bool")
-        launch(kernel, grid, kernel_args, backend=backend, gpu_name=gpu_name, check=check)
+        launch_made(kernel, grid, kernel_args, made_by, backend=backend, gpu_name=gpu_name, check=check)
+
+    def compile_kernel(
+        kernel: Any, signature: Any, context: Any, compute_capability: tuple[int, int] | None = None
+    ) -> tuple[bytes, str, None, tuple[()]]:
+        """cuTile's own step from a kernel to what a launch needs, with bytecode in place of a cubin."""
+        name = gpu_name if compute_capability in (None, compute) else format_sm_arch(*compute_capability)
+        return export(kernel, signature, name), str(signature.symbol), None, ()
+
+    def made_by(kernel: Any, signature: Any) -> bytes:
+        # By the method, as cuTile's launcher does: projects watch or replace it.
+        return bytes(kernel._compile(signature, default_tile_context, compute)[0])
 
     def constraints(kernel: Any, args: tuple[Any, ...], convention: Any, /) -> tuple[Any, ...]:
         return read_arguments(kernel, args, shapes=convention.version >= 2).constraints
@@ -51,6 +64,7 @@ def on_host(
         _cext._synchronize_context: lambda: None,
     }
     with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(kernel_type, "_compile", compile_kernel))
         for module, name, new in list(_occurrences(replaced)):
             stack.enter_context(mock.patch.object(module, name, new))
         torch = sys.modules.get("torch") or _torch()

@@ -28,6 +28,22 @@ def test_double():
     np.testing.assert_array_equal(b, 2 * a)
 
 
+def test_script():
+    import subprocess, sys
+    script = f"import sys, cuda.tile as ct, numpy as np; sys.path.insert(0, {__file__.rpartition('/')[0]!r}); " \
+        "from test_kernels import double; b = np.zeros(16); " \
+        "ct.launch(None, (1,), double, (np.ones(16), b, 16)); assert (b == 2).all()"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_step_of_compilation_is_cutiles(monkeypatch):
+    seen, original = [], ct.kernel._compile
+    monkeypatch.setattr(ct.kernel, "_compile", lambda self, *given: seen.append(given[2]) or original(self, *given))
+    for _ in range(2):
+        ct.launch(None, (1,), ct.kernel(double._pyfunc), (np.ones(16), np.zeros(16), 16))
+    assert seen == [(9, 0)] * 2
+
+
 def test_wrong():
     a = np.ones(16, np.float32)
     b = np.zeros_like(a)
@@ -68,7 +84,7 @@ def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedPr
 @pytest.mark.parametrize("backend", ["interpreter", "simulator"])
 def test_a_projects_tests_run_with_no_gpu(tmp_path: Path, backend: str):
     done = run_pytest(tmp_path, NUMPY_TEST, f"--cutile-backend={backend}")
-    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout
+    assert done.returncode == 1 and "1 failed, 3 passed" in done.stdout, done.stdout
     assert "FAILED test_kernels.py::test_wrong - assert" in done.stdout
 
 
