@@ -50,6 +50,13 @@ class Module:
     def __str__(self) -> str:
         return print_module(self)
 
+    def _repr_html_(self) -> str:
+        """The text, as notebooks show it: of a large module its first lines."""
+        from libtile.support.html import SHOWN_LINES, preformatted
+
+        lines = print_module(self).splitlines()
+        return preformatted(lines[:SHOWN_LINES], len(lines) - SHOWN_LINES)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.op.name}" + (f", read from {self.version}>" if self.version else ">")
 

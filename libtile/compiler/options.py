@@ -154,6 +154,17 @@ class Compiled:
         value: bytes | str = getattr(self, {"llvm": "llvm_ir"}.get(name, name))
         return value
 
+    def _repr_html_(self) -> str:
+        """The kernels as a table, as notebooks show it, and what was made."""
+        from libtile.support.html import table
+
+        rows = [
+            (name, kernel.registers, kernel.smem, " x ".join(map(str, kernel.block_dim)), len(kernel.params))
+            for name, kernel in self.kernels.items()
+        ]
+        columns = ("kernel", "registers", "shared memory (bytes)", "threads", "parameters")
+        return table(columns, rows, caption=repr(self).strip("<>"))
+
     def __repr__(self) -> str:
         kernels = ", ".join(self.kernels) or "no kernel"
         made = [f"{name} ({len(self.stage(name))} {unit})" for name, unit in _UNITS.items() if self.stage(name)]

@@ -60,6 +60,13 @@ class RunResult:
     bytes_written: int | None = None
     bank_conflicts: int | None = None
 
+    def _repr_html_(self) -> str:
+        """The fields that the backend has filled in, as notebooks show them."""
+        from libtile.support.html import table
+
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "output"}
+        return table(("", ""), list(given.items()), caption=f"@{self.kernel}")
+
 
 @dataclass
 class Launch:

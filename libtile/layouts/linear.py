@@ -325,6 +325,12 @@ class LinearLayout:
             table.setdefault(tuple(self(**place).values()), []).append(place)
         return table
 
+    def _repr_html_(self) -> str:
+        """The picture of `libtile.layouts.show.svg`, as notebooks show it; the text where a picture is too large."""
+        from libtile.layouts.show import fits, svg
+
+        return svg(self) if fits(self) else f"<pre>{self}</pre>"
+
     def __str__(self) -> str:
         lines = [f"{n}: {', '.join(map(str, vs)) or '(one)'}" for n, vs in self.bases]
         return "\n".join([*lines, f"-> {', '.join(f'{n}={1 << b}' for n, b in self.outs)}"])

@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import colorsys
 from html import escape
+from math import prod
 
 from libtile.layouts.linear import LANE, OFFSET, REGISTER, WARP, LinearLayout
 
 # Twelve hues far apart, light enough for black text (a colour stands for a lane or a bank).
 _HUES = (0, 210, 120, 45, 280, 170, 330, 80, 240, 20, 150, 300)
 MAX_CELLS = 64 * 1024
+
+
+def fits(layout: LinearLayout) -> bool:
+    """Whether a layout has a picture: none of more than MAX_CELLS elements has."""
+    return prod(layout.shape) <= MAX_CELLS
 
 
 def _grid(layout: LinearLayout) -> tuple[int, int]:
@@ -20,7 +26,7 @@ def _grid(layout: LinearLayout) -> tuple[int, int]:
     rows = 1
     for size in shape[:-1]:
         rows *= size
-    if rows * columns > MAX_CELLS:
+    if not fits(layout):
         raise ValueError(f"a picture of {rows} x {columns} cells is too large (at most {MAX_CELLS})")
     return rows, columns
 

@@ -71,6 +71,8 @@ def run(
         raise LibtileError("a schedule is a compilation's: the interpreter takes none")
     if backend != "interpreter" and (trace is not None or progress is not None):
         raise LibtileError(f"trace and progress are the interpreter's: the {backend} takes neither")
+    if not (block_order is None or isinstance(block_order, int) or block_order == "reverse"):
+        raise LibtileError(f"{block_order!r} is not a block order: give 'reverse' or a number, the seed")
     from libtile.asm.module import load
     from libtile.asm.module import verify as verify_module
 

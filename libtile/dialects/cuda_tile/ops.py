@@ -55,11 +55,16 @@ from libtile.dialects.interfaces import (
 )
 from libtile.spec import OpSpec, Spec, default_spec
 from libtile.spec.model import AttributeSpec, ValueSpec
+from libtile.support.errors import LibtileError
 from libtile.support.threads import SHARED
 
 SEGMENTS = "operandSegmentSizes"
 
 Member = ValueSpec | AttributeSpec
+
+
+class BuildError(LibtileError):
+    """An op cannot be made of what `build` was given."""
 
 
 class CudaTileOp(Operation):
@@ -338,9 +343,11 @@ def build(
     """Make an op from its mnemonic.
 
     `operands` maps declared names to a value, a sequence of values (variadic), or None (absent); `attributes` maps
-    declared names to Python values or attributes (None and False for a flag mean absent). KeyError for an unknown
-    op or member; the op is not verified.
+    declared names to Python values or attributes (None and False for a flag mean absent). BuildError for an unknown
+    op or member, and for a value that is none of an attribute; the op is not verified.
     """
+    if name not in classes:
+        raise BuildError(f"there is no op 'cuda_tile.{name}'")
     cls = classes[name]
     spec = cls.spec
     given = dict(operands or {})
@@ -357,9 +364,12 @@ def build(
         value = settings.pop(attribute.name, None)
         if value is None or (attribute.is_flag and value is False):
             continue
-        properties[attribute.name] = attribute_of(attribute, value, cls.dialect)
+        try:
+            properties[attribute.name] = attribute_of(attribute, value, cls.dialect)
+        except (TypeError, ValueError) as problem:
+            raise BuildError(f"attribute '{attribute.name}' of 'cuda_tile.{name}': {problem}") from None
     if given or settings:
-        raise KeyError(f"'cuda_tile.{name}' has no member {sorted([*given, *settings])[0]!r}")
+        raise BuildError(f"'cuda_tile.{name}' has no member {sorted([*given, *settings])[0]!r}")
     if spec.has_segments:
         properties[SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
     bodies = [r if isinstance(r, Region) else Region(r) for r in regions]
