@@ -5,8 +5,9 @@
 
 For each kernel and target, ours / theirs: registers and shared memory of the cubin, threads of a block, bytes of stack
 (spills and local arrays), instructions, and of these tensor-core instructions, ldmatrix, 16-byte global loads and
-stores, asynchronous copies to shared memory, and loads and stores of local memory (spills). Needs nvdisasm (from
-nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what could not be made.
+stores, asynchronous copies to shared memory, loads and stores of local memory (spills), and barriers of the block.
+Needs nvdisasm (from nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what
+could not be made.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ COUNTED = {
     "LDGSTS": re.compile(r"LDGSTS"),
     "LDL": re.compile(r"LDL\b"),
     "STL": re.compile(r"STL\b"),
+    "BAR": re.compile(r"BAR\b"),
 }
 COLUMNS = ("registers", "shared", "threads", "stack", "instructions", *COUNTED)
 

@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from libtile.spec import Version
 
 
-def write(module: Module, version: str | Version | None = None) -> bytes:
+def write(module: Module | Operation, version: str | Version | None = None) -> bytes:
     """The module as bytecode.
 
     `version` is one of "13.1" to "13.5"; None stands for the oldest one that can hold it, but for none older than the
     one that the module was read from. Raises MigrationError, naming op, feature and version needed, when the version
     asked for cannot hold it, and DiagnosticError for what no version holds.
     """
+    from libtile.asm.module import Module, op_of
     from libtile.dialects.cuda_tile.bridge import write_bytecode
 
-    return write_bytecode(module.tile_module, version, since=module.version)
+    given = module if isinstance(module, Module) else Module(op_of(module))
+    return write_bytecode(given.tile_module, version, since=given.version)
 
 
 def migrate(data: Path | Bytes, to: str | Version, *, for_target: str | None = None, drop_hints: bool = False) -> bytes:

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import libtile
 from libtile.bytecode import BytecodeError, MigrationError
@@ -169,6 +170,19 @@ def test_bad_bytecode_is_one_error_with_offset_and_section() -> None:
 def test_missing_file_is_a_library_error() -> None:
     with pytest.raises(libtile.LibtileError, match=r"cannot open input file 'no-such-file\.bc'"):
         libtile.read("no-such-file.bc")
+
+
+def test_arguments_that_are_no_modules_are_library_errors() -> None:
+    functions = (libtile.verify, libtile.write, libtile.print_module, libtile.compile, libtile.optimize, libtile.read)
+    for function in functions:
+        with pytest.raises(libtile.LibtileError, match="but got NoneType"):
+            function(None)  # type: ignore[arg-type]
+    with pytest.raises(libtile.LibtileError, match="expected a text, but got bytes"):
+        libtile.parse(b"")  # type: ignore[arg-type]
+    with pytest.raises(libtile.LibtileError, match="expected a single CUDA Tile IR module"):
+        libtile.write(ModuleOp([]))
+    with pytest.raises(libtile.LibtileError, match="invalid optimization level: '3'"):
+        libtile.compile(b"", opt_level="3")  # type: ignore[arg-type]
 
 
 def test_errors_have_one_base() -> None:

@@ -75,6 +75,15 @@ def read(source: Path | Bytes, preview: Collection[str] = ()) -> Module:
     return Module(from_bytecode(neutral), neutral.version, list(neutral.warnings))
 
 
+def op_of(module: Module | Operation) -> Operation:
+    """The xDSL operation of a module, which may be given as such; LibtileError for anything else."""
+    if isinstance(module, Module):
+        return module.op
+    if isinstance(module, Operation):
+        return module
+    raise LibtileError(f"expected a Module or an Operation, but got {type(module).__name__}")
+
+
 def parse(text: str, filename: str = "-") -> Module:
     """The module that a text holds, in the pretty, the generic or a mixed form.
 
@@ -83,6 +92,8 @@ def parse(text: str, filename: str = "-") -> Module:
     """
     from libtile.asm import parse as parse_op
 
+    if not isinstance(text, str):
+        raise LibtileError(f"expected a text, but got {type(text).__name__}")
     with collector_paused():
         return Module(_unwrapped(parse_op(text, filename)))
 
@@ -97,23 +108,21 @@ def _unwrapped(op: Operation) -> Operation:
     return op
 
 
-def print_module(module: Module, generic: bool = False, debuginfo: bool = False) -> str:
+def print_module(module: Module | Operation, generic: bool = False, debuginfo: bool = False) -> str:
     """The module as text, ending with a newline.
 
     `generic` asks for MLIR's form without the dialect's syntax, `debuginfo` for locations after every op.
     """
     from libtile.asm import print_op
 
-    text = print_op(module.op, generic=generic, debuginfo=debuginfo)
+    text = print_op(op_of(module), generic=generic, debuginfo=debuginfo)
     return text if text.endswith("\n") else text + "\n"
 
 
 def load(source: Module | Operation | Path | Bytes) -> Operation:
     """The xDSL module of a Module, of a path, or of bytes: bytecode or text. LibtileError when it is neither."""
-    if isinstance(source, Module):
-        return source.op
-    if isinstance(source, Operation):
-        return source
+    if isinstance(source, Module | Operation):
+        return op_of(source)
     data, name = file_bytes(source), "-" if isinstance(source, Bytes) else os.fspath(source)
     if data.startswith(BYTECODE_MAGIC):
         return read(data).op
@@ -147,7 +156,7 @@ def verify(module: Module | Operation) -> list[Diagnostic]:
 
     Raises DiagnosticError carrying every diagnostic when one of them is an error; returns the others.
     """
-    diagnostics = diagnose(module.op if isinstance(module, Module) else module)
+    diagnostics = diagnose(op_of(module))
     if has_errors(diagnostics):
         raise DiagnosticError(diagnostics)
     return diagnostics

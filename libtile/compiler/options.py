@@ -82,8 +82,8 @@ class Options:
 
     def check(self) -> None:
         """OptionsError for what no compilation can do."""
-        if not 0 <= self.opt_level <= 3:
-            raise OptionsError(f"invalid optimization level: {self.opt_level}")
+        if not isinstance(self.opt_level, int) or not 0 <= self.opt_level <= 3:
+            raise OptionsError(f"invalid optimization level: {self.opt_level!r}")
         if self.debug and self.opt_level:
             raise OptionsError(
                 "optimized debugging is currently not supported, change the optimization level to 0 or disable "

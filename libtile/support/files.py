@@ -12,9 +12,11 @@ Path = str | os.PathLike[str]
 
 
 def file_bytes(source: Path | Bytes) -> bytes:
-    """What a file holds, or the bytes given. LibtileError for a file that cannot be opened."""
+    """What a file holds, or the bytes given. LibtileError for a file that cannot be opened, and for anything else."""
     if isinstance(source, Bytes):
         return bytes(source)
+    if not isinstance(source, str | os.PathLike):  # `open` takes numbers, too
+        raise LibtileError(f"expected a path or bytes, but got {type(source).__name__}")
     try:
         with open(source, "rb") as file:
             return file.read()
