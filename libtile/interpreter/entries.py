@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Operation
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, type_text
 from libtile.interpreter.formats import Element, element
-from libtile.support.errors import LibtileError
+from libtile.support.errors import LibtileError, visible
 
 INNER_FUNCTION = "nv_tileaa.func"
 LAUNCH = "nv_tileaa.launch_func"
@@ -22,6 +22,12 @@ LAUNCH = "nv_tileaa.launch_func"
 
 class LaunchError(LibtileError):
     """A kernel cannot be launched with what was given; the message says what its entry expects."""
+
+
+class ParametersError(LaunchError):
+    """What was given does not fit the kernel's parameters, which are listed, one on a line."""
+
+    several_lines = True
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,12 @@ class Entry:
         known = roles(self.op)
         lines = []
         for position, parameter in enumerate(self.parameters):
-            name = f" %{parameter.name}" if parameter.name else ""
+            name = f" %{visible(parameter.name)}" if parameter.name else ""
             given = "an array" if parameter.pointee is not None else "a number"
             if position in known:
                 given = " and ".join(map(str, known[position]))
             lines.append(f"  {position}:{name} {parameter.text} ({given})")
-        title = f"@{self.name} takes {len(lines)} parameter{'' if len(lines) == 1 else 's'}"
+        title = f"@{visible(self.name)} takes {len(lines)} parameter{'' if len(lines) == 1 else 's'}"
         return "\n".join([title + (":" if lines else ""), *lines])
 
 

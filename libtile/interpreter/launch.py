@@ -16,7 +16,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.interpreter.address_space import Memory
 from libtile.interpreter.codegen import compile_entry
-from libtile.interpreter.entries import INNER_FUNCTION, Entry, LaunchError, find_entry
+from libtile.interpreter.entries import INNER_FUNCTION, Entry, LaunchError, ParametersError, find_entry
 from libtile.interpreter.faults import BlockId, Fault
 from libtile.interpreter.machine import Launch, RunResult, run_grid
 from libtile.interpreter.races import RaceDetector
@@ -47,7 +47,7 @@ def prepare(entry: Entry, args: Sequence[Any], memory: Memory) -> list[Any]:
     """
     parameters = entry.parameters
     if len(parameters) != len(args):
-        raise LaunchError(f"{len(args)} arguments given; {entry.describe()}")
+        raise ParametersError(f"{len(args)} argument{'' if len(args) == 1 else 's'} given; {entry.describe()}")
     arrays: list[tuple[np.ndarray, str]] = []
     slots: list[tuple[int, list[np.ndarray] | None]] = []
     values: list[Any] = [None] * len(parameters)
@@ -86,7 +86,7 @@ def _item_of(entry: Entry, position: int, array: np.ndarray) -> np.ndarray:
 
 def _memory_of(entry: Entry, position: int, arg: Any) -> np.ndarray:
     if not isinstance(arg, np.ndarray):
-        raise LaunchError(
+        raise ParametersError(
             f"parameter {position} is a pointer and takes a numpy array, not {type(arg).__name__}; {entry.describe()}"
         )
     if arg.dtype.hasobject or arg.dtype.byteorder == ">":
@@ -114,7 +114,7 @@ def _shown(arg: Any) -> str:
 def _number(entry: Entry, position: int, arg: Any) -> Any:
     elem, text = entry.parameters[position].element, entry.parameters[position].text
     if elem is None:
-        raise LaunchError(f"parameter {position} is {text}, which no launch can give; {entry.describe()}")
+        raise ParametersError(f"parameter {position} is {text}, which no launch can give; {entry.describe()}")
     try:
         if elem.float is not None:
             if np.ndim(arg) or arg is None or isinstance(arg, str | bytes):
@@ -124,7 +124,7 @@ def _number(entry: Entry, position: int, arg: Any) -> Any:
         if number != arg:
             raise ValueError("not a whole number")
     except (TypeError, ValueError, OverflowError):
-        raise LaunchError(
+        raise ParametersError(
             f"parameter {position} is {text} and takes a number, not {_shown(arg)}; {entry.describe()}"
         ) from None
     if not elem.smallest <= number < 1 << elem.width:

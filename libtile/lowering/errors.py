@@ -19,5 +19,5 @@ def unsupported(op: Operation, reason: str, target: str = "") -> LoweringError:
     types = ", ".join(str(v.type) for v in (*op.operands, *op.results))
     where = f"{place}: " if place is not None else ""
     suffix = f" on {target}" if target else ""
-    reason = f"'{op.name}' op {reason}{suffix} (types: {types})"
+    reason = f"'{op.name}' op {reason}{suffix}{f' (types: {types})' if types else ''}"
     return LoweringError(f"{where}{reason}", place, reason)

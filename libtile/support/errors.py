@@ -9,6 +9,9 @@ import os
 class LibtileError(Exception):
     """Anything that is wrong with what the library was given. A tool prints it and exits with a non-zero status."""
 
+    several_lines = False
+    """Whether the text has lines of its own, in which names are `visible` already; others are shown on one line."""
+
 
 class HintsDroppedWarning(UserWarning):
     """Optimization hints that the version asked for cannot hold were left out, as the caller had asked for."""

@@ -27,7 +27,7 @@ def test_numbers_are_converted_to_the_parameter_s_type(elem, value, stored):
 
 
 @pytest.mark.parametrize("args, message", [
-    ([np.zeros(1, np.int32)], "1 arguments given; @k takes 2 parameters:\n  0: %x tile<ptr<i32>> (an array)\n"
+    ([np.zeros(1, np.int32)], "1 argument given; @k takes 2 parameters:\n  0: %x tile<ptr<i32>> (an array)\n"
                               "  1: %v tile<i32> (a number)"),
     ([np.zeros(1, np.int32), 2**32], "4294967296 does not fit parameter 1, tile<i32>"),
     ([np.zeros(1, np.int32), 1.5], "parameter 1 is tile<i32> and takes a number, not 1.5"),

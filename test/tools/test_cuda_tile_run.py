@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import libtile
 from tools.process import ROOT, run
 
 KERNEL = """
@@ -88,9 +89,17 @@ def test_single_dash_options_are_understood(kernel):
     ]  # fmt: skip
 
 
+def test_a_name_of_any_characters_stays_on_its_line_of_the_list(tmp_path):
+    text = 'cuda_tile.module @m { entry @"a\\0Ab"(%x: tile<i32>) { return } }'
+    (tmp_path / "k.bc").write_bytes(libtile.write(libtile.parse(text), "13.3"))
+    listed = "@a\\nb takes 1 parameter:\n  0: tile<i32> (a number)\n"
+    assert run("cuda_tile_run", "k.bc", "--describe", cwd=tmp_path).text == listed
+    assert run("cuda_tile_run", "k.bc", cwd=tmp_path).err == f"error: 0 arguments given; {listed}"
+
+
 @pytest.mark.parametrize("more, message", [
     (["--arg", "i32:20"], "argument 2 is given as i32, and parameter 3 is tile<f32>"),  # %n is derived
-    ([], "2 arguments given; @scale takes 4 parameters"),
+    ([], "2 arguments given; @scale takes 4 parameters:\n  0: %x tile<ptr<f32>> (an array)\n"),
     (["--arg", "f32:20", "--arg", "f32:1"], "argument 2 is given as f32, and parameter 2 is tile<i32>"),
     (["--arg", "i32:20", "--arg", "x.txt"], "'x.txt' is not an argument"),
     (["--arg", "i32:20", "--arg", "none.npy"], "cannot open 'none.npy'"),

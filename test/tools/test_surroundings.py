@@ -94,6 +94,13 @@ def test_a_closed_stdin_is_an_input_that_cannot_be_read(folder: Path, command: s
 
 
 @SHELL
+@pytest.mark.parametrize("command", ["-m cuda_tile_run --describe example.bc", "-m tileiras --print-pipeline"])
+def test_what_was_asked_for_is_not_dropped_for_a_closed_stdout(folder: Path, command: str) -> None:
+    done = shell(f"{command} >&-", folder)
+    assert (done.returncode, done.stderr) == (1, "cannot open output file '-': Bad file descriptor\n")
+
+
+@SHELL
 @pytest.mark.parametrize(
     "moment",
     [

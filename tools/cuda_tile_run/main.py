@@ -255,7 +255,7 @@ def command(
     module = load(cli.read_input("-") if kernel_file == "-" else kernel_file)
     if describe:
         chosen = list(entries(module)) if kernel is None else [find_entry(module, kernel)]
-        click.echo("\n".join(e.describe() for e in chosen))
+        cli.write_output("-", "".join(f"{e.describe()}\n" for e in chosen))
         return
     entry = find_entry(module, kernel)
     args = typed_arguments(entry, [parse_argument(text) for text in arguments])

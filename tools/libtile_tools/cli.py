@@ -168,7 +168,7 @@ def render_error(error: LibtileError, source: Sequence[str] | None = None) -> st
         return "\n".join(d.render(source) for d in error.diagnostics)
     if isinstance(error, ToolError):
         return str(error)
-    return f"error: {visible(str(error))}"
+    return f"error: {visible(str(error), keep=chr(10) if error.several_lines else '')}"
 
 
 def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = None) -> None:

@@ -149,7 +149,8 @@ def command(
         )
     except PtxError as error:
         raise cli.ToolError(visible(str(error))) from None  # it has the form of a diagnostic already
-    click.echo(result.output, nl=False)
+    if result.output:
+        cli.write_output("-", result.output)
     _save(outputs, values)
     if stats:
         click.echo(result.summary(), err=True)

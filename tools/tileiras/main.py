@@ -245,7 +245,7 @@ def _print_pipeline(given: dict[str, Any]) -> None:
         options = _options(given)
         options.check()
         items = parse_pipeline(options.passes)
-        click.echo(pipeline_text(for_target(items, options.gpu_name) if options.gpu_name else items))
+        cli.write_output("-", pipeline_text(for_target(items, options.gpu_name) if options.gpu_name else items) + "\n")
     except (OptionsError, PipelineError) as error:
         raise cli.ToolError(f"error: {error}", _REQUEST) from None
 
