@@ -42,6 +42,8 @@ highest level, by itself. `write` holds some 0.04 s of loading. A slope is that 
 is below 0.02 s. LLVM and ptxas do less beyond limits that
 [docs/tileiras.md](../../docs/tileiras.md#very-large-kernels) lists, so that their times may fall there."""
 
+WHOLE = "The steepest slope over a decade from the second one on, of read, verify, lower, LLVM and ptxas together."
+
 LINEAR = 1.15
 """The steepest slope that counts as linear: n log n over a decade of small numbers."""
 
@@ -114,6 +116,14 @@ def slope(rows: dict[int, dict[str, float]], column: str) -> str:
     return f"{math.log(after / before) / math.log(last / first):.2f}"
 
 
+def steepest(rows: dict[int, dict[str, float]]) -> float | None:
+    """The steepest slope of whole compilations over a decade behind the first; None where there is none to measure."""
+    whole = {size: row["all"] for size, row in rows.items() if row.get("all", 0.0) >= SMALLEST}
+    later = [size for size in whole if size >= 10 * min(rows)]
+    pairs = [(a, b) for a in later for b in later if 9 * a <= b <= 12 * a] or [(a, max(whole)) for a in later[:-1]]
+    return max((math.log(whole[b] / whole[a]) / math.log(b / a) for a, b in pairs), default=None)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
@@ -130,6 +140,7 @@ def main() -> int:
     print("MB is the peak of the process.")
     print(f"The load average was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.\n\n{READING}\n")
     steep: list[str] = []
+    whole: list[str] = []
     for family in options.families:
         print(f"## {family}: {FAMILIES[family].axis}\n\n| size | {' | '.join(COLUMNS)} |")
         print("|---:|" + "---:|" * len(COLUMNS), flush=True)
@@ -144,11 +155,15 @@ def main() -> int:
         if rows:
             slopes = {c: "-" if c == "MB" else slope(rows, c) for c in COLUMNS}
             print(f"| slope | {' | '.join(slopes.values())} |\n", flush=True)
+            if (found := steepest(rows)) is not None:
+                whole.append(f"| {family} | {max(rows)} | {rows[max(rows)]['all']:.2f} | {found:.2f} |")
             steep += [
                 f"- {c} on {FAMILIES[family].axis}: {found} ({rows[max(rows)][c]:.2f} s at {max(rows)})"
                 for c, found in slopes.items()
                 if found != "-" and float(found) > LINEAR
             ]
+    print(f"## Whole compilations\n\n{WHOLE}\n\n| family | size | seconds | slope |\n|---|---:|---:|---:|")
+    print("\n".join(whole), end="\n\n")
     print(f"## Slopes above {LINEAR}\n\nptxas is NVIDIA's: its time is its own.\n")
     print("\n".join(steep or ["None."]))
     print(f"\nThe load average at the end was {os.getloadavg()[0]:.1f}.")
