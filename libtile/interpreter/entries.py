@@ -71,6 +71,10 @@ class Entry:
         title = f"@{visible(self.name)} takes {len(lines)} parameter{'' if len(lines) == 1 else 's'}"
         return "\n".join([title + (":" if lines else ""), *lines])
 
+    def miscounted(self, given: int) -> ParametersError:
+        """The error for another number of arguments than there are parameters."""
+        return ParametersError(f"{given} argument{'' if given == 1 else 's'} given; {self.describe()}")
+
 
 def entries(module: Operation) -> Iterator[Entry]:
     """The kernels of a module (or of all modules in a `builtin.module`)."""

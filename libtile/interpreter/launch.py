@@ -47,7 +47,7 @@ def prepare(entry: Entry, args: Sequence[Any], memory: Memory) -> list[Any]:
     """
     parameters = entry.parameters
     if len(parameters) != len(args):
-        raise ParametersError(f"{len(args)} argument{'' if len(args) == 1 else 's'} given; {entry.describe()}")
+        raise entry.miscounted(len(args))
     arrays: list[tuple[np.ndarray, str]] = []
     slots: list[tuple[int, list[np.ndarray] | None]] = []
     values: list[Any] = [None] * len(parameters)

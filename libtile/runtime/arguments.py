@@ -42,7 +42,7 @@ def flat_arguments(entry: Entry, args: Sequence[Any]) -> list[Any]:
     given = list(args)
     derived = _derived(entry, given)
     if derived is None:
-        raise LaunchError(f"{len(given)} arguments given; {entry.describe()}")
+        raise entry.miscounted(len(given))
     return _filled(entry, given, derived) if derived else given
 
 
