@@ -13,6 +13,7 @@ from libtile.support.errors import LibtileError
 TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("canonicalize", "123"),
     ("cse", "123"),
+    ("sccp", "23"),
     ("simplify-integers", "123"),
     ("recover-views", "3"),
     ("eliminate-redundant-tokens", "123"),

@@ -65,6 +65,7 @@ PASSES: dict[str, Entry] = {
     "propagate-pipeline-iterators": Entry(
         "libtile.lowering.tileas.iterators:PropagatePipelineIteratorsPass", INNER, required=True
     ),
+    "sccp": Entry("libtile.transforms.sccp:SccpPass", CUDA_TILE, INNER),
     "separate-host-tma": Entry("libtile.lowering.tileas.tma.separate_host:SeparateHostTmaPass", INNER),
     "simplify-integers": Entry("libtile.transforms.simplify_integers:SimplifyIntegersPass", CUDA_TILE),
     "strip-debug-info": Entry("libtile.transforms.strip_debug_info:StripDebugInfoPass", CUDA_TILE, INNER),

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.support import statistics
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import replace_op
 from libtile.transforms.effects import is_mergeable
 from libtile.transforms.greedy import functions_in, inner_functions_in
@@ -58,6 +59,7 @@ def _merge_in(block: Block, available: ChainMap[_Key, Operation]) -> bool:
         if same is None:
             available[key] = op
         else:
+            reporting.done(op, "CommonSubexpression", "Computation of what is there already is gone", Op=op.name)
             replace_op(op, list(same.results))
             statistics.count("ops merged")
             changed = True

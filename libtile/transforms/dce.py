@@ -13,10 +13,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import IsTerminator
+from xdsl.traits import ConstantLike, IsTerminator
 
 from libtile.dialects.interfaces import Edge, control_flow, edges, exit_of
 from libtile.support import statistics
+from libtile.transforms import reporting
 from libtile.transforms.effects import is_removable, is_unused
 from libtile.transforms.greedy import erase_dead, functions_in, inner_functions_in
 
@@ -41,7 +42,11 @@ def eliminate_dead_code(root: Operation) -> bool:
 
 
 def _is_dead(op: Operation) -> bool:
-    return is_unused(op) and is_removable(op)
+    if not is_unused(op) or not is_removable(op):
+        return False
+    if not op.has_trait(ConstantLike):
+        reporting.done(op, "DeadCode", "Op that nothing needs is gone", Op=op.name)
+    return True
 
 
 def _break_dead_cycles(function: Operation) -> bool:

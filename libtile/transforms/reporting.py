@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Remarks of the passes over cuda_tile: what was done to an op, and what was left and why."""
+"""Remarks of the passes that the dialects share: what was done to an op, and what was left and why."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.support import remarks
 
 
@@ -27,10 +28,14 @@ def _report(kind: remarks.Kind, op: Operation, name: str, message: str, argument
         remarks.report(remarks.Remark(remarks.Category.PASSES, kind, name, message, _function(op), where, pairs))
 
 
+def _is_entry(op: Operation) -> bool:
+    return isinstance(op, CudaTileOp) and op.spec.has_trait("function")
+
+
 def _function(op: Operation) -> str:
-    """The name of the entry that an op is in."""
+    """The name of the entry, or of the function of an inner dialect, that an op is in."""
     inner: Operation | None = op
-    while inner is not None and not (isinstance(inner, CudaTileOp) and inner.spec.has_trait("function")):
+    while inner is not None and not isinstance(inner, FuncOp) and not _is_entry(inner):
         inner = inner.parent_op()
     symbol = inner.properties.get("sym_name") if inner is not None else None
     return str(getattr(symbol, "data", ""))

@@ -21,6 +21,7 @@ PIPELINES = [
     "cse",
     "dce",
     "licm",
+    "sccp",
     "loop-split",
     "synthesize-debug-info-scopes",
     "simplify-integers",

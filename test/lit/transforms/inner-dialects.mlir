@@ -3,10 +3,18 @@
 // RUN: cuda-tile-opt --dce %s | FileCheck %s --check-prefix=DCE
 // RUN: cuda-tile-opt --canonicalize %s | FileCheck %s --check-prefix=CANON
 // RUN: cuda-tile-opt --licm %s | FileCheck %s --check-prefix=LICM
+// RUN: cuda-tile-opt --cse --dce --remarks=passed %s 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // RUN: cuda-tile-opt --fuse-fma %s 2>&1 >/dev/null | FileCheck %s --check-prefix=NONE
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// NONE: inner-dialects.mlir:20:1: warning: pass 'fuse-fma' leaves functions of nv_tileaa as they are: it works on those of cuda_tile
+// REMARK: in function: same
+// REMARK: --> {{.*}}inner-dialects.mlir
+// REMARK: name: CommonSubexpression
+// REMARK: Op = nv_tileaa.addf
+// REMARK: in function: dead
+// REMARK: name: DeadCode
+// REMARK: Op = nv_tileaa.load
+// NONE: inner-dialects.mlir:28:1: warning: pass 'fuse-fma' leaves functions of nv_tileaa as they are: it works on those of cuda_tile
 
 // CSE-LABEL: nv_tileaa.func @same
 // CSE: %[[A:.*]] = nv_tileaa.addf
