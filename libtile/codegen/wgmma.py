@@ -100,25 +100,26 @@ def _tied(
     return [made] if count == 1 else [b.extract(made, i, kind) for i in range(count)]
 
 
-def _through(b: KernelBuilder, template: str, values: Sequence[Value]) -> list[Value]:
-    """Inline PTX through which values pass: uses before and behind it stay there. Values are i32 or floats."""
-    if not values:
-        b.asm(template, "", VOID, memory=True, convergent=True)
-        return []
+def _through(b: KernelBuilder, template: str, values: Sequence[Value], reads: Sequence[Value] = ()) -> list[Value]:
+    """Inline PTX through which values pass: uses before and behind it stay there; `reads` stay as they are until then.
+    All are i32 or floats."""
     types = [v.type for v in values]
-    if any(t not in (I32, FLOAT) for t in types):
+    if any(v.type not in (I32, FLOAT) for v in (*values, *reads)):
         raise ValueError("registers of products hold 32 bits")
-
     constraints = [f"={t.constraint}" for t in types] + [str(i) for i in range(len(values))]
+    text = ",".join([*constraints, *(v.type.constraint for v in reads)])
+    if not values:
+        b.asm(template, text, VOID, reads, memory=True, convergent=True)
+        return []
     result = types[0] if len(types) == 1 else StructType(tuple(types))
-    made = b.asm(template, ",".join(constraints), result, values, memory=True, convergent=True)
+    made = b.asm(template, text, result, [*values, *reads], memory=True, convergent=True)
     return [made] if len(types) == 1 else [b.extract(made, i, t) for i, t in enumerate(types)]
 
 
-def fence(b: KernelBuilder, values: Sequence[Value]) -> list[Value]:
+def fence(b: KernelBuilder, values: Sequence[Value], reads: Sequence[Value] = ()) -> list[Value]:
     """What has been written to registers and shared memory comes before the products that follow; the registers that
-    they use pass through."""
-    return _through(b, "wgmma.fence.sync.aligned;", values)
+    they use pass through, or are `reads`."""
+    return _through(b, "wgmma.fence.sync.aligned;", values, reads)
 
 
 def commit(b: KernelBuilder) -> None:
@@ -126,7 +127,20 @@ def commit(b: KernelBuilder) -> None:
     b.asm("wgmma.commit_group.sync.aligned;", "", VOID, memory=True, convergent=True)
 
 
-def wait(b: KernelBuilder, pending: int, values: Sequence[Value]) -> list[Value]:
-    """Wait until at most `pending` groups are under way. All registers of products under way pass through, and whatever
-    is to be computed before."""
-    return _through(b, f"wgmma.wait_group.sync.aligned {pending};", values)
+def wait(b: KernelBuilder, pending: int, values: Sequence[Value], reads: Sequence[Value] = ()) -> list[Value]:
+    """Wait until at most `pending` groups are under way. All accumulators of products under way pass through, and
+    whatever is to be computed before; `reads` are the registers that products under way read until here."""
+    return _through(b, f"wgmma.wait_group.sync.aligned {pending};", values, reads)
+
+
+def hold(b: KernelBuilder, words: Sequence[Value]) -> None:
+    """What words come from is computed in front of the next wait by the assembler, too, which would move the wait up
+    otherwise: it does not move it past a store of them. That is never done, as no grid is without blocks."""
+    blocks = b.call("llvm.nvvm.read.ptx.sreg.nctaid.x", I32, [])
+    for start in range(0, len(words), 4):
+        part = words[start : start + 4]
+        names = ", ".join(f"${i}" for i in range(1, len(part) + 1))
+        store = {1: f"st.shared.b32 [a], {names}"}.get(len(part), f"st.shared.v{len(part)}.b32 [a], {{{names}}}")
+        template = f"{{ .reg .pred p; .reg .b32 a; setp.eq.u32 p, $0, 0; mov.b32 a, 0; @p {store}; }}"
+        constraints = ",".join(["r", *(w.type.constraint for w in part)])
+        b.asm(template, constraints, VOID, [blocks, *part], memory=True, convergent=True)

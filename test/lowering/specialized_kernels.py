@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import tempfile
 from dataclasses import dataclass
 
 from libtile.atoms import tma, wgmma
@@ -12,6 +15,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.layouts.linear import LinearLayout
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.numerics.elements import STORAGE_BYTES
+from oracle import require_tool
 
 
 def text(layout: LinearLayout) -> str:
@@ -185,3 +189,25 @@ def wgmma_target():
     from libtile.targets import target
 
     return target("sm_90")
+
+
+def loops_of(cubin: bytes) -> list[list[str]]:
+    """The instructions of each loop of a cubin's code."""
+    tool = require_tool("nvdisasm")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        text = subprocess.run([tool, "-hex", "-c", file.name], capture_output=True, text=True, check=True).stdout
+    lines: list[str] = []
+    labels: dict[str, int] = {}
+    for line in text.splitlines():
+        if label := re.match(r"\s*(\.L_x?_?\w+):", line):
+            labels[label[1]] = len(lines)
+        elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*?;)", line):
+            lines.append(found[1])
+    loops = []
+    for end, line in enumerate(lines):
+        target = re.search(r"\bBRA\b.*`\((\.L\w+)\)", line)
+        if target and labels.get(target[1], end + 1) <= end:
+            loops.append(lines[labels[target[1]] : end + 1])
+    return loops

@@ -2,11 +2,10 @@
 """A producer agent that copies by TMA, and consumers that multiply by wgmma: by hand in nv_tileas, and by itself."""
 
 import re
-import subprocess
 
 import numpy as np
 import pytest
-from specialized_kernels import Gemm
+from specialized_kernels import Gemm, loops_of
 
 import libtile
 from libtile.backend.cubin import read_cubin
@@ -20,7 +19,6 @@ from libtile.simulator import SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
 from libtile.targets import target
-from oracle import require_tool
 from oracle.host_objects import Made, launch_arguments, require_host_code
 
 # -- by hand ----------------------------------------------------------------------------------------------------------
@@ -99,26 +97,7 @@ def test_code_of_the_large_product():
 
 def main_loop(cubin: bytes) -> list[str]:
     """The instructions of the shortest loop with products."""
-    tool = require_tool("nvdisasm")
-    import tempfile
-
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        text = subprocess.run([tool, "-hex", "-c", file.name], capture_output=True, text=True, check=True).stdout
-    lines: list[str] = []
-    labels: dict[str, int] = {}
-    for line in text.splitlines():
-        if label := re.match(r"\s*(\.L_x?_?\w+):", line):
-            labels[label[1]] = len(lines)
-        elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*?;)", line):
-            lines.append(found[1])
-    loops = []
-    for end, line in enumerate(lines):
-        target = re.search(r"\bBRA\b.*`\((\.L\w+)\)", line)
-        if target and labels.get(target[1], end + 1) <= end:
-            loops.append(lines[labels[target[1]] : end + 1])
-    return min((x for x in loops if any("GMMA" in line for line in x)), key=len)
+    return min((x for x in loops_of(cubin) if any("GMMA" in line for line in x)), key=len)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +174,11 @@ def test_tensor_maps_of_tile_ir_kernels_are_made_by_their_host_code():
             "expects #B as products read it, but it is smaller than the 24 x 16",
         ),
         ("mma_atom<wgmma", "mma_atom<mma_sync", "expects an atom of kind wgmma"),
+        (
+            "atom = #nv_tileas.mma_atom<wgmma",
+            "fenced, atom = #nv_tileas.mma_atom<wgmma",
+            "expects the registers of a fenced product to be ahead of another one",
+        ),
         ("pending = 1", "pending = 8", "expects pending to be from 0 to 7"),
     ],
 )

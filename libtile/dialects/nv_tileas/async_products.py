@@ -46,7 +46,8 @@ WGMMA = "wgmma"
 class AsyncDotOp(TileOp):
     """Issues D = A * B + C, and closes a group of products. B is a buffer in shared memory, A one or a tile.
 
-    Buffers may have dimensions of size 1 beside those of the matrix.
+    Buffers may have dimensions of size 1 beside those of the matrix. Tiles `ahead` are written before the product is
+    issued, and products that are `fenced` read such tiles: nothing writes to registers in between.
     """
 
     name = "nv_tileas.async.dot"
@@ -54,8 +55,10 @@ class AsyncDotOp(TileOp):
     a = operand_def()
     b = operand_def()
     c = operand_def()
+    ahead = var_operand_def()
     result = result_def()
     atom = prop_def(MmaAtomAttr)
+    fenced = opt_prop_def(UnitAttr)
     signedness_a = opt_prop_def(SignednessAttr)
     signedness_b = opt_prop_def(SignednessAttr)
     fast_acc = opt_prop_def(UnitAttr)
@@ -66,7 +69,7 @@ class AsyncDotOp(TileOp):
         if self.atom.kind != WGMMA:
             raise VerifyException(f"expects an atom of kind {WGMMA}, but got {self.atom}")
         atom = self.atom.instruction
-        a, b, c = shapes = [matrix_shape(v.type) for v in self.operands]
+        a, b, c = shapes = [matrix_shape(v.type) for v in self.operands[:3]]
         check_dot_shapes(a, b, c, stored_shape(self.result.type))
         if len(c) != 2:
             raise VerifyException("expects matrices, without a batch dimension")
@@ -94,6 +97,11 @@ class AsyncDotOp(TileOp):
             self._check_layout("#A", layout_of(self.a.type), wanted, shapes[0], warps)
         for side, value in (("a", self.a), ("b", self.b)):
             self._check_shared(side, value)
+        for value in (self.a, self.c) if self.fenced is not None else ():
+            if isinstance(value.type, TensorType) and not any(
+                isinstance(use.operation, AsyncDotOp) and use.index > 2 for use in value.uses
+            ):
+                raise VerifyException("expects the registers of a fenced product to be ahead of another one")
         for user in users_in_flight(self.result):
             raise VerifyException(f"expects a wait_dot before '{user.name}' uses what is in flight")
 
@@ -103,7 +111,7 @@ class AsyncDotOp(TileOp):
     def _check_types(self) -> None:
         from libtile.atoms.mma_layouts import accumulator_type, ptx_type
 
-        given = [NUMBER_NAMES[stored_element(v.type)] for v in self.operands]
+        given = [NUMBER_NAMES[stored_element(v.type)] for v in self.operands[:3]]
         signs = [s is None or s.keyword == "signed" for s in (self.signedness_a, self.signedness_b)]
         types = (*(ptx_type(e, s) for e, s in zip(given, signs)), accumulator_type(given[2]))
         if types != self.atom.types:

@@ -4,6 +4,7 @@ way is used before is the verifier's to say."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from libtile.interpreter.formats import Array
@@ -16,7 +17,7 @@ from libtile.interpreter.nv_tileas.buffers import Buffer
 def async_dot(site: Site) -> Run:
     product = dot(site)
 
-    def run(a: Any, b: Any, c: Array) -> Array:
+    def run(a: Any, b: Any, c: Array, ahead: Sequence[Array]) -> Array:
         return product(*(_matrix(v).read() if isinstance(v, Buffer) else v for v in (a, b)), c)
 
     return run

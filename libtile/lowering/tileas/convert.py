@@ -39,7 +39,7 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     gpu = target(spec.target) if spec is not None and spec.target is not None else None
     repeated = [op for op in function.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
     # What costs little to see; the layouts themselves say the rest.
-    if gpu is not None and len(repeated) == 1 and shape_of(repeated[0].result.type)[-2] % wgmma.ROWS == 0:
+    if gpu is not None and repeated and all(shape_of(op.result.type)[-2] % wgmma.ROWS == 0 for op in repeated):
         from libtile.lowering.tileas.specialize import has_agents, is_fit
 
         if has_agents(gpu):

@@ -10,8 +10,8 @@ For a loop whose only product reads, as they are, two tiles that TMA can copy,
                                        the loop
       producer, a warpgroup more       one thread goes through the loop again, and copies the tiles of each step
 
-The accumulator has to lie as wgmma wants it, in whole rows for each warp. Where a loop stays as it is,
-`not_specialized` says why on its product.
+A loop with several products is parted by `specialize_chains`. The accumulator has to lie as wgmma wants it, in whole
+rows for each warp. Where a loop stays as it is, `not_specialized` says why on its product.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, ModuleOp, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.atoms import wgmma
 from libtile.codegen.exchange import PIECE_BYTES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
@@ -58,25 +57,28 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
+from libtile.lowering.tileas.consumers import (
+    OTHER_REGISTERS,
+    PRODUCER_WARPS,
+    check_accumulator,
+    check_warps,
+    consumer_registers,
+    instruction,
+)
+from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
+from libtile.lowering.tileas.specialize_chains import Chain, NotSpecialized
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
-from libtile.lowering.tileas.view_accesses import constant_of
-from libtile.lowering.to_tileas.types import element_of, layout_of
+from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.targets import MMA_SYNC, Target, target
+from libtile.targets import Target, target
 
 MAX_STAGES = 8
 """Stages beyond that hide no more latency."""
 MAX_ACCUMULATORS = 128
 """Registers of a thread for the accumulators, beside which the rest of a kernel has room."""
-OTHER_REGISTERS = 48
-"""Of a consumer's thread, beside the accumulators, that a loop of products takes at least."""
-REGISTER_STEP = 8
-"""What registers of a thread are given in (`setmaxnreg`, and at a launch)."""
-PRODUCER_WARPS = 4
-"""A warpgroup, so that it can give registers away."""
 BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
 ALIGNMENT = 1024
@@ -118,22 +120,31 @@ def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
 
 def is_fit(function: FuncOp, gpu: Target) -> bool:
     """Whether `specialize` would part the agents of a kernel, which stays as it is."""
-    return any(isinstance(planned, _Specialization) for _, planned in _plans(function, gpu, MAX_STAGES))
+    return any(not isinstance(planned, Unfit) for _, planned in _plans(function, gpu, MAX_STAGES))
 
 
-def _plans(function: FuncOp, gpu: Target, most: int) -> Iterator[tuple[DotOp, _Specialization | Unfit]]:
+def _plans(function: FuncOp, gpu: Target, most: int) -> Iterator[tuple[DotOp, _Specialization | Chain | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     products = [op for op in function.walk() if isinstance(op, DotOp)]
     repeated = [op for op in products if isinstance(op.parent_op(), scf.ForOp)]
+    chain = _chain(function, gpu, repeated, most) if len(repeated) > 1 else None
     for product in products:
         try:
             if product not in repeated:
                 raise Unfit(_place(product))
-            if len(repeated) > 1:
-                raise Unfit("the kernel has several products in loops")
-            yield product, _Specialization(function, gpu, product, most)
+            if isinstance(chain, NotSpecialized) and chain.product is not product:
+                raise Unfit("another product of its loop does not fit a producer and consumers")
+            yield product, _Specialization(function, gpu, product, most) if chain is None else chain
         except Unfit as reason:
             yield product, reason
+
+
+def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | Unfit:
+    """How a loop with several products is parted, or why it is not."""
+    try:
+        return Chain(function, gpu, products, most)
+    except Unfit as reason:
+        return reason
 
 
 def _place(product: DotOp) -> str:
@@ -158,63 +169,31 @@ class _Specialization:
         self.loop, self.body = loop, loop.body.block
         if loop.parent is not function.body.block:
             raise Unfit("its loop is within another op")
-        if (turns := _known_trips(loop)) is not None and turns < 2:
+        if (turns := known_trips(loop)) is not None and turns < 2:
             raise Unfit("its loop has fewer than two turns")
-        if self.warps % wgmma.GROUP_WARPS or self.warps // wgmma.GROUP_WARPS > 2:
-            raise Unfit(f"{self.warps} warps are not one or two warpgroups")
+        check_warps(spec)
         self.atom = self._atom()
         self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
         self.ahead = self._ahead()
         self._check_rest()
         self.stages = self._stages(most)
-        self._check_layout()
+        check_accumulator(product, self.warps)
         self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
         self.place = PipelineIteratorType(self.type)
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
     def _atom(self) -> MmaAtomAttr:
-        product, shape = self.product, shape_of(self.product.result.type)
-        if len(shape) != 2:
-            raise Unfit("it has batches")
-        m, n = shape
-        if product.atom.kind != MMA_SYNC:
-            raise Unfit("it is computed by fused multiply-adds")
-        a, b, d = product.atom.types
-        depth = shape_of(product.a.type)[1]
-        found = wgmma.find(self.gpu, a, b, d, m, n, depth)
-        if found is None:
-            raise Unfit(f"wgmma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
-        if {a, b} & {"e4m3", "e5m2"} and product.fast_acc is None:
-            raise Unfit(
-                "wgmma accumulates products of 8-bit floats with lower precision, which 'fast_acc' does not allow"
-            )
+        product, atom = self.product, instruction(self.product, self.gpu)
+        m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
         if accumulators > MAX_ACCUMULATORS:
             raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps")
-        if accumulators + OTHER_REGISTERS > (most := self._consumer_registers()):
+        assert self.function.kernel_spec is not None
+        most = consumer_registers(self.function.kernel_spec, self.gpu, BUDGETS.get(self.warps))
+        if accumulators + OTHER_REGISTERS > most:
             raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
-        return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
-
-    def _consumer_registers(self) -> int:
-        """Registers of a consumer's thread, with as many blocks on a multiprocessor as the kernel asks for."""
-        spec = self.function.kernel_spec
-        blocks = spec.occupancy if spec is not None and spec.occupancy else 1
-        share = self.gpu.registers_per_sm // blocks // self.gpu.warp_size
-        if (budget := BUDGETS.get(self.warps)) is None:
-            each = share // (self.warps + PRODUCER_WARPS) // REGISTER_STEP * REGISTER_STEP
-            return min(each, self.gpu.registers_per_thread)
-        if budget[0] * self.warps + budget[1] * PRODUCER_WARPS > share:
-            raise Unfit(f"{blocks} blocks do not fit a multiprocessor with {budget[0]} registers for each consumer")
-        return budget[0]
-
-    def _check_layout(self) -> None:
-        try:
-            wanted = wgmma.accumulator_layout(shape_of(self.product.c.type), self.warps)
-        except ValueError as problem:
-            raise Unfit(str(problem)) from None
-        if layout_of(self.product.c) != wanted:
-            raise Unfit("its accumulator does not lie in whole rows of warps")
+        return atom
 
     def _operand(self, side: str, value: SSAValue) -> TmaOperand:
         what = f"#{side.upper()} "
@@ -278,10 +257,10 @@ class _Specialization:
         at = Inserter(block, loop, loop.location)
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
         pipe = at.value(CreatePipelineOp.make(results=[self.type], alignment=ALIGNMENT))
-        trips = _trips(at, loop)
+        count = trips(at, loop)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location), pipe, descriptors)
-        self._consume(Inserter(consumer, None, loop.location), pipe, trips)
+        self._consume(Inserter(consumer, None, loop.location), pipe, count)
         budget = BUDGETS.get(self.warps)
         made = AgentSwitchOp.make(
             regions=[Region(consumer), Region(producer)],
@@ -325,12 +304,12 @@ class _Specialization:
         at.add(made)
         at.add(PipelineYieldOp.make())
 
-    def _consume(self, at: Inserter, pipe: SSAValue, trips: SSAValue) -> None:
+    def _consume(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> None:
         """The products of all steps, and then what is behind the loop."""
-        loop, number = self.loop, _number_type(self.loop)
+        loop, number = self.loop, number_type(self.loop)
         initial = loop.iter_args[self.carried]
         zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
-        some = at.value(arith.CmpiOp(trips, zero, "ne"))
+        some = at.value(arith.CmpiOp(count, zero, "ne"))
         steps = Block()
         inner = Inserter(steps, None, loop.location)
         first = inner.value(CreateIteratorOp.make(pipe, results=[self.place]))
@@ -344,7 +323,7 @@ class _Specialization:
         each.add(ConsumerReleaseOp.make(before))
         following = each.value(IncIterOp.make(place, results=[self.place]))
         each.add(scf.YieldOp(following, waited, own))
-        rest = scf.ForOp(one, trips, one, [second, product, token], body)
+        rest = scf.ForOp(one, count, one, [second, product, token], body)
         rest.attributes["unsignedCmp"] = UnitAttr()
         inner.add(rest)
         result = inner.value(WaitDotOp.make([rest.results[1]], results=[[initial.type]], pending=0))
@@ -386,29 +365,3 @@ class _Specialization:
 
 def _numbers(*values: int) -> ArrayAttr[Attribute]:
     return ArrayAttr([IntegerAttr(n, i64) for n in values])
-
-
-def _number_type(loop: scf.ForOp) -> IntegerType | IndexType:
-    type_ = loop.lb.type
-    assert isinstance(type_, IntegerType | IndexType)
-    return type_
-
-
-def _known_trips(loop: scf.ForOp) -> int | None:
-    """How many iterations a loop has, where it is known: its bounds are numbers from 0 on."""
-    first, last, step = (constant_of(value) for value in (loop.lb, loop.ub, loop.step))
-    if first is None or last is None or step is None or min(first, last) < 0 or step < 1:
-        return None
-    return max(-(-(last - first) // step), 0)
-
-
-def _trips(at: Inserter, loop: scf.ForOp) -> SSAValue:
-    """How many iterations a loop has: as many steps as there are from the lower bound to the upper one."""
-    type_ = _number_type(loop)
-    unsigned = "unsignedCmp" in loop.attributes or "unsignedCmp" in loop.properties
-    zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, type_))) for n in (0, 1))
-    some = at.value(arith.CmpiOp(loop.lb, loop.ub, "ult" if unsigned else "slt"))
-    distance = at.value(arith.SubiOp(loop.ub, loop.lb))
-    # Not (distance + step - 1) / step, which could wrap around.
-    steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), loop.step))
-    return at.value(arith.SelectOp(some, at.value(arith.AddiOp(steps, one)), zero))

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import SSAValue
 
 from libtile.atoms import wgmma as atoms
 from libtile.codegen import agents, wgmma
 from libtile.codegen.builder import Value, integer
-from libtile.codegen.llvm_types import FLOAT, I32, VectorType
-from libtile.codegen.memory import as_integer
-from libtile.codegen.packing import join
-from libtile.codegen.tile import Tile
+from libtile.codegen.constants import from_bits
+from libtile.codegen.llvm_types import FLOAT, HALF, I32, LlvmType
+from libtile.codegen.words import fills_words, of_words, words_of
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp, matrix_of, matrix_shape
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import WARP
@@ -24,30 +21,13 @@ from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import MmaAtom
 
-_WORD_BYTES = 4
-
-
-def _words(e: Emitter, tile: Tile) -> list[Value]:
-    """The registers of a tile, as many of them side by side in one of 32 bits as fit."""
-    size = STORAGE_BYTES[tile.element]
-    if size == _WORD_BYTES:
-        return [r if r.type in (FLOAT, I32) else as_integer(e.b, r) for r in tile.registers]
-    per, bits = _WORD_BYTES // size, [as_integer(e.b, r) for r in tile.registers]
-    if size > _WORD_BYTES or len(bits) % per:
-        raise LoweringError(f"has registers of {tile.element}, which do not fill words of 32 bits")
-    return [join(e.b, bits[i : i + per], 8 * size) for i in range(0, len(bits), per)]
-
-
-def _tile(e: Emitter, like: Tile, words: Sequence[Value]) -> Tile:
-    """The tile of the same kind in other words."""
-    b, size = e.b, STORAGE_BYTES[like.element]
-    if size == _WORD_BYTES:
-        made = [b.cast("bitcast", w, r.type) for w, r in zip(words, like.registers)]
-        return like.with_registers(made)
-    kind = like.registers[0].type
-    vector = VectorType(_WORD_BYTES // size, kind)
-    parts = [b.cast("bitcast", w, vector) for w in words]
-    return like.with_registers([b.extract(p, i, kind) for p in parts for i in range(vector.count)])
+_FEW_WORDS = 4
+"""Of a pin, which the assembler is kept from computing behind a wait as well; and of a tile that is narrowed ahead of a
+product, by which it begins to do that in front of it, and needs fewer registers."""
+ZEROS: dict[LlvmType, Value] = {
+    type_: from_bits(element, 0) for element, type_ in (("f32", FLOAT), ("i32", I32), ("f16", HALF))
+}
+"""The registers of a tile of zeros, by their type."""
 
 
 @rule(AsyncDotOp)
@@ -59,10 +39,23 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     _, columns = accumulator.shape
     _, depth = matrix_shape(op.a.type)
     groups = warps // atoms.GROUP_WARPS
-    words = wgmma.fence(b, _words(e, accumulator))
+    # A sum that begins with zeros needs no registers that hold them.
+    empty = all(r == ZEROS.get(r.type) for r in accumulator.registers)
+    words = [Value(w.type, "undef") if empty else w for w in words_of(e.b, accumulator)]
+    fenced = op.fenced is not None
+    if not fenced:
+        tiles = [e.tile(v) for v in op.group("ahead")]
+        ahead = [words_of(b, tile) for tile in tiles]
+        for tile, own in zip(tiles, ahead):
+            if fills_words(tile):
+                wgmma.hold(b, own[:_FEW_WORDS])
+        words = wgmma.fence(b, [] if empty else words, [w for own in ahead for w in own]) or words
     right = _descriptor(e, op.b, "b", atom)
     left = _descriptor(e, op.a, "a", atom) if isinstance(e.held[op.a], Buffer) else None
-    held = None if left is not None else wgmma.fence(b, _words(e, e.tile(op.a)))
+    held = None
+    if left is None:
+        held = words_of(b, e.tile(op.a))
+        held = held if fenced else wgmma.fence(b, held)
     flags = left is not None and left.operand.transposed, right.operand.transposed
     each = atoms.accumulator_registers(atom)
     steps = depth // atom.k
@@ -78,10 +71,11 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
                 assert held is not None
                 first = (row * steps + step) * 4
                 a = held[first : first + 4]
-            block = wgmma.multiply(b, atom, block, a, right.at(b, column, k), transposed=flags)
+            add = integer(I32, 0) if empty and not step else None
+            block = wgmma.multiply(b, atom, block, a, right.at(b, column, k), transposed=flags, add=add)
         words[part * each : (part + 1) * each] = block
     wgmma.commit(b)
-    e.bind(op.result, _tile(e, accumulator, words))
+    e.bind(op.result, of_words(b, accumulator, words))
 
 
 def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.Descriptor:
@@ -110,9 +104,14 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
 @rule(WaitDotOp)
 def _wait(e: Emitter, op: WaitDotOp) -> None:
     accumulators, reads, pins = ([e.tile(v) for v in op.group(n)] for n in ("accumulators", "reads", "pins"))
-    tiles = [*accumulators, *pins, *reads]
-    words = [_words(e, t) for t in tiles]
-    through = wgmma.wait(e.b, integer_of(op.pending), [w for ws in words for w in ws])
+    tiles = [*accumulators, *pins]
+    words = [words_of(e.b, t) for t in tiles]
+    for own in words[len(accumulators) :]:
+        if len(own) <= _FEW_WORDS:
+            wgmma.hold(e.b, own)
+    through = wgmma.wait(
+        e.b, integer_of(op.pending), [w for ws in words for w in ws], [w for t in reads for w in words_of(e.b, t)]
+    )
     for result, tile, own in zip(op.results, tiles, words):
-        e.bind(result, _tile(e, tile, through[: len(own)]))
+        e.bind(result, of_words(e.b, tile, through[: len(own)]))
         through = through[len(own) :]

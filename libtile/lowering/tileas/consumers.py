@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Consumer agents that multiply by wgmma: which instruction a product takes, and how many registers a thread has."""
+
+from __future__ import annotations
+
+from libtile.atoms import wgmma
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.ir.tile_form import shape_of
+from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.targets import MMA_SYNC, Target
+
+OTHER_REGISTERS = 48
+"""Of a consumer's thread, beside those of products under way, that a loop of products takes at least."""
+REGISTER_STEP = 8
+"""What registers of a thread are given in (`setmaxnreg`, and at a launch)."""
+PRODUCER_WARPS = 4
+"""A warpgroup, so that it can give registers away."""
+
+
+def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:
+    """The widest wgmma of a product; Unfit where there is none."""
+    shape = shape_of(product.result.type)
+    if len(shape) != 2:
+        raise Unfit("it has batches")
+    m, n = shape
+    if product.atom.kind != MMA_SYNC:
+        raise Unfit("it is computed by fused multiply-adds")
+    a, b, d = product.atom.types
+    depth = shape_of(product.a.type)[1]
+    found = wgmma.find(gpu, a, b, d, m, n, depth)
+    if found is None:
+        raise Unfit(f"wgmma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
+    if {a, b} & {"e4m3", "e5m2"} and product.fast_acc is None:
+        raise Unfit("wgmma accumulates products of 8-bit floats with lower precision, which 'fast_acc' does not allow")
+    return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
+
+
+def consumer_registers(spec: KernelSpecAttr, gpu: Target, budget: tuple[int, int] | None) -> int:
+    """Registers of a consumer's thread, with as many blocks on a multiprocessor as the kernel asks for; `budget` are
+    those of a consumer and of a producer, where they share unequally. Unfit where that is too many."""
+    blocks = spec.occupancy or 1
+    share = gpu.registers_per_sm // blocks // gpu.warp_size
+    if budget is None:
+        each = share // (spec.num_warps + PRODUCER_WARPS) // REGISTER_STEP * REGISTER_STEP
+        return min(each, gpu.registers_per_thread)
+    if budget[0] * spec.num_warps + budget[1] * PRODUCER_WARPS > share:
+        raise Unfit(f"{blocks} blocks do not fit a multiprocessor with {budget[0]} registers for each consumer")
+    return budget[0]
+
+
+def check_warps(spec: KernelSpecAttr) -> None:
+    """Unfit for a number of warps that is not one or two warpgroups."""
+    if spec.num_warps % wgmma.GROUP_WARPS or spec.num_warps // wgmma.GROUP_WARPS > 2:
+        raise Unfit(f"{spec.num_warps} warps are not one or two warpgroups")
+
+
+def check_accumulator(product: DotOp, warps: int) -> None:
+    """Unfit for an accumulator that does not lie as wgmma has it."""
+    try:
+        wanted = wgmma.accumulator_layout(shape_of(product.c.type), warps)
+    except ValueError as problem:
+        raise Unfit(str(problem)) from None
+    if layout_of(product.c) != wanted:
+        raise Unfit("its accumulator does not lie in whole rows of warps")

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How many iterations a counted loop has."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
+from xdsl.ir import SSAValue
+
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.view_accesses import constant_of
+
+
+def number_type(loop: scf.ForOp) -> IntegerType | IndexType:
+    """The type of a loop's counter."""
+    type_ = loop.lb.type
+    assert isinstance(type_, IntegerType | IndexType)
+    return type_
+
+
+def known_trips(loop: scf.ForOp) -> int | None:
+    """How many iterations a loop has, where it is known: its bounds are numbers from 0 on."""
+    first, last, step = (constant_of(value) for value in (loop.lb, loop.ub, loop.step))
+    if first is None or last is None or step is None or min(first, last) < 0 or step < 1:
+        return None
+    return max(-(-(last - first) // step), 0)
+
+
+def trips(at: Inserter, loop: scf.ForOp) -> SSAValue:
+    """How many iterations a loop has: as many steps as there are from the lower bound to the upper one."""
+    type_ = number_type(loop)
+    unsigned = "unsignedCmp" in loop.attributes or "unsignedCmp" in loop.properties
+    zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, type_))) for n in (0, 1))
+    some = at.value(arith.CmpiOp(loop.lb, loop.ub, "ult" if unsigned else "slt"))
+    distance = at.value(arith.SubiOp(loop.ub, loop.lb))
+    # Not (distance + step - 1) / step, which could wrap around.
+    steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), loop.step))
+    return at.value(arith.SelectOp(some, at.value(arith.AddiOp(steps, one)), zero))

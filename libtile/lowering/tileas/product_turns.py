@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How the products of a loop overlap with what else an iteration computes.
+
+Of a loop in which products feed each other, those that come first need nothing that another product gives (`leading`),
+and those that come last are only added to what the loop carries (`trailing`). An iteration is then
+
+    before      what the leading products need
+    leading
+    between     what depends on them, but on no trailing product of an earlier iteration
+    after       what depends on a trailing product of an earlier iteration (an accumulator that is rescaled)
+    late        what only makes the left operand of a trailing product narrower, at the very end
+    trailing
+
+and iterations can be turned, so that the leading products of one and the trailing ones of the iteration before are
+under way together, and what is between is computed under the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.dialects.nv_tileaa.collectives import Collective
+from libtile.dialects.nv_tileaa.pointers import FpToFpOp
+from libtile.dialects.nv_tileaa.shapes import ViewOp
+from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.lowering.tileas.cleanup import is_pure
+from libtile.lowering.to_tileas.accesses import element_bytes
+
+_WITH_REGIONS = (scf.IfOp, Collective)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The ops of a loop's body by their part in an iteration, each in the order of the program.
+
+    `accumulators` are the numbers of the carried values that trailing products add to; `handed` what a turn gets from
+    the one before for its late ops and trailing products; `pins` what is made between for that.
+    """
+
+    before: tuple[Operation, ...]
+    leading: tuple[DotOp, ...]
+    between: tuple[Operation, ...]
+    after: tuple[Operation, ...]
+    late: tuple[Operation, ...]
+    trailing: tuple[DotOp, ...]
+    accumulators: tuple[int, ...]
+    handed: tuple[SSAValue, ...]
+    pins: tuple[SSAValue, ...]
+
+
+def parts_of(body: Block, ops: Sequence[Operation], left: Collection[SSAValue]) -> Parts | str:
+    """The parts of a body's ops, which are without its terminator and without what brings operands from shared memory;
+    or why its iterations cannot be turned. `left` are the left operands of products that are in registers."""
+    last = body.last_op
+    assert last is not None
+    products = [op for op in ops if isinstance(op, DotOp)]
+    if any(_acts(op) for op in ops):
+        return "the loop does more than compute"
+    trailing = [p for p in products if [u.operation for u in p.result.uses] == [last]]
+    leading = [p for p in products if p not in trailing]
+    if not leading or not trailing:
+        return "no product of an iteration feeds another one"
+    accumulators = [next(iter(p.result.uses)).index for p in trailing]
+    carried = {body.args[1 + n] for n in accumulators}
+    before: set[Operation] = set()
+    for product in leading:
+        needed, arguments = _behind(_in_registers(product, left), body)
+        if any(isinstance(op, DotOp) for op in needed):
+            return "a product neither comes first in an iteration nor last"
+        if arguments & carried:
+            return "a product needs what another one gave in the iteration before"
+        before |= needed
+    late: list[Operation] = []
+    for product in trailing:
+        if product.a in left:
+            late += _narrowing(product.a, body, before)
+    rest = [op for op in ops if op not in before and op not in products and op not in late]
+    after: list[Operation] = []
+    reached: set[SSAValue] = set(carried)
+    for op in rest:
+        if any(v in reached for v in _uses(op)):
+            after.append(op)
+            reached |= set(op.results)
+    between = [op for op in rest if op not in after]
+    made = {r for op in late for r in op.results}
+    wanted = [*(v for op in late for v in op.operands), *(v for p in trailing for v in _in_registers(p, left))]
+    handed = [v for v in wanted if v not in made and _is_inside(v, body)]
+    pins = [v for v in handed if v.owner in between and isinstance(v.type, TensorType)]
+    return Parts(
+        tuple(op for op in ops if op in before), tuple(leading), tuple(between), tuple(after),
+        tuple(op for op in ops if op in late), tuple(trailing), tuple(accumulators), tuple(dict.fromkeys(handed)),
+        tuple(dict.fromkeys(pins)),
+    )  # fmt: skip
+
+
+def pinned(parts: Parts, most: int) -> SSAValue | None:
+    """The value of at most so many elements in a row of a tile, made between leading and trailing products, that most
+    of what is computed there leads to: what has to be there before a wait so that the rest is computed before it."""
+    ops = parts.between
+    best, behind = None, 0
+    for op in ops:
+        for value in op.results:
+            if not isinstance(value.type, TensorType) or len(value.type.get_shape()) != 2:
+                continue
+            if value.type.get_shape()[-1] > most or element_bytes(value.type.element_type) != 4:
+                continue
+            count = len([x for x in _behind([value], op.parent)[0] if x in ops]) if op.parent is not None else 0
+            if count >= behind:
+                best, behind = value, count
+    return best
+
+
+def _in_registers(product: DotOp, left: Collection[SSAValue]) -> list[SSAValue]:
+    """The operands of a product that threads have in registers."""
+    return [*([product.a] if product.a in left else []), product.c]
+
+
+def _uses(op: Operation) -> Iterable[SSAValue]:
+    for inner in op.walk():
+        yield from inner.operands
+
+
+def _is_inside(value: SSAValue, body: Block) -> bool:
+    owner = value.owner
+    return owner is body or (isinstance(owner, Operation) and owner.parent is body)
+
+
+def _behind(values: Iterable[SSAValue], body: Block) -> tuple[set[Operation], set[SSAValue]]:
+    """The ops of a body that values come from, and the arguments of the body among what these use."""
+    ops: set[Operation] = set()
+    arguments: set[SSAValue] = set()
+    work = list(values)
+    while work:
+        value = work.pop()
+        owner = value.owner
+        if owner is body:
+            arguments.add(value)
+        elif isinstance(owner, Operation) and owner.parent is body and owner not in ops:
+            ops.add(owner)
+            work += _uses(owner)
+    return ops, arguments
+
+
+def _narrowing(value: SSAValue, body: Block, taken: Collection[Operation]) -> list[Operation]:
+    """The ops at the end of what an operand comes from, as far as the first that takes wider elements."""
+    found: list[Operation] = []
+    kept = 0
+    while True:
+        op = value.owner
+        if not isinstance(op, FpToFpOp | ConvertLayoutOp | ViewOp) or op.parent is not body or op in taken:
+            break
+        if not op.results[0].has_one_use():
+            break
+        found.append(op)
+        source, result = op.operands[0].type, op.results[0].type
+        assert isinstance(source, TensorType) and isinstance(result, TensorType)
+        if element_bytes(source.element_type) > element_bytes(result.element_type):
+            kept = len(found)
+        value = op.operands[0]
+    return found[:kept]
+
+
+def _acts(op: Operation) -> bool:
+    """Whether an op does more than compute a result, or read memory that nothing orders."""
+    if isinstance(op, DotOp) or is_pure(op):
+        return False
+    if isinstance(op, TiledLoadOp | LoadOp):
+        return op.mem_scope is not None
+    if isinstance(op, _WITH_REGIONS):
+        inner = (o for region in op.regions for block in region.blocks for o in block.ops if o is not block.last_op)
+        return any(_acts(o) for o in inner)
+    return True

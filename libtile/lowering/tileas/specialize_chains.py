@@ -1,0 +1,567 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The parting of a loop with several products into a producer that copies, and consumers that multiply and compute.
+
+Each tile that TMA can copy for a product has a pipeline of its own: of some stages where the loop loads it, of one
+where it is loaded in front of the loop. The consumers run the rest of the loop. Where its products form a chain whose
+ends can be told apart (`product_turns`), and registers suffice, the loop is turned: with L and T for leading and
+trailing products, and i for iterations,
+
+    L(0), wait, what is between and after
+    for i from 1    issue L(i) and T(i - 1); wait for L(i), release its stages; what is between; wait for T(i - 1),
+                    release its stages; what is after
+    T(last), wait
+
+Otherwise each product is waited for where it stands, and the warpgroups overlap with each other only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from libtile.atoms import wgmma
+from libtile.codegen.exchange import PIECE_BYTES
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
+from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
+from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    PipelineYieldOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.types import (
+    MBARRIER,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.ir.tile_form import erase, shape_of
+from libtile.lowering.tileas.ahead import computed_ahead
+from libtile.lowering.tileas.cleanup import drop_unused
+from libtile.lowering.tileas.consumers import (
+    OTHER_REGISTERS,
+    PRODUCER_WARPS,
+    check_accumulator,
+    check_warps,
+    consumer_registers,
+    instruction,
+)
+from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.product_turns import Parts, parts_of, pinned
+from libtile.lowering.tileas.schedule import stages_wanted
+from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.targets import Target
+
+BUDGETS = {8: (240, 24)}
+"""Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
+ALIGNMENT = 1024
+"""Of operands in shared memory: where the pattern of a swizzle begins again."""
+PINNED = 1
+"""Elements in a row of a tile that keeps what it was computed from in front of a wait."""
+
+Values = dict[SSAValue, SSAValue]
+
+
+class NotSpecialized(Unfit):
+    """Why a loop stays as it is, for the product that it is about."""
+
+    def __init__(self, reason: str, product: DotOp):
+        super().__init__(reason)
+        self.product = product
+
+
+@dataclass(eq=False)
+class _Ring:
+    """An operand that TMA copies: the ops that bring it to its product in the loop as it was, and its pipeline.
+
+    The producer fills a stage for each iteration, or one for all of them (`once`).
+    """
+
+    operand: TmaOperand
+    path: list[Operation]
+    once: bool
+    type: PipelineType
+    pipe: SSAValue | None = None
+    descriptor: SSAValue | None = None
+
+    @property
+    def types(self) -> list[Attribute]:
+        return [self.operand.type]
+
+    @property
+    def place(self) -> PipelineIteratorType:
+        return PipelineIteratorType(self.type)
+
+    def acquire(self, at: Inserter, place: SSAValue, number: int, values: Values) -> None:
+        """The producer's turn: a copy to a stage."""
+        ready = ProducerTokenType(self.types)
+        token = at.value(ProducerAcquireOp.make(self.pipe, place, results=[ready]))
+        stage = Block(arg_types=self.types)
+        copies = Inserter(stage, None, at.location)
+        assert self.descriptor is not None
+        self.operand.copy(copies, number, self.descriptor, stage.args[0], values)
+        copies.add(PipelineYieldOp.make())
+        token = at.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
+        at.add(ProducerCommitOp.make(token))
+
+    def wait(self, at: Inserter, place: SSAValue) -> SSAValue:
+        return at.value(ConsumerWaitOp.make(self.pipe, place, results=[ConsumerTokenType(self.types)]))
+
+    def next(self, at: Inserter, place: SSAValue) -> SSAValue:
+        return at.value(IncIterOp.make(place, results=[self.place]))
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product, its instruction, and the rings of its operands; A is in registers where it has none."""
+
+    op: DotOp
+    atom: MmaAtomAttr
+    a: _Ring | None
+    b: _Ring
+
+    @property
+    def rings(self) -> list[_Ring]:
+        return [r for r in (self.a, self.b) if r is not None]
+
+    @property
+    def moving(self) -> list[_Ring]:
+        """The rings that are filled anew for each iteration."""
+        return [r for r in self.rings if not r.once]
+
+
+class Chain:
+    """One kernel, and its loop with several products. Unfit where it stays as it is."""
+
+    def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
+        spec = function.kernel_spec
+        assert spec is not None
+        self.function, self.gpu, self.spec = function, gpu, spec
+        loop = products[0].parent_op()
+        assert isinstance(loop, scf.ForOp)
+        self.loop, self.body = loop, loop.body.block
+        if any(p.parent_op() is not loop for p in products):
+            raise Unfit("the kernel has products in several loops")
+        if loop.parent is not function.body.block:
+            raise Unfit("its loop is within another op")
+        if (turns := known_trips(loop)) is not None and turns < 2:
+            raise Unfit("its loop has fewer than two turns")
+        check_warps(spec)
+        self.products: list[_Product] = []
+        for product in products:
+            try:
+                self.products.append(self._product(product))
+            except Unfit as reason:
+                raise NotSpecialized(str(reason), product) from None
+        self.rings = [r for p in self.products for r in p.rings]
+        loads = [r.operand.load for r in self.rings if not r.once]
+        ahead = computed_ahead(loads, self.body)
+        if ahead is None:
+            raise Unfit("an address depends on what the loop computes")
+        self.ahead = ahead
+        for ring in self.rings:
+            self._check_token(ring)
+        gone = {op for r in self.rings for op in r.path}
+        self.ops = [op for op in self.body.ops if op not in gone and op is not self.body.last_op]
+        left = {p.op.a for p in self.products if p.a is None}
+        parts = parts_of(self.body, self.ops, left)
+        self.parts = None if isinstance(parts, str) or self._registers(parts) > self._limit() else parts
+        if self.parts is None and (wanted := self._registers(None)) > (limit := self._limit()):
+            raise Unfit(f"a thread has {limit} registers, and the loop's products take {wanted}")
+        self._set_stages(most)
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    def _product(self, product: DotOp) -> _Product:
+        atom = instruction(product, self.gpu)
+        check_accumulator(product, self.spec.num_warps)
+        b = self._ring(product, atom, "b", product.b)
+        try:
+            a = self._ring(product, atom, "a", product.a)
+        except Unfit:
+            self._check_left(product, atom)
+            a = None
+        return _Product(product, atom, a, b)
+
+    def _ring(self, product: DotOp, atom: MmaAtomAttr, side: str, value: SSAValue) -> _Ring:
+        """The ring of an operand; Unfit where it is not one that TMA copies."""
+        what = f"#{side.upper()} "
+        path: list[Operation] = []
+        order = [d for d, n in enumerate(shape_of(value.type)) if n != 1]
+        steps: list[PermuteOp] = []
+        while True:
+            if not value.has_one_use():
+                raise Unfit(what + "is used by more than the product")
+            op = value.owner
+            if not isinstance(op, Operation):
+                break
+            path.append(op)
+            if isinstance(op, PermuteOp):
+                steps.append(op)
+            elif not isinstance(op, ConvertLayoutOp | ExpandDimsOp) and not _drops_ones(op):
+                break
+            value = op.operands[0]
+        load = value.owner
+        if not isinstance(load, TiledLoadOp) or load.parent not in (self.body, self.function.body.block):
+            raise Unfit(what + "is not loaded by a view as it is")
+        if any(op.parent not in (self.body, self.function.body.block) for op in path):
+            raise Unfit(what + "is not loaded by a view as it is")
+        shape = shape_of(load.value.type)
+        wide = [d for d, n in enumerate(shape) if n != 1]
+        if len(wide) != len(order) != 2:
+            raise Unfit(what + "is no matrix")
+        places = list(range(len(wide)))
+        for permute in steps:
+            places = [_without_ones(permute)[d] for d in places]
+        ones = [d for d, n in enumerate(shape) if n == 1]
+        operand = tma_operand(
+            self.function, self.gpu, atom.instruction, side, load, [*ones, *(wide[d] for d in places)]
+        )
+        once = load.parent is not self.body
+        return _Ring(operand, path, once, PipelineType(1, [operand.type], 1, MBARRIER))
+
+    def _check_left(self, product: DotOp, atom: MmaAtomAttr) -> None:
+        """Unfit for a left operand that is not in registers as wgmma reads it."""
+        a = layout_of(product.a)
+        type_ = product.a.type
+        assert isinstance(type_, TensorType)
+        bits = 256 // atom.instruction.k
+        if a != wgmma.a_layout(shape_of(type_), self.spec.num_warps, bits):
+            raise Unfit("#A is computed, and does not lie in registers as wgmma reads it")
+
+    def _check_token(self, ring: _Ring) -> None:
+        """Unfit where the token of a copy orders something in the same iteration behind it."""
+        token = ring.operand.load.result_token
+        work = [] if token is None else [token]
+        while work:
+            for use in work.pop().uses:
+                op = use.operation
+                if isinstance(op, JoinMemTokenOp):
+                    work.append(op.results[0])
+                elif ring.once or not (isinstance(op, scf.YieldOp) and op.parent is self.body):
+                    raise Unfit("a token orders another access behind one that is a copy by TMA")
+
+    def _registers(self, parts: Parts | None) -> int:
+        """Of a consumer's thread: for products that are under way together, their left operands, and the rest."""
+        threads = self.spec.num_warps * self.gpu.warp_size
+        found = OTHER_REGISTERS
+        carried = [p for p in self.products if p.op.c.owner is self.body]
+        together = self.products if parts is not None else [*carried, *self.products[:1]]
+        for product in dict.fromkeys(together):
+            m, n = shape_of(product.op.result.type)
+            found += wgmma.accumulator_registers(product.atom.instruction) * (
+                m * n * 32 // threads // (product.atom.instruction.n * 16)
+            )
+            if product.a is None:
+                m, k = shape_of(product.op.a.type)
+                found += m * k * (256 // product.atom.instruction.k) // 32 // threads
+        return found
+
+    def _limit(self) -> int:
+        return consumer_registers(self.spec, self.gpu, BUDGETS.get(self.spec.num_warps))
+
+    def _set_stages(self, most: int) -> None:
+        """As many stages for each ring as there is room for, and as hints of the loads' latency ask for."""
+        free = block_bytes(self.gpu, self.spec) - PIECE_BYTES
+
+        def staged(count: int) -> list[PipelineType]:
+            wanted = [1 if r.once else min(count, stages_wanted(r.operand.load, most)) for r in self.rings]
+            return [PipelineType(n, r.types, 1, MBARRIER) for n, r in zip(wanted, self.rings)]
+
+        for count in range(most, 1, -1):
+            types = staged(count)
+            if sum(-(-pipeline_bytes(t, ALIGNMENT) // ALIGNMENT) * ALIGNMENT for t in types) <= free:
+                for ring, type_ in zip(self.rings, types):
+                    ring.type = type_
+                return
+        raise Unfit(f"two stages of each operand do not fit the {free} bytes of shared memory that are free")
+
+    # -- the new code -----------------------------------------------------------------------------------------------
+
+    def make(self) -> None:
+        loop, block = self.loop, self.function.body.block
+        at = Inserter(block, loop, loop.location)
+        for number, ring in enumerate(self.rings):
+            ring.descriptor = ring.operand.descriptor(at, number)
+        for ring in self.rings:
+            ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT))
+        count = trips(at, loop)
+        consumer, producer = Block(), Block()
+        self._produce(Inserter(producer, None, loop.location))
+        self._consume(Inserter(consumer, None, loop.location), count)
+        budget = BUDGETS.get(self.spec.num_warps)
+        at.add(
+            AgentSwitchOp.make(
+                regions=[Region(consumer), Region(producer)],
+                agent_warps=_numbers(self.spec.num_warps, PRODUCER_WARPS),
+                agent_registers=None if budget is None else _numbers(*budget),
+                agent_elected=_numbers(0, 1),
+            )
+        )
+        loop.detach()
+        loop.erase()
+        for ring in self.rings:
+            for op in ring.path:
+                if ring.once and op.parent is not None and op.parent is block:
+                    erase(op)
+        drop_unused(block)
+
+    def _produce(self, at: Inserter) -> None:
+        """What is loaded once, and the loop again with copies in place of everything else."""
+        loop = self.loop
+        moving = [r for r in self.rings if not r.once]
+        starts = {r: at.value(CreateIteratorOp.make(r.pipe, results=[r.place])) for r in self.rings}
+        for number, ring in enumerate(self.rings):
+            if ring.once:
+                ring.acquire(at, starts[ring], number, {})
+        carried = [loop.iter_args[n] for n in self.ahead.carried]
+        types = [self.body.args[0].type, *(r.place for r in moving), *(v.type for v in carried)]
+        body = Block(arg_types=types)
+        inner = Inserter(body, None, loop.location)
+        values: Values = {self.body.args[0]: body.args[0]}
+        values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[1 + len(moving) :])}
+        inner.clone(self.ahead.ops, values)
+        following = []
+        for ring, place in zip(moving, body.args[1:]):
+            ring.acquire(inner, place, self.rings.index(ring), values)
+            following.append(ring.next(inner, place))
+        inner.clone([op for op in self.ahead.updates if op not in self.ahead.ops], values)
+        last = self.body.last_op
+        assert last is not None
+        given = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
+        inner.add(scf.YieldOp(*following, *given))
+        made = scf.ForOp(loop.lb, loop.ub, loop.step, [*(starts[r] for r in moving), *carried], body)
+        made.attributes.update(loop.attributes)
+        at.add(made)
+        at.add(PipelineYieldOp.make())
+
+    def _consume(self, at: Inserter, count: SSAValue) -> None:
+        """The loop without copies, and then what is behind it."""
+        loop = self.loop
+        starts = {r: at.value(CreateIteratorOp.make(r.pipe, results=[r.place])) for r in self.rings}
+        self.held = {r: (r.wait(at, starts[r]), starts[r]) for r in self.rings if r.once}
+        # Copies have ended before their products do: what their tokens order is ordered.
+        self.tokens: Values = {}
+        for ring in self.rings:
+            if (token := ring.operand.load.result_token) is not None and not ring.once:
+                self.tokens[token] = at.value(CreateMemTokenOp.make(results=[MemTokenType()]))
+        if self.parts is None:
+            results = self._serial(at, starts)
+        else:
+            results = self._turned(at, count, starts, self.parts)
+        for ring in self.rings:
+            if ring.once:
+                at.add(ConsumerReleaseOp.make(self.held[ring][0]))
+        for old, new in zip(loop.results, results):
+            old.replace_all_uses_with(new)
+        behind = loop.next_op
+        while behind is not None and not isinstance(behind, ReturnOp):
+            op, behind = behind, behind.next_op
+            op.detach()
+            at.block.add_op(op)
+        at.add(PipelineYieldOp.make())
+
+    def _serial(self, at: Inserter, starts: dict[_Ring, SSAValue]) -> Sequence[SSAValue]:
+        """The loop as it was, with a wait behind each product."""
+        loop, moving = self.loop, [r for r in self.rings if not r.once]
+        body = Block(arg_types=[*(a.type for a in self.body.args), *(r.place for r in moving)])
+        inner = Inserter(body, None, loop.location)
+        values: Values = {**self.tokens, **dict(zip(self.body.args, body.args))}
+        places: dict[_Ring, SSAValue] = dict(zip(moving, body.args[len(self.body.args) :]))
+        by_op = {p.op: p for p in self.products}
+        for op in self.ops:
+            if isinstance(op, DotOp) and op in by_op:
+                self._products(inner, [by_op[op]], values, places)
+            else:
+                inner.clone([op], values)
+        following = [r.next(inner, places[r]) for r in moving]
+        inner.add(scf.YieldOp(*self._carried_on(values), *following))
+        made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *(starts[r] for r in moving)], body)
+        made.attributes.update(loop.attributes)
+        at.add(made)
+        return made.results[: len(loop.results)]
+
+    def _carried_on(self, values: Values) -> list[SSAValue]:
+        last = self.body.last_op
+        assert last is not None
+        return [values.get(v, v) for v in last.operands]
+
+    def _turned(self, at: Inserter, count: SSAValue, starts: dict[_Ring, SSAValue], parts: Parts) -> Sequence[SSAValue]:
+        """The loop whose turns overlap two iterations."""
+        loop, number = self.loop, number_type(self.loop)
+        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
+        by_op = {p.op: p for p in self.products}
+        leading, trailing = [by_op[p] for p in parts.leading], [by_op[p] for p in parts.trailing]
+        own, before = [r for p in leading for r in p.moving], [r for p in trailing for r in p.moving]
+        others = [n for n in range(len(loop.results)) if n not in parts.accumulators]
+        some = at.value(arith.CmpiOp(count, zero, "ne"))
+        steps = Block()
+        inner = Inserter(steps, None, loop.location)
+        # The first iteration, up to its trailing products.
+        values: Values = {**self.tokens, self.body.args[0]: loop.lb, **dict(zip(self.body.args[1:], loop.iter_args))}
+        inner.clone(parts.before, values)
+        self._products(inner, leading, values, starts)
+        inner.clone([op for op in self.ops if op in (*parts.between, *parts.after)], values)
+        following = [r.next(inner, starts[r]) for r in own]
+        first = self._carried_on(values)
+        handed = [values.get(v, v) for v in parts.handed]
+        given = [*following, *(starts[r] for r in before), *(first[n] for n in others), *handed]
+        # A turn: this iteration up to its trailing products, and those of the one before.
+        turn = Block(arg_types=[number, *(v.type for v in given)])
+        each = Inserter(turn, None, loop.location)
+        arguments: list[SSAValue] = list(turn.args[1:])
+        places = dict(zip([*own, *before], arguments))
+        arguments = arguments[len(places) :]
+        old: Values = dict(zip(parts.handed, arguments[len(others) :]))
+        step = each.value(arith.MuliOp(turn.args[0], loop.step))
+        values = {
+            **self.tokens,
+            self.body.args[0]: each.value(arith.AddiOp(loop.lb, step)),
+            **{self.body.args[1 + n]: a for n, a in zip(others, arguments)},
+        }
+        each.clone(parts.late, old)
+        each.clone(parts.before, values)
+        ours = self._issue(each, leading, values, places, self._registers_of(trailing, old))
+        theirs = self._issue(each, trailing, old, places, fenced=True)
+        self._wait(each, leading, values, ours, pending=len(trailing))
+        each.clone(parts.between, values)
+        pins = list(parts.pins)
+        if (pin := pinned(parts, PINNED)) is not None and pin not in pins:
+            pins.append(pin)
+        self._wait(each, trailing, old, theirs, 0, pins, values)
+        values |= {self.body.args[1 + n]: old[p.op.result] for n, p in zip(parts.accumulators, trailing)}
+        each.clone(parts.after, values)
+        following = [r.next(each, places[r]) for r in (*own, *before)]
+        carried = self._carried_on(values)
+        each.add(scf.YieldOp(*following, *(carried[n] for n in others), *(values.get(v, v) for v in parts.handed)))
+        rest = scf.ForOp(one, count, one, given, turn)
+        rest.attributes["unsignedCmp"] = UnitAttr()
+        inner.add(rest)
+        # The trailing products of the last iteration.
+        ends: list[SSAValue] = list(rest.results)
+        places = dict(zip([*own, *before], ends))
+        ends = ends[len(places) :]
+        old = dict(zip(parts.handed, ends[len(others) :]))
+        inner.clone(parts.late, old)
+        self._products(inner, trailing, old, places)
+        results = dict(zip(others, ends)) | {n: old[p.op.result] for n, p in zip(parts.accumulators, trailing)}
+        inner.add(scf.YieldOp(*(results[n] for n in range(len(loop.results)))))
+        nothing = Block()
+        nothing.add_op(scf.YieldOp(*loop.iter_args))
+        end = at.add(scf.IfOp(some, [r.type for r in loop.results], [steps], [nothing]))
+        return end.results
+
+    # -- products ---------------------------------------------------------------------------------------------------
+
+    def _products(
+        self, at: Inserter, products: Sequence[_Product], values: Values, places: dict[_Ring, SSAValue]
+    ) -> None:
+        """Issue products, and wait for them."""
+        self._wait(at, products, values, self._issue(at, products, values, places), 0)
+
+    @staticmethod
+    def _registers_of(products: Sequence[_Product], values: Values) -> list[SSAValue]:
+        """What products read from registers."""
+        found = [v for p in products for v in (*([p.op.a] if p.a is None else []), p.op.c)]
+        return list(dict.fromkeys(values.get(v, v) for v in found))
+
+    def _issue(
+        self, at: Inserter, products: Sequence[_Product], values: Values, places: dict[_Ring, SSAValue],
+        ahead: Sequence[SSAValue] = (), fenced: bool = False,
+    ) -> dict[_Ring, SSAValue]:  # fmt: skip
+        """Wait for stages and issue products, whose results are in flight; the tokens for the release of stages.
+
+        The first product fences its own registers and those `ahead` that `fenced` products read."""
+        tokens: dict[_Ring, SSAValue] = {}
+        for product in products:
+            granted = {r: self.held[r] if r.once else (r.wait(at, places[r]), places[r]) for r in product.rings}
+            inner, buffers, around = at, dict[_Ring, SSAValue](), []
+            for ring in product.rings:
+                stage = Block(arg_types=ring.types)
+                buffers[ring] = stage.args[0]
+                around.append((inner, ring, stage))
+                inner = Inserter(stage, None, at.location)
+            op = product.op
+            a = values.get(op.a, op.a) if product.a is None else buffers[product.a]
+            c = values.get(op.c, op.c)
+            result = inner.value(
+                AsyncDotOp.make(
+                    a, buffers[product.b], c, list(ahead), results=[c.type], atom=product.atom, fenced=fenced,
+                    signedness_a=op.signedness_a, signedness_b=op.signedness_b, fast_acc=op.fast_acc is not None,
+                ),
+                op.location,
+            )  # fmt: skip
+            ahead = ()
+            for outer, ring, stage in reversed(around):
+                Inserter(stage, None, at.location).add(PipelineYieldOp.make([result]))
+                token, place = granted[ring]
+                done = outer.add(
+                    ConsumerReadOp.make(
+                        token, place, results=[ConsumerTokenType(ring.types), [c.type]], regions=[Region(stage)]
+                    )
+                )
+                if not ring.once:
+                    tokens[ring] = done.results[0]
+                result = done.results[1]
+            values[op.result] = result
+        return tokens
+
+    def _wait(
+        self, at: Inserter, products: Sequence[_Product], values: Values, tokens: dict[_Ring, SSAValue], pending: int,
+        pins: Sequence[SSAValue] = (), pinned_in: Values | None = None,
+    ) -> None:  # fmt: skip
+        """Wait for products and release their stages; `pins`, which `pinned_in` has, are computed before."""
+        results = [values[p.op.result] for p in products]
+        reads = [values.get(p.op.a, p.op.a) for p in products if p.a is None]
+        env = values if pinned_in is None else pinned_in
+        given = [env[v] for v in pins]
+        waited = at.add(
+            WaitDotOp.make(results, reads, given, results=[[v.type for v in (*results, *given)]], pending=pending)
+        )
+        for product, value in zip(products, waited.results):
+            values[product.op.result] = value
+        env.update(zip(pins, waited.results[len(results) :]))
+        for token in tokens.values():
+            at.add(ConsumerReleaseOp.make(token))
+
+
+def _drops_ones(op: Operation) -> bool:
+    """Whether an op only adds or takes away dimensions of size 1."""
+    if not isinstance(op, ViewOp):
+        return False
+    before, after = ([n for n in shape_of(v.type) if n != 1] for v in (op.operands[0], op.results[0]))
+    return before == after
+
+
+def _without_ones(op: PermuteOp) -> list[int]:
+    """The permutation of the dimensions that have more than one element."""
+    shape, order = shape_of(op.operands[0].type), integers_of(op.permutation)
+    wide = [d for d, n in enumerate(shape) if n != 1]
+    return [wide.index(d) for d in order if shape[d] != 1]
+
+
+def _numbers(*values: int) -> ArrayAttr[Attribute]:
+    return ArrayAttr([IntegerAttr(n, i64) for n in values])

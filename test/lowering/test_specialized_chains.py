@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loops with several products, parted into a producer that copies and consumers that multiply: attention and more."""
+
+import re
+
+import numpy as np
+import pytest
+from specialized_kernels import loops_of
+
+import libtile
+
+NEGATIVE = "0xFF800000"
+
+
+def attention(m=64, n=64, d=64, causal=False, last="") -> str:
+    """Forward attention of one head of a batch (grid: blocks of rows, heads): `last` stands in front of the second
+    product."""
+    row, square, wide = f"tile<{m}x1xf32>", f"tile<{m}x{n}xf32>", f"tile<{m}x{d}xf32>"
+    s = "%s" if causal else "%s0"
+    tensor = f"tensor_view<?x?x{d}xf16, strides=[?,{d},1]>"
+    q_view = f"partition_view<tile=(1x{m}x{d}), {tensor}>"
+    k_view = f"partition_view<tile=(1x{d}x{n}), padding_value = zero, {tensor}, dim_map=[0, 2, 1]>"
+    v_view = f"partition_view<tile=(1x{n}x{d}), padding_value = zero, {tensor}>"
+    mask = f"""%first_row = muli %bx, %m : tile<i32>
+      %first_column = muli %j, %n : tile<i32>
+      %behind = addi %first_column, %n : tile<i32>
+      %partly = cmpi greater_than %behind, %first_row, signed : tile<i32> -> tile<i1>
+      %s = if %partly -> ({square}) {{
+        %r = iota : tile<{m}xi32>
+        %c = iota : tile<{n}xi32>
+        %r1 = reshape %r : tile<{m}xi32> -> tile<{m}x1xi32>
+        %r2 = broadcast %r1 : tile<{m}x1xi32> -> tile<{m}x{n}xi32>
+        %c1 = reshape %c : tile<{n}xi32> -> tile<1x{n}xi32>
+        %c2 = broadcast %c1 : tile<1x{n}xi32> -> tile<{m}x{n}xi32>
+        %f0 = subi %first_row, %first_column : tile<i32>
+        %f1 = reshape %f0 : tile<i32> -> tile<1x1xi32>
+        %f2 = broadcast %f1 : tile<1x1xi32> -> tile<{m}x{n}xi32>
+        %r3 = addi %r2, %f2 : tile<{m}x{n}xi32>
+        %seen = cmpi greater_than_or_equal %r3, %c2, signed : tile<{m}x{n}xi32> -> tile<{m}x{n}xi1>
+        %masked = select %seen, %s0, %lowest : tile<{m}x{n}xi1>, {square}
+        yield %masked : {square}
+      }} else {{ yield %s0 : {square} }}"""
+    return f"""cuda_tile.module @m {{
+  entry @attention(%q0: tile<ptr<f16>>, %k0: tile<ptr<f16>>, %v0: tile<ptr<f16>>, %o0: tile<ptr<f16>>, %heads0: tile<i32>, %rows0: tile<i32>, %columns0: tile<i32>, %q_size0: tile<i32>, %k_size0: tile<i32>) {{
+    %q1 = assume div_by<16>, %q0 : tile<ptr<f16>>
+    %k1 = assume div_by<16>, %k0 : tile<ptr<f16>>
+    %v1 = assume div_by<16>, %v0 : tile<ptr<f16>>
+    %heads = assume bounded<0, ?>, %heads0 : tile<i32>
+    %rows = assume bounded<0, ?>, %rows0 : tile<i32>
+    %columns = assume bounded<0, ?>, %columns0 : tile<i32>
+    %m = constant <i32: {m}> : tile<i32>
+    %n = constant <i32: {n}> : tile<i32>
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %scale = constant <f32: {1.4426950408889634 / d**0.5}> : {square}
+    %row_scale = constant <f32: {1.4426950408889634 / d**0.5}> : {row}
+    %lowest = constant <f32: -1.0e30> : {square}
+    %m_first = constant <f32: -1.0e30> : {row}
+    %none = constant <f32: 0.0> : {square}
+    %l_first = constant <f32: 0.0> : {row}
+    %o_first = constant <f32: 0.0> : {wide}
+    %q_size1 = assume bounded<0, ?>, %q_size0 : tile<i32>
+    %k_size1 = assume bounded<0, ?>, %k_size0 : tile<i32>
+    %q_size = assume div_by<16>, %q_size1 : tile<i32>
+    %k_size = assume div_by<16>, %k_size1 : tile<i32>
+    %tq = make_tensor_view %q1, shape = [%heads, %rows, {d}], strides = [%q_size, {d}, 1] : tile<i32> -> {tensor}
+    %tk = make_tensor_view %k1, shape = [%heads, %columns, {d}], strides = [%k_size, {d}, 1] : tile<i32> -> {tensor}
+    %tv = make_tensor_view %v1, shape = [%heads, %columns, {d}], strides = [%k_size, {d}, 1] : tile<i32> -> {tensor}
+    %to = make_tensor_view %o0, shape = [%heads, %rows, {d}], strides = [%q_size, {d}, 1] : tile<i32> -> {tensor}
+    %vq = make_partition_view %tq : {q_view}
+    %vk = make_partition_view %tk : {k_view}
+    %vv = make_partition_view %tv : {v_view}
+    %vo = make_partition_view %to : {q_view}
+    %bx, %by, %bz = get_tile_block_id : tile<i32>
+    %q2, %tok = load_view_tko weak %vq[%by, %bx, %0] : {q_view}, tile<i32> -> tile<1x{m}x{d}xf16>, token
+    %q = reshape %q2 : tile<1x{m}x{d}xf16> -> tile<{m}x{d}xf16>
+    %sizes:3 = get_index_space_shape %vv : {v_view} -> tile<i32>
+    %ends:3 = for %j in (%0 to %sizes#1, step %1) : tile<i32> iter_values(%o = %o_first, %l = %l_first, %top = %m_first) -> ({wide}, {row}, {row}) {{
+      %k2, %tok1 = load_view_tko weak %vk[%by, %0, %j] : {k_view}, tile<i32> -> tile<1x{d}x{n}xf16>, token
+      %k = reshape %k2 : tile<1x{d}x{n}xf16> -> tile<{d}x{n}xf16>
+      %s0 = mmaf %q, %k, %none : tile<{m}x{d}xf16>, tile<{d}x{n}xf16>, {square}
+      {mask if causal else ""}
+      %most0 = reduce {s} dim=1 identities=[{NEGATIVE} : f32] : {square} -> tile<{m}xf32>
+      (%e: tile<f32>, %f: tile<f32>) {{ %g = maxf %e, %f : tile<f32>
+        yield %g : tile<f32> }}
+      %most1 = reshape %most0 : tile<{m}xf32> -> {row}
+      %most2 = mulf %most1, %row_scale : {row}
+      %most = maxf %top, %most2 : {row}
+      %most3 = broadcast %most : {row} -> {square}
+      %most4 = negf %most3 : {square}
+      %less = fma {s}, %scale, %most4 : {square}
+      %p = exp2 %less flush_to_zero : {square}
+      %fall0 = subf %top, %most : {row}
+      %fall = exp2 %fall0 flush_to_zero : {row}
+      %sum0 = reduce %p dim=1 identities=[0.0 : f32] : {square} -> tile<{m}xf32>
+      (%e: tile<f32>, %f: tile<f32>) {{ %g = addf %e, %f : tile<f32>
+        yield %g : tile<f32> }}
+      %sum = reshape %sum0 : tile<{m}xf32> -> {row}
+      %l1 = mulf %l, %fall : {row}
+      %l2 = addf %l1, %sum : {row}
+      %fall1 = broadcast %fall : {row} -> {wide}
+      %o1 = mulf %o, %fall1 : {wide}
+      {last}
+      %v2, %tok2 = load_view_tko weak %vv[%by, %j, %0] : {v_view}, tile<i32> -> tile<1x{n}x{d}xf16>, token
+      %v = reshape %v2 : tile<1x{n}x{d}xf16> -> tile<{n}x{d}xf16>
+      %ph = ftof %p : {square} -> tile<{m}x{n}xf16>
+      %o2 = mmaf %ph, %v, %o1 : tile<{m}x{n}xf16>, tile<{n}x{d}xf16>, {wide}
+      continue %o2, %l2, %most : {wide}, {row}, {row}
+    }}
+    %l3 = broadcast %ends#1 : {row} -> {wide}
+    %o3 = divf %ends#0, %l3 : {wide}
+    %o4 = ftof %o3 : {wide} -> tile<{m}x{d}xf16>
+    %o5 = reshape %o4 : tile<{m}x{d}xf16> -> tile<1x{m}x{d}xf16>
+    %done = store_view_tko weak %o5, %vo[%by, %bx, %0] : tile<1x{m}x{d}xf16>, {q_view}, tile<i32> -> token
+    return
+  }}
+}}
+"""  # noqa: E501 - views and their types are long
+
+
+def run(text: str, m: int, n: int, d: int, rows: int, columns: int, causal=False, heads=1, order=None, **options):
+    rng = np.random.default_rng(rows + columns)
+    q = rng.standard_normal((heads, rows, d)).astype(np.float16)
+    k, v = (rng.standard_normal((heads, columns, d)).astype(np.float16) for _ in range(2))
+    o = np.full((heads, rows, d), 7, np.float16)
+    libtile.run(
+        libtile.parse(text), grid=(-(-rows // m), heads, 1),
+        args=[q, k, v, o, heads, rows, columns, rows * d, columns * d],
+        backend="simulator", gpu_name="sm_90", check="full", block_order=order, schedule="specialized", **options,
+    )  # fmt: skip
+    # Columns beyond the end are zeros, which the kernel takes for columns like others.
+    more = -columns % n
+    k, v = (np.concatenate([x.astype(np.float64), np.zeros((heads, more, d))], axis=1) for x in (k, v))
+    s = np.einsum("hqd,hkd->hqk", q.astype(np.float64), k) / d**0.5
+    if causal:
+        s = np.where(np.arange(rows)[:, None] >= np.arange(columns + more), s, -np.inf)
+    p = np.exp(s - s.max(axis=2, keepdims=True))
+    np.testing.assert_allclose(o, p @ v / p.sum(axis=2, keepdims=True), atol=4e-3)
+
+
+def compiled(text: str, **options):
+    return libtile.compile(
+        libtile.parse(text), gpu_name="sm_90", launch_abi="simt", schedule="specialized", keep_text=True, **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "columns", "options"),
+    [
+        ((64, 32, 32), 64, 32 * 4, {}),
+        ((64, 32, 32), 72, 32 * 2 + 8, {"order": 3, "heads": 2}),  # the last boxes lie partly outside of the tensors
+        ((64, 32, 32), 64, 32, {"order": 5}),  # one iteration
+        ((64, 32, 32), 128, 128, {"causal": True, "order": 1}),
+        ((128, 32, 64), 136, 32 * 3 + 16, {"order": 2}),  # two warpgroups
+    ],
+)
+def test_attention_is_parted_and_right(shape, rows, columns, options):
+    text = attention(*shape, causal=options.get("causal", False))
+    run(text, *shape, rows, columns, **options)
+    if not options:
+        made = compiled(text, emit="tileas").tileas
+        assert made.count("nv_tileas.async.dot") == 4 and "nv_tileas.dot " not in made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_attention_is_right_in_every_schedule(seed, causal):
+    run(attention(128, 64, 64, causal), 128, 64, 64, 200, 64 * 4 + 24, causal=causal, order=seed)
+
+
+def test_no_iteration_gives_what_the_loop_begins_with():
+    text = attention(64, 32, 32).replace("%ends#0, %l3", "%ends#0, %o3_").replace(
+        "%o3 = divf", "%o3_ = constant <f32: 1.0> : tile<64x32xf32>\n    %o3 = divf"
+    )  # fmt: skip
+    q, empty, o = np.ones((1, 64, 32), np.float16), np.zeros((1, 1, 32), np.float16), np.ones((1, 64, 32), np.float16)
+    libtile.run(libtile.parse(text), grid=(1, 1, 1), args=[q, empty, empty, o, 1, 64, 0, 64 * 32, 32],
+                backend="simulator", gpu_name="sm_90", check="full", schedule="specialized")  # fmt: skip
+    assert not o.any()
+
+
+@pytest.mark.parametrize(("causal", "most"), [(False, 480), (True, 720)])
+def test_code_of_attention(causal, most):
+    """Both products are under way while exponentials are computed, P stays in registers, and nothing is spilled."""
+    made = compiled(attention(128, 128, 128, causal))
+    kernel = made.kernels["attention"]
+    assert "(C75" not in made.log and kernel.spills == 0
+    loop = min((x for x in loops_of(made.cubin) if any("HGMMA" in line for line in x)), key=len)
+    waits = [i for i, line in enumerate(loop) if "WARPGROUP.DEPBAR" in line]
+    assert (len(waits), len(loop) <= most) == (2, True), len(loop)
+    assert sum("HGMMA" in line for line in loop[: waits[0]]) == 16
+    assert sum("MUFU.EX2" in line for line in loop[waits[0] : waits[1]]) >= 60
+    # What stands for a store of words is never taken, and no other store is in the loop.
+    assert all(line.startswith("@") for line in loop if re.search(r"\bSTS|\bSTL|\bLDL", line))
+
+
+def test_an_effect_in_the_loop_keeps_iterations_in_their_order():
+    """Products are waited for where they stand, and the consumers print in each iteration."""
+    shape = (64, 32, 32)
+    text = attention(*shape, last='print_tko "%i", %j : tile<i32> -> token')
+    made = compiled(text, emit="tileas").tileas
+    assert made.count("nv_tileas.async.dot") == 2 and made.count("pending = 0") == 2
+    run(text, *shape, 64, 64)
+
+
+CHAIN = """cuda_tile.module @m {
+  entry @chain(%x0: tile<ptr<f16>>, %a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %y: tile<ptr<f32>>, %n0: tile<i32>) {
+    %x1 = assume div_by<16>, %x0 : tile<ptr<f16>>
+    %a1 = assume div_by<16>, %a0 : tile<ptr<f16>>
+    %b1 = assume div_by<16>, %b0 : tile<ptr<f16>>
+    %n1 = assume bounded<0, ?>, %n0 : tile<i32>
+    %n = assume div_by<16>, %n1 : tile<i32>
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %first = constant <f32: 0.5> : tile<64x32xf32>
+    %tx = make_tensor_view %x1, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf16, strides=[32,1]>
+    %ta = make_tensor_view %a1, shape = [32, %n], strides = [%n, 1] : tile<i32> -> tensor_view<32x?xf16, strides=[?,1]>
+    %tb = make_tensor_view %b1, shape = [%n, 32], strides = [32, 1] : tile<i32> -> tensor_view<?x32xf16, strides=[32,1]>
+    %ty = make_tensor_view %y, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf32, strides=[32,1]>
+    %vx = make_partition_view %tx : partition_view<tile=(64x32), tensor_view<64x32xf16, strides=[32,1]>>
+    %va = make_partition_view %ta : partition_view<tile=(32x64), padding_value = zero, tensor_view<32x?xf16, strides=[?,1]>>
+    %vb = make_partition_view %tb : partition_view<tile=(64x32), padding_value = zero, tensor_view<?x32xf16, strides=[32,1]>>
+    %vy = make_partition_view %ty : partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>
+    %dims:2 = get_index_space_shape %va : partition_view<tile=(32x64), padding_value = zero, tensor_view<32x?xf16, strides=[?,1]>> -> tile<i32>
+    %x, %tx0 = load_view_tko weak %vx[%0, %0] : partition_view<tile=(64x32), tensor_view<64x32xf16, strides=[32,1]>>, tile<i32> -> tile<64x32xf16>, token
+    %x2 = addf %x, %x : tile<64x32xf16>
+    %r = for %i in (%0 to %dims#1, step %1) : tile<i32> iter_values(%acc = %first) -> (tile<64x32xf32>) {
+      %a, %t0 = load_view_tko weak %va[%0, %i] : partition_view<tile=(32x64), padding_value = zero, tensor_view<32x?xf16, strides=[?,1]>>, tile<i32> -> tile<32x64xf16>, token
+      %b, %t1 = load_view_tko weak %vb[%i, %0] : partition_view<tile=(64x32), padding_value = zero, tensor_view<?x32xf16, strides=[32,1]>>, tile<i32> -> tile<64x32xf16>, token
+      %h = mmaf %x2, %a, %none : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+      %z = maxf %h, %none : tile<64x64xf32>
+      %w = ftof %z : tile<64x64xf32> -> tile<64x64xf16>
+      %d = mmaf %w, %b, %acc : tile<64x64xf16>, tile<64x32xf16>, tile<64x32xf32>
+      continue %d : tile<64x32xf32>
+    }
+    %s = store_view_tko weak %r, %vy[%0, %0] : tile<64x32xf32>, partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>, tile<i32> -> token
+    return
+  }
+}
+"""  # noqa: E501 - views and their types are long
+
+
+@pytest.mark.parametrize("n", [64 * 3, 80])
+def test_two_layers_with_a_left_operand_in_registers(n):
+    """relu(2 X A) B: the doubled X is computed, and stays in registers."""
+    rng = np.random.default_rng(n)
+    x, a, b = (rng.standard_normal(s).astype(np.float16) for s in ((64, 32), (32, n), (n, 32)))
+    y = np.zeros((64, 32), np.float32)
+    libtile.run(libtile.parse(CHAIN), grid=(1, 1, 1), args=[x, a, b, y, n], backend="simulator", gpu_name="sm_90",
+                check="full", schedule="specialized")  # fmt: skip
+    hidden = np.maximum((x + x).astype(np.float32) @ a.astype(np.float32), 0).astype(np.float16)
+    np.testing.assert_allclose(y, 0.5 + hidden.astype(np.float32) @ b.astype(np.float32), rtol=2e-3, atol=0.1)
+    if n == 80:
+        made = compiled(CHAIN, emit="tileas").tileas
+        assert made.count("nv_tileas.async.dot") == 4 and made.count("create_pipeline") == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reasons"),
+    [
+        ("%b1 = assume div_by<16>", "%b1 = assume div_by<4>",
+         {"#B cannot be copied by TMA: its base address is not known to be a multiple of 16 bytes",
+          "another product of its loop does not fit a producer and consumers"}),
+        ("(%0 to %dims#1,", "(%0 to %1,", {"its loop has fewer than two turns"}),
+    ],
+    ids=["alignment", "one-turn"],
+)  # fmt: skip
+def test_why_a_chain_is_not_parted(old, new, reasons):
+    made = compiled(CHAIN.replace(old, new), emit="llvm")
+    assert "async.dot" not in made.tileas
+    assert {dict(r.arguments)["Reason"] for r in made.remarks if r.name == "RemarkTensorCoreSpecialization"} == reasons
