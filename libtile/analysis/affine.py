@@ -18,7 +18,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 
 from libtile.analysis.dataflow import Facts
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
 
 MAX_TERMS = 16
@@ -235,14 +235,14 @@ class Forms:
 
     def at_most(self, loop: CudaTileOp, factor: int) -> Polynomial:
         """Something that `factor` times the induction variable never exceeds."""
-        bound = loop.operands[1]
+        bound = loop.operand("upperBound")
         op = bound.owner
-        if isinstance(op, CudaTileOp) and op.spec.name == "divi" and op.attribute_value("signedness") == "signed":
-            divided, divisor = self.of(op.operands[0]).start, self.of(op.operands[1]).start.value
+        if isinstance(op, OPS["divi"]) and op.attribute_value("signedness") == "signed":
+            divided, divisor = self.of(op.operand("lhs")).start, self.of(op.operand("rhs")).start.value
             rounding = op.attribute_value("rounding")
             if divisor == factor and rounding == "positive_inf":
                 return divided - ONE  # factor * (bound - 1) < divided
-            starts_at_zero = self.interval(loop.operands[0])[0] >= 0  # else a quotient may be rounded up
+            starts_at_zero = self.interval(loop.operand("lowerBound"))[0] >= 0  # else a quotient may be rounded up
             if divisor == factor and (rounding == "negative_inf" or starts_at_zero):
                 return divided - Polynomial.constant(factor)
         return (self.of(bound).start - ONE) * Polynomial.constant(factor)
@@ -266,7 +266,7 @@ def loop_of(value: SSAValue) -> CudaTileOp | None:
     if not isinstance(value, BlockArgument) or value.index != 0 or not isinstance(value.owner, Block):
         return None
     parent = value.owner.parent_op()
-    return parent if isinstance(parent, CudaTileOp) and parent.spec.name == "for" else None
+    return parent if isinstance(parent, OPS["for"]) else None
 
 
 def _shape(value: SSAValue) -> tuple[int, ...] | None:
@@ -275,15 +275,15 @@ def _shape(value: SSAValue) -> tuple[int, ...] | None:
 
 def _root(value: SSAValue) -> SSAValue:
     """The value that assumptions are made of."""
-    while isinstance(value.owner, CudaTileOp) and value.owner.spec.name == "assume":
-        value = value.owner.operands[0]
+    while isinstance(value.owner, OPS["assume"]):
+        value = value.owner.operand("value")
     return value
 
 
 def _assumptions(value: SSAValue) -> int:
     count = 0
-    while isinstance(value.owner, CudaTileOp) and value.owner.spec.name == "assume":
-        value, count = value.owner.operands[0], count + 1
+    while isinstance(value.owner, OPS["assume"]):
+        value, count = value.owner.operand("value"), count + 1
     return count
 
 
@@ -324,7 +324,7 @@ def _iota(forms: Forms, op: CudaTileOp) -> Form:
 def _sum(forms: Forms, op: CudaTileOp) -> Form:
     (low, high), (least, most) = (forms.interval(x) for x in op.operands)
     a, b = (forms.of(x) for x in op.operands)
-    sign = 1 if op.spec.name == "addi" else -1
+    sign = 1 if isinstance(op, OPS["addi"]) else -1
     forms.exact(op, (low + least, high + most) if sign == 1 else (low - most, high - least))
     return a.plus(b, sign)
 
@@ -347,49 +347,50 @@ def _products(a: Interval, b: Interval) -> Interval:
 
 @_rule("shli")
 def _shift(forms: Forms, op: CudaTileOp) -> Form:
-    amount = forms.of(op.operands[1]).start.value
+    source, amount = op.operand("lhs"), forms.of(op.operand("rhs")).start.value
     if amount is None or not 0 <= amount < 64:
         raise NotAffineError("an index is shifted by an amount that is not known")
-    forms.exact(op, _products(forms.interval(op.operands[0]), (1 << amount, 1 << amount)))
-    return forms.of(op.operands[0]).scaled(Polynomial.constant(1 << amount))
+    forms.exact(op, _products(forms.interval(source), (1 << amount, 1 << amount)))
+    return forms.of(source).scaled(Polynomial.constant(1 << amount))
 
 
 @_rule("negi")
 def _negation(forms: Forms, op: CudaTileOp) -> Form:
-    low, high = forms.interval(op.operands[0])
+    source = op.operand("source")
+    low, high = forms.interval(source)
     forms.exact(op, (-high, -low))
-    return forms.of(op.operands[0]).scaled(Polynomial.constant(-1))
+    return forms.of(source).scaled(Polynomial.constant(-1))
 
 
 @_rule("exti", "trunci")
 def _conversion(forms: Forms, op: CudaTileOp) -> Form:
-    source = op.operands[0].type
-    assert isinstance(source, TileType)
-    low, high = forms.interval(op.operands[0])
-    if bit_width(source.element_type) == 1:
+    source = op.operand("from")
+    assert isinstance(source.type, TileType)
+    low, high = forms.interval(source)
+    if bit_width(source.type.element_type) == 1:
         raise NotAffineError("an index is made of a condition")
-    if op.spec.name == "exti" and op.attribute_value("signedness") == "unsigned" and low < 0:
+    if isinstance(op, OPS["exti"]) and op.attribute_value("signedness") == "unsigned" and low < 0:
         raise NotAffineError("a number that may be negative is extended as an unsigned one")
     forms.exact(op, (low, high))
-    return forms.of(op.operands[0])
+    return forms.of(source)
 
 
 @_rule("assume")
 def _assume(forms: Forms, op: CudaTileOp) -> Form:
-    value = op.results[0]
+    value, assumed = op.results[0], op.operand("value")
     if _shape(value) != ():
-        return forms.of(op.operands[0])
+        return forms.of(assumed)
     assert isinstance(value.type, TileType)
     if isinstance(value.type.element_type, PointerType):
         return forms.stands_for_itself(value)
-    inner = forms.of(op.operands[0])
+    inner = forms.of(assumed)
     # An unknown that is said to be something is the same unknown, of which more is known.
-    return forms.stands_for_itself(value) if inner == forms.stands_for_itself(op.operands[0]) else inner
+    return forms.stands_for_itself(value) if inner == forms.stands_for_itself(assumed) else inner
 
 
 @_rule("reshape")
 def _reshape(forms: Forms, op: CudaTileOp) -> Form:
-    return reshaped(forms.of(op.operands[0]), _shape(op.results[0]) or ())
+    return reshaped(forms.of(op.operand("source")), _shape(op.results[0]) or ())
 
 
 def reshaped(form: Form, shape: Sequence[int]) -> Form:
@@ -404,13 +405,13 @@ def reshaped(form: Form, shape: Sequence[int]) -> Form:
 
 @_rule("broadcast")
 def _broadcast(forms: Forms, op: CudaTileOp) -> Form:
-    form = forms.of(op.operands[0])
+    form = forms.of(op.operand("source"))
     return Form(_shape(op.results[0]) or (), form.start, form.steps, form.base)
 
 
 @_rule("permute")
 def _permute(forms: Forms, op: CudaTileOp) -> Form:
-    form, order = forms.of(op.operands[0]), op.attribute_value("permutation")
+    form, order = forms.of(op.operand("source")), op.attribute_value("permutation")
     return permuted(form, order)
 
 
@@ -422,4 +423,4 @@ def permuted(form: Form, order: Iterable[int | IntegerAttr]) -> Form:
 
 @_rule("offset")
 def _offset(forms: Forms, op: CudaTileOp) -> Form:
-    return forms.of(op.operands[0]).plus(forms.of(op.operands[1]))  # that it overflows is undefined
+    return forms.of(op.operand("ptr")).plus(forms.of(op.operand("offset")))  # that it overflows is undefined

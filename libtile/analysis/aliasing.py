@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.analysis.affine import ONE, ZERO, Forms, NotAffineError, Polynomial, loop_of
 from libtile.analysis.dataflow import Facts
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import (
     DYNAMIC,
     NUMBER_NAMES,
@@ -102,7 +102,7 @@ class Aliasing:
     def is_disjoint_in_loop(self, op: Operation, loop: CudaTileOp) -> bool:
         """Whether an access in a `for` touches in each iteration what it touches in no other one."""
         access = self.access(op)
-        if access is None or loop.spec.name != "for" or loop.attribute_value("unsignedCmp"):
+        if access is None or not isinstance(loop, OPS["for"]) or loop.attribute_value("unsignedCmp"):
             return False
         try:
             return self._advances(access, loop)
@@ -152,21 +152,23 @@ class Aliasing:
     def _base(self, pointer: SSAValue) -> tuple[SSAValue, Polynomial]:
         """The pointer that another is computed from, and how many elements it lies behind."""
         distance = ZERO
-        while isinstance(op := pointer.owner, CudaTileOp) and op.spec.name in ("assume", "offset"):
-            if op.spec.name == "offset":
-                distance += self.forms.of(op.operands[1]).start
-            pointer = op.operands[0]
+        while isinstance(op := pointer.owner, (OPS["assume"], OPS["offset"])):
+            if isinstance(op, OPS["offset"]):
+                distance += self.forms.of(op.operand("offset")).start
+                pointer = op.operand("ptr")
+            else:
+                pointer = op.operand("value")
         return pointer, distance
 
     def _through_view(self, view: SSAValue, index: Sequence[SSAValue]) -> Access | None:
         type_, maker = view.type, view.owner
         if not isinstance(type_, PartitionViewType | StridedViewType) or not isinstance(maker, CudaTileOp):
             return None
-        size, tensor = _bytes(type_.tensor_view.element_type), maker.operands[0]
+        size, tensor = _bytes(type_.tensor_view.element_type), maker.operand("tensor_view")
         made = tensor.owner
-        if size is None or not isinstance(made, CudaTileOp) or made.spec.name != "make_tensor_view":
+        if size is None or not isinstance(made, OPS["make_tensor_view"]):
             return None
-        base, start = self._base(made.operand_group("base")[0])
+        base, start = self._base(made.operand("base"))
         scale = Polynomial.constant(size)
         start *= scale
         steps = type_.traversal_strides if isinstance(type_, StridedViewType) else type_.tile_shape
@@ -247,7 +249,7 @@ class Aliasing:
     def _advances(self, access: Access, loop: CudaTileOp) -> bool:
         if self._is_inside(access.base, loop):
             return False
-        step = self.forms.of(loop.operands[2]).start
+        step = self.forms.of(loop.operand("step")).start
         factor = self._factor(access.start, loop)
         # Two iterations are at least a step apart; what moves by more than it spans never comes back.
         if factor is not None and (
@@ -297,11 +299,7 @@ def _bytes(element: Attribute) -> int | None:
 
 
 def _are_different_globals(a: SSAValue, b: SSAValue) -> bool:
-    names = [
-        value.owner.properties["name"]
-        for value in (a, b)
-        if isinstance(value.owner, CudaTileOp) and value.owner.spec.name == "get_global"
-    ]
+    names = [value.owner.properties["name"] for value in (a, b) if isinstance(value.owner, OPS["get_global"])]
     return len(names) == 2 and names[0] != names[1]
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType, bit_width, is_integer
 from libtile.ir import facts as f
 from libtile.ir.facts import Fact, power_of_two_factor
@@ -58,7 +58,7 @@ def _bits(value: SSAValue) -> int:
 
 
 def _binary(function: Callable[[Fact, Fact], Fact]) -> Rule:
-    return lambda op, state: function(get(state, op.operands[0]), get(state, op.operands[1])).clamped(
+    return lambda op, state: function(get(state, op.operand("lhs")), get(state, op.operand("rhs"))).clamped(
         _bits(op.results[0])
     )
 
@@ -70,7 +70,7 @@ rule("andi")(_binary(f.bitwise_and))
 
 @rule("negi")
 def _negate(op: CudaTileOp, state: State) -> Fact:
-    return f.negate(get(state, op.operands[0])).clamped(_bits(op.results[0]))
+    return f.negate(get(state, op.operand("source"))).clamped(_bits(op.results[0]))
 
 
 @rule("divi")
@@ -94,7 +94,7 @@ def _remainder(op: CudaTileOp, state: State) -> Fact:
 @rule("mini", "maxi")
 def _extreme(op: CudaTileOp, state: State) -> Fact:
     a, b = (get(state, x) for x in op.operands)
-    joined = f.minimum_or_maximum(a, b, op.spec.name == "mini")
+    joined = f.minimum_or_maximum(a, b, isinstance(op, OPS["mini"]))
     negative = any(x.lower is None or x.lower < 0 for x in (a, b))
     if op.attribute_value("signedness") == "unsigned" and negative:
         return replace(joined, lower=None, upper=None)
@@ -104,7 +104,7 @@ def _extreme(op: CudaTileOp, state: State) -> Fact:
 @rule("shli")
 def _shift_left(op: CudaTileOp, state: State) -> Fact:
     bits = _bits(op.results[0])
-    return f.shift_left(get(state, op.operands[0]), get(state, op.operands[1]), bits).clamped(bits)
+    return f.shift_left(get(state, op.operand("lhs")), get(state, op.operand("rhs")), bits).clamped(bits)
 
 
 @rule("shri")
@@ -126,14 +126,15 @@ def _offset(op: CudaTileOp, state: State) -> Fact:
 
 @rule("exti")
 def _extend(op: CudaTileOp, state: State) -> Fact:
-    fact = get(state, op.operands[0])
-    if _bits(op.operands[0]) == 1:  # whose one bit is 1 in facts, and -1 where it is read as a signed number
+    source = op.operand("from")
+    fact = get(state, source)
+    if _bits(source) == 1:  # whose one bit is 1 in facts, and -1 where it is read as a signed number
         flat = replace(Fact.unknown(len(fact.divisor)), constancy=fact.constancy)
         signed = op.attribute_value("signedness") == "signed"
         return replace(flat, lower=-1 if signed else 0, upper=0 if signed else 1)
     non_negative = fact.lower is not None and fact.lower >= 0
     if op.attribute_value("signedness") == "signed" or non_negative:
-        limit = 1 << (_bits(op.operands[0]) - 1)
+        limit = 1 << (_bits(source) - 1)
         if fact.lower is None:  # a wrap in the narrow type would break a run in the wide one
             flat = f.negate(f.negate(fact)) if max(fact.contiguity) > 1 else fact
             return replace(flat, lower=-limit, upper=limit - 1)
@@ -143,7 +144,7 @@ def _extend(op: CudaTileOp, state: State) -> Fact:
 
 @rule("trunci")
 def _truncate(op: CudaTileOp, state: State) -> Fact:
-    fact = get(state, op.operands[0]).clamped(_bits(op.results[0]))
+    fact = get(state, op.operand("from")).clamped(_bits(op.results[0]))
     limit = 1 << _bits(op.results[0])
     return replace(fact, divisor=tuple(d if d < limit else f.MAX_DIVISOR for d in fact.divisor))
 
@@ -196,31 +197,31 @@ def _iota(op: CudaTileOp, state: State) -> Fact:
 
 @rule("broadcast")
 def _broadcast(op: CudaTileOp, state: State) -> Fact:
-    source, result = op.operands[0], op.results[0]
+    source, result = op.operand("source"), op.results[0]
     return f.broadcast(get(state, source), tile_shape(source.type), tile_shape(result.type))
 
 
 @rule("reshape")
 def _reshape(op: CudaTileOp, state: State) -> Fact:
-    source, result = op.operands[0], op.results[0]
+    source, result = op.operand("source"), op.results[0]
     return f.reshape(get(state, source), tile_shape(source.type), tile_shape(result.type))
 
 
 @rule("permute")
 def _permute(op: CudaTileOp, state: State) -> Fact:
-    return f.permute(get(state, op.operands[0]), op.attribute_value("permutation"))
+    return f.permute(get(state, op.operand("source")), op.attribute_value("permutation"))
 
 
 @rule("ptr_to_int", "int_to_ptr")
 def _address(op: CudaTileOp, state: State) -> Fact:
-    fact = get(state, op.operands[0])
+    fact = get(state, op.operand("source"))
     flat = tuple(fact.divisor_at(d, 1) for d in range(len(fact.divisor)))
     return Fact(flat, (1,) * len(flat), fact.constancy)
 
 
 @rule("assume")
 def _assume(op: CudaTileOp, state: State) -> Fact:
-    value = op.operands[0]
+    value = op.operand("value")
     fact, predicate = get(state, value), op.properties["predicate"]
     shape = tile_shape(value.type)
     if isinstance(predicate, BoundedAttr):
@@ -264,32 +265,32 @@ def _visit_block(block: Block, state: State) -> None:
 
 
 def _visit(op: Operation, state: State) -> None:
-    if op.name == "cuda_tile.for":
+    if isinstance(op, OPS["for"]):
         _visit_for(op, state)
-    elif op.name == "cuda_tile.loop":
+    elif isinstance(op, OPS["loop"]):
         _visit_loop(op, state)
-    elif op.name == "cuda_tile.if":
+    elif isinstance(op, OPS["if"]):
         _visit_if(op, state)
-    elif op.name == "cuda_tile.get_tile_block_id" or op.name == "cuda_tile.get_num_tile_blocks":
-        first = 0 if op.name.endswith("id") else 1
+    elif isinstance(op, (OPS["get_tile_block_id"], OPS["get_num_tile_blocks"])):
+        first = 0 if isinstance(op, OPS["get_tile_block_id"]) else 1
         for result in op.results:
             state[result] = replace(Fact.unknown(1), lower=first, upper=first + f.MAX_GRID - 1)
-    elif op.name in ("cuda_tile.reduce", "cuda_tile.scan"):
+    elif isinstance(op, (OPS["reduce"], OPS["scan"])):
         return  # their bodies see single elements of which nothing is known
     elif op.name in _RULES and isinstance(op, CudaTileOp) and _is_tracked(op.results[0]):
         state[op.results[0]] = _RULES[op.name](op, state)
 
 
-def _exits(op: Operation, name: str) -> list[Operation]:
-    """Ops of this name that leave `op` (not those of loops nested in it)."""
-    found = []
+def _exits(op: Operation, kind: type[CudaTileOp]) -> list[CudaTileOp]:
+    """Ops of this class that leave `op` (not those of loops nested in it)."""
+    found: list[CudaTileOp] = []
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
-                if inner.name == name:
+                if isinstance(inner, kind):
                     found.append(inner)
-                elif inner.name not in ("cuda_tile.for", "cuda_tile.loop", "cuda_tile.reduce", "cuda_tile.scan"):
-                    found += _exits(inner, name)
+                elif not isinstance(inner, (OPS["for"], OPS["loop"], OPS["reduce"], OPS["scan"])):
+                    found += _exits(inner, kind)
     return found
 
 
@@ -304,7 +305,7 @@ def _fixpoint(op: Operation, block: Block, initial: list[Fact], first: int, stat
             state[argument] = fact
         _visit_block(block, state)
         merged = list(current)
-        for leave in _exits(op, "cuda_tile.continue"):
+        for leave in _exits(op, OPS["continue"]):
             merged = [m.join(get(state, v)) for m, v in zip(merged, leave.operands)]
         if iteration >= 2:  # bounds that still move will go on moving
             merged = [
@@ -321,7 +322,7 @@ def _fixpoint(op: Operation, block: Block, initial: list[Fact], first: int, stat
     return current
 
 
-def _visit_for(op: Operation, state: State) -> None:
+def _visit_for(op: CudaTileOp, state: State) -> None:
     lower, upper, step = (get(state, v) for v in op.operands[:3])
     block = op.regions[0].blocks[0]
     start = f.add(lower, f.multiply(Fact.unknown(1), step))
@@ -335,7 +336,7 @@ def _visit_for(op: Operation, state: State) -> None:
         upper=upper.upper - 1 if is_up and upper.upper is not None else None,
     )
     state[block.args[0]] = start
-    carried = _fixpoint(op, block, [get(state, v) for v in op.operands[3:]], 1, state)
+    carried = _fixpoint(op, block, [get(state, v) for v in op.operand_group("initValues")], 1, state)
     for result, fact in zip(op.results, carried):
         state[result] = fact
 
@@ -343,7 +344,7 @@ def _visit_for(op: Operation, state: State) -> None:
 def _visit_loop(op: Operation, state: State) -> None:
     block = op.regions[0].blocks[0]
     _fixpoint(op, block, [get(state, v) for v in op.operands], 0, state)
-    leaves = _exits(op, "cuda_tile.break")
+    leaves = _exits(op, OPS["break"])
     for i, result in enumerate(op.results):
         facts = [get(state, leave.operands[i]) for leave in leaves]
         if facts:
@@ -358,7 +359,7 @@ def _visit_if(op: Operation, state: State) -> None:
     for region in op.regions:
         for block in region.blocks:
             _visit_block(block, state)
-            if block.last_op is not None and block.last_op.name == "cuda_tile.yield":
+            if isinstance(block.last_op, OPS["yield"]):
                 ends.append(block.last_op)
     for i, result in enumerate(op.results):
         facts = [get(state, end.operands[i]) for end in ends]

@@ -59,7 +59,7 @@ def _new_if(
 
 def _replacement(op: CudaTileOp, result_types: Sequence[Attribute], regions: list[Region]) -> CudaTileOp:
     """An `if` in front of `op` over the same condition, with its discardable attributes."""
-    new = _new_if(op, op.operands[0], result_types, regions)
+    new = _new_if(op, op.operand("condition"), result_types, regions)
     new.attributes.update(op.attributes)
     _insert_before(new, op)
     return new
@@ -114,7 +114,7 @@ def _can_be_inlined(op: CudaTileOp, region: Region) -> bool:
 def swap_negated_condition(op: CudaTileOp) -> bool:
     """`if (not c) A else B` is `if c B else A`."""
     then, otherwise = op.regions
-    condition = stripped_not(op.operands[0])
+    condition = stripped_not(op.operand("condition"))
     if not otherwise.blocks or condition is None:
         return False
     op.operands[0] = condition
@@ -169,14 +169,14 @@ def _simple_value(op: CudaTileOp, if_true: SSAValue, if_false: SSAValue) -> SSAV
         return if_true
     match constant_bool(if_true), constant_bool(if_false):
         case True, False:
-            return op.operands[0]
+            return op.operand("condition")
         case False, True:
-            return negated(op.operands[0], op)
+            return negated(op.operand("condition"), op)
     return None
 
 
 def remove_static_condition(op: CudaTileOp) -> bool:
-    condition = constant_bool(op.operands[0])
+    condition = constant_bool(op.operand("condition"))
     if condition is None:
         return False
     region = op.regions[0 if condition else 1]
@@ -206,7 +206,7 @@ def convert_to_select(op: CudaTileOp) -> bool:
     for region in {id(r): r for r in (true_region, false_region)}.values():
         values = _yielded(region)
         _set_yield(region, [value for value, stays in zip(values, inner) if stays])
-    condition = op.operands[0]
+    condition = op.operand("condition")
     new = _replacement(op, kept_types, [_taken(then), _taken(otherwise)])
     kept = iter(new.results)
     results: list[SSAValue | None] = []
@@ -249,7 +249,7 @@ def combine_with_next(op: CudaTileOp) -> bool:
     _use_yielded(op, then, otherwise)
     types = [r.type for r in (*op.results, *other.results)]
     merged = [_merged(_taken(op.regions[0]), then), _merged(_taken(op.regions[1]), otherwise)]
-    new = _new_if(other, op.operands[0], types, merged)
+    new = _new_if(other, op.operand("condition"), types, merged)
     _insert_before(new, op)
     count = len(op.results)
     first, second = list(new.results[:count]), list(new.results[count:])
@@ -261,7 +261,7 @@ def combine_with_next(op: CudaTileOp) -> bool:
 def _matching_branches(first: CudaTileOp, second: CudaTileOp) -> tuple[Region | None, Region | None]:
     """The branches of the second that run when the first's condition is true, and when it is false."""
     then, otherwise = (region if region.blocks else None for region in second.regions)
-    one, two = first.operands[0], second.operands[0]
+    one, two = first.operand("condition"), second.operand("condition")
     if one is two:
         return then, otherwise
     if stripped_not(two) is one or stripped_not(one) is two:
@@ -324,7 +324,9 @@ def combine_nested(op: CudaTileOp) -> bool:
             return False
         else:
             upgraded.append(index)
-    both = create_before(op, "andi", {"lhs": op.operands[0], "rhs": nested.operands[0]}, [op.operands[0].type])
+    both = create_before(
+        op, "andi", {"lhs": op.operand("condition"), "rhs": nested.operand("condition")}, [op.operand("condition").type]
+    )
     body = _taken(nested.regions[0])
     if _yields(body):
         _set_yield(body, then_values)
@@ -333,7 +335,7 @@ def combine_nested(op: CudaTileOp) -> bool:
     _insert_before(new, op)
     results: list[SSAValue | None] = list(new.results)
     for index in upgraded:
-        results[index] = select_before(new, op.operands[0], then_values[index], else_values[index])
+        results[index] = select_before(new, op.operand("condition"), then_values[index], else_values[index])
     replace_op(op, results)
     return True
 

@@ -69,7 +69,7 @@ def _same_bits(attr: DenseElementsAttr) -> int | None:
 def stripped_not(value: SSAValue) -> SSAValue | None:
     """What the value is the negation of: the left side of `xori x, true`."""
     op = defining(value, "xori")
-    return op.operands[0] if op is not None and constant_bool(op.operands[1]) is True else None
+    return op.operand("lhs") if op is not None and constant_bool(op.operand("rhs")) is True else None
 
 
 def create_before(

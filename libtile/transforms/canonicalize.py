@@ -67,7 +67,7 @@ def multiply_first(op: CudaTileOp) -> bool:
 
 
 def drop_repeated_assume(op: CudaTileOp) -> bool:
-    producer = defining(op.operands[0], "assume")
+    producer = defining(op.operand("value"), "assume")
     if producer is None or producer.properties["predicate"] != op.properties["predicate"]:
         return False
     replace_op(op, [producer.results[0]])
@@ -106,10 +106,10 @@ def select_of_negation(op: CudaTileOp) -> bool:
 
 def select_of_select(op: CudaTileOp) -> bool:
     """Inside of a select's arm, its condition is known."""
-    condition = op.operands[0]
+    condition = op.operand("cond")
     for arm in (1, 2):
         inner = defining(op.operands[arm], "select")
-        if inner is not None and inner.operands[0] is condition:
+        if inner is not None and inner.operand("cond") is condition:
             op.operands[arm] = inner.operands[arm]
             return True
     return False

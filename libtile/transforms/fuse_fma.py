@@ -45,7 +45,7 @@ def fuse_addition(op: CudaTileOp) -> bool:
     product = _fusible_product(op)
     if product is None:
         return False
-    _fuse(op, product, op.operands[1])
+    _fuse(op, product, op.operand("rhs"))
     return True
 
 
@@ -54,13 +54,13 @@ def fuse_subtraction(op: CudaTileOp) -> bool:
     product = _fusible_product(op)
     if product is None:
         return False
-    _fuse(op, product, create_before(op, "negf", {"source": op.operands[1]}, [op.operands[1].type]))
+    _fuse(op, product, create_before(op, "negf", {"source": op.operand("rhs")}, [op.operand("rhs").type]))
     return True
 
 
 def _fusible_product(op: CudaTileOp) -> CudaTileOp | None:
     """The multiplication that gives the op's left side, when nothing else uses it and it rounds as the op does."""
-    product = defining(op.operands[0], "mulf")
+    product = defining(op.operand("lhs"), "mulf")
     if product is None:
         return None
     reason = None

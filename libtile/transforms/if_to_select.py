@@ -93,6 +93,6 @@ def _convert(op: CudaTileOp) -> None:
             parent.insert_op_before(inner, op)
     values = [region.blocks[0].last_op.operands for region in op.regions if region.blocks[0].last_op is not None]
     selected: list[SSAValue | None] = [
-        one if one is other else select_before(op, op.operands[0], one, other) for one, other in zip(*values)
+        one if one is other else select_before(op, op.operand("condition"), one, other) for one, other in zip(*values)
     ]
     replace_op(op, selected)

@@ -92,7 +92,7 @@ def _divides(tile: int, size: int, view: SSAValue, dim: int, facts: Facts) -> bo
     if size != DYNAMIC:
         return size % tile == 0
     partition = defining(view, "make_partition_view")
-    tensor = defining(partition.operands[0], "make_tensor_view") if partition is not None else None
+    tensor = defining(partition.operand("tensor_view"), "make_tensor_view") if partition is not None else None
     if tensor is None:
         return False
     type_ = tensor.results[0].type

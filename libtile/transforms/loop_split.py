@@ -125,7 +125,7 @@ class _Split:
 
 
 def _find_split(loop: CudaTileOp, branch: CudaTileOp, threshold: int) -> _Split | None:
-    compare = defining(branch.operands[0], "cmpi")
+    compare = defining(branch.operand("condition"), "cmpi")
     if threshold == 0 or compare is None or compare.parent is not _body(loop):
         return None
     normalized = _normalized(loop, compare)
@@ -190,7 +190,7 @@ def _perform(split: _Split) -> None:
         end = build(name, {"lhs": point, "rhs": limit}, [limit.type], signedness)
         _insert(end, loop)
         ends.append(end.results[0])
-    first = _copy(split, lower, ends[0], loop.operands[3:], not split.true_comes_second)
+    first = _copy(split, lower, ends[0], loop.operand_group("initValues"), not split.true_comes_second)
     second = _copy(split, ends[1], upper, first.results, split.true_comes_second)
     replace_op(loop, second.results)
 
@@ -212,7 +212,7 @@ def _copy(split: _Split, lower: SSAValue, upper: SSAValue, values: Sequence[SSAV
         mapper[arg] = new
         new.name_hint, new.location = arg.name_hint, arg.location
     copy = type(loop).create(
-        operands=[lower, upper, loop.operands[2], *values],
+        operands=[lower, upper, loop.operand("step"), *values],
         result_types=[result.type for result in loop.results],
         properties=loop.properties.copy(),
         attributes=loop.attributes.copy(),

@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 from libtile.analysis import Facts
 from libtile.dialects.constants import has_constants
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, EnumAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer
 from libtile.ir.facts import Fact
 from libtile.support import statistics
@@ -124,8 +124,8 @@ _DECIDED: dict[str, Callable[[Fact, Fact], bool | None]] = {
 
 
 def _compare(op: CudaTileOp, facts: Facts) -> bool:
-    known = facts.of(op.operands[0]), facts.of(op.operands[1])
-    if _is_condition(op.operands[0]):
+    known = facts.of(op.operand("lhs")), facts.of(op.operand("rhs"))
+    if _is_condition(op.operand("lhs")):
         return False
     predicate = str(op.attribute_value("comparison_predicate"))
     if predicate not in ("equal", "not_equal") and not _signed_as_unsigned(op, known):
@@ -139,13 +139,13 @@ def _compare(op: CudaTileOp, facts: Facts) -> bool:
 
 
 def _extreme(op: CudaTileOp, facts: Facts) -> bool:
-    known = facts.of(op.operands[0]), facts.of(op.operands[1])
-    if _is_condition(op.operands[0]) or not _signed_as_unsigned(op, known):
+    known = facts.of(op.operand("lhs")), facts.of(op.operand("rhs"))
+    if _is_condition(op.operand("lhs")) or not _signed_as_unsigned(op, known):
         return False
     for index in (0, 1):
         mine, other = known[index], known[1 - index]
         smaller, larger = _is_at_most(mine, other), _is_at_most(other, mine)
-        if smaller if op.spec.name == "mini" else larger:
+        if smaller if isinstance(op, OPS["mini"]) else larger:
             return _use(op, op.operands[index], "minima and maxima decided")
     return False
 
@@ -153,14 +153,14 @@ def _extreme(op: CudaTileOp, facts: Facts) -> bool:
 def _remainder(op: CudaTileOp, facts: Facts) -> bool:
     a, b = (facts.of(operand) for operand in op.operands)
     if _is_at_least(a, 0) and _is_less(a, b):
-        return _use(op, op.operands[0], "remainders of smaller numbers")
+        return _use(op, op.operand("lhs"), "remainders of smaller numbers")
     return False
 
 
 def _quotient(op: CudaTileOp, facts: Facts) -> bool:
     a, b = (facts.of(operand) for operand in op.operands)
     if b.value == 1 and _signed_as_unsigned(op, (a, b)):
-        return _use(op, op.operands[0], "quotients by one")
+        return _use(op, op.operand("lhs"), "quotients by one")
     rounding = op.attribute_value("rounding")
     if not _is_at_least(a, 0) or rounding == "positive_inf":
         return False
@@ -180,7 +180,7 @@ def _logic(op: CudaTileOp, facts: Facts) -> bool:
     type_ = op.results[0].type
     assert isinstance(type_, TileType)
     if type_.element_type != i1:
-        return op.spec.name == "andi" and _mask(op, facts)
+        return isinstance(op, OPS["andi"]) and _mask(op, facts)
     for index in (0, 1):
         known, other = constant_bool(op.operands[index]), op.operands[1 - index]
         if known is None:
