@@ -30,6 +30,7 @@ from .memory import (
 from .proxy import ProxyTracker
 from .races import RaceDetector
 from .state import MachineState
+from .tensor_order import CLOCKS
 from .types import DTYPES
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class Access(MachineState):
     """Memory access."""
 
     def init_access(self) -> None:
-        self.races = RaceDetector(self) if "race" in self.checks else None
+        self.races = (
+            RaceDetector(self, CLOCKS if self.launch.uses_tensor_memory else 1) if "race" in self.checks else None
+        )
         tracked = "proxy-fence" in self.checks and self.launch.uses_async_proxy
         self.proxy = ProxyTracker(self.shared_arena.size) if tracked else None
         self.initialised = "uninitialized" in self.checks

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 class RaceDetector:
     """Vector clocks of all warps of a machine and the last accesses of each shared word."""
 
-    def __init__(self, machine: MachineState) -> None:
+    def __init__(self, machine: MachineState, clocks: int = 1) -> None:
         self.M = machine
         self.cta_warps = machine.cta_warps
         # In a cluster, warps of other CTAs may reach the memory: clocks then cover the whole cluster.
         self.width = machine.cta_warps * machine.cluster_size
         warps = machine.thread_count // 32
-        self.clock = np.zeros((warps, self.width), dtype=np.int32)
+        # A warp may have more clocks, of which `tensor_order` tells; its own is the first.
+        self.clock = np.zeros((warps, self.width * clocks), dtype=np.int32)
         self.own = np.arange(warps) % self.width
         self.clock[np.arange(warps), self.own] = 1
         self.sync_count = np.zeros(warps, dtype=np.int32)
@@ -135,7 +136,7 @@ class RaceDetector:
         self, info: Any, word: np.ndarray, thread: np.ndarray, warp: np.ndarray, same: np.ndarray | None
     ) -> None:
         reads = self.read_clock[word]
-        unordered = reads > self.clock[warp]
+        unordered = reads > self.clock[warp, : self.width]
         unordered[np.arange(len(word)), self.own[warp]] = False
         bad = unordered.any(axis=1)
         inside = (

@@ -86,7 +86,9 @@ class MachineState(ABC):
         self.param_arena = launch.param_arena
         self.checks = launch.checks
         # The finer checks look at the same shadow bytes, and come on top of those of bounds and alignment.
-        self.check = bool(launch.checks - {"convergence", "mbarrier-init", "register-pool", "tcgen05", "wgmma"})
+        self.check = bool(
+            launch.checks - {"convergence", "mbarrier-init", "register-pool", "tcgen05", "tcgen05-fence", "wgmma"}
+        )
         self.counters = launch.counters
         self.frames: list[dict[int, Frame]] = []
 

@@ -24,6 +24,7 @@ from .ir import Instruction
 from .limits import TENSOR_COLUMNS, TENSOR_LANES
 from .memory import FAR
 from .products import Products
+from .tensor_order import LOAD, STORE, TensorOrder
 
 MIN_COLUMNS = 32
 """The least that can be allocated; every allocation is a power of two of columns."""
@@ -142,12 +143,15 @@ class TensorMemory(Products):
         self.allocation_waits: list[AllocationWait] = []
         self.warp_accesses: list[WarpAccess] = []
         self._tensor_memory: TensorStore | None = None
+        self.tensor_order: TensorOrder | None = None
 
     @property
     def tensor(self) -> TensorStore:
         """Made when it is first used."""
         if self._tensor_memory is None:
             self._tensor_memory = TensorStore(len(self.ctas))
+            if self.races is not None:
+                self.tensor_order = TensorOrder(self, self.races, "tcgen05-fence" in self.checks)
         return self._tensor_memory
 
     def tensor_slots(self, ins: Instruction, thread: np.ndarray, ctas: int) -> list[int]:
@@ -239,6 +243,9 @@ class TensorMemory(Products):
                 continue
             cells = self.tensor.cells_of(np.arange(first, first + wanted), slot)
             self._check_idle(ins, threads, cells, "frees columns", reading=True)
+            if self.tensor_order is not None:
+                self.tensor_order.access(ins, threads[:1], cells, STORE, writes=True)
+                self.tensor_order.forget(cells)
             mine.freed = ins
             self.tensor.allocated[slot, first : first + wanted] = False
             self.tensor.written[cells] = False
@@ -276,6 +283,7 @@ class TensorMemory(Products):
         cells = self._move_cells(move, g, address)
         self._check_idle(ins, g.threads, cells, "reads")
         self._check_written(ins, g.threads, cells)
+        self._check_order(ins, g, cells, LOAD)
         self._begin_access(WarpAccess(ins, g.threads.copy(), cells, None))
         words = store.words[cells]
         if move.packed:
@@ -289,6 +297,7 @@ class TensorMemory(Products):
         ins = move.instruction
         cells = self._move_cells(move, g, address)
         self._check_idle(ins, g.threads, cells, "writes", reading=True)
+        self._check_order(ins, g, cells, STORE)
         words = np.stack([np.broadcast_to(r, (g.n,)).view(np.uint32) for r in registers], axis=1)
         if move.packed:
             halves = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=2)
@@ -303,6 +312,22 @@ class TensorMemory(Products):
     def tensor_wait(self, g: ThreadGroup, stores: bool) -> None:
         """tcgen05.wait::ld and wait::st: complete what the warps have in flight."""
         self._finish_accesses(g.warps, stores=stores, loads=not stores)
+        if self.tensor_order is not None:
+            self.tensor_order.wait(g.warps, STORE if stores else LOAD)
+
+    def tensor_fence(self, g: ThreadGroup, before: bool, mask: np.ndarray | None) -> None:
+        """tcgen05.fence::before_thread_sync and after_thread_sync."""
+        if self.tensor_order is not None:
+            fence = self.tensor_order.before_sync if before else self.tensor_order.after_sync
+            fence(g.warps if mask is None else np.unique(g.threads[mask] >> 5))
+
+    def _check_order(self, ins: Instruction, g: ThreadGroup, cells: np.ndarray, kind: int) -> None:
+        if self.tensor_order is None:
+            return
+        for warp in g.warps.tolist():
+            rows = np.flatnonzero(g.threads >> 5 == warp)
+            mine = cells[rows].reshape(-1)
+            self.tensor_order.access(ins, g.threads[rows], mine, kind, writes=kind == STORE)
 
     def _finish_accesses(self, warps: np.ndarray, *, stores: bool, loads: bool) -> None:
         rest = []

@@ -23,6 +23,7 @@ from .ir import Instruction
 from .limits import TENSOR_COLUMNS
 from .memory import CLUSTER_SHIFT, IN_USE, cluster_prefix
 from .tensor_memory import TensorMemory
+from .tensor_order import ENGINE
 
 _EARLY = 4  # a random schedule completes an operation early in one of so many turns
 
@@ -77,6 +78,10 @@ class TensorProducts(TensorMemory):
             thread = g.threads[k : k + 1].copy()
             operation = call.operation(self, thread, [int(x[k]) for x in operands])
             self._check_operation(operation)
+            if self.tensor_order is not None:
+                order, ins = self.tensor_order, operation.instruction
+                order.access(ins, thread, operation.reads, ENGINE, writes=False)
+                order.access(ins, thread, operation.writes, ENGINE, writes=True)
             self.tensor.writing[operation.writes] += 1
             self.tensor.reading[operation.reads] += 1
             self._hold(operation.shared)
@@ -178,8 +183,10 @@ class TensorProducts(TensorMemory):
                     self.fault("illegal-instruction", text, info.instruction, thread)
                 places = [inner | cluster_prefix(rank) for rank in range(self.cluster_size) if bits >> rank & 1]
             barriers = [self._each(info, np.array([place], dtype=np.uint64), thread)[0][0] for place in places]
-            races = self.races
-            clock = None if races is None else races.snapshot(int(thread[0]) >> 5)
+            warp = int(thread[0]) >> 5
+            clock = None
+            if self.races is not None:
+                clock = self.races.snapshot(warp) if self.tensor_order is None else self.tensor_order.commit(warp)
 
             def finish(
                 barriers: list = barriers, clock: np.ndarray | None = clock, thread: np.ndarray = thread

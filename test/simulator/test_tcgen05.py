@@ -332,10 +332,34 @@ BROKEN: dict[str, tuple[dict[str, str], str, str]] = {
 @pytest.mark.parametrize(("changes", "kind", "message"), BROKEN.values(), ids=BROKEN.keys())
 def test_a_broken_product_is_reported(changes: dict[str, str], kind: str, message: str) -> None:
     parts = {"issue": TEXT, "before": zeros(32)} | changes
-    for checks in ("full", "basic"):
+    for checks in ("full,-race", "basic"):
         with pytest.raises(SimulationFault) as caught:
             run(IMAGE, 32, checks=checks, **parts)
         assert (caught.value.kind, message in caught.value.message) == (kind, True), caught.value.message
+
+
+_MEET = "bar.sync 0;"
+BEFORE, AFTER = "tcgen05.fence::before_thread_sync;", "tcgen05.fence::after_thread_sync;"
+#: What is missing between accesses of tensor memory by several warps.
+UNORDERED: dict[str, tuple[dict[str, str], str]] = {
+    "no barrier behind a store": ({"handover": BEFORE + AFTER}, "race"),
+    "no fence before a barrier": ({"handover": _MEET + AFTER}, "tcgen05-fence"),
+    "no fence behind a barrier": ({"handover": BEFORE + _MEET}, "tcgen05-fence"),
+    "no fence behind the mbarrier of a commit": ({"fence_behind_the_wait": ""}, "tcgen05-fence"),
+    "no fence before columns are freed by another warp": ({"fence_at_the_end": ""}, "tcgen05-fence"),
+    "no fence behind the barrier in front of that": ({"fence_before_the_end": ""}, "tcgen05-fence"),
+}
+
+
+@pytest.mark.parametrize(("changes", "kind"), UNORDERED.values(), ids=UNORDERED.keys())
+def test_what_orders_the_accesses_of_several_warps_is_not_forgotten(changes: dict[str, str], kind: str) -> None:
+    parts = {"issue": TEXT, "before": zeros(32)} | changes
+    for order in (None, 1):
+        with pytest.raises(SimulationFault) as caught:
+            run(IMAGE, 32, order=order, **parts)
+        assert caught.value.kind == kind, caught.value.message
+    if kind == "tcgen05-fence":
+        run(IMAGE, 32, checks="full,-tcgen05-fence", **parts)
 
 
 @pytest.mark.parametrize("order", [None, 1, 2, 3, 4])
@@ -561,7 +585,7 @@ def test_a_copy_that_is_not_waited_for_is_reported() -> None:
     word = descriptor(0, 128 * 16, 128, 0)
     copy = CP.format(word=word, column=0, shape="128x128b")
     with pytest.raises(SimulationFault) as caught:
-        run(IMAGE, 4, before=zeros(4), issue=copy, result_wait="")
+        run(IMAGE, 4, before=zeros(4), issue=copy, result_wait="", checks="full,-race")
     assert "which the tcgen05.cp at PTX line" in caught.value.message
     with pytest.raises(SimulationFault) as caught:
         run(IMAGE, 4, before=zeros(32), issue=TEXT + copy)

@@ -28,7 +28,8 @@ MINE:
     ld.shared.b32 %r4, [t];
     shl.b32 %r5, %r1, 21; add.u32 %r5, %r4, %r5;
 """
-FREE = "bar.sync 0; @%p1 bra KEEP; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, ALLOC;\nKEEP:\n"
+FREE = "tcgen05.fence::before_thread_sync; bar.sync 0; @%p1 bra KEEP; tcgen05.fence::after_thread_sync;"
+FREE += "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, ALLOC;\nKEEP:\n"
 WAIT_LD, WAIT_ST = "tcgen05.wait::ld.sync.aligned;\n", "tcgen05.wait::st.sync.aligned;\n"
 
 

@@ -75,7 +75,7 @@ def _wait(cg: Emitter, ins: Instruction) -> None:
 
 
 def _fence(cg: Emitter, ins: Instruction) -> None:
-    """Orders tensor memory with what the thread does to synchronise; the schedule keeps program order anyway."""
+    cg.emit(f"M.tensor_fence(g, {ins.modifiers[0] == 'fence::before_thread_sync'}, {cg.mask()})")
 
 
 def _move(cg: Emitter, ins: Instruction, kind: str) -> tuple[str, Any, Any]:
