@@ -260,6 +260,7 @@ class Emitter:
         self.uniform = not _reads_vectors(ins)
         if self.program.trace:
             self.emit(f"M.trace_instruction({self.use(ins, f'i{id(ins)}')}, g, {self.mask()})")
+        self._touch_loaded(ins)
         if not self._copy_products(ins):
             self._touch_products(ins)
             self._checked(lambda: emit(self, ins))
@@ -290,6 +291,20 @@ class Emitter:
             instruction = self.use(ins, f"i{id(ins)}")
             constant = ins.opcode == "mov" and ins.guard is None and isinstance(ins.operands[1], Imm)
             self.emit(f"M.touch_products({instruction}, {touched}, g, {self.mask()}, {not constant})")
+
+    def _touch_loaded(self, ins: Instruction) -> None:
+        """Tell the machine of uses of registers that a tcgen05.ld writes."""
+        code = self.program.current
+        if code is None or not code.loaded_registers:
+            return
+        operands = ins.operands[1:] if ins.opcode == "tcgen05" and ins.modifiers[:1] == ("ld",) else ins.operands
+        used = {reg.index for operand in operands for reg in operand_registers(operand)}
+        touched = tuple(sorted(used & code.loaded_registers))
+        ends = plain_copy(ins)
+        if touched and ends is not None:
+            self.emit(f"M.copy_loaded({ends[0]}, {ends[1]}, g)")
+        elif touched:
+            self.emit(f"M.touch_loaded({self.use(ins, f'i{id(ins)}')}, {touched}, g, {self.mask()})")
 
     def _checked(self, emit: Callable[[], Any]) -> Any:
         """Run a generator; what it cannot take apart is an instruction that is not well formed."""
@@ -322,6 +337,7 @@ class Emitter:
         if self.program.trace:
             self.emit(f"M.trace_instruction({self.use(ins, f'i{id(ins)}')}, g, None)")
         self._touch_products(ins)
+        self._touch_loaded(ins)
         if unit.kind == SWITCH:
             index = self.src(ins.operands[0], U32)
             guard = self._guard(ins) or "None"

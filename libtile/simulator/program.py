@@ -70,6 +70,19 @@ class Code:
                     found |= {target, source}
         return frozenset(found)
 
+    @cached_property
+    def loaded_registers(self) -> frozenset[int]:
+        """Registers that a tcgen05.ld of the function writes, and plain copies of these."""
+        items = [item for item in self.function.body or [] if isinstance(item, Instruction)]
+        loads = [item for item in items if item.opcode == "tcgen05" and item.modifiers[:1] == ("ld",)]
+        found = {reg.index for item in loads for reg in operand_registers(item.operands[0])}
+        copies = [ends for item in items if found and (ends := plain_copy(item)) is not None]
+        count = -1
+        while count != len(found):
+            count = len(found)
+            found |= {target for target, source in copies if source in found}
+        return frozenset(found)
+
 
 class Program:
     """Code and data layout of one module. `fine` cuts units at memory accesses; `trace` adds a call per instruction."""

@@ -39,6 +39,8 @@ class Frame:
         self.return_to = np.full(threads, -1, dtype=np.int64)
         # Made when a wgmma of this function first runs.
         self.products: ProductRegisters | None = None
+        # Made when a tcgen05.ld of this function first runs: [register, warp], the PTX line of a load in flight, or 0.
+        self.loading: np.ndarray | None = None
         self.registers: list[np.ndarray] = [np.zeros(threads, dtype=reg.type.dtype) for reg in code.function.registers]
 
 
@@ -87,7 +89,8 @@ class MachineState(ABC):
         self.checks = launch.checks
         # The finer checks look at the same shadow bytes, and come on top of those of bounds and alignment.
         self.check = bool(
-            launch.checks - {"convergence", "mbarrier-init", "register-pool", "tcgen05", "tcgen05-fence", "wgmma"}
+            launch.checks
+            - {"convergence", "mbarrier-init", "register-pool", "tcgen05", "tcgen05-fence", "tcgen05-load", "wgmma"}
         )
         self.counters = launch.counters
         self.frames: list[dict[int, Frame]] = []

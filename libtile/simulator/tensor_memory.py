@@ -24,6 +24,7 @@ from .ir import Instruction
 from .limits import TENSOR_COLUMNS, TENSOR_LANES
 from .memory import FAR
 from .products import Products
+from .state import Frame
 from .tensor_order import LOAD, STORE, TensorOrder
 
 MIN_COLUMNS = 32
@@ -71,6 +72,8 @@ class TensorMove:
     count: int
     split: int
     packed: bool
+    # Of a load: the registers, by index.
+    targets: tuple[int, ...] = ()
 
     @property
     def registers(self) -> int:
@@ -140,6 +143,8 @@ class TensorMemory(Products):
 
     def init_tensor_memory(self) -> None:
         self.check_tensor = "tcgen05" in self.checks
+        self.check_loaded = "tcgen05-load" in self.checks
+        self.loading: list[np.ndarray] = []
         self.allocation_waits: list[AllocationWait] = []
         self.warp_accesses: list[WarpAccess] = []
         self._tensor_memory: TensorStore | None = None
@@ -285,6 +290,8 @@ class TensorMemory(Products):
         self._check_written(ins, g.threads, cells)
         self._check_order(ins, g, cells, LOAD)
         self._begin_access(WarpAccess(ins, g.threads.copy(), cells, None))
+        if self.check_loaded:
+            self._registers_loading(g.frame)[np.array(move.targets)[:, None], g.warps] = ins.line
         words = store.words[cells]
         if move.packed:
             words = words[:, 0::2] & np.uint32(0xFFFF) | words[:, 1::2] << np.uint32(16)
@@ -312,8 +319,41 @@ class TensorMemory(Products):
     def tensor_wait(self, g: ThreadGroup, stores: bool) -> None:
         """tcgen05.wait::ld and wait::st: complete what the warps have in flight."""
         self._finish_accesses(g.warps, stores=stores, loads=not stores)
+        if not stores:
+            for lines in self.loading:
+                lines[:, g.warps] = 0
         if self.tensor_order is not None:
             self.tensor_order.wait(g.warps, STORE if stores else LOAD)
+
+    # -- registers of loads in flight
+
+    def _registers_loading(self, frame: Frame) -> np.ndarray:
+        if frame.loading is None:
+            frame.loading = np.zeros((len(frame.registers), self.thread_count // 32), dtype=np.int32)
+            self.loading.append(frame.loading)
+        return frame.loading
+
+    def copy_loaded(self, target: int, source: int, g: ThreadGroup) -> None:
+        """A plain mov is a new name for a register, as for ptxas: no use of what a load writes."""
+        if g.frame.loading is not None:
+            g.frame.loading[target, g.warps] = g.frame.loading[source, g.warps]
+
+    def touch_loaded(self, ins: Instruction, registers: Sequence[int], g: ThreadGroup, mask: np.ndarray | None) -> None:
+        """An instruction uses registers that some tcgen05.ld of the function writes."""
+        if g.frame.loading is None:
+            return
+        warps = g.warps if mask is None else np.unique(g.threads[mask] >> 5)
+        lines = g.frame.loading[np.array(registers)[:, None], warps]
+        if lines.any():
+            row, column = (int(x[0]) for x in np.nonzero(lines))
+            name = g.frame.code.function.registers[registers[row]].name
+            text = (
+                f"the instruction uses {name}, which the tcgen05.ld at PTX line {int(lines[row, column])} loads, "
+                "before tcgen05.wait::ld"
+            )
+            self.fault("async", text, ins, g.threads[g.threads >> 5 == warps[column]])
+
+    # -- fences
 
     def tensor_fence(self, g: ThreadGroup, before: bool, mask: np.ndarray | None) -> None:
         """tcgen05.fence::before_thread_sync and after_thread_sync."""

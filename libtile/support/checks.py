@@ -71,6 +71,6 @@ INNER_INTERPRETER = Catalogue(
 SIMULATOR = Catalogue(
     "simulator",
     Checks(("convergence", "memory", "register-pool", "tcgen05", "wgmma")),
-    Checks(("counters", "mbarrier-init", "proxy-fence", "race", "tcgen05-fence", "uninitialized")),
+    Checks(("counters", "mbarrier-init", "proxy-fence", "race", "tcgen05-fence", "tcgen05-load", "uninitialized")),
 )
 ALL = INTERPRETER.names | SIMULATOR.names

@@ -340,6 +340,20 @@ def test_a_broken_product_is_reported(changes: dict[str, str], kind: str, messag
 
 _MEET = "bar.sync 0;"
 BEFORE, AFTER = "tcgen05.fence::before_thread_sync;", "tcgen05.fence::after_thread_sync;"
+USED_EARLY = ("add.u32 %v3, %v3, 1;", "mov.b32 %r20, %v3; add.u32 %r21, %r20, 1;", "st.global.b32 [%rd1], %v3;")
+
+
+@pytest.mark.parametrize("use", USED_EARLY)
+def test_registers_of_a_load_are_not_used_before_it_is_waited_for(use: str) -> None:
+    with pytest.raises(SimulationFault) as caught:
+        run(IMAGE, 32, before=zeros(32), issue=TEXT, load_wait=use + WAIT_LD)
+    assert caught.value.kind == "async"
+    assert "which the tcgen05.ld at PTX line" in caught.value.message, caught.value.message
+    for order in (None, 1):
+        run(IMAGE, 32, before=zeros(32), issue=TEXT, load_wait="mov.b32 %r20, %v3;" + WAIT_LD + use, order=order)
+    run(IMAGE, 32, before=zeros(32), issue=TEXT, load_wait=use + WAIT_LD, checks="full,-tcgen05-load")
+
+
 #: What is missing between accesses of tensor memory by several warps.
 UNORDERED: dict[str, tuple[dict[str, str], str]] = {
     "no barrier behind a store": ({"handover": BEFORE + AFTER}, "race"),

@@ -103,7 +103,8 @@ def _move(cg: Emitter, ins: Instruction, kind: str) -> tuple[str, Any, Any]:
     if len(operands) != 1 or len(items) != registers:
         cg.fail(f"tcgen05.{kind}.{shape}.{count} has {registers} registers, not {len(items)}")
     packed = ("pack::16b" if kind == "ld" else "unpack::16b") in modifiers
-    move = TensorMove(ins, shape, number, split, packed)
+    targets = tuple(item.index for item in items if isinstance(item, Reg)) if kind == "ld" else ()
+    move = TensorMove(ins, shape, number, split, packed, targets)
     return cg.use(move, f"t{id(ins)}"), where, items
 
 
