@@ -26,9 +26,11 @@ from libtile.codegen.memory import (
     pack_words,
     to_storage,
 )
-from libtile.codegen.sharing import share_from_owner
-from libtile.codegen.tile import Tile, owner_predicate, unique_registers
+from libtile.codegen.sharing import Handed, share_from_owner
+from libtile.codegen.tile import Tile, owner_predicate
 from libtile.codegen.views import Accesses, Places, Predicate, TiledView, store_each
+from libtile.layouts.convert import Conversion
+from libtile.layouts.registers import unique_registers
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
@@ -174,6 +176,7 @@ def atomic_rmw(
     mask: Tile | None = None,
     ordering: Ordering = RELAXED,
     result_used: bool = True,
+    handed: Handed = Conversion.REGISTERS,
     synchronize: bool = True,
 ) -> Tile | None:
     """Combine each location with the argument as `mode` says, `by` what `instruction` names, where the mask is true.
@@ -195,7 +198,7 @@ def atomic_rmw(
         )
         if old is not None:
             result.put([r], [old])
-    tile = share_from_owner(b, arg.with_registers(result.all())) if result_used else None
+    tile = share_from_owner(b, arg.with_registers(result.all()), handed) if result_used else None
     end_access(b, ordering, len(registers), synchronize)
     return tile
 
@@ -209,6 +212,7 @@ def atomic_cas(
     mask: Tile | None = None,
     ordering: Ordering = RELAXED,
     result_used: bool = True,
+    handed: Handed = Conversion.REGISTERS,
     synchronize: bool = True,
 ) -> Tile | None:
     """Swap in `val` where the location holds the bits of `cmp` and the mask is true; the old values if used, and `cmp`
@@ -227,7 +231,7 @@ def atomic_cas(
         old = _atom(b, f"cas.b{8 * size}", pointers.registers[r], [expected, new], each, predicate, expected)
         if old is not None:
             result.put([r], [from_storage(b, old, val.element)])
-    tile = share_from_owner(b, val.with_registers(result.all())) if result_used else None
+    tile = share_from_owner(b, val.with_registers(result.all()), handed) if result_used else None
     end_access(b, ordering, len(registers), synchronize)
     return tile
 

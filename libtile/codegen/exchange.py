@@ -14,11 +14,6 @@ from dataclasses import dataclass
 
 from libtile.support.diagnostics import LoweringError
 
-PIECE_BYTES = 32768
-"""The most that one exchange takes, where it can go in pieces."""
-ALIGNMENT = 16
-"""Of the place of an exchange, in bytes: what the widest access of a thread needs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -55,13 +50,3 @@ class Exchanges:
         """LoweringError for places that were not taken: the plan and the code are not of one mind."""
         if self.taken != len(self.places):
             raise LoweringError(f"has {len(self.places)} places in shared memory, and exchanges {self.taken} times")
-
-
-def piece_bytes(room: int, most: int = PIECE_BYTES) -> int:
-    """The largest power of two up to `most` that there is room for: what an exchange in pieces takes at a time."""
-    return 1 << max(min(most, room), 1).bit_length() - 1
-
-
-def padded(size: int) -> int:
-    """A number of bytes, rounded up to whole alignments."""
-    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -14,7 +14,7 @@ from libtile.codegen import llvm_text, symbols
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import if_else
 from libtile.codegen.llvm_types import GENERIC_POINTER, GLOBAL_POINTER, I32, I64, VOID
-from libtile.codegen.sharing import share_from_owner
+from libtile.codegen.sharing import Handed, share_from_owner
 from libtile.codegen.tile import Tile
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.numerics.elements import STORAGE_BYTES
@@ -68,8 +68,9 @@ def _is_first_thread(b: KernelBuilder) -> Value:
     return b.special("first thread", lambda: b.compare("eq", b.thread_id(), integer(I32, 0)))
 
 
-def alloca(b: KernelBuilder, element: str, count: int, alignment: int = 0) -> Allocation:
-    """Memory for `count` elements, for the whole tile block (Tile IR, "alloca"): `free` it where its region ends.
+def alloca(b: KernelBuilder, element: str, count: int, alignment: int, handed: Handed) -> Allocation:
+    """Memory for `count` elements, for the whole tile block (Tile IR, "alloca"): `free` it where its region ends. One
+    thread asks for it; its address is `handed` out.
 
     All threads of the block must come here.
     """
@@ -86,7 +87,7 @@ def alloca(b: KernelBuilder, element: str, count: int, alignment: int = 0) -> Al
     (address,) = if_else(b, _is_first_thread(b), ask, lambda: [integer(I64, 0)])
     if not isinstance(address, Value):
         raise TypeError("an address is one value")
-    shared = share_from_owner(b, Tile(scalar_layout(b), "i64", (address,))).registers[0]
+    shared = share_from_owner(b, Tile(scalar_layout(b), "i64", (address,)), handed).registers[0]
     aligned = shared
     if extra:
         # The heap aligns to 16 already, so `extra` more bytes always hold an aligned start.

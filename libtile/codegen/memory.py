@@ -30,10 +30,12 @@ from libtile.codegen.llvm_types import (
     VectorType,
     registers_type,
 )
-from libtile.codegen.sharing import share_from_owner
-from libtile.codegen.tile import Tile, owner_predicate, representatives, unique_registers
+from libtile.codegen.sharing import Handed, share_from_owner
+from libtile.codegen.tile import Tile, owner_predicate
 from libtile.ir.facts import Fact
-from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
+from libtile.layouts import LinearLayout
+from libtile.layouts.convert import Conversion
+from libtile.layouts.registers import register_groups, representatives
 from libtile.numerics.elements import PACKED, STORAGE_BYTES
 
 MAX_ACCESS_BYTES = 16
@@ -121,37 +123,6 @@ def vector_from_facts(pointers: Fact, mask: Fact | None, element: str) -> Vector
         if count > best.count:
             best = Vector(dim, count)
     return best
-
-
-# -- groups of registers --------------------------------------------------------------------------------------------
-
-
-def register_groups(layout: LinearLayout, dim: int, count: int) -> list[tuple[int, ...]]:
-    """The distinct registers of a thread in groups of up to `count` that follow each other along a dimension.
-
-    `count` is a power of two. All groups have one size: the largest that the layout has, whose first member's index
-    is a multiple of it in every thread.
-    """
-    registers = unique_registers(layout)
-    if not layout.out_dims or count <= 1:
-        return [(r,) for r in registers]
-    size = 1
-    steps: list[int] = []
-    bases = [(1 << i, vector) for i, vector in enumerate(layout.basis(REGISTER))]
-    others = [v[dim] for d in (LANE, WARP) for v in layout.basis(d)]
-    while size < min(count, layout.shape[dim]):
-        found = [r for r, v in bases if v[dim] == size and sum(v) == size]
-        users = [v for _, v in bases if v[dim] & size] + [x for x in others if x & size]
-        if len(found) != 1 or len(users) != 1:
-            break
-        steps.append(found[0])
-        size *= 2
-    stepping = sum(steps)
-    result = []
-    for first in registers:
-        if first & stepping == 0:
-            result.append(tuple(first + sum(s for i, s in enumerate(steps) if k >> i & 1) for k in range(size)))
-    return result
 
 
 # -- one access -----------------------------------------------------------------------------------------------------
@@ -398,11 +369,13 @@ def load(
     vector: Vector = SINGLE,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
+    handed: Handed = Conversion.REGISTERS,
     synchronize: bool = True,
 ) -> Tile:
     """Load the element behind each pointer; `padding` (zero without one) where the mask is false.
 
-    Tile IR, "load_ptr_tko". `synchronize=False` leaves out the barrier after an acquiring load.
+    Tile IR, "load_ptr_tko". What owners got by a strong load is `handed` out. `synchronize=False` leaves out the
+    barrier after an acquiring load.
     """
     check_layouts(pointers, mask, padding)
     size = STORAGE_BYTES[element]
@@ -420,7 +393,7 @@ def load(
         result.put(group, [from_storage(b, x, element) for x in bits])
     tile = pointers.with_registers(result.all(), element)
     if owner is not None:
-        tile = share_from_owner(b, tile)
+        tile = share_from_owner(b, tile, handed)
     end_access(b, ordering, len(groups), synchronize)
     return tile
 

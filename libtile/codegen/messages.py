@@ -19,13 +19,15 @@ from libtile.codegen import llvm_text, symbols
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import Carried, for_loop
 from libtile.codegen.conversions import ftoi, itof, widen
-from libtile.codegen.exchange import Exchange, padded
+from libtile.codegen.exchange import Exchange
 from libtile.codegen.globals import trap
 from libtile.codegen.limits import MAX_PRINT_WIDTH, is_too_wide
 from libtile.codegen.llvm_types import DOUBLE, GENERIC_POINTER, I1, I8, I32, I64, VOID, IntType
 from libtile.codegen.memory import from_storage, to_storage
 from libtile.codegen.sharing import flat_index
-from libtile.codegen.tile import Tile, index, owner_predicate, unique_registers
+from libtile.codegen.tile import Tile, index, owner_predicate
+from libtile.layouts.registers import unique_registers
+from libtile.layouts.shared_access import padded
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 

@@ -5,27 +5,18 @@ spells, or by fused multiply-adds."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from math import prod
 from typing import Protocol, cast
 
-from libtile.codegen import conversion_plan, floats, shapes
+from libtile.codegen import floats
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import for_loop
-from libtile.codegen.convert_layout import convert_all
-from libtile.codegen.exchange import padded
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.places import by_place, in_element, place_of
-from libtile.codegen.shared_tiles import (
-    load_shared,
-    normalized,
-    store_shared,
-)
-from libtile.codegen.tile import Tile, linear_of_bits, warp_bits_of
+from libtile.codegen.shared_tiles import load_shared, store_shared
+from libtile.codegen.tile import Tile, linear_of_bits
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
-from libtile.layouts.convert import conflict_free_shared
-from libtile.layouts.renaming import without_register_copies
+from libtile.layouts.shared_access import SharedWay, padded
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import MmaAtom
 
@@ -46,86 +37,25 @@ def dot(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, atom: MmaAtom) -> Til
 
 # -- fused multiply-adds --------------------------------------------------------------------------------------------
 
-_BODY_PRODUCTS = 512
-"""How many multiply-adds of a thread stand in one iteration of the loop over k, about."""
+
+def staged_bytes(ways: Sequence[SharedWay], element_bytes: Sequence[int]) -> tuple[int, int]:
+    """Where the right operand of a product of single elements lies in its exchange, and the size of that, in bytes."""
+    sizes = [size << way.layout.out_bits for way, size in zip(ways, element_bytes, strict=True)]
+    start = padded(sizes[0])
+    return start, padded(start + sizes[1])
 
 
-_OPERAND_BYTES = 49152
-"""The most shared memory that the operands take at a time, where there is room for it."""
-
-
-@dataclass(frozen=True)
-class Slices:
-    """How the operands of a product of single elements go to shared memory: `count` slices along k, of which each takes
-    `bytes`, the right operand's from `start` on."""
-
-    count: int
-    start: int
-    bytes: int
-
-
-def product_slices(shapes: Sequence[Sequence[int]], element_bytes: Sequence[int], room: int) -> Slices:
-    """How operands of these shapes, of elements of so many bytes, are cut along k so that a slice finds room."""
-    depth = shapes[0][-1]
-    sizes = [size * prod(shape) for size, shape in zip(element_bytes, shapes)]
-    most = min(_OPERAND_BYTES, room)
-    count = 1
-    while sum(sizes) > count * most and count < depth:
-        count *= 2
-    start = padded(sizes[0] // count)
-    return Slices(count, start, padded(start + sizes[1] // count))
-
-
-def exchange_sizes(
-    layouts: Sequence[LinearLayout], element_bytes: Sequence[int], warp_bits: int, room: int
-) -> tuple[int, ...]:
-    """The bytes of each exchange of `multiply_add` on operands in these layouts, of elements of so many bytes."""
-    shapes = [layout.shape for layout in layouts]
-    found = product_slices(shapes, element_bytes, room)
-    sizes: tuple[int, ...] = ()
-    if found.count > 1:
-        for layout, size, dim in zip(layouts, element_bytes, (len(shapes[0]) - 1, len(shapes[1]) - 2)):
-            cut = _sliceable_layout(layout, dim, found.count)
-            sizes += conversion_plan.exchange_sizes([layout], [cut], [size], warp_bits, room)
-    return (*sizes, *[found.bytes] * found.count)
-
-
-def multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Tile:
-    """lhs (m x k) times rhs (k x n) plus acc by fused multiply-adds in the accumulator's type and layout; the operands
-    may be in any layout. All threads of the block must come here: slices along k that fit go to shared memory."""
-    sizes = [STORAGE_BYTES[t.element] for t in (lhs, rhs)]
-    found = product_slices((lhs.shape, rhs.shape), sizes, b.exchanges.room)
-    if found.count == 1:
-        return _multiply_add_slice(b, lhs, rhs, acc, found)
-    dims = len(lhs.shape) - 1, len(rhs.shape) - 2
-    sides = [convert_all(b, [t], [_sliceable_layout(t.layout, d, found.count)])[0] for t, d in zip((lhs, rhs), dims)]
-    for number in range(found.count):
-        left, right = (_slice(b, t, d, found.count, number) for t, d in zip(sides, dims))
-        acc = _multiply_add_slice(b, left, right, acc, found)
-    return acc
-
-
-def _sliceable_layout(layout: LinearLayout, dim: int, count: int) -> LinearLayout:
-    """A layout near this one whose registers tell `count` slices along a dimension apart."""
-    size, rank = layout.shape[dim], len(layout.shape)
-    wanted = [tuple(size >> i + 1 if d == dim else 0 for d in range(rank)) for i in range(count.bit_length() - 1)]
-    return shapes.in_registers(layout, wanted)
-
-
-def _slice(b: KernelBuilder, tile: Tile, dim: int, count: int, number: int) -> Tile:
-    shape = [s // count if d == dim else s for d, s in enumerate(tile.shape)]
-    return shapes.extract(b, tile, [integer(I32, number if d == dim else 0) for d in range(len(shape))], shape)
-
-
-def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, found: Slices) -> Tile:
-    """Both operands go to shared memory; each thread reads, for some steps along k at a time, its rows and columns."""
+def multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, ways: Sequence[SharedWay], steps: int) -> Tile:
+    """lhs (m x k) times rhs (k x n) plus acc by fused multiply-adds in the accumulator's type and layout. All threads
+    of the block must come here: both operands go to shared memory, and each thread reads, for so many steps along k at
+    a time, its rows and columns, in `operand_part`."""
     depth = lhs.shape[-1]
-    steps = max(min(depth, 4, _BODY_PRODUCTS // max(len(acc.registers), 1)), 1)
-    place = b.exchange(found.bytes)
+    start, size = staged_bytes(ways, [STORAGE_BYTES[t.element] for t in (lhs, rhs)])
+    place = b.exchange(size)
     readers: list[Callable[[Value], Tile]] = []
-    for side, tile in enumerate((lhs, rhs)):
-        base = b.exchange_pointer(place, found.start * side)
-        readers.append(_stored(b, tile, base, _operand_part(acc.layout, tile.shape, steps, side), steps, side))
+    for side, (tile, way) in enumerate(zip((lhs, rhs), ways)):
+        base = b.exchange_pointer(place, start * side)
+        readers.append(_stored(b, tile, base, operand_part(acc.layout, tile.shape, steps, side), steps, side, way))
     b.barrier()
 
     def step(number: Value, result: Tile) -> Tile:
@@ -153,7 +83,7 @@ def _multiply_add_slice(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, found
     return result
 
 
-def _operand_part(c: LinearLayout, shape: Sequence[int], steps: int, side: int) -> LinearLayout:
+def operand_part(c: LinearLayout, shape: Sequence[int], steps: int, side: int) -> LinearLayout:
     """What a thread reads of an operand in one iteration: `steps` elements along k of the lines that its part of the
     result needs; as a layout of the whole operand."""
     rank = len(shape)
@@ -168,27 +98,26 @@ def _operand_part(c: LinearLayout, shape: Sequence[int], steps: int, side: int) 
     return LinearLayout.of(bases, dict(zip(c.out_dims, shape)))
 
 
-def _stored(
-    b: KernelBuilder, tile: Tile, base: Value, part: LinearLayout, steps: int, side: int
-) -> Callable[[Value], Tile]:
-    """Store an operand; the function returned loads the part with a number."""
-    size, warps, rank = STORAGE_BYTES[tile.element], warp_bits_of(b), len(tile.shape)
-    depth_dim = rank - 1 if side == 0 else rank - 2
-    source = normalized(without_register_copies(tile.layout), warps)
-    shared, _ = conflict_free_shared(source, normalized(without_register_copies(part), warps), size)
-    store_shared(b, base, shared, tile)
-    inverse = shared.inverse()
-    columns = []
+def step_offsets(shared: LinearLayout, shape: Sequence[int], steps: int, side: int) -> list[int]:
+    """By how many elements each bit of the number of a turn of the loop moves an operand's part in shared memory."""
+    depth_dim = len(shape) - 1 if side == 0 else len(shape) - 2
+    inverse, columns = shared.inverse(), []
     distance = steps
-    while distance < tile.shape[depth_dim]:
+    while distance < shape[depth_dim]:
         columns.append(inverse(**{f"dim{depth_dim}": distance})[OFFSET])
         distance *= 2
-    reach = 0
-    for column in columns:
-        reach |= column
+    return columns
+
+
+def _stored(
+    b: KernelBuilder, tile: Tile, base: Value, part: LinearLayout, steps: int, side: int, way: SharedWay
+) -> Callable[[Value], Tile]:
+    """Store an operand; the function returned loads the part with a number."""
+    store_shared(b, base, way.layout, tile, way.store)
+    columns = step_offsets(way.layout, tile.shape, steps, side)
 
     def read(number: Value) -> Tile:
         moved = linear_of_bits(b, number, columns) if columns else None
-        return load_shared(b, base, shared, part, tile.element, moved, reach)
+        return load_shared(b, base, way.layout, part, tile.element, way.load, moved)
 
     return read

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from libtile.atoms.mma_layouts import multiplied_element, packed_elements
+from libtile.atoms.shared_accesses import WORD_BYTES
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.conversions import ftof_all
 from libtile.codegen.lanes import parity
@@ -14,9 +15,6 @@ from libtile.codegen.memory import as_integer, from_integer
 from libtile.codegen.narrow_floats import halves_of_bytes
 from libtile.codegen.packing import join
 from libtile.codegen.places import Place, box_of, by_place, in_element, place_of
-from libtile.codegen.shared_tiles import (
-    WORD_BYTES,
-)
 from libtile.codegen.tile import Tile
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import MmaAtom

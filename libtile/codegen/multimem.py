@@ -20,9 +20,11 @@ from libtile.codegen.memory import (
     to_storage,
     unpack_words,
 )
+from libtile.codegen.sharing import Handed
 from libtile.codegen.tile import Tile
 from libtile.codegen.views import Accesses, Places, Predicate, TiledView, load_each, padding_constant, store_each
 from libtile.layouts import LinearLayout
+from libtile.layouts.convert import Conversion
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
@@ -92,6 +94,7 @@ def multimem_load_reduce(
     accesses: Accesses,
     *,
     ordering: Ordering = WEAK,
+    handed: Handed = Conversion.REGISTERS,
     synchronize: bool = True,
 ) -> Tile:
     """Load the reduction of all devices' copies of a tile (Tile IR, "multimem_load_reduce_view_tko").
@@ -109,7 +112,7 @@ def multimem_load_reduce(
         bits = _load_reduce(b, form, element, address, each, predicate, padding, len(group))
         return [from_storage(b, x, element) for x in bits]
 
-    return load_each(b, places, load, ordering, synchronize)
+    return load_each(b, places, load, ordering, handed, synchronize)
 
 
 def _load_reduce(

@@ -12,9 +12,10 @@ from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.convert_layout import hand_out
 from libtile.codegen.lanes import parity, shuffle
 from libtile.codegen.memory import as_integer, check_layouts, from_integer
-from libtile.codegen.tile import Tile, unique_registers
+from libtile.codegen.tile import Tile
 from libtile.layouts import REGISTER, collectives
 from libtile.layouts.collectives import Fold, Step, folds, reduced_layout
+from libtile.layouts.registers import unique_registers
 from libtile.layouts.renaming import without_register_copies
 
 Body = Callable[[list[Value], list[Value]], list[Value]]

@@ -18,8 +18,9 @@ from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.convert_layout import hand_out
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.reduce import Body, prepared, shuffle_value
-from libtile.codegen.tile import Tile, linear_of_bits, representatives, unique_registers
+from libtile.codegen.tile import Tile, linear_of_bits
 from libtile.layouts.collectives import LANES, REGISTERS, WARPS, Run, Step, runs
+from libtile.layouts.registers import representatives, unique_registers
 
 Values = list[Value]
 

@@ -8,51 +8,42 @@ because scalars steer control flow.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
-from math import prod
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.exchange import padded
 from libtile.codegen.lanes import shuffle
 from libtile.codegen.llvm_types import I32, I64, IntType, PointerType
-from libtile.codegen.tile import Tile, index, representatives, unique_registers, warp_bits_of
+from libtile.codegen.tile import Tile, index, warp_bits_of
 from libtile.layouts import LANE, WARP, LinearLayout
-from libtile.layouts.builders import row_major
+from libtile.layouts.convert import Conversion
+from libtile.layouts.registers import representatives, unique_registers
+from libtile.layouts.shared_access import SharedWay, padded
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
+
+Handed = Conversion | SharedWay
+"""How the owners' values reach holders of copies: by shuffles, through shared memory, or not at all (`REGISTERS`)."""
 
 
-class Way(Enum):
-    """How the owners' values reach those who hold copies."""
-
-    NONE = "none"
-    SHUFFLE = "shuffle"
-    SHARED = "shared"
-
-
-def sharing_way(layout: LinearLayout, warp_bits: int) -> Way:
-    """How `share_from_owner` hands out a tile in a layout, in a kernel of 2**warp_bits warps."""
+def hand_out_way(layout: LinearLayout, warp_bits: int) -> Conversion:
+    """What handing out takes where a tile is in a layout, in a kernel of 2**warp_bits warps."""
     free = layout.free_bits()
     lanes = free.get(LANE, 0)
     warps = free.get(WARP, 0) | (-1 << len(layout.basis(WARP)) & (1 << warp_bits) - 1)
     if not lanes and not warps:
-        return Way.NONE
+        return Conversion.REGISTERS
     copied = [v for i, v in enumerate(layout.basis(LANE)) if lanes >> i & 1]
     # A free bit that moves the index: the owner has the element elsewhere.
-    return Way.SHARED if warps or any(map(any, copied)) else Way.SHUFFLE
+    return Conversion.SHARED if warps or any(map(any, copied)) else Conversion.SHUFFLE
 
 
-def exchange_sizes(layout: LinearLayout, element_bytes: int, warp_bits: int) -> tuple[int, ...]:
-    """The bytes of each exchange of `share_from_owner`."""
-    return (padded(element_bytes * prod(layout.shape)),) if sharing_way(layout, warp_bits) is Way.SHARED else ()
-
-
-def share_from_owner(b: KernelBuilder, tile: Tile) -> Tile:
-    """The tile with every copy replaced by the owner's value: by a shuffle within the warp, through shared memory
-    where other warps hold copies. All threads of the block must come here."""
-    way = sharing_way(tile.layout, warp_bits_of(b))
-    if way is Way.SHARED:
-        return _through_shared(b, tile)
-    if way is Way.NONE:
+def share_from_owner(b: KernelBuilder, tile: Tile, way: Handed) -> Tile:
+    """The tile with every copy replaced by the owner's value. All threads of the block must come here. LoweringError
+    for a way that does not reach all copies."""
+    if isinstance(way, SharedWay):
+        return _through_shared(b, tile, way)
+    if way is not hand_out_way(tile.layout, warp_bits_of(b)):
+        raise LoweringError(f"cannot hand out what owners of elements got by {way.value}")
+    if way is Conversion.REGISTERS:
         return tile
     lanes = tile.layout.free_bits()[LANE]
     source = b.and_(b.lane(), integer(I32, (b.target.warp_size - 1) & ~lanes))
@@ -74,14 +65,13 @@ def _from_lane(b: KernelBuilder, value: Value, source: Value) -> Value:
     return b.cast("bitcast", shuffle(b, bits, source), type_)
 
 
-def _through_shared(b: KernelBuilder, tile: Tile) -> Tile:
+def _through_shared(b: KernelBuilder, tile: Tile, way: SharedWay) -> Tile:
     from libtile.codegen.shared_tiles import load_shared, store_shared
 
-    (size,) = exchange_sizes(tile.layout, STORAGE_BYTES[tile.element], warp_bits_of(b))
-    base, shared = b.exchange_pointer(b.exchange(size)), row_major(tile.shape)
-    store_shared(b, base, shared, tile)
+    base = b.exchange_pointer(b.exchange(padded(STORAGE_BYTES[tile.element] << way.layout.out_bits)))
+    store_shared(b, base, way.layout, tile, way.store)
     b.barrier()
-    return load_shared(b, base, shared, tile.layout, tile.element)
+    return load_shared(b, base, way.layout, tile.layout, tile.element, way.load)
 
 
 def flat_index(b: KernelBuilder, layout: LinearLayout, register: int) -> Value:

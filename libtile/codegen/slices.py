@@ -10,31 +10,18 @@ from collections.abc import Sequence
 from math import prod
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.exchange import padded
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I32, SHARED_POINTER, IntType
 from libtile.codegen.memory import from_storage
 from libtile.codegen.shared_tiles import store_shared
-from libtile.codegen.tile import Tile, index, owner_predicate, representatives, unique_registers
-from libtile.layouts import OFFSET, LinearLayout
-from libtile.layouts.builders import dim_names
+from libtile.codegen.tile import Tile, index, owner_predicate
+from libtile.layouts import LinearLayout
+from libtile.layouts.builders import row_major
+from libtile.layouts.registers import representatives, unique_registers
+from libtile.layouts.shared_access import SharedWay, padded
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
 
 _COUNTER_BYTES = 4
-
-
-def row_major(shape: Sequence[int]) -> LinearLayout:
-    """The layout of a tile in memory, row by row."""
-    distances = _distances(shape)
-    bases = [
-        tuple((1 << bit) // distance % size for distance, size in zip(distances, shape))
-        for bit in range(prod(shape).bit_length() - 1)
-    ]
-    return LinearLayout.of({OFFSET: bases}, dict(zip(dim_names(len(shape)), shape)))
-
-
-def slice_bytes(shape: Sequence[int], element_bytes: int) -> int:
-    """Bytes of the exchange of a slice: of the whole tile for an extraction, of the part for an insertion."""
-    return padded(element_bytes * prod(shape))
 
 
 def histogram_bytes(bins: int) -> int:
@@ -47,10 +34,12 @@ def _distances(shape: Sequence[int]) -> list[int]:
     return [prod(shape[d + 1 :]) for d in range(len(shape))]
 
 
-def _put(b: KernelBuilder, tile: Tile) -> Value:
-    """Store a tile row by row for all threads; where it begins."""
-    base = b.exchange_pointer(b.exchange(slice_bytes(tile.shape, STORAGE_BYTES[tile.element])))
-    store_shared(b, base, row_major(tile.shape), tile)
+def _put(b: KernelBuilder, tile: Tile, way: SharedWay) -> Value:
+    """Store a tile for all threads; where it begins. LoweringError for a way that is not row by row."""
+    if way.layout != row_major(tile.shape):
+        raise LoweringError("takes elements from a tile that does not lie row by row")
+    base = b.exchange_pointer(b.exchange(padded(STORAGE_BYTES[tile.element] << way.layout.out_bits)))
+    store_shared(b, base, way.layout, tile, way.store)
     b.barrier()
     return base
 
@@ -74,11 +63,16 @@ def _spread(layout: LinearLayout, values: dict[int, Value], element: str) -> Til
 
 
 def extract_slice(
-    b: KernelBuilder, tile: Tile, starts: Sequence[Value], strides: Sequence[int], target: LinearLayout
+    b: KernelBuilder,
+    tile: Tile,
+    starts: Sequence[Value],
+    strides: Sequence[int],
+    target: LinearLayout,
+    way: SharedWay,
 ) -> Tile:
     """The part of a tile, in a layout, from `starts` (i32, in elements) on with `strides`; its dimensions are the last
-    ones. What lies outside of the tile is undefined."""
-    base, count = _put(b, tile), prod(tile.shape)
+    ones. The tile lies in shared memory row by row. What lies outside of the tile is undefined."""
+    base, count = _put(b, tile, way), prod(tile.shape)
     skipped = len(tile.shape) - len(target.shape)
     values = {}
     for r in unique_registers(target):
@@ -92,10 +86,12 @@ def extract_slice(
     return _spread(target, values, tile.element)
 
 
-def insert_slice(b: KernelBuilder, tile: Tile, part: Tile, starts: Sequence[Value], strides: Sequence[int]) -> Tile:
+def insert_slice(
+    b: KernelBuilder, tile: Tile, part: Tile, starts: Sequence[Value], strides: Sequence[int], way: SharedWay
+) -> Tile:
     """A tile with the elements from `starts` (i32, in elements) on, `strides` apart, replaced by those of a part, whose
-    dimensions are the last ones."""
-    base, count = _put(b, part), prod(part.shape)
+    dimensions are the last ones, and which lies in shared memory row by row."""
+    base, count = _put(b, part, way), prod(part.shape)
     skipped = len(tile.shape) - len(part.shape)
     distances = [0] * skipped + _distances(part.shape)
     values = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I32, LlvmType
@@ -142,24 +141,6 @@ def owner_predicate(b: KernelBuilder, layout: LinearLayout) -> Value | None:
         return condition
 
     return b.special(f"owner {lane} {warp_mask}", make)
-
-
-def unique_registers(layout: LinearLayout) -> list[int]:
-    """The registers of a thread that are not copies of its own lower-numbered ones."""
-    return list(_unique_registers(layout))
-
-
-@lru_cache(maxsize=1024)
-def _unique_registers(layout: LinearLayout) -> tuple[int, ...]:
-    free = layout.free_bits().get(REGISTER, 0)
-    return tuple(r for r in range(layout.in_size(REGISTER)) if r & free == 0)
-
-
-def representatives(layout: LinearLayout) -> list[int]:
-    """For every register of a thread the one among `unique_registers` that holds the same element."""
-    places = [tuple(layout(register=r).values()) for r in range(layout.in_size(REGISTER))]
-    unique = {places[r]: r for r in unique_registers(layout)}
-    return [unique[place] for place in places]
 
 
 def warp_bits_of(b: KernelBuilder) -> int:

@@ -29,15 +29,16 @@ from libtile.codegen.memory import (
     end_access,
     from_storage,
     load_bits,
-    register_groups,
     store_bits,
     to_storage,
 )
 from libtile.codegen.nibbles import load_packed, store_packed
-from libtile.codegen.sharing import share_from_owner
+from libtile.codegen.sharing import Handed, share_from_owner
 from libtile.codegen.tile import Tile, owner_predicate, thread_part
 from libtile.codegen.tile import index as index_of
 from libtile.layouts import LANE, WARP, LinearLayout
+from libtile.layouts.convert import Conversion
+from libtile.layouts.registers import register_groups
 from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
 
 # -- views ----------------------------------------------------------------------------------------------------------
@@ -303,11 +304,17 @@ StoreBody = Callable[[tuple[int, ...], Predicate, Ordering], None]
 
 
 def load_each(
-    b: KernelBuilder, places: Places, body: LoadBody, ordering: Ordering, synchronize: bool = True, steps: int = 1
+    b: KernelBuilder,
+    places: Places,
+    body: LoadBody,
+    ordering: Ordering,
+    handed: Handed,
+    synchronize: bool = True,
+    steps: int = 1,
 ) -> Tile:
     """A tile of a view, one load for each group of registers, of up to so many instructions.
 
-    A strong load is done by the owner of an element, who hands out what it saw.
+    A strong load is done by the owner of an element, what it saw is `handed` out.
     """
     layout, groups = places.layout, places.groups()
     owner = None if ordering.weak else owner_predicate(b, layout)
@@ -317,7 +324,7 @@ def load_each(
         result.put(group, body(group, lambda register: both(b, places.mask(register), owner), each))
     tile = Tile(layout, places.tiled.view.element, tuple(result.all()))
     if owner is not None:
-        tile = share_from_owner(b, tile)
+        tile = share_from_owner(b, tile, handed)
     end_access(b, ordering, steps * len(groups), synchronize)
     return tile
 
@@ -343,6 +350,7 @@ def load_tile(
     *,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
+    handed: Handed = Conversion.REGISTERS,
     synchronize: bool = True,
 ) -> Tile:
     """Load the tile that `index` names, in a layout. Indices are unsigned integers of any width, by tile dimension;
@@ -361,7 +369,7 @@ def load_tile(
         )  # fmt: skip
         return [from_storage(b, x, element) for x in bits]
 
-    return load_each(b, places, load, ordering, synchronize, _steps(element))
+    return load_each(b, places, load, ordering, handed, synchronize, _steps(element))
 
 
 def store_tile(

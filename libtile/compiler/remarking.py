@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.atoms import wgmma
 from libtile.atoms.mma_layouts import busy_warps, multiplied_element, ptx_type
-from libtile.codegen.shared_tiles import WORD_BYTES
+from libtile.atoms.shared_accesses import WORD_BYTES
 from libtile.compiler.access_remarks import ACCESSES, access_remarks
 from libtile.dialects.cuda_tile.locations import source_location, without_source_line
 from libtile.dialects.nv_tileaa.functions import FuncOp

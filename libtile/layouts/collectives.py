@@ -30,6 +30,7 @@ from libtile.layouts import f2
 from libtile.layouts.builders import dim_names
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.renaming import without_register_copies
+from libtile.layouts.shared_access import SharedWay
 
 REGISTERS, LANES, EXCHANGE, WARPS = "registers", "lanes", "exchange", "warps"
 _KINDS = {REGISTER: REGISTERS, LANE: LANES, WARP: WARPS}
@@ -37,10 +38,10 @@ _KINDS = {REGISTER: REGISTERS, LANE: LANES, WARP: WARPS}
 
 @dataclass(frozen=True)
 class SharedTrip:
-    """One way through shared memory: the layout there of each tile that takes it, in one exchange; or, of a single
-    tile, that of each of its `pieces`, one exchange each."""
+    """One trip through shared memory: the way of each tile that takes it, in one exchange; or, of a single tile, that
+    of each of its `pieces`, one exchange each."""
 
-    layouts: tuple[LinearLayout, ...]
+    ways: tuple[SharedWay, ...]
     pieces: int = 1
 
 

@@ -57,6 +57,8 @@ DECISIONS: dict[str, Classes] = {
     "shared_bytes": (FuncOp,),
     "shared_alignment": (FuncOp,),
     "exchanges": (Operation,),
+    "ways": (Operation,),
+    "steps_at_once": (products.DotOp,),
     "checks_access": (scf.IfOp,),
     "not_wide": (*_POINTERS, *_VIEWS),
     "not_tma": (*_POINTERS, *_VIEWS),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from libtile.atoms import tma
-from libtile.codegen.async_copies import operand_shared_layout
+from libtile.atoms.cp_async import operand_shared_layout
 from libtile.layouts.builders import nvmma_shared, row_major
 from libtile.layouts.linear import LinearLayout
 from libtile.numerics.elements import STORAGE_BYTES

@@ -60,8 +60,8 @@ def gemm(stages: int = 4, rows: int = 128, columns: int = 256) -> KernelBuilder:
 
     The parameters are tensor maps of a (boxes of 64 x rows), b (64 x 64) and c (64 x 64), and the steps along k.
     """
+    from libtile.atoms.cp_async import operand_shared_layout
     from libtile.atoms.wgmma import find, shared_operand
-    from libtile.codegen.async_copies import operand_shared_layout
 
     groups = rows // 64
     b, (map_a, map_b, map_c), (steps,) = kernel(128 * (groups + 1), 3, 1)

@@ -9,8 +9,8 @@ from async_kernels import at, i32
 
 from libtile.atoms import tma as boxes_of
 from libtile.atoms import wgmma as atoms
+from libtile.atoms.cp_async import operand_shared_layout
 from libtile.codegen import agents, mbarrier, tma, wgmma
-from libtile.codegen.async_copies import operand_shared_layout
 from libtile.codegen.builder import Agent, KernelBuilder, float_constant, integer
 from libtile.codegen.llvm_types import FLOAT, GLOBAL_POINTER, HALF, I8, I32, I64, VectorType
 from libtile.codegen.memory import offset_pointers, store

@@ -8,14 +8,20 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from libtile.atoms.shared_accesses import accesses, reduced
 from libtile.backend import nvptx, ptx
+from libtile.codegen import memory, shared_tiles
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.exchange import Exchange, Exchanges
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I32
 from libtile.codegen.memory import offset_pointers, store
+from libtile.codegen.sharing import Handed
 from libtile.codegen.tile import Tile, index, scalar
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
+from libtile.lowering.tileas.exchange_sizes import Kernel
+from libtile.lowering.tileas.explicit_conversions import handed_out
+from libtile.numerics.elements import STORAGE_BYTES
 from libtile.simulator import RunResult, parse_ptx, run_ptx
 from libtile.targets import target
 
@@ -76,6 +82,23 @@ def kernel(gpu: str = "sm_90", threads: int = 128, parameters: int = 2) -> tuple
     b = KernelBuilder("k", target(gpu), threads)
     exchange_at(b)
     return b, [b.add_parameter(GLOBAL_POINTER) for _ in range(parameters)]
+
+
+def handed(b: KernelBuilder, layout: LinearLayout, element: str) -> Handed:
+    """How owners hand out elements in a layout, as the passes have it."""
+    return handed_out(layout, STORAGE_BYTES[element], Kernel(b.target, b.threads // b.target.warp_size))
+
+
+def load(b: KernelBuilder, pointers: Tile, element: str, **options: Any) -> Tile:
+    """`libtile.codegen.memory.load`, where what owners saw is handed out."""
+    return memory.load(b, pointers, element, handed=handed(b, pointers.layout, element), **options)
+
+
+def load_shared(b: KernelBuilder, base: Value, shared: LinearLayout, target: LinearLayout, element: str) -> Tile:
+    """A tile from shared memory, by the cheapest instructions."""
+    size, warps = STORAGE_BYTES[element], (b.threads // b.target.warp_size).bit_length() - 1
+    by = accesses(reduced(target, warps), shared, size, b.target.has("ldmatrix"), storing=False).instruction(size)
+    return shared_tiles.load_shared(b, base, shared, target, element, by)
 
 
 def positions(b: KernelBuilder, layout: LinearLayout, strides: tuple[int, ...] | None = None) -> Tile:

@@ -8,13 +8,82 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from memory_kernels import DTYPES, kernel, pointers, put, run
+from memory_kernels import DTYPES, OneAfterTheOther, kernel, pointers, put, run
 
-from libtile.codegen.llvm_types import GLOBAL_POINTER
+from libtile.atoms.conversions import AsWhole, conversion
+from libtile.codegen import mma, shapes
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.convert_layout import through_shared, within_warps
+from libtile.codegen.llvm_types import GLOBAL_POINTER, I32
 from libtile.codegen.memory import load
 from libtile.codegen.tile import Tile
+from libtile.layouts.convert import Conversion, Plan
 from libtile.layouts.linear import LinearLayout
+from libtile.layouts.parts import part_layout
+from libtile.layouts.renaming import shrunk
+from libtile.lowering.tileas.exchange_sizes import Kernel
+from libtile.lowering.tileas.explicit_conversions import product_slices, sliceable, staged, taken_part
+from libtile.lowering.tileas.shared_atoms import between
+from libtile.numerics.elements import STORAGE_BYTES
 from libtile.simulator import RunResult
+
+
+def kernel_of(b: KernelBuilder) -> Kernel:
+    """What passes know of a builder's kernel."""
+    return Kernel(b.target, b.threads // b.target.warp_size)
+
+
+def room_of(b: KernelBuilder) -> int:
+    """The shared memory of a builder's exchanges, in bytes."""
+    assert isinstance(b.exchanges, OneAfterTheOther)
+    return b.exchanges.room
+
+
+def convert_layout(b: KernelBuilder, tile: Tile, target: LinearLayout) -> Tile:
+    """A tile in another layout, the way that `tileas-materialize-convert-layout` chooses."""
+    size, kernel = STORAGE_BYTES[tile.element], kernel_of(b)
+    found = conversion(tile.layout, target, size, kernel.warp_bits, room_of(b))
+    if isinstance(found, Plan):
+        return within_warps(b, tile, target, Conversion.REGISTERS if found.kind is Conversion.NONE else found.kind)
+    if isinstance(found, AsWhole):
+        way = between(tile.layout, target.transpose_outs(tile.layout.out_dims), size, kernel)
+        return through_shared(b, tile, target, way)
+    for trip in found.trips:
+        way = between(trip.pieces.source, trip.pieces.target, size, kernel)
+        tile = through_shared(b, tile, trip.target, way, len(trip.pieces.registers))
+    return tile
+
+
+def convert_all(b: KernelBuilder, tiles: Sequence[Tile], targets: Sequence[LinearLayout]) -> list[Tile]:
+    """Tiles in other layouts, one after the other."""
+    return [convert_layout(b, tile, target) for tile, target in zip(tiles, targets, strict=True)]
+
+
+def extract(
+    b: KernelBuilder, tile: Tile, indices: Sequence[Value], shape: Sequence[int], wanted: LinearLayout | None = None
+) -> Tile:
+    """A part of a tile in a layout, as the passes have it."""
+    target = wanted if wanted is not None else shrunk(tile.layout, shape)
+    if tuple(shape) == tile.shape:
+        return convert_layout(b, tile, target)
+    found = taken_part(tile.layout, shape, target, STORAGE_BYTES[tile.element], kernel_of(b), room_of(b))
+    part = shapes.extract(b, convert_layout(b, tile, found.source), indices, found.result, found.way)
+    return convert_layout(b, part, target)
+
+
+def multiply_add(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile) -> Tile:
+    """A product by fused multiply-adds, in slices along the depth where there is little room, as the passes have it."""
+    sizes, kernel = [STORAGE_BYTES[t.element] for t in (lhs, rhs)], kernel_of(b)
+    count = product_slices([lhs.shape, rhs.shape], sizes, room_of(b))
+    dims = len(lhs.shape) - 1, len(rhs.shape) - 2
+    sides = [convert_layout(b, t, sliceable(t.layout, d, count)) if count > 1 else t for t, d in zip((lhs, rhs), dims)]
+    for number in range(count):
+        places = [[integer(I32, number if d == dim else 0) for d in range(len(t.shape))] for t, dim in zip(sides, dims)]
+        cut = [[s // count if d == dim else s for d, s in enumerate(t.shape)] for t, dim in zip(sides, dims)]
+        own = [shapes.extract(b, t, at, part_layout(t.layout, s), None) for t, at, s in zip(sides, places, cut)]
+        ways, steps = staged(acc.layout, [t.layout for t in own], sizes, kernel)
+        acc = mma.multiply_add(b, own[0], own[1], acc, ways, steps)
+    return acc
 
 
 def move(

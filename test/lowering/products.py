@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from movement import convert_all, multiply_add
+
 from libtile.atoms.mma_layouts import dot_layouts, scaled_layouts
 from libtile.codegen import mma, mma_scaled
 from libtile.codegen.builder import KernelBuilder
-from libtile.codegen.convert_layout import convert_all
 from libtile.codegen.tile import Tile
 
 
@@ -17,7 +18,7 @@ def dot(b: KernelBuilder, lhs: Tile, rhs: Tile, acc: Tile, *, signed_a: bool = T
         signed_a=signed_a, signed_b=signed_b,
     )  # fmt: skip
     if found.atom is None:
-        return mma.multiply_add(b, lhs, rhs, *convert_all(b, [acc], [found.c]))
+        return multiply_add(b, lhs, rhs, *convert_all(b, [acc], [found.c]))
     return mma.dot(b, *convert_all(b, [lhs, rhs, acc], [found.a, found.b, found.c]), found.atom)
 
 

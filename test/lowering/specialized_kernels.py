@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 
 from libtile.atoms import tma, wgmma
-from libtile.codegen.async_copies import operand_shared_layout
+from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.layouts.linear import LinearLayout
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout

@@ -5,19 +5,13 @@ import memory_kernels as mk
 import numpy as np
 import pytest
 
+from libtile.atoms.cp_async import async_groups, operand_shared_layout
 from libtile.atoms.mma_layouts import dot_layouts
-from libtile.codegen.async_copies import (
-    async_groups,
-    commit_copies,
-    copy_to_shared_async,
-    operand_shared_layout,
-    wait_copies,
-)
+from libtile.codegen.async_copies import commit_copies, copy_to_shared_async, wait_copies
 from libtile.codegen.builder import float_constant, integer
 from libtile.codegen.control import for_loop
 from libtile.codegen.llvm_types import FLOAT, I32
 from libtile.codegen.mma import dot
-from libtile.codegen.shared_tiles import load_operand_from_shared
 from libtile.codegen.tile import Tile, index, scalar
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
@@ -52,7 +46,7 @@ def trip(element, shape, width, gpu="sm_80", valid_rows=None, target_layout=None
     commit_copies(b)
     wait_copies(b, 0)
     b.barrier()
-    mk.put(b, result, load_operand_from_shared(b, base, shared, target_layout or layout, element))
+    mk.put(b, result, mk.load_shared(b, base, shared, target_layout or layout, element))
     data = mk.random_array(element, shape)
     out = np.zeros_like(data)
     given = data if valid_rows is None else np.ascontiguousarray(data[:valid_rows])
@@ -148,8 +142,8 @@ def pipelined_product(gpu, stages=3, depth=128, k=32):
         b.barrier()
         slot = slot_of(number)
         places = [stage_pointer(b, ring, slot, size) for ring, size in zip(rings, sizes)]
-        a = load_operand_from_shared(b, places[0], shared[0], layouts.a, "f16")
-        c = load_operand_from_shared(b, places[1], shared[1], layouts.b, "f16")
+        a = mk.load_shared(b, places[0], shared[0], layouts.a, "f16")
+        c = mk.load_shared(b, places[1], shared[1], layouts.b, "f16")
         ahead = b.add(number, integer(I32, stages - 1))
         fetch(ahead, slot_of(ahead))
         return [dot(b, a, c, carried[0], layouts.atom)]
@@ -186,7 +180,7 @@ def test_the_owner_copies_where_threads_hold_copies():
     commit_copies(b)
     wait_copies(b, 0)
     b.barrier()
-    mk.put(b, result, load_operand_from_shared(b, base, shared, layout, "f16"))
+    mk.put(b, result, mk.load_shared(b, base, shared, layout, "f16"))
     data = mk.random_array("f16", (8, 8))
     out = np.zeros_like(data)
     done = mk.run(b, data, out)

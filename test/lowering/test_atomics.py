@@ -11,7 +11,7 @@ from view_kernels import known
 
 from libtile.backend import ptxas
 from libtile.codegen import atomics
-from libtile.codegen.atomics import RELAXED, atomic_cas
+from libtile.codegen.atomics import RELAXED
 from libtile.codegen.builder import integer
 from libtile.codegen.control import breaking_loop, if_else
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, I64
@@ -42,7 +42,15 @@ def combined(mode, old, arg):
 def atomic_rmw(b, mode, pointers, arg, *, ordering=RELAXED, result_used=True, **given):
     """By the instruction that the pass chooses."""
     by = atomics.instruction(b.target, mode, arg.element, wanted=result_used, acquires=ordering.acquires)
-    return atomics.atomic_rmw(b, mode, by, pointers, arg, ordering=ordering, result_used=result_used, **given)
+    handed = mk.handed(b, arg.layout, arg.element)
+    return atomics.atomic_rmw(
+        b, mode, by, pointers, arg, ordering=ordering, result_used=result_used, handed=handed, **given
+    )
+
+
+def atomic_cas(b, pointers, cmp, val, **given):
+    """With the old values handed out as the pass has it."""
+    return atomics.atomic_cas(b, pointers, cmp, val, handed=mk.handed(b, val.layout, val.element), **given)
 
 
 INTEGER_MODES = ["and", "or", "xor", "add", "max", "min", "umax", "umin", "xchg"]
@@ -225,7 +233,14 @@ def multimem_kernel(gpu, element, reduction, alignment, columns=64):
         return Accesses(view.contiguous, count, view.masked)
 
     tile = multimem_load_reduce(
-        b, reduction, tiled, index, layout, by("load_reduce"), ordering=Ordering("relaxed", "sys")
+        b,
+        reduction,
+        tiled,
+        index,
+        layout,
+        by("load_reduce"),
+        ordering=Ordering("relaxed", "sys"),
+        handed=mk.handed(b, layout, element),
     )
     mk.put(b, out, tile)
     if reduction == "add" or element.startswith("i"):

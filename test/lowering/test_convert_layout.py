@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_kernels import bits, random_array
-from movement import layouts, move
+from movement import convert_layout, layouts, move
 
 from libtile.codegen.builder import integer
 from libtile.codegen.control import for_loop, if_else
-from libtile.codegen.convert_layout import convert_all, convert_layout
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.memory import load
 from libtile.layouts import builders
@@ -172,17 +171,6 @@ def test_conversions_in_a_row_race_nowhere():
 
     (out,), _ = move([("f32", data, ROWS)], build)
     np.testing.assert_array_equal(out, data)
-
-
-def test_several_tiles_share_a_barrier():
-    data = [random_array(e, (64, 64), i) for i, e in enumerate(("f32", "i8"))]
-    out, done = move(
-        [("f32", data[0], ROWS), ("i8", data[1], ROWS)],
-        lambda b, x, y: convert_all(b, [x, y], [COLUMNS, ACCUMULATOR]),
-    )
-    for got, expected in zip(out, data):
-        np.testing.assert_array_equal(got, expected)
-    assert done.counters.barriers == 1
 
 
 def test_a_layout_of_fewer_warps_than_the_kernel_has_is_held_by_all():

@@ -76,7 +76,7 @@ def test_a_constant_global_keeps_its_place_and_its_zeros():
 def test_threads_of_a_block_share_an_allocation_of_their_own(gpu, alignment):
     layout = mk.builders.blocked((128,), (1,), (32,), (4,), (0,))
     b, (out,) = mk.kernel(gpu, parameters=1)
-    allocation = alloca(b, "i32", 128, alignment)
+    allocation = alloca(b, "i32", 128, alignment, mk.handed(b, mk.SCALAR, "i64"))
     place = b.cast("ptrtoint", allocation.pointer, I64)
     rest = b.cast("trunc", b.and_(place, integer(I64, alignment - 1)), I32)
     number = b.mul(b.block_id("x"), integer(I32, 1000))
@@ -98,7 +98,7 @@ def test_an_allocation_in_a_loop_is_given_back_in_each_turn():
     b, _ = mk.kernel(parameters=1)
 
     def body(i, carried):
-        allocation = alloca(b, "i8", 1 << 20)
+        allocation = alloca(b, "i8", 1 << 20, 0, mk.handed(b, mk.SCALAR, "i64"))
         store(b, Tile(mk.SCALAR, "ptr", (allocation.pointer,)), Tile(mk.SCALAR, "i32", (i,)))
         free(b, allocation)
         return []
@@ -111,7 +111,8 @@ def test_an_allocation_in_a_loop_is_given_back_in_each_turn():
 
 def test_an_allocation_that_cannot_be_had_traps():
     b, _ = mk.kernel(parameters=0)
-    store(b, Tile(mk.SCALAR, "ptr", (alloca(b, "i64", 1 << 50).pointer,)), Tile(mk.SCALAR, "i64", (integer(I64, 1),)))
+    allocation = alloca(b, "i64", 1 << 50, 0, mk.handed(b, mk.SCALAR, "i64"))
+    store(b, Tile(mk.SCALAR, "ptr", (allocation.pointer,)), Tile(mk.SCALAR, "i64", (integer(I64, 1),)))
     with pytest.raises(SimulationFault, match="trap"):
         mk.run(b)
 

@@ -10,20 +10,10 @@ import numpy as np
 import pytest
 
 from libtile.backend import ptxas
-from libtile.codegen.memory import (
-    NO_HINT,
-    SINGLE,
-    WEAK,
-    CacheHint,
-    Ordering,
-    Vector,
-    load,
-    register_groups,
-    store,
-    vector_from_facts,
-)
+from libtile.codegen.memory import NO_HINT, SINGLE, WEAK, CacheHint, Ordering, Vector, store, vector_from_facts
 from libtile.codegen.tile import Tile
 from libtile.ir.facts import Fact
+from libtile.layouts.registers import register_groups
 
 
 def copy_kernel(layout, element, *, vector=SINGLE, masked=None, ordering=(WEAK, WEAK), cache=NO_HINT, gpu="sm_90"):
@@ -31,10 +21,10 @@ def copy_kernel(layout, element, *, vector=SINGLE, masked=None, ordering=(WEAK, 
     b, (source, target, mask_base, pad_base) = mk.kernel(gpu, parameters=4)
     mask = padding = None
     if masked:
-        mask = load(b, mk.pointers(b, mask_base, layout, "i1"), "i1")
+        mask = mk.load(b, mk.pointers(b, mask_base, layout, "i1"), "i1")
         if masked == "padding":
-            padding = load(b, mk.pointers(b, pad_base, layout, element), element)
-    tile = load(
+            padding = mk.load(b, mk.pointers(b, pad_base, layout, element), element)
+    tile = mk.load(
         b, mk.pointers(b, source, layout, element), element,
         mask=mask, padding=padding, vector=vector, ordering=ordering[0], cache=cache,
     )  # fmt: skip
@@ -135,7 +125,7 @@ def test_several_accesses_are_relaxed_and_share_a_fence(layout, gpu):
 
 def test_a_strong_load_of_a_scalar_is_done_by_one_thread_and_seen_by_all():
     b, (source, out) = mk.kernel()
-    tile = load(b, Tile(mk.SCALAR, "ptr", (source,)), "i32", ordering=Ordering("relaxed", "device"))
+    tile = mk.load(b, Tile(mk.SCALAR, "ptr", (source,)), "i32", ordering=Ordering("relaxed", "device"))
     layout = mk.builders.blocked((128,), (1,), (32,), (4,), (0,))
     mk.put(b, out, Tile(layout, "i32", tile.registers))
     result = np.zeros(128, np.int32)
@@ -191,14 +181,14 @@ def test_the_assembler_takes_every_kind_of_access(gpu):
                  for scope in ("tl_blk", "device", "sys")]  # fmt: skip
     b, (source, target) = mk.kernel(gpu)
     layout = mk.LAYOUTS["rows of 8"]
-    mask = load(b, mk.pointers(b, source, layout, "i1"), "i1")
+    mask = mk.load(b, mk.pointers(b, source, layout, "i1"), "i1")
     for element, vector in (("f16", Vector(1, 8)), ("i8", SINGLE), ("f64", Vector(1, 2))):
         places = (mk.pointers(b, base, layout, element) for base in (source, target))
         from_, to = places
         for first, second in caches:
-            store(b, to, load(b, from_, element, mask=mask, vector=vector, cache=first), vector=vector, cache=second)
+            store(b, to, mk.load(b, from_, element, mask=mask, vector=vector, cache=first), vector=vector, cache=second)
         for first, second in orderings:
-            tile = load(b, from_, element, mask=mask, vector=vector, ordering=first)
+            tile = mk.load(b, from_, element, mask=mask, vector=vector, ordering=first)
             store(b, to, tile, mask=mask, vector=vector, ordering=second)
     assert ptxas.assemble(mk.ptx_of(b), b.target.ptx_target).cubin
 
@@ -206,7 +196,7 @@ def test_the_assembler_takes_every_kind_of_access(gpu):
 def test_a_strided_pointer_tile_gathers_and_scatters():
     layout = mk.LAYOUTS["mma"]
     b, (source, target) = mk.kernel()
-    tile = load(b, mk.pointers(b, source, layout, "f32", (1, 16)), "f32")
+    tile = mk.load(b, mk.pointers(b, source, layout, "f32", (1, 16)), "f32")
     mk.put(b, target, tile)
     data, out = mk.random_array("f32", (64, 16)), np.zeros((16, 64), np.float32)
     mk.run(b, data, out)
@@ -216,6 +206,6 @@ def test_a_strided_pointer_tile_gathers_and_scatters():
 def test_tiles_of_different_layouts_are_refused():
     b, (source, _) = mk.kernel()
     first, second = mk.LAYOUTS["rows of 8"], mk.LAYOUTS["columns"]
-    mask = load(b, mk.pointers(b, source, second, "i1"), "i1")
+    mask = mk.load(b, mk.pointers(b, source, second, "i1"), "i1")
     with pytest.raises(ValueError, match="layouts differ"):
-        load(b, mk.pointers(b, source, first, "f32"), "f32", mask=mask)
+        mk.load(b, mk.pointers(b, source, first, "f32"), "f32", mask=mask)

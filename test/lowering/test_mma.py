@@ -5,12 +5,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from memory_kernels import DTYPES, kernel, pointers, ptx_of, put, random_array
-from movement import move
+from movement import convert_layout, move
 from products import dot, dot_scaled
 
 from libtile.atoms.mma_layouts import dot_layouts
 from libtile.backend import ptxas
-from libtile.codegen.convert_layout import convert_layout
 from libtile.codegen.llvm_types import GLOBAL_POINTER
 from libtile.codegen.memory import load
 from libtile.layouts import builders

@@ -6,17 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_kernels import random_array
-from movement import layouts, move
+from movement import convert_all, kernel_of, layouts, move, room_of
 
 from libtile.codegen import reduce as reductions
 from libtile.codegen import scan as scans
-from libtile.codegen.convert_layout import convert_all
 from libtile.codegen.llvm_types import IntType
-from libtile.codegen.tile import Tile, warp_bits_of
+from libtile.codegen.tile import Tile
 from libtile.layouts import builders
 from libtile.layouts.collectives import is_unit, reduced_layout, unit_layout
 from libtile.layouts.linear import LinearLayout
-from libtile.lowering.tileas.exchange_sizes import Kernel
 from libtile.lowering.tileas.select_collectives import planned_reduction, planned_scan
 from libtile.numerics.elements import STORAGE_BYTES
 
@@ -27,7 +25,7 @@ def unit_tiles(b, tiles):
     """The tiles in a unit layout, and what their steps are planned for."""
     layout = tiles[0].layout
     unit = layout if is_unit(layout) else unit_layout(layout)
-    given = [STORAGE_BYTES[t.element] for t in tiles], Kernel(b.target, 1 << warp_bits_of(b)), b.exchanges.room
+    given = [STORAGE_BYTES[t.element] for t in tiles], kernel_of(b), room_of(b)
     return convert_all(b, tiles, [unit] * len(tiles)), unit, given
 
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_kernels import random_array
-from movement import layouts, move
+from movement import convert_layout, extract, layouts, move
 
 from libtile.codegen import shapes
 from libtile.codegen.builder import integer
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I32
 from libtile.codegen.memory import load
 from libtile.layouts import builders
+from libtile.layouts.renaming import shrunk
 
 ROWS = builders.blocked((16, 64), (1, 4), (2, 16), (4, 1), (1, 0))
 
@@ -43,8 +44,11 @@ def test_renamings_move_nothing(layout):
 @given(layouts((8, 1)), layouts((8, 16)))
 def test_broadcasts_repeat(layout, wanted):
     data = random_array("i32", (8, 1))
-    for target in (None, wanted):
-        out, _ = one(data, layout, lambda b, t, target=target: shapes.broadcast(b, t, (8, 16), target))
+    for build in (
+        lambda b, t: shapes.broadcast(t, (8, 16)),
+        lambda b, t: shapes.select_registers(convert_layout(b, t, shrunk(wanted, (8, 1))), wanted),
+    ):
+        out, _ = one(data, layout, build)
         np.testing.assert_array_equal(out, np.broadcast_to(data, (8, 16)))
 
 
@@ -70,9 +74,9 @@ def test_extract_takes_the_part_with_that_number(layout, shape, known, data):
     place = tuple(slice(i * p, (i + 1) * p) for i, p in zip(indices, shape))
     if known:
         constants = [integer(I32, i) for i in indices]
-        out, _ = one(source, layout, lambda b, t: shapes.extract(b, t, constants, shape, wanted))
+        out, _ = one(source, layout, lambda b, t: extract(b, t, constants, shape, wanted))
     else:
-        out = dynamic(source, layout, lambda b, t, v: shapes.extract(b, t, v, shape, wanted), indices)
+        out = dynamic(source, layout, lambda b, t, v: extract(b, t, v, shape, wanted), indices)
     np.testing.assert_array_equal(out, source[place])
 
 
@@ -80,7 +84,7 @@ def test_a_part_that_registers_tell_apart_is_selected():
     data = random_array("i32", (16, 64))
     for i in range(2):
         indices = [integer(I32, i), integer(I32, 0)]
-        out, counters = one(data, ROWS, lambda b, t, indices=indices: shapes.extract(b, t, indices, (8, 64)))
+        out, counters = one(data, ROWS, lambda b, t, indices=indices: extract(b, t, indices, (8, 64)))
         np.testing.assert_array_equal(out, data[8 * i : 8 * i + 8])
         assert counters.shared_requests == 0
 
@@ -91,7 +95,7 @@ def test_parts_of_large_tiles_are_taken_with_little_shared_memory():
     sizes = []
 
     def build(b, tile, indices):
-        part = shapes.extract(b, tile, indices, (32, 16))
+        part = extract(b, tile, indices, (32, 16))
         sizes.append(b.exchanges.most)
         return part
 
@@ -107,8 +111,13 @@ def test_insert_replaces_one_part(layout, data):
     whole, part = random_array("i32", (8, 32)), random_array("i32", (4, 8), 1)
     row, column = data.draw(st.integers(0, 1)), data.draw(st.integers(0, 3))
     indices = [integer(I32, row), integer(I32, column)]
+
+    def insert(b, tile, part):
+        return shapes.insert(b, tile, convert_layout(b, part, shrunk(tile.layout, part.shape)), indices)
+
     (out,), _ = move(
-        [("i32", whole, layout), ("i32", part, part_layout)], lambda b, t, p: shapes.insert(b, t, p, indices)
+        [("i32", whole, layout), ("i32", part, part_layout)],
+        insert,
     )
     expected = whole.copy()
     expected[4 * row : 4 * row + 4, 8 * column : 8 * column + 8] = part
@@ -119,9 +128,13 @@ def test_insert_replaces_one_part(layout, data):
 @given(layouts((4, 8)), layouts((4, 8)), st.integers(0, 1), st.data())
 def test_cat_puts_tiles_side_by_side(first, second, dim, data):
     shape = (8, 8) if dim == 0 else (4, 16)
-    wanted = data.draw(st.none() | layouts(shape))
+    wanted = data.draw(layouts(shape))
     x, y = random_array("i32", (4, 8)), random_array("i32", (4, 8), 1)
-    (out,), _ = move([("i32", x, first), ("i32", y, second)], lambda b, s, t: shapes.cat(b, s, t, dim, wanted))
+
+    def cat(b, lhs, rhs):
+        return convert_layout(b, shapes.cat(lhs, convert_layout(b, rhs, lhs.layout), dim), wanted)
+
+    (out,), _ = move([("i32", x, first), ("i32", y, second)], cat)
     np.testing.assert_array_equal(out, np.concatenate([x, y], dim))
 
 

@@ -10,31 +10,54 @@ from typing import ClassVar, Self
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 
-from libtile.dialects.nv_tileaa.attributes import KeywordAttr, parse_integers
+from libtile.dialects.nv_tileaa.attributes import KeywordAttr
+from libtile.dialects.nv_tileas.copy_atoms import (
+    ATOMIC_KINDS,
+    LOAD_KINDS,
+    REDUCTION_KINDS,
+    SHARED_LOAD_KINDS,
+    SHARED_STORE_KINDS,
+    STORE_KINDS,
+    TMA_KINDS,
+    TRANS,
+    UNKNOWN_COPY,
+    CopyAtomAttr,
+    access_of,
+    parse_store_and_load,
+)
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
+from libtile.layouts.shared_access import SharedWay
 from libtile.targets import MmaAtom, mma_families
+
+__all__ = [
+    "ATOMIC_KINDS",
+    "ATTRIBUTES",
+    "FMA",
+    "LOAD_KINDS",
+    "LOAD_MODES",
+    "MEMORY_SPACES",
+    "REDUCTION_KINDS",
+    "SHARED_LOAD_KINDS",
+    "SHARED_STORE_KINDS",
+    "STORE_KINDS",
+    "STORE_MODES",
+    "TMA_KINDS",
+    "TRANS",
+    "UNKNOWN_COPY",
+    "ConversionAttr",
+    "CopyAtomAttr",
+    "ExchangesAttr",
+    "LayoutAttr",
+    "MemorySpaceAttr",
+    "MmaAtomAttr",
+    "ThroughShared",
+]  # fmt: skip
 
 MEMORY_SPACES = ("generic", "local", "shared", "global", "tmem", "constant")
 """Memory spaces by their number; a value in registers is in `generic`."""
-
-TMA_KINDS = ("tma_load", "tma_store", "tma_redg")
-"""Atoms that work through a TMA descriptor."""
-
-UNKNOWN_COPY = "unknown_copy"
-"""The kind of an atom that is still to be chosen."""
-
-LOAD_KINDS = ("ldgsts", "tma_load", "ldg", "unknown_copy")
-STORE_KINDS = ("stg", "tma_store", "unknown_copy")
-ATOMIC_KINDS = ("red", "atom", "cas")
-REDUCTION_KINDS = (*ATOMIC_KINDS, "tma_redg", "unknown_copy")
-
-SHARED_LOAD_KINDS = ("lds", "ldmatrix", "unknown_copy")
-SHARED_STORE_KINDS = ("sts", "stmatrix", "unknown_copy")
-TRANS = "trans"
-"""The mode of a matrix instruction that transposes."""
 
 LOAD_MODES = ("tiled", "im2col", "im2col_at", "tiled_at", "gather4")
 STORE_MODES = ("store", "reduce", "scatter4")
@@ -46,80 +69,6 @@ class MemorySpaceAttr(KeywordAttr):
 
     name = "nv_tileas.memory_space"
     keywords = MEMORY_SPACES
-
-
-@data_definition
-class CopyAtomAttr(ParsedData):
-    """One instruction that copies: `#nv_tileas.copy_atom<tma_load, bits=1024, box=[64,64], mode=tiled, multicast=2>`.
-
-    `bits` is what one instruction moves (per thread, or per box for TMA), and `dim` the dimension of the tile along
-    which a thread's elements lie side by side; `box` its extent in elements, innermost dimension first, for TMA atoms;
-    `mode` that of the TMA instruction, or `trans` of one that transposes matrices; `multicast` the number of CTAs that
-    receive. `red`, `atom` and `cas` are atomic: `red` gives nothing, `atom` what was there before, `cas` is a loop of
-    compare-and-swaps; `multimem` goes to all replicas.
-    """
-
-    name = "nv_tileas.copy_atom"
-    kinds: ClassVar[tuple[str, ...]] = (
-        "ldg", "stg", "ldgsts", "lds", "sts", "ldmatrix", "stmatrix", "tma_load", "tma_store", "tma_redg",
-        "tcgen05_ld", "tcgen05_st", "red", "atom", "cas", "multimem", UNKNOWN_COPY,
-    )  # fmt: skip
-
-    kind = DataField[str](0)
-    bits = DataField[int](1)
-    box = DataField[tuple[int, ...]](2)
-    mode = DataField[str | None](3)
-    multicast = DataField[int | None](4)
-    dim = DataField[int | None](5)
-
-    def __init__(
-        self,
-        kind: str,
-        bits: int = 0,
-        box: Sequence[int] = (),
-        mode: str | None = None,
-        multicast: int | None = None,
-        dim: int | None = None,
-    ):
-        super().__init__((kind, bits, tuple(box), mode, multicast, dim))
-
-    @property
-    def is_tma(self) -> bool:
-        """Whether the atom works through a TMA descriptor."""
-        return self.kind in TMA_KINDS
-
-    def body(self) -> str:
-        parts = [self.kind]
-        parts += [f"bits={self.bits}"] if self.bits else []
-        parts += [f"dim={self.dim}"] if self.dim is not None else []
-        parts += [f"box=[{','.join(map(str, self.box))}]"] if self.box else []
-        parts += [f"mode={self.mode}"] if self.mode is not None else []
-        parts += [f"multicast={self.multicast}"] if self.multicast is not None else []
-        return ", ".join(parts)
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Self:
-        kind = parser.parse_identifier()
-        if kind not in cls.kinds:
-            parser.raise_error(f"expected {cls.name} to be one of: {', '.join(cls.kinds)}")
-        bits, mode, multicast, dim = 0, None, None, None
-        box: tuple[int, ...] = ()
-        while parser.parse_optional_punctuation(","):
-            key = parser.parse_identifier()
-            parser.parse_punctuation("=")
-            if key == "bits":
-                bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            elif key == "dim":
-                dim = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            elif key == "box":
-                box = parse_integers(parser)
-            elif key == "mode":
-                mode = parser.parse_identifier()
-            elif key == "multicast":
-                multicast = parser.parse_integer(allow_boolean=False)
-            else:
-                parser.raise_error(f"unknown parameter '{key}' of a copy atom")
-        return cls(kind, bits, box, mode, multicast, dim)
 
 
 FMA = "fma"
@@ -245,15 +194,7 @@ class ConversionAttr(ParsedData):
         layout = parser.parse_attribute()
         if not isinstance(layout, LayoutAttr):
             parser.raise_error("expected a layout")
-        atoms = []
-        for name in ("store", "load"):
-            parser.parse_punctuation(",")
-            parser.parse_keyword(name)
-            parser.parse_punctuation("=")
-            atom = parser.parse_attribute()
-            if not isinstance(atom, CopyAtomAttr):
-                parser.raise_error("expected a copy atom")
-            atoms.append(atom)
+        atoms = parse_store_and_load(parser)
         return cls(kind, ThroughShared(pieces, layout, *atoms))
 
 
@@ -266,6 +207,11 @@ class ThroughShared:
     layout: LayoutAttr
     store: CopyAtomAttr
     load: CopyAtomAttr
+
+    @property
+    def way(self) -> SharedWay:
+        """The same with layouts and instructions as values."""
+        return SharedWay(self.layout.layout, access_of(self.store), access_of(self.load))
 
     def __str__(self) -> str:
         pieces = f"pieces = {self.pieces}, " if self.pieces != 1 else ""

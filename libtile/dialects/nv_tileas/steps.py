@@ -4,9 +4,9 @@
     #nv_tileas.steps<commutative, registers [0,1], lanes [4,3], warps [0,1] by [[#nv_tileas.layout<offset=...>]],
                      registers [2,3]>
 
-`libtile.layouts.collectives` says what the steps mean. Behind `by` stand the ways through shared memory: of the op's
-tiles in their order, the layouts of those that take one exchange together, or `[layout in 4]`, that of each of so many
-pieces of a tile.
+`libtile.layouts.collectives` says what the steps mean. Behind `by` stand the ways through shared memory, each a layout
+and the atoms that store and load it (`LAYOUT, store = ATOM, load = ATOM`): of the op's tiles in their order, those that
+take one exchange together, or `[... in 4]`, that of each of so many pieces of a tile.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.collectives import Collective
+from libtile.dialects.nv_tileas.copy_atoms import access_of, load_atom, parse_store_and_load, store_atom
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import integer_of, layout_of, type_text
 from libtile.layouts import OFFSET, LinearLayout
 from libtile.layouts.collectives import EXCHANGE, LANES, REGISTERS, WARPS, SharedTrip, Step, folds, result_layout, runs
+from libtile.layouts.shared_access import SharedWay
 
 COMMUTATIVE, NONE = "commutative", "none"
 
@@ -71,7 +73,11 @@ def _step_text(step: Step) -> str:
 
 def _trip_text(trip: SharedTrip) -> str:
     pieces = f" in {trip.pieces}" if trip.pieces != 1 else ""
-    return f"[{', '.join(str(LayoutAttr(layout)) for layout in trip.layouts)}{pieces}]"
+    return f"[{', '.join(map(_way_text, trip.ways))}{pieces}]"
+
+
+def _way_text(way: SharedWay) -> str:
+    return f"{LayoutAttr(way.layout)}, store = {store_atom(way.store)}, load = {load_atom(way.load)}"
 
 
 def _number(parser: AttrParser) -> int:
@@ -95,19 +101,20 @@ def _step(parser: AttrParser) -> Step:
 
 def _trip(parser: AttrParser) -> SharedTrip:
     parser.parse_punctuation("[")
-    layouts = [_layout(parser)]
+    ways = [_way(parser)]
     while parser.parse_optional_punctuation(","):
-        layouts.append(_layout(parser))
+        ways.append(_way(parser))
     pieces = _number(parser) if parser.parse_optional_keyword("in") else 1
     parser.parse_punctuation("]")
-    return SharedTrip(tuple(layouts), pieces)
+    return SharedTrip(tuple(ways), pieces)
 
 
-def _layout(parser: AttrParser) -> LinearLayout:
+def _way(parser: AttrParser) -> SharedWay:
     layout = parser.parse_attribute()
     if not isinstance(layout, LayoutAttr):
         parser.raise_error("expected a layout")
-    return layout.layout
+    store, load = parse_store_and_load(parser)
+    return SharedWay(layout.layout, access_of(store), access_of(load))
 
 
 # -- what they have to fit --------------------------------------------------------------------------------------------
@@ -157,14 +164,14 @@ def _check_results(op: Collective, made: LayoutAttr) -> None:
 
 def _check_trips(trips: Sequence[SharedTrip], source: LinearLayout, tiles: int) -> None:
     """All tiles go through shared memory in order, each as a whole; VerifyException."""
-    count = sum(len(trip.layouts) for trip in trips)
+    count = sum(len(trip.ways) for trip in trips)
     if count != tiles:
         raise VerifyException(f"expects layouts in shared memory for {tiles} tiles, but got {count}")
     elements = prod(source.shape)
     for trip in trips:
-        if trip.pieces != 1 and len(trip.layouts) != 1:
+        if trip.pieces != 1 and len(trip.ways) != 1:
             raise VerifyException("expects a tile that goes in pieces to go alone")
-        for layout in trip.layouts:
+        for layout in (way.layout for way in trip.ways):
             check_shared_layout(layout)
             if trip.pieces * prod(layout.shape) != elements:
                 raise VerifyException(

@@ -14,8 +14,9 @@ from math import prod
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Operation
 
-from libtile.codegen.memory import MAX_ACCESS_BYTES, register_groups
+from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.layouts import LANE, WARP, LinearLayout
+from libtile.layouts.registers import register_groups
 from libtile.lowering.tileas.view_accesses import ViewAccess
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.lowering.to_tileas.types import shape_of

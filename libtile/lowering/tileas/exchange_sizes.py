@@ -10,42 +10,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import conversion_plan, messages, mma, packing, shapes, sharing, slices
+from libtile.codegen import messages, mma, slices
 from libtile.codegen.convert_layout import trip_bytes
-from libtile.codegen.exchange import Exchange, padded
+from libtile.codegen.exchange import Exchange
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa import shapes as aa_shapes
-from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.collectives import HistogramOp
-from libtile.dialects.nv_tileaa.memory import AllocaOp
-from libtile.dialects.nv_tileaa.pointers import BitcastOp
-from libtile.dialects.nv_tileaa.shapes import CatOp, ExtractOp, InsertSliceOp
+from libtile.dialects.nv_tileaa.shapes import ExtractOp
 from libtile.dialects.nv_tileaa.tokens import PrintOp
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.nv_tileas.memory import AtomicCasOp, AtomicRmwOp, LoadOp, MultimemLoadReduceOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import (
     ConvertLayoutOp,
-    ExpandDimsOp,
     ExtractSliceOp,
+    InsertSliceOp,
     ReduceOp,
-    ReinterpretOp,
     ScanOp,
-    ViewOp,
 )
-from libtile.dialects.nv_tileas.tiles import InsertSliceOp as TileasInsertSliceOp
-from libtile.ir.tile_form import integer_property
-from libtile.layouts import LinearLayout
-from libtile.layouts.renaming import reshaped, shrunk
+from libtile.layouts.shared_access import padded
 from libtile.lowering.agents import warps_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.to_tileas.shape_layouts import scalar_layout
-from libtile.lowering.to_tileas.types import layout_of, shape_of
+from libtile.lowering.tileas.ways import HANDING_OUT, hands_out, shared_ways_of, ways_of
+from libtile.lowering.to_tileas.types import shape_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
@@ -106,14 +97,6 @@ def element_bytes(value: SSAValue) -> int:
 Sizes = Callable[[Operation, Kernel, int], Sequence[int]]
 
 
-def _conversion(source: LinearLayout, value: SSAValue, kernel: Kernel, room: int) -> tuple[int, ...]:
-    """What it takes to bring a tile from a layout into that of a value."""
-    target = layout_of(value)
-    if source == target or not source.outs:
-        return ()
-    return conversion_plan.exchange_sizes([source], [target], [element_bytes(value)], kernel.warp_bits, room)
-
-
 def _convert(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     assert isinstance(op, ConvertLayoutOp)
     if op.way is None:
@@ -122,69 +105,15 @@ def _convert(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     return () if through is None else (element_bytes(op.source) * prod(through.layout.shape),) * through.pieces
 
 
-def _packed(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    if not isinstance(op.properties.get("packed"), UnitAttr):
-        return ()
-    source, result = op.operands[0], op.results[0]
-    packs = element_name(result) == "i8"
-    if packs == (element_name(source) == "i8"):
-        raise LoweringError("packs elements into i8, or unpacks them from i8, and does neither here")
-    element = element_name(source if packs else result)
-    regroup, back = packing.unpacked_layout, packing.packed_layout
-    if not packs:
-        regroup, back = back, regroup
-    layout = layout_of(source)
-    sizes: tuple[int, ...] = ()
-    before = regroup(layout_of(result), element)
-    if before is not None and before != layout:
-        sizes += conversion_plan.exchange_sizes([layout], [before], [element_bytes(source)], kernel.warp_bits, room)
-        layout = before
-    made = back(layout, element)
-    return (*sizes, *(_conversion(made, result, kernel, room) if made is not None else ()))
+def _through_ways(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    """Of one tile, which goes through shared memory or not."""
+    (way,) = ways_of(op, 1)
+    element = element_bytes(op.operands[0])
+    return () if way.through is None else (element << way.through.layout.layout.out_bits,)
 
 
-def _cat(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    lhs, rhs = (layout_of(v) for v in op.operands)
-    size = element_bytes(op.results[0])
-    first = conversion_plan.exchange_sizes([rhs], [lhs], [size], kernel.warp_bits, room)
-    return (*first, *_conversion(shapes.cat_layout(lhs, integer_property(op, "dim")), op.results[0], kernel, room))
-
-
-def _extract(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    tile, part = op.operands[0], op.results[0]
-    sizes = shapes.extract_sizes
-    return sizes(layout_of(tile), shape_of(part.type), layout_of(part), element_bytes(tile), kernel.warp_bits, room)
-
-
-def _insert(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    part, tile = op.operands[:2]
-    layout = layout_of(tile)
-    near = shrunk(layout, shape_of(part.type))
-    size = element_bytes(part)
-    first = conversion_plan.exchange_sizes([layout_of(part)], [near], [size], kernel.warp_bits, room)
-    return (*first, *_conversion(layout, op.results[0], kernel, room))
-
-
-def _view(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    """Behind the change of shape, in which nothing moves, a conversion."""
-    source, result = op.operands[0], op.results[0]
-    if not isinstance(source.type, TensorType) or not isinstance(result.type, TensorType):
-        return ()
-    held, shape = layout_of(source), shape_of(result.type)
-    return _conversion(reshaped(held, shape), result, kernel, room) if held.outs and shape else ()
-
-
-def _extract_slice(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    source = op.operands[0]
-    return (slices.slice_bytes(shape_of(source.type), element_bytes(source)),) if _is_tile(source) else ()
-
-
-def _insert_slice(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    part, tile = op.operands[:2]
-    if not _is_tile(part) or not _is_tile(tile):
-        return ()
-    first = slices.slice_bytes(shape_of(part.type), element_bytes(part))
-    return (first, *_conversion(layout_of(tile), op.results[0], kernel, room))
+def _slice(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    return _through_ways(op, kernel, room) if all(map(_is_tile, (*op.operands[:1], *op.results[:1]))) else ()
 
 
 def _is_tile(value: SSAValue) -> bool:
@@ -205,7 +134,7 @@ def _collective(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     for trips in (step.trips for step in op.steps.steps):
         first = 0
         for trip in trips:
-            own = sizes[first : first + len(trip.layouts)]
+            own = sizes[first : first + len(trip.ways)]
             found += trip_bytes(trip, own)
             first += len(own)
     return found
@@ -215,50 +144,27 @@ def _dot(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     """Tensor cores take fragments as they are; single elements are staged."""
     if not isinstance(op, DotOp) or op.atom.kind != FMA:
         return ()
-    operands = op.operands[:2]
-    sizes = [element_bytes(v) for v in operands]
-    return mma.exchange_sizes([layout_of(v) for v in operands], sizes, kernel.warp_bits, room)
+    return (mma.staged_bytes(shared_ways_of(op, 2), [element_bytes(v) for v in op.operands[:2]])[1],)
 
 
-def _strong_load(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    """Every element is loaded by its owner, if the order of accesses counts."""
-    semantic = op.properties.get("mem_semantic")
-    if not isinstance(semantic, KeywordAttr) or semantic.keyword == "weak":
-        return ()
-    return sharing.exchange_sizes(layout_of(op.results[0]), element_bytes(op.results[0]), kernel.warp_bits)
+def _owners(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    return _handed_out(op, op.results[0]) if hands_out(op) else ()
 
 
-def _atomic(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    """The old values come from their owners, where somebody uses them."""
-    if op.results[0].first_use is None:
-        return ()
-    return sharing.exchange_sizes(layout_of(op.results[0]), element_bytes(op.results[0]), kernel.warp_bits)
-
-
-def _alloca(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    return sharing.exchange_sizes(scalar_layout(kernel.warps), STORAGE_BYTES["i64"], kernel.warp_bits)
+def _handed_out(op: Operation, value: SSAValue) -> Sequence[int]:
+    (way,) = ways_of(op, 1)
+    return () if way.through is None else (element_bytes(value) << way.through.layout.layout.out_bits,)
 
 
 _SIZES: dict[type[Operation], Sizes] = {
     ConvertLayoutOp: _convert,
-    BitcastOp: _packed,
-    CatOp: _cat,
-    ExtractOp: _extract,
-    aa_shapes.ExtractSliceOp: _extract_slice,
-    ExtractSliceOp: _extract_slice,
-    TileasInsertSliceOp: _insert_slice,
+    ExtractOp: _through_ways,
+    aa_shapes.ExtractSliceOp: _slice,
+    ExtractSliceOp: _slice,
+    InsertSliceOp: _slice,
     HistogramOp: _histogram,
-    ViewOp: _view,
-    ExpandDimsOp: _view,
-    ReinterpretOp: _view,
-    InsertSliceOp: _insert,
     ReduceOp: _collective,
     ScanOp: _collective,
     DotOp: _dot,
-    LoadOp: _strong_load,
-    TiledLoadOp: _strong_load,
-    MultimemLoadReduceOp: _strong_load,
-    AtomicRmwOp: _atomic,
-    AtomicCasOp: _atomic,
-    AllocaOp: _alloca,
+    **dict.fromkeys(HANDING_OUT, _owners),
 }

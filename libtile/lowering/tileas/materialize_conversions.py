@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`tileas-materialize-convert-layout`: the way of each conversion between layouts.
 
-A conversion gets its `way`: register moves of each thread, shuffles within warps (which make it a `nv_tileas.shuffle`),
-or shared memory, with the layout there, and how many pieces it goes in where there is little room beside pipelines.
-Where its layouts cannot be cut into small enough pieces, it becomes two conversions, by a layout that can be cut on
-both sides.
+Ops that only rename elements first get conversions around them, so that inside of them nothing moves
+(`explicit_conversions`). A conversion in which every thread has what it is to have becomes a `nv_tileas.reinterpret`,
+one within warps a `nv_tileas.shuffle`; the others get their `way`, through shared memory, with the layout there and how
+many pieces it goes in where there is little room beside pipelines. Where its layouts cannot be cut into small enough
+pieces, a conversion becomes two, by a layout that can be cut on both sides.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.passes import ModulePass
 
-from libtile.codegen.conversion_plan import Directly, InPieces, conversion_steps, reduced
-from libtile.codegen.convert_layout import shared_between
+from libtile.atoms.conversions import AsWhole, Pieces, conversion
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.attributes import ConversionAttr, ThroughShared
+from libtile.dialects.nv_tileas.attributes import ConversionAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ShuffleOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReinterpretOp, ShuffleOp
 from libtile.ir.tile_form import erase
-from libtile.layouts import WARP, LinearLayout
-from libtile.layouts.convert import Conversion
+from libtile.layouts import WARP
+from libtile.layouts.convert import Conversion, Plan
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import exchange_rooms
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
-from libtile.lowering.tileas.shared_atoms import loaded_by, stored_by
+from libtile.lowering.tileas.explicit_conversions import make_explicit
+from libtile.lowering.tileas.shared_atoms import between, conversion_by
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.support import statistics
 from libtile.targets import Target, target
@@ -51,8 +52,12 @@ def materialize_conversions(function: FuncOp, gpu: Target) -> None:
     assert spec is not None
     kernel = Kernel(gpu, spec.num_warps)
     for op, room in exchange_rooms(function, gpu).items():
+        where = kernel.of(op)
         if isinstance(op, ConvertLayoutOp):
-            _choose(op, kernel.of(op), room)
+            _choose(op, where, room)
+            continue
+        for made in make_explicit(op, where, room):
+            _choose(made, where, room)
 
 
 def _choose(op: ConvertLayoutOp, kernel: Kernel, room: int) -> None:
@@ -61,52 +66,43 @@ def _choose(op: ConvertLayoutOp, kernel: Kernel, room: int) -> None:
             raise unsupported(op, "converts between layouts, and has a tile without one", kernel.gpu.name)
     source, wanted = layout_of(op.source), layout_of(op.result)
     if not source.outs:
-        op.way = ConversionAttr(Conversion.REGISTERS.value)
+        _replace(op, ReinterpretOp)
         return
     wanted = wanted.transpose_outs(source.out_dims)
     size = element_bytes(op.source)
-    steps = conversion_steps([source], [wanted], [size], kernel.warp_bits, room)
-    if not steps:
-        op.way = ConversionAttr(Conversion.REGISTERS.value)
-        return
-    (step,) = steps
-    if isinstance(step, Directly):
-        if step.plan.kind is not Conversion.SHUFFLE:
-            op.way = ConversionAttr(Conversion.REGISTERS.value)
+    found = conversion(source, wanted, size, kernel.warp_bits, room)
+    if isinstance(found, Plan):
+        if found.kind is not Conversion.SHUFFLE:
+            _replace(op, ReinterpretOp)
         elif source.basis(WARP) == wanted.basis(WARP):
-            _replace(op, ShuffleOp.make(op.source, results=[op.result.type], location=op.location))
+            _replace(op, ShuffleOp)
         else:  # a layout leaves out warps that hold copies
             op.way = ConversionAttr(Conversion.SHUFFLE.value)
         return
-    if not isinstance(step, InPieces):
-        op.way = _shared(source, wanted, size, kernel, 1)
+    if isinstance(found, AsWhole):
+        op.way = conversion_by(between(source, wanted, size, kernel))
         return
     block, value = op.parent, op.source
     assert block is not None
-    statistics.count("conversions in pieces", len(step.trips))
-    for trip in step.trips[:-1]:
+    statistics.count("conversions in pieces", len(found.trips))
+    for trip in found.trips[:-1]:
         made = ConvertLayoutOp.make(value, results=[with_layout(op.result.type, trip.target)], location=op.location)
-        made.way = _shared(trip.pieces.source, trip.pieces.target, size, kernel, len(trip.pieces.registers))
+        made.way = _in_pieces(trip.pieces, size, kernel)
         block.insert_op_before(made, op)
         value = made.result
     op.operands[0] = value
-    pieces = step.trips[-1].pieces
-    op.way = _shared(pieces.source, pieces.target, size, kernel, len(pieces.registers))
+    op.way = _in_pieces(found.trips[-1].pieces, size, kernel)
 
 
-def _replace(op: ConvertLayoutOp, made: ShuffleOp) -> None:
+def _in_pieces(pieces: Pieces, size: int, kernel: Kernel) -> ConversionAttr:
+    return conversion_by(between(pieces.source, pieces.target, size, kernel), len(pieces.registers))
+
+
+def _replace(op: ConvertLayoutOp, kind: type[ReinterpretOp | ShuffleOp]) -> None:
     block = op.parent
     assert block is not None
+    made = kind.make(op.source, results=[op.result.type], location=op.location)
     block.insert_op_before(made, op)
     made.result.name_hint = op.result.name_hint
     op.result.replace_all_uses_with(made.result)
     erase(op)
-
-
-def _shared(source: LinearLayout, wanted: LinearLayout, size: int, kernel: Kernel, pieces: int) -> ConversionAttr:
-    """Through shared memory, for (a piece in) these layouts."""
-    features = kernel.gpu.has("stmatrix"), kernel.gpu.has("ldmatrix")
-    sides = reduced(source, kernel.warp_bits), reduced(wanted, kernel.warp_bits)
-    shared = shared_between(*sides, size, *features)
-    store, load = stored_by(source, shared, size, kernel), loaded_by(wanted, shared, size, kernel)
-    return ConversionAttr(Conversion.SHARED.value, ThroughShared(pieces, LayoutAttr(shared), store, load))

@@ -23,8 +23,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, TensorType,
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.codegen.async_copies import copy_width, operand_shared_layout, staged_layout
-from libtile.codegen.exchange import PIECE_BYTES
+from libtile.atoms.cp_async import copy_width, operand_shared_layout, staged_layout
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -36,6 +35,7 @@ from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.tile_form import SEGMENTS, erase
 from libtile.layouts import LinearLayout
+from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.ahead import computed_ahead, is_inside
 from libtile.lowering.tileas.cleanup import LOOPS, is_pure
 from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, tile_bytes

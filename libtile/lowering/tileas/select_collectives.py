@@ -16,17 +16,14 @@ from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
-from libtile.codegen.conversion_plan import cut, reduced
-from libtile.codegen.convert_layout import shared_between
-from libtile.codegen.exchange import padded, piece_bytes
+from libtile.atoms.conversions import cut
+from libtile.atoms.shared_accesses import reduced
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
+from libtile.dialects.nv_tileas.tiles import ReduceOp, ScanOp
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.collectives import (
@@ -40,11 +37,14 @@ from libtile.layouts.collectives import (
     scan_steps,
     unit_layout,
 )
+from libtile.layouts.shared_access import padded, piece_bytes
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import exchange_rooms
 from libtile.lowering.tileas.commuting import commutes
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
-from libtile.lowering.to_tileas.types import layout_of, with_layout
+from libtile.lowering.tileas.explicit_conversions import convert_operand, convert_result
+from libtile.lowering.tileas.shared_atoms import between
+from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target, target
 
 
@@ -84,9 +84,8 @@ def _choose(op: ReduceOp | ScanOp, kernel: Kernel, room: int) -> None:
     unit = layout if is_unit(layout) else unit_layout(layout)
     sizes = [element_bytes(v) for v in op.inputs]
     commutative = isinstance(op, ReduceOp) and commutes(op)
-    for number, value in enumerate(op.inputs):
-        if unit != layout:
-            op.operands[number] = _converted(op, value, unit)
+    for number in range(len(op.inputs)):
+        convert_operand(op, number, unit)
     if isinstance(op, ReduceOp):
         steps = planned_reduction(unit, dim, commutative, sizes, kernel, room)
         made = result_layout(unit, dim, steps, commutative)
@@ -94,31 +93,7 @@ def _choose(op: ReduceOp | ScanOp, kernel: Kernel, room: int) -> None:
         steps, made = planned_scan(unit, dim, sizes, kernel, room), unit
     op.steps = StepsAttr(steps, commutative)
     for result in op.outputs:
-        _give(op, result, made)
-
-
-def _converted(op: ReduceOp | ScanOp, value: SSAValue, layout: LinearLayout) -> SSAValue:
-    """A tile in another layout, in front of an op."""
-    made = ConvertLayoutOp.make(value, results=[with_layout(value.type, layout)], location=op.location)
-    block = op.parent
-    assert block is not None
-    block.insert_op_before(made, op)
-    return made.result
-
-
-def _give(op: ReduceOp | ScanOp, result: SSAValue, layout: LinearLayout) -> None:
-    """Let an op give a tile in a layout, and its users get that in the one that they had."""
-    wanted = result.type
-    if layout_of(result) == layout:
-        return
-    block = op.parent
-    assert block is not None
-    uses = list(result.uses)
-    given = Rewriter.replace_value_with_new_type(result, with_layout(wanted, layout))
-    made = ConvertLayoutOp.make(given, results=[wanted], location=op.location)
-    for use in uses:
-        use.operation.operands[use.index] = made.result
-    block.insert_op_after(made, op)
+        convert_result(op, result, made)
 
 
 def planned_reduction(
@@ -154,25 +129,20 @@ def _trips(
     source: LinearLayout, wanted: LinearLayout, sizes: Sequence[int], kernel: Kernel, room: int
 ) -> tuple[SharedTrip, ...]:
     """The ways of tiles of one layout to another, as many together as one exchange holds; a larger one in pieces."""
-    before, after = reduced(source, kernel.warp_bits), reduced(wanted, kernel.warp_bits)
-    features = kernel.gpu.has("stmatrix"), kernel.gpu.has("ldmatrix")
     most = piece_bytes(room)
     trips: list[SharedTrip] = []
     total = most
     for size in sizes:
         whole = padded(size << source.out_bits)
         if whole > most:
-            pieces = cut(before, after, whole // most)
-            part = shared_between(
-                reduced(pieces.source, kernel.warp_bits), reduced(pieces.target, kernel.warp_bits), size, *features
-            )
-            trips.append(SharedTrip((part,), len(pieces.registers)))
+            pieces = cut(reduced(source, kernel.warp_bits), reduced(wanted, kernel.warp_bits), whole // most)
+            trips.append(SharedTrip((between(pieces.source, pieces.target, size, kernel),), len(pieces.registers)))
             total = most
             continue
-        shared, total = shared_between(before, after, size, *features), total + whole
+        way, total = between(source, wanted, size, kernel), total + whole
         if total > most:
-            trips.append(SharedTrip((shared,)))
+            trips.append(SharedTrip((way,)))
             total = whole
         else:
-            trips[-1] = SharedTrip((*trips[-1].layouts, shared))
+            trips[-1] = SharedTrip((*trips[-1].ways, way))
     return tuple(trips)

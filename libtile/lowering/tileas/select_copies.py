@@ -38,9 +38,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.atoms.cp_async import copy_width
 from libtile.codegen import atomics, multimem
-from libtile.codegen.async_copies import copy_width
-from libtile.codegen.memory import MAX_ACCESS_BYTES, register_groups
+from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp, PtrToIntOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
@@ -52,6 +52,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.locations import set_location
 from libtile.ir.tile_form import Given, build, operand_group
 from libtile.layouts import LinearLayout
+from libtile.layouts.registers import register_groups
 from libtile.lowering.agents import warps_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.index_width import index_bits

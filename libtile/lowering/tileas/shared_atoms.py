@@ -4,33 +4,55 @@
 
 from __future__ import annotations
 
-from libtile.codegen.conversion_plan import reduced
-from libtile.codegen.shared_tiles import MATRIX, TRANSPOSED, VECTOR, SharedAccess, accesses
-from libtile.dialects.nv_tileas.attributes import TRANS, CopyAtomAttr
+from libtile.atoms.shared_accesses import accesses, reduced, shared_between
+from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr, ThroughShared
+from libtile.dialects.nv_tileas.copy_atoms import load_atom, store_atom
+from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.layouts import LinearLayout
+from libtile.layouts.convert import Conversion
+from libtile.layouts.shared_access import SharedAccess, SharedWay
 from libtile.lowering.tileas.exchange_sizes import Kernel
 
 
 def stored_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, kernel: Kernel) -> CopyAtomAttr:
     """The cheapest way to store a tile of elements of so many bytes in a layout to one in shared memory."""
-    found = accesses(reduced(layout, kernel.warp_bits), shared, element_bytes, kernel.gpu.has("stmatrix"), storing=True)
-    return _atom(found.instruction(element_bytes), "sts", "stmatrix")
+    return store_atom(_store(layout, shared, element_bytes, kernel))
 
 
 def loaded_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, kernel: Kernel) -> CopyAtomAttr:
     """The cheapest way to load a tile of elements of so many bytes in a layout from one in shared memory."""
+    return load_atom(_load(layout, shared, element_bytes, kernel))
+
+
+def shared_way(
+    source: LinearLayout, target: LinearLayout, shared: LinearLayout, element_bytes: int, kernel: Kernel, moved: int = 0
+) -> SharedWay:
+    """The way of a tile of elements of so many bytes from a layout to one, or to a part of it, through one in shared
+    memory, where the part's offsets change in the bits `moved` (in elements) from run to run."""
+    store = _store(source, shared, element_bytes, kernel)
+    return SharedWay(shared, store, _load(target, shared, element_bytes, kernel, moved))
+
+
+def between(source: LinearLayout, target: LinearLayout, element_bytes: int, kernel: Kernel) -> SharedWay:
+    """The cheapest way of a tile of elements of so many bytes through shared memory."""
+    sides = reduced(source, kernel.warp_bits), reduced(target, kernel.warp_bits)
+    features = kernel.gpu.has("stmatrix"), kernel.gpu.has("ldmatrix")
+    return shared_way(source, target, shared_between(*sides, element_bytes, *features), element_bytes, kernel)
+
+
+def conversion_by(way: SharedWay, pieces: int = 1) -> ConversionAttr:
+    """A way as an attribute, for so many pieces."""
+    through = ThroughShared(pieces, LayoutAttr(way.layout), store_atom(way.store), load_atom(way.load))
+    return ConversionAttr(Conversion.SHARED.value, through)
+
+
+def _store(layout: LinearLayout, shared: LinearLayout, size: int, kernel: Kernel) -> SharedAccess:
+    found = accesses(reduced(layout, kernel.warp_bits), shared, size, kernel.gpu.has("stmatrix"), storing=True)
+    return found.instruction(size)
+
+
+def _load(layout: LinearLayout, shared: LinearLayout, size: int, kernel: Kernel, moved: int = 0) -> SharedAccess:
     found = accesses(
-        reduced(layout, kernel.warp_bits), shared, element_bytes, kernel.gpu.has("ldmatrix"), storing=False
+        reduced(layout, kernel.warp_bits), shared, size, kernel.gpu.has("ldmatrix"), storing=False, moved_bits=moved
     )
-    return _atom(found.instruction(element_bytes), "lds", "ldmatrix")
-
-
-def _atom(access: SharedAccess, vector: str, matrix: str) -> CopyAtomAttr:
-    kind, mode = vector if access.kind == VECTOR else matrix, TRANS if access.kind == TRANSPOSED else None
-    return CopyAtomAttr(kind, 8 * access.bytes, mode=mode)
-
-
-def access_of(atom: CopyAtomAttr) -> SharedAccess:
-    """The instruction that an atom names."""
-    kind = VECTOR if atom.kind in ("lds", "sts") else TRANSPOSED if atom.mode == TRANS else MATRIX
-    return SharedAccess(kind, atom.bits // 8)
+    return found.instruction(size)

@@ -15,9 +15,8 @@ from math import prod
 from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Operation
 
+from libtile.atoms.conversions import shared_bytes
 from libtile.codegen import mbarrier
-from libtile.codegen.conversion_plan import shared_bytes
-from libtile.codegen.exchange import PIECE_BYTES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.shapes import CatOp, ExtractOp, InsertSliceOp
 from libtile.dialects.nv_tileas.attributes import FMA
@@ -25,6 +24,7 @@ from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.layouts import WARP
+from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target

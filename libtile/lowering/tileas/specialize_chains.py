@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, UnitAttr, 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import wgmma
-from libtile.codegen.exchange import PIECE_BYTES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
@@ -56,6 +55,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.tile_form import erase, shape_of
+from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.consumers import (

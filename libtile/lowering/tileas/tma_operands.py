@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from libtile.atoms import tma, wgmma
-from libtile.codegen.async_copies import operand_shared_layout
+from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp

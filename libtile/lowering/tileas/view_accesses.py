@@ -10,7 +10,7 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen.memory import MAX_ACCESS_BYTES, register_groups
+from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp
@@ -18,6 +18,7 @@ from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, Tiled
 from libtile.ir.facts import power_of_two_factor
 from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import LinearLayout
+from libtile.layouts.registers import register_groups
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.numerics.elements import PACKED, memory_bits
 

@@ -108,6 +108,15 @@ class Emitter:
     def layout(self, value: SSAValue) -> LinearLayout:
         return layout_of(value)
 
+    def in_layout(self, tile: Tile, value: SSAValue) -> Tile:
+        """A tile that an op has made, in the layout in which its result is. LoweringError where it is another one: what
+        converts is a `nv_tileas.convert_layout` behind the op."""
+        if tile.layout != self.layout(value):
+            raise UnsupportedError(
+                "gives a tile in another layout: tileas-materialize-convert-layout makes conversions"
+            )
+        return tile
+
     def bind(self, value: SSAValue, held: Held) -> None:
         self.held[value] = held
 

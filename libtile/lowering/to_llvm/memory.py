@@ -6,12 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from libtile.codegen import atomics, globals, memory, multimem, views
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.llvm_types import I64
 from libtile.codegen.memory import CacheHint, Ordering
+from libtile.codegen.sharing import Handed
 from libtile.codegen.tile import Tile
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.memory import (
@@ -44,8 +45,10 @@ from libtile.dialects.nv_tileas.memory import (
     TiledStoreOp,
 )
 from libtile.ir.tile_form import TileOp, element_of, integer_of
+from libtile.layouts.convert import Conversion
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.tileas.select_copies import offset_bits
+from libtile.lowering.tileas.ways import handed_out_by, hands_out
 from libtile.lowering.to_llvm.emitter import Emitter, View, element_name, rule
 from libtile.numerics.elements import ELEMENTS, memory_bits
 
@@ -97,6 +100,11 @@ def _tile(e: Emitter, value: SSAValue | None) -> Tile | None:
     return None if value is None else e.tile(value)
 
 
+def _handed(op: Operation) -> Handed:
+    """How owners of elements hand out what the op gave them, if they do."""
+    return handed_out_by(op) if hands_out(op) else Conversion.REGISTERS
+
+
 def _pointee(value: SSAValue) -> str:
     pointer = element_of(value.type)
     assert isinstance(pointer, PtrType)
@@ -122,6 +130,7 @@ def _load(e: Emitter, op: LoadOp) -> None:
         vector=vector_of(op, element),
         ordering=ordering(op),
         cache=cache_hint(op),
+        handed=_handed(op),
     )
     e.bind(op.value, tile)
 
@@ -156,6 +165,7 @@ def _atomic_rmw(e: Emitter, op: AtomicRmwOp) -> None:
         mask=_tile(e, op.mask),
         ordering=ordering(op),
         result_used=op.result.first_use is not None,
+        handed=_handed(op),
     )
     e.bind(op.result, result)
 
@@ -171,6 +181,7 @@ def _atomic_cas(e: Emitter, op: AtomicCasOp) -> None:
         mask=_tile(e, op.mask),
         ordering=ordering(op),
         result_used=op.result.first_use is not None,
+        handed=_handed(op),
     )
     e.bind(op.result, result)
 
@@ -233,7 +244,9 @@ def tiled_operands(e: Emitter, op: Access) -> tuple[views.TiledView, list[Value 
 def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
     tiled, index, accesses = tiled_operands(e, op)
     layout, order = e.layout(op.value), tiled_ordering(op)
-    tile = views.load_tile(e.b, tiled, index, layout, accesses, ordering=order, cache=cache_hint(op))
+    tile = views.load_tile(
+        e.b, tiled, index, layout, accesses, ordering=order, cache=cache_hint(op), handed=_handed(op)
+    )
     e.bind(op.value, tile)
 
 
@@ -270,7 +283,9 @@ def _get_global(e: Emitter, op: GetGlobalOp) -> None:
 
 @rule(AllocaOp)
 def _alloca(e: Emitter, op: AllocaOp) -> None:
-    allocation = globals.alloca(e.b, _pointee(op.result), op.count.value.data, integer_of(op.alignment, 16))
+    allocation = globals.alloca(
+        e.b, _pointee(op.result), op.count.value.data, integer_of(op.alignment, 16), _handed(op)
+    )
     e.bind(op.result, e.as_tile(allocation.pointer, element_of(op.result.type)))
     e.allocations.append(allocation)
 
@@ -302,7 +317,9 @@ def _token(e: Emitter, op: TileOp) -> None:
 def _multimem_load_reduce(e: Emitter, op: MultimemLoadReduceOp) -> None:
     tiled, index, accesses = tiled_operands(e, op)
     reduction, layout = op.reduction.keyword, e.layout(op.value)
-    tile = multimem.multimem_load_reduce(e.b, reduction, tiled, index, layout, accesses, ordering=ordering(op))
+    tile = multimem.multimem_load_reduce(
+        e.b, reduction, tiled, index, layout, accesses, ordering=ordering(op), handed=_handed(op)
+    )
     e.bind(op.value, tile)
 
 

@@ -20,9 +20,11 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, SSAValue
 
+from libtile.atoms.cp_async import async_groups
 from libtile.codegen import async_copies, memory, shared_tiles, views
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
+from libtile.dialects.nv_tileas.copy_atoms import access_of
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumeOneOp,
     ConsumerReadOp,
@@ -45,7 +47,6 @@ from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET
-from libtile.lowering.tileas.shared_atoms import access_of
 from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
 from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
@@ -216,7 +217,7 @@ def _copy_to_stage(
     mask: Callable[[int], Value | None] | None, vector: memory.Vector,
 ) -> None:  # fmt: skip
     """Asynchronous copies, so many elements at a time."""
-    if async_copies.async_groups(to.layout, layout, to.element, vector.dim, vector.count) is None:
+    if async_groups(to.layout, layout, to.element, vector.dim, vector.count) is None:
         bits = vector.count * memory_bits(to.element)
         raise UnsupportedError(f"has an atom of {bits} bits, and no asynchronous copies of so many fit the layouts")
     async_copies.copy_to_shared_async(
@@ -233,7 +234,7 @@ def _copy(e: Emitter, op: CopyOp) -> None:
     if isinstance(source, Buffer) and op.result is not None:
         layout = e.layout(op.result)
         load = shared_tiles.load_shared
-        e.bind(op.result, load(e.b, source.pointer, source.layout, layout, source.element, chosen=access))
+        e.bind(op.result, load(e.b, source.pointer, source.layout, layout, source.element, access))
         return
     if isinstance(source, Buffer) or op.destination is None:
         raise unsupported(op, "cannot be compiled: it copies between registers and shared memory only", e.b.target.name)

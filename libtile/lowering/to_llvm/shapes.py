@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import SSAValue
 
 from libtile.codegen import constants, conversions, mma, mma_scaled, packing, reduce, scan
 from libtile.codegen import shapes as movement
 from libtile.codegen.builder import Value, integer
-from libtile.codegen.convert_layout import convert_layout, through_shared, within_warps
+from libtile.codegen.convert_layout import through_shared, within_warps
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.tile import Tile, map_tiles, scalar
 from libtile.dialects.nv_tileaa.collectives import Collective
@@ -34,10 +34,10 @@ from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
-from libtile.ir.tile_form import integer_of, shape_of
+from libtile.ir.tile_form import integer_of
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.layouts.convert import Conversion
-from libtile.lowering.tileas.shared_atoms import access_of
+from libtile.lowering.tileas.ways import STEPS_AT_ONCE, shared_ways_of, ways_of
 from libtile.lowering.to_llvm.elementwise import apply
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
@@ -87,26 +87,13 @@ def _bitcast(e: Emitter, op: BitcastOp) -> None:
 
 
 def _packing(e: Emitter, op: BitcastOp, source: str, result: str) -> None:
-    """In the layout that the result's has before, so that every thread holds whole groups."""
     if (source == "i8") == (result == "i8"):
         raise UnsupportedError(f"packs elements into i8, or unpacks them from i8, and not {source} into {result}")
     tile = e.tile(op.source)
-    regroup = packing.unpacked_layout if result == "i8" else packing.packed_layout
-    before = regroup(e.layout(op.result), source if result == "i8" else result)
-    if before is not None and before != tile.layout:
-        tile = convert_layout(e.b, tile, before)
-    made = packing.pack(e.b, tile) if result == "i8" else packing.unpack(e.b, tile, result)
-    e.bind(op.result, converted(e, made, op.result))
-
-
-def converted(e: Emitter, tile: Tile, value: SSAValue) -> Tile:
-    """The tile in the layout of a value."""
-    wanted = e.layout(value)
-    if tile.layout == wanted:
-        return tile
-    if not tile.layout.outs:
-        return scalar(tile.registers[0], tile.element, wanted)
-    return convert_layout(e.b, tile, wanted)
+    e.bind(
+        op.result,
+        e.in_layout(packing.pack(e.b, tile) if result == "i8" else packing.unpack(e.b, tile, result), op.result),
+    )
 
 
 @rule(ConvertLayoutOp)
@@ -114,15 +101,10 @@ def _convert_layout(e: Emitter, op: ConvertLayoutOp) -> None:
     tile, wanted, way = e.tile(op.source), e.layout(op.result), op.way
     if way is None:
         raise UnsupportedError("has no 'way', which tileas-materialize-convert-layout gives it")
-    if tile.layout == wanted:
-        made = tile
-    elif not tile.layout.outs:
-        made = scalar(tile.registers[0], tile.element, wanted)
-    elif (through := way.through) is None:
+    if (through := way.through) is None:
         made = within_warps(e.b, tile, wanted, Conversion(way.kind))
     else:
-        by = access_of(through.store), access_of(through.load)
-        made = through_shared(e.b, tile, wanted, through.layout.layout, through.pieces, by)
+        made = through_shared(e.b, tile, wanted, through.way, through.pieces)
     e.bind(op.result, made)
 
 
@@ -154,8 +136,7 @@ def _repeat(source: Tile, layout: LinearLayout) -> Tile:
 
 @rule(CatOp)
 def _cat(e: Emitter, op: CatOp) -> None:
-    made = movement.cat(e.b, e.tile(op.lhs), e.tile(op.rhs), op.dim.value.data, e.layout(op.result))
-    e.bind(op.result, converted(e, made, op.result))
+    e.bind(op.result, e.in_layout(movement.cat(e.tile(op.lhs), e.tile(op.rhs), op.dim.value.data), op.result))
 
 
 def _indices(e: Emitter, values: Sequence[SSAValue]) -> list[Value]:
@@ -164,15 +145,16 @@ def _indices(e: Emitter, values: Sequence[SSAValue]) -> list[Value]:
 
 @rule(ExtractOp)
 def _extract(e: Emitter, op: ExtractOp) -> None:
-    tile, shape = e.tile(op.source), shape_of(op.result.type)
-    made = movement.extract(e.b, tile, _indices(e, op.indices), shape, e.layout(op.result))
-    e.bind(op.result, converted(e, made, op.result))
+    (way,) = ways_of(op, 1)
+    through = None if way.through is None else way.through.way
+    tile, indices = e.tile(op.source), _indices(e, op.indices)
+    e.bind(op.result, movement.extract(e.b, tile, indices, e.layout(op.result), through))
 
 
 @rule(InsertSliceOp)
 def _insert(e: Emitter, op: InsertSliceOp) -> None:
-    made = movement.insert(e.b, e.tile(op.destination), e.tile(op.source), _indices(e, op.indices))
-    e.bind(op.result, converted(e, made, op.result))
+    tile = e.in_layout(e.tile(op.destination), op.result)
+    e.bind(op.result, movement.insert(e.b, tile, e.tile(op.source), _indices(e, op.indices)))
 
 
 def _body(e: Emitter, op: Collective) -> Callable[[list[Value], list[Value]], list[Value]]:
@@ -212,8 +194,13 @@ def _scan(e: Emitter, op: ScanOp) -> None:
 @rule(DotOp)
 def _dot(e: Emitter, op: DotOp) -> None:
     a, b, c = (e.tile(v) for v in (op.a, op.b, op.c))
-    made = mma.multiply_add(e.b, a, b, c) if op.atom.kind == FMA else mma.dot(e.b, a, b, c, op.atom.instruction)
-    e.bind(op.result, made)
+    if op.atom.kind != FMA:
+        e.bind(op.result, mma.dot(e.b, a, b, c, op.atom.instruction))
+        return
+    steps = op.attributes.get(STEPS_AT_ONCE)
+    if not isinstance(steps, IntegerAttr):
+        raise UnsupportedError(f"has no '{STEPS_AT_ONCE}', which tileas-materialize-convert-layout gives it")
+    e.bind(op.result, mma.multiply_add(e.b, a, b, c, shared_ways_of(op, 2), steps.value.data))
 
 
 @rule(ScaledDotOp)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tiles of nv_tileas, and their storage, seen in another shape, type or place. What a layout does not give by itself is
-a conversion behind it."""
+"""Tiles of nv_tileas, and their storage, seen in another shape, type or place."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from libtile.codegen import conversions, slices
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.convert_layout import within_warps
 from libtile.codegen.llvm_types import I32
-from libtile.codegen.shapes import reshape
+from libtile.codegen.shapes import extract, reshape
 from libtile.codegen.tile import Tile, scalar
 from libtile.dialects.nv_tileaa import shapes as aa_shapes
 from libtile.dialects.nv_tileaa.collectives import HistogramOp
@@ -32,8 +31,8 @@ from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.layouts.renaming import reshaped
+from libtile.lowering.tileas.ways import is_part, shared_ways_of, ways_of
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
-from libtile.lowering.to_llvm.shapes import converted
 from libtile.lowering.to_llvm.storage import Buffer
 from libtile.numerics.elements import ELEMENTS
 from libtile.support.diagnostics import UnsupportedError
@@ -60,16 +59,15 @@ def _view(e: Emitter, op: Unary) -> None:
     if isinstance(held, Buffer):
         _same_storage(e, held, op.result)
         return
-    _in_shape(e, e.tile(op.source), op.result)
+    e.bind(op.result, e.in_layout(_in_shape(e, e.tile(op.source), op.result), op.result))
 
 
-def _in_shape(e: Emitter, tile: Tile, result: SSAValue) -> None:
-    """Bind a value to a tile in its shape and layout."""
+def _in_shape(e: Emitter, tile: Tile, result: SSAValue) -> Tile:
+    """A tile in the shape of a value."""
     shape = shape_of(result.type)
     if not shape or not tile.layout.outs:
-        e.bind(result, scalar(tile.registers[0], tile.element, e.layout(result)))
-    else:
-        e.bind(result, converted(e, reshape(tile, shape), result))
+        return scalar(tile.registers[0], tile.element, e.layout(result))
+    return reshape(tile, shape)
 
 
 def _starts(e: Emitter, offsets: Sequence[int], indices: Sequence[SSAValue]) -> list[Value]:
@@ -98,8 +96,17 @@ def _slice(
     source, result = op.operands[0], op.results[0]
     if isinstance(e.held[source], Buffer):
         raise UnsupportedError("takes a part of storage: code is made for parts of tiles")
+    (way,) = ways_of(op, 1)
+    tile, layout = e.tile(source), e.layout(result)
+    through = None if way.through is None else way.through.way
+    if is_part(op):
+        numbers = [integer(I32, offset // size) for offset, size in zip(offsets, layout.shape, strict=True)]
+        e.bind(result, extract(e.b, tile, numbers, layout, through))
+        return
+    if through is None:
+        raise UnsupportedError("has the way <registers>, and is no part of those that registers could tell apart")
     starts, steps = _starts(e, offsets, indices), strides or (1,) * len(offsets)
-    e.bind(result, slices.extract_slice(e.b, e.tile(source), starts, steps, e.layout(result)))
+    e.bind(result, slices.extract_slice(e.b, tile, starts, steps, layout, through))
 
 
 @rule(InsertSliceOp)
@@ -108,8 +115,9 @@ def _insert_slice(e: Emitter, op: InsertSliceOp) -> None:
         raise UnsupportedError("replaces a part of storage: code is made for parts of tiles")
     offsets = integers_of(op.offsets)
     starts, steps = _starts(e, offsets, op.indices), integers_of(op.strides) or (1,) * len(offsets)
-    made = slices.insert_slice(e.b, e.tile(op.destination), e.tile(op.source), starts, steps)
-    e.bind(op.result, converted(e, made, op.result))
+    (way,) = shared_ways_of(op, 1)
+    tile = e.in_layout(e.tile(op.destination), op.result)
+    e.bind(op.result, slices.insert_slice(e.b, tile, e.tile(op.source), starts, steps, way))
 
 
 @rule(HistogramOp)
@@ -125,7 +133,7 @@ def _shuffle(e: Emitter, op: ShuffleOp) -> None:
 
 @rule(ReinterpretOp)
 def _reinterpret(e: Emitter, op: ReinterpretOp) -> None:
-    """Elements of one width keep their places; others would have to be parted or joined."""
+    """Elements of one width stay in their threads; others would have to be parted or joined."""
     held = e.held[op.source]
     if isinstance(held, Buffer):
         type_ = op.result.type
@@ -139,5 +147,8 @@ def _reinterpret(e: Emitter, op: ReinterpretOp) -> None:
     source, result = e.element(op.source), e.element(op.result)
     if ELEMENTS[source].bits != ELEMENTS[result].bits:
         raise UnsupportedError(f"sees a tile of {source} as one of {result}, of another width: nv_tileaa.bitcast packs")
-    made = tile.map(lambda value: conversions.bitcast(e.b, value, source, result), result)
-    _in_shape(e, made, op.result)
+    made = tile
+    if source != result:
+        made = tile.map(lambda value: conversions.bitcast(e.b, value, source, result), result)
+    made = _in_shape(e, made, op.result)
+    e.bind(op.result, within_warps(e.b, made, e.layout(op.result), Conversion.REGISTERS) if made.layout.outs else made)

@@ -11,7 +11,7 @@
 // A sum is taken in the cheapest order: registers, lanes, and warps last, which go through shared memory. What follows
 // them is in further registers.
 // CHECK-LABEL: nv_tileaa.func @sum
-// CHECK:       nv_tileas.reduce {{.*}}steps = #nv_tileas.steps<commutative, registers [0,1], lanes [0,1,2], warps [1] by {{\[\[}}#nv_tileas.layout<offset={{.*}} : 32x2>]], registers [4]>
+// CHECK:       nv_tileas.reduce {{.*}}steps = #nv_tileas.steps<commutative, registers [0,1], lanes [0,1,2], warps [1] by {{\[\[}}#nv_tileas.layout<offset={{.*}} : 32x2>, store = #nv_tileas.copy_atom<sts, bits=128>, load = #nv_tileas.copy_atom<lds, bits=128>]], registers [4]>
 // CHECK-NOT:   convert_layout
 // PLACES-LABEL: nv_tileaa.func @sum
 // PLACES:       nv_tileas.reduce {{.*}}exchanges = #nv_tileas.exchanges<[0 : 256],
@@ -44,7 +44,7 @@ nv_tileaa.func @in_order(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #n
 // CHECK-LABEL: nv_tileaa.func @running
 // CHECK:       convert_layout
 // CHECK:       convert_layout
-// CHECK:       nv_tileas.scan {{.*}}steps = #nv_tileas.steps<registers [0], lanes [0,1,2,3,4], warps [0] by {{\[\[}}#nv_tileas.layout<offset={{.*}} : 2>, #nv_tileas.layout<offset={{.*}} : 2>]]>
+// CHECK:       nv_tileas.scan {{.*}}steps = #nv_tileas.steps<registers [0], lanes [0,1,2,3,4], warps [0] by {{\[\[}}#nv_tileas.layout<offset={{.*}} : 2>, store = #nv_tileas.copy_atom<sts, bits={{.*}}>, load = #nv_tileas.copy_atom<lds, bits={{.*}}>, #nv_tileas.layout<offset={{.*}} : 2>, store = #nv_tileas.copy_atom<sts, bits={{.*}}>, load = #nv_tileas.copy_atom<lds, bits={{.*}}>]]>
 // CHECK:       convert_layout
 // CHECK:       convert_layout
 nv_tileaa.func @running(%x: tile<128xf32, #mixed>, %y: tile<128xi8, #mixed>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {

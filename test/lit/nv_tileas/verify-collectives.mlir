@@ -13,7 +13,7 @@
 !sums = tensor<16xf32, #sums>
 
 nv_tileaa.func @good(%x: !rows) {
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -21,7 +21,7 @@ nv_tileaa.func @good(%x: !rows) {
   nv_tileaa.return
 }
 nv_tileaa.func @any_order(%x: !rows) {
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<commutative, lanes [2,1], registers [0], lanes [0], warps [1] by [[#shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<commutative, lanes [2,1], registers [0], lanes [0], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -30,7 +30,7 @@ nv_tileaa.func @any_order(%x: !rows) {
 }
 nv_tileaa.func @order(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects steps from the lowest bit of the index up, but lane bit 0 moves it by 2 before 1 is folded}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<lanes [0,1,2], registers [0], warps [1] by [[#shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<lanes [0,1,2], registers [0], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -48,7 +48,7 @@ nv_tileaa.func @left(%x: !rows) {
 }
 nv_tileaa.func @along(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects bits along dimension 1, which register bit 1 is not}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [1,0], lanes [0,1,2], warps [1] by [[#shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [1,0], lanes [0,1,2], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -57,7 +57,7 @@ nv_tileaa.func @along(%x: !rows) {
 }
 nv_tileaa.func @gone(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects register bits among [1]}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0,0], lanes [0,1,2], warps [1] by [[#shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0,0], lanes [0,1,2], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -66,7 +66,7 @@ nv_tileaa.func @gone(%x: !rows) {
 }
 nv_tileaa.func @beyond(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects bits of lanes below 5}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [5], warps [1] by [[#shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [5], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -75,7 +75,7 @@ nv_tileaa.func @beyond(%x: !rows) {
 }
 nv_tileaa.func @warps(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects warp bits [1] in one step, but got [0, 1]}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [0,1] by [[#shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [0,1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -84,7 +84,7 @@ nv_tileaa.func @warps(%x: !rows) {
 }
 nv_tileaa.func @pieces(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects 32 elements to go in pieces, but got 4 of 16}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#half in 4]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#half, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32> in 4]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -93,7 +93,7 @@ nv_tileaa.func @pieces(%x: !rows) {
 }
 nv_tileaa.func @place(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects a layout of offsets, one for each element, but got #nv_tileas.layout<offset=[[1,0],[2,0],[4,0],[8,0],[8,0]] : 16x2>}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#twice]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#twice, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -102,7 +102,7 @@ nv_tileaa.func @place(%x: !rows) {
 }
 nv_tileaa.func @tiles(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects layouts in shared memory for 1 tiles, but got 2}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#shared, #shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>, #shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -111,7 +111,7 @@ nv_tileaa.func @tiles(%x: !rows) {
 }
 nv_tileaa.func @result(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects results in the layout #nv_tileas.layout<register=[[4]], lane=[[0],[0],[0],[1],[2]], warp=[[8],[0]] : 16>, but got tile<16xf32, #nv_tileas.layout<register=[], lane=[[4],[0],[0],[1],[2]], warp=[[8],[0]] : 16>>}}
-  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#shared]], registers [2]>} ({
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -128,7 +128,7 @@ nv_tileaa.func @unit(%x: tile<64xf32, #mixed>) {
   nv_tileaa.return
 }
 nv_tileaa.func @good_scan(%x: !rows) {
-  %r = nv_tileas.scan %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#shared]]>} ({
+  %r = nv_tileas.scan %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -137,7 +137,7 @@ nv_tileaa.func @good_scan(%x: !rows) {
 }
 nv_tileaa.func @scan_order(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.scan' op expects registers [0] as the next bit of the index, but got lanes [0]}}
-  %r = nv_tileas.scan %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<lanes [0,1,2], registers [0], warps [1] by [[#shared]]>} ({
+  %r = nv_tileas.scan %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<lanes [0,1,2], registers [0], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>
@@ -155,7 +155,7 @@ nv_tileaa.func @scan_left(%x: !rows) {
 }
 nv_tileaa.func @scan_any(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.scan' op expects a scan that combines elements in order}}
-  %r = nv_tileas.scan %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<commutative, registers [0], lanes [0,1,2], warps [1] by [[#shared]]>} ({
+  %r = nv_tileas.scan %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<commutative, registers [0], lanes [0,1,2], warps [1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]]>} ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = nv_tileaa.addf %a, %b : tile<f32>, tile<f32> -> tile<f32>
     nv_tileaa.yield %s : tile<f32>

@@ -1,48 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How tiles go from layouts to others: the steps that `convert_layout` takes, from layouts alone.
+"""How tiles go from layouts to others, from layouts alone: within threads or warps, or through shared memory.
 
-Each conversion goes the cheapest way (`libtile.layouts.convert`). Those that must go through shared memory go together,
-as many as one exchange holds; a tile that is larger than that goes in pieces. The steps say how many bytes each
-exchange takes, in order: what the pass places and what code makes are both from here.
+Each conversion goes the cheapest way (`libtile.layouts.convert`). A tile that is larger than one exchange goes through
+shared memory in pieces, in one trip or, where its layouts cannot be cut into small enough ones, by layouts on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from libtile.codegen.exchange import padded, piece_bytes
-from libtile.codegen.shared_tiles import MAX_BYTES, normalized
+from libtile.atoms.shared_accesses import reduced
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.convert import Conversion, Plan, plan
-from libtile.layouts.renaming import without_register_copies
+from libtile.layouts.shared_access import padded, piece_bytes
 
 
 @dataclass(frozen=True)
-class Directly:
-    """One tile is converted within its warps."""
-
-    tile: int
-    plan: Plan
-
-    @property
-    def exchanges(self) -> tuple[int, ...]:
-        return ()
-
-
-@dataclass(frozen=True)
-class Together:
-    """Tiles go through shared memory in one exchange, each from its place in that on."""
-
-    tiles: tuple[int, ...]
-    starts: tuple[int, ...]
-    bytes: int
-
-    @property
-    def exchanges(self) -> tuple[int, ...]:
-        return (self.bytes,)
+class AsWhole:
+    """A tile goes through shared memory in one exchange."""
 
 
 @dataclass(frozen=True)
@@ -58,93 +35,40 @@ class Trip:
 class InPieces:
     """A tile goes through shared memory in pieces, in one trip or by layouts on the way."""
 
-    tile: int
     trips: tuple[Trip, ...]
 
-    @property
-    def exchanges(self) -> tuple[int, ...]:
-        return tuple(trip.bytes for trip in self.trips for _ in trip.pieces.registers)
+
+def within_warps(source: LinearLayout, target: LinearLayout, size: int, warp_bits: int) -> Plan | None:
+    """How a tile of elements of `size` bytes goes to a layout by registers or shuffles; None where it leaves a warp.
+    ValueError when the target describes another tile or does not hold all of it."""
+    target = target.transpose_outs(source.out_dims)
+    found = _plan(reduced(source, warp_bits), reduced(target, warp_bits), size)
+    return None if found.kind is Conversion.SHARED else found
 
 
-Step = Directly | Together | InPieces
+def is_kept(source: LinearLayout, target: LinearLayout, warp_bits: int) -> bool:
+    """Whether every thread has what it is to have in a layout, in whichever registers."""
+    found = within_warps(source, target, 1, warp_bits)
+    return found is not None and found.kind in (Conversion.NONE, Conversion.REGISTERS)
 
 
-def reduced(layout: LinearLayout, warp_bits: int) -> LinearLayout:
-    """A layout without copies in registers, with all lanes and warps."""
-    return normalized(without_register_copies(layout), warp_bits)
-
-
-def conversion_steps(
-    sources: Sequence[LinearLayout],
-    targets: Sequence[LinearLayout],
-    element_bytes: Sequence[int],
-    warp_bits: int,
-    room: int,
-) -> tuple[Step, ...]:
-    """The steps by which tiles of elements of so many bytes go from their layouts to others, where exchanges have
-    `room` bytes. Nothing stands for a tile that is in its layout already. ValueError when a target describes another
-    tile or does not hold all of it."""
-    return _steps(tuple(sources), tuple(targets), tuple(element_bytes), warp_bits, room)
-
-
-def exchange_sizes(
-    sources: Sequence[LinearLayout],
-    targets: Sequence[LinearLayout],
-    element_bytes: Sequence[int],
-    warp_bits: int,
-    room: int,
-) -> tuple[int, ...]:
-    """The bytes of each exchange of `conversion_steps`, in order."""
-    steps = conversion_steps(sources, targets, element_bytes, warp_bits, room)
-    return tuple(size for step in steps for size in step.exchanges)
+def conversion(
+    source: LinearLayout, target: LinearLayout, size: int, warp_bits: int, room: int
+) -> Plan | AsWhole | InPieces:
+    """The way of a tile of elements of `size` bytes to another layout, where exchanges have `room` bytes. ValueError
+    when the target describes another tile or does not hold all of it."""
+    target = target.transpose_outs(source.out_dims)
+    found = within_warps(source, target, size, warp_bits)
+    if found is not None:
+        return found
+    if size << source.out_bits > piece_bytes(room):
+        return InPieces(_trips(source, target, size, warp_bits, room))
+    return AsWhole()
 
 
 @lru_cache(maxsize=1024)
 def _plan(source: LinearLayout, target: LinearLayout, size: int) -> Plan:
     return plan(source, target, size)
-
-
-@lru_cache(maxsize=1024)
-def _steps(
-    sources: tuple[LinearLayout, ...],
-    targets: tuple[LinearLayout, ...],
-    element_bytes: tuple[int, ...],
-    warp_bits: int,
-    room: int,
-) -> tuple[Step, ...]:
-    steps: list[Step] = []
-    through: list[tuple[int, int]] = []
-    most = piece_bytes(room)
-    for i, (source, target, size) in enumerate(zip(sources, targets, element_bytes, strict=True)):
-        target = target.transpose_outs(source.out_dims)
-        if target == source:
-            continue
-        found = _plan(reduced(source, warp_bits), reduced(target, warp_bits), size)
-        total = size << source.out_bits
-        if found.kind is not Conversion.SHARED:
-            steps.append(Directly(i, found))
-        elif total > most:
-            steps.append(InPieces(i, _trips(source, target, size, warp_bits, room)))
-        else:
-            through.append((i, -(-total // MAX_BYTES) * MAX_BYTES))
-    return (*steps, *_together(through, most))
-
-
-def _together(sizes: Sequence[tuple[int, int]], most: int) -> list[Together]:
-    """Tiles with their bytes in groups that fit one exchange of up to `most` bytes together."""
-    groups: list[list[tuple[int, int]]] = []
-    total = most
-    for number, size in sizes:
-        total += size
-        if total > most:
-            groups.append([])
-            total = size
-        groups[-1].append((number, size))
-    made = []
-    for group in groups:
-        starts = [sum(size for _, size in group[:n]) for n in range(len(group))]
-        made.append(Together(tuple(n for n, _ in group), tuple(starts), sum(size for _, size in group)))
-    return made
 
 
 def shared_bytes(source: LinearLayout, target: LinearLayout, size: int, warp_bits: int, most: int) -> int:

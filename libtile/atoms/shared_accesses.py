@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Accesses between registers and shared memory: which there are, what they cost, and the layouts that suit them.
+
+Where an element of a register lies is linear in the register's number and the thread's: `Offsets` holds that map.
+From it follow
+
+    vector accesses    the registers contain the lowest offset bits: up to 16 bytes in one ld or st
+    matrix accesses    the lane and its registers are those of ldmatrix and stmatrix: 8 rows of 16 bytes, of which lane
+                       l holds word l % 4 of row l / 4, or transposed (16-bit elements) column l / 4 of the rows
+                       2 (l % 4) and 2 (l % 4) + 1 (PTX ISA, "Warp-level matrix load instruction: ldmatrix")
+
+Elements take whole bytes (booleans and 4-bit types one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+
+from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
+from libtile.layouts.convert import conflict_free_shared, shared_for
+from libtile.layouts.renaming import without_register_copies
+from libtile.layouts.shared_access import MATRIX, VECTOR, SharedAccess
+from libtile.support.diagnostics import LoweringError
+
+MAX_BYTES = 16
+WORD_BYTES = 4
+LANE_BITS = 5
+
+
+def normalized(layout: LinearLayout, warp_bits: int) -> LinearLayout:
+    """The layout with register, lane and warp in this order, 5 lane bits and all warp bits; missing ones are copies."""
+    zero = (0,) * len(layout.outs)
+    bases = {
+        REGISTER: layout.basis(REGISTER),
+        LANE: [*layout.basis(LANE), *[zero] * (LANE_BITS - len(layout.basis(LANE)))],
+        WARP: [*layout.basis(WARP), *[zero] * (warp_bits - len(layout.basis(WARP)))],
+    }
+    return LinearLayout.of(bases, {n: 1 << bits for n, bits in layout.outs})
+
+
+def reduced(layout: LinearLayout, warp_bits: int) -> LinearLayout:
+    """A layout without copies in registers, with all lanes and warps."""
+    return normalized(without_register_copies(layout), warp_bits)
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Offsets in elements, at the bits of register, lane and warp numbers."""
+
+    registers: tuple[int, ...]
+    lanes: tuple[int, ...]
+    warps: tuple[int, ...]
+
+    @staticmethod
+    @lru_cache(maxsize=1024)  # each way of access that is tried asks for them
+    def of(layout: LinearLayout, shared: LinearLayout) -> Offsets:
+        inverse = shared.inverse()
+        names = layout.out_dims
+
+        def offsets(in_dim: str) -> tuple[int, ...]:
+            return tuple(inverse(**dict(zip(names, v)))[OFFSET] for v in layout.basis(in_dim))
+
+        return Offsets(offsets(REGISTER), offsets(LANE), offsets(WARP))
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a thread's registers are cut into accesses.
+
+    Access number `w` covers, at the offset `starts[w]` from the thread's own, the registers `groups[w]`, in the order
+    of their offsets (of words, for matrices: word by word). Registers are first permuted by the thread with `permute`.
+    `lanes` and `warps` give the thread's offset; for matrices that of the row that it names.
+    """
+
+    kind: str  # "vector", "matrix" or "transposed"
+    starts: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    lanes: tuple[int, ...]
+    warps: tuple[int, ...]
+    permute: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    conflicts: int = 0
+
+    @property
+    def instructions(self) -> int:
+        return len(self.starts)
+
+    def instruction(self, element_bytes: int) -> SharedAccess:
+        """What one of them is."""
+        return SharedAccess(self.kind, len(self.groups[0]) * element_bytes)
+
+    def wavefronts(self, element_bytes: int) -> int:
+        """Passes over the banks that all accesses of a warp take."""
+        words = max(len(self.groups[0]) * element_bytes // WORD_BYTES, 1)
+        return self.instructions * words * (1 + self.conflicts)
+
+
+def _rest(offsets: Sequence[int], used: Sequence[int], low: int) -> list[tuple[int, int]]:
+    """Register vectors that, with those in `used`, reach all registers: (register, offset), with the `low` offset
+    bits (which `used[:low]` move one each) cleared."""
+    found = []
+    for unit in f2.complement(used, len(offsets)):
+        register, offset = unit, f2.apply(offsets, unit)
+        for i in range(low):
+            if offset >> i & 1:
+                register ^= used[i]
+                offset ^= f2.apply(offsets, used[i])
+        found.append((register, offset))
+    return found
+
+
+def _spans(vectors: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """All sums of (register, offset) vectors, the first vector fastest."""
+    sums = [(0, 0)]
+    for register, offset in vectors:
+        sums += [(r ^ register, o ^ offset) for r, o in sums]
+    return sums
+
+
+def _row_conflicts(rows: Sequence[int], element_bytes: int) -> int:
+    """Extra wavefronts of 8 accesses of 16 bytes whose offsets are spanned by `rows`."""
+    places = {offset * element_bytes // MAX_BYTES for _, offset in _spans([(0, r) for r in rows])}
+    banks = [p % 8 for p in places]
+    return max(banks.count(x) for x in banks) - 1
+
+
+def _vector_access(o: Offsets, element_bytes: int, most: int = MAX_BYTES) -> Access:
+    low: list[int] = []
+    while element_bytes << (len(low) + 1) <= most:
+        combination = f2.solve(o.registers, 1 << len(low))
+        if combination is None:
+            break
+        low.append(combination)
+    mask = (1 << len(low)) - 1
+    members = [f2.apply(low, x) for x in range(1 << len(low))]
+    spans = _spans(_rest(o.registers, low, len(low)))
+    lanes_at_once = {16: 3, 8: 4}.get(element_bytes << len(low), 5)
+    words: dict[int, set[int]] = {}
+    for _, offset in _spans([(0, v & ~mask) for v in o.lanes[:lanes_at_once]]):
+        first = offset * element_bytes
+        for byte in range(first - first % WORD_BYTES, first + (element_bytes << len(low)), WORD_BYTES):
+            words.setdefault(byte // WORD_BYTES % 32, set()).add(byte // WORD_BYTES)
+    return Access(
+        "vector",
+        tuple(offset for _, offset in spans),
+        tuple(tuple(register ^ m for m in members) for register, _ in spans),
+        tuple(v & ~mask for v in o.lanes),
+        tuple(v & ~mask for v in o.warps),
+        (tuple(f2.apply(low, v & mask) for v in o.lanes), tuple(f2.apply(low, v & mask) for v in o.warps)),
+        max(map(len, words.values())) - 1,
+    )
+
+
+def _matrices(
+    kind: str, o: Offsets, pair: Sequence[int], low: int, rows: Sequence[int], element_bytes: int
+) -> Access | None:
+    """Matrix accesses whose words are the registers `pair`, and whose rows differ by `rows`; `low` is the number of
+    offset bits within a row. None when something else moves within rows."""
+    used = list(pair)
+    rest = _rest(o.registers, used, len(used) if kind == "matrix" else 0)
+    mask = (1 << low) - 1
+    if any(v & mask for v in [*rows, *o.warps, *(offset for _, offset in rest)]):
+        return None
+    count = min(len(rest), 2)
+    words = [f2.apply(used, x) for x in range(1 << len(used))]
+    inside = _spans(rest[:count])
+    outside = _spans(rest[count:])
+    groups = tuple(tuple(start ^ m ^ w for m, _ in inside for w in words) for start, _ in outside)
+    lanes = [*rows, *(offset for _, offset in rest[:count]), *[0] * (2 - count)]
+    conflicts = _row_conflicts(rows, element_bytes)
+    return Access(kind, tuple(s for _, s in outside), groups, tuple(lanes), o.warps, conflicts=conflicts)
+
+
+def _matrix_access(o: Offsets, element_bytes: int) -> Access | None:
+    """ldmatrix or stmatrix as it is: a word of a row in each lane."""
+    if element_bytes > WORD_BYTES or len(o.lanes) != LANE_BITS:
+        return None
+    pair_bits = (WORD_BYTES // element_bytes).bit_length() - 1
+    pair = [f2.solve(o.registers, 1 << i) for i in range(pair_bits)]
+    if None in pair or [o.lanes[0], o.lanes[1]] != [1 << pair_bits, 2 << pair_bits]:
+        return None
+    combinations = [p for p in pair if p is not None]
+    return _matrices("matrix", o, combinations, pair_bits + 2, o.lanes[2:], element_bytes)
+
+
+def _transposed_access(o: Offsets, element_bytes: int) -> Access | None:
+    """ldmatrix.trans or stmatrix.trans: two rows' elements of a column in each lane; the choice without conflicts."""
+    if element_bytes != 2 or list(o.lanes[2:]) != [1, 2, 4]:
+        return None
+    best: Access | None = None
+    for i, offset in enumerate(o.registers):
+        found = _matrices("transposed", o, [1 << i], 3, [offset, o.lanes[0], o.lanes[1]], element_bytes)
+        if found is not None and (best is None or found.conflicts < best.conflicts):
+            best = found
+    return best
+
+
+def accesses(
+    layout: LinearLayout, shared: LinearLayout, element_bytes: int, matrices: bool, storing: bool, moved_bits: int = 0
+) -> Access:
+    """The best way to move registers of a (normalized) layout, none of which is a copy, to or from shared memory.
+
+    `moved_bits` are offset bits (in elements) that change from run to run, so that no access may cover them.
+    """
+    o = Offsets.of(layout, shared)
+    most = (moved_bits & -moved_bits or MAX_BYTES) * element_bytes
+    matrices = matrices and most >= MAX_BYTES
+    widths = [w for w in (16, 8, 4, 2, 1) if element_bytes <= w <= most]
+    # The narrower of two equal ones is the same access: narrower ones pay where wide ones meet in banks.
+    best = min((_vector_access(o, element_bytes, w) for w in widths), key=lambda a: _cost(a, element_bytes))
+    if matrices and not (storing and layout.free_bits()[LANE]):
+        for found in (_matrix_access(o, element_bytes), _transposed_access(o, element_bytes)):
+            if found is not None and _cost(found, element_bytes) < _cost(best, element_bytes):
+                best = found
+    return best
+
+
+def accesses_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, wanted: SharedAccess) -> Access:
+    """How registers of a (normalized) layout, none of which is a copy, move by a given instruction. LoweringError where
+    they cannot."""
+    o = Offsets.of(layout, shared)
+    found: Access | None
+    if wanted.kind == VECTOR:
+        found = _vector_access(o, element_bytes, wanted.bytes) if wanted.bytes >= element_bytes else None
+    else:
+        found = (_matrix_access if wanted.kind == MATRIX else _transposed_access)(o, element_bytes)
+    if found is None or found.instruction(element_bytes) != wanted:
+        raise LoweringError(f"cannot move its elements by {wanted.kind} accesses of {wanted.bytes} bytes of a thread")
+    return found
+
+
+def _cost(access: Access, element_bytes: int) -> int:
+    return access.instructions + access.wavefronts(element_bytes)
+
+
+# -- layouts of shared memory ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def shared_between(
+    source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool, ldmatrix: bool
+) -> LinearLayout:
+    """The shared-memory layout for a round trip of elements of `size` bytes, between layouts without register copies
+    that list the same dimensions, all lanes and all warps."""
+    target = target.transpose_outs(source.out_dims)
+    best, _ = conflict_free_shared(source, target, size)
+
+    def cost(shared: LinearLayout) -> int:
+        sides = ((source, stmatrix, True), (target, ldmatrix, False))
+        found = [accesses(layout, shared, size, matrices, storing) for layout, matrices, storing in sides]
+        return sum(access.instructions + access.wavefronts(size) for access in found)
+
+    if size > WORD_BYTES:
+        return best
+    lowest = cost(best)
+    for vector, rows in _matrix_vectors(source, target, size, stmatrix, ldmatrix):
+        shared = shared_for(dict(zip(source.out_dims, source.shape)), vector, rows, size)
+        found = cost(shared)
+        if found < lowest:
+            best, lowest = shared, found
+    return best
+
+
+Vectors = tuple[list[int], list[list[int]]]
+
+
+def _matrix_vectors(
+    source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool, ldmatrix: bool
+) -> list[Vectors]:
+    """Candidates for the 16 bytes of a row, and the vectors by which the rows of one wavefront differ on both sides."""
+    found: list[Vectors] = []
+    for layout, other, usable in ((target, source, ldmatrix), (source, target, stmatrix)):
+        if not usable:
+            continue
+        for vector, rows in _rows(layout, size):
+            if f2.rank(vector) != len(vector):
+                continue
+            if all(v in f2.Basis(other.columns([REGISTER])) for v in vector):
+                others = other.columns([LANE])[:3]
+            else:
+                matching = [r for v, r in _rows(other, size) if v == vector]
+                if not (stmatrix and ldmatrix and matching):
+                    continue
+                others = matching[0]
+            found.append((vector, [rows, others]))
+    return found
+
+
+def _rows(layout: LinearLayout, size: int) -> list[tuple[list[int], list[int]]]:
+    """(vector, rows) of matrix accesses by a layout: as it is, for every choice of registers, and transposed."""
+    lanes, registers = layout.columns([LANE]), layout.columns([REGISTER])
+    words = (WORD_BYTES // size).bit_length() - 1
+    found = [([*chosen, *lanes[:2]], lanes[2:]) for chosen in permutations(registers[:6], words)]
+    if size == 2:
+        found += [(lanes[2:], [r, *lanes[:2]]) for r in registers[:6]]
+    return found
