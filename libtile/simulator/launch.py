@@ -165,19 +165,32 @@ def run_ptx(
     )
     for unit in program.units:
         unit.runs = unit.threads = unit.warps = 0
-    batches = Batches(dims, launch.stack_size)
+    batches = Batches(dims, launch.stack_size, program.uses("clusterlaunchcontrol"))
     try:
         if processes > 1 and len(batches) > 1:
             from .parallel import run_batches
 
             run_batches(launch, batches, processes)
         else:
-            for batch in batches:
-                _machine(launch, batch).run()
+            _run_batches(launch, batches)
         _collect(launch)
     finally:
         memory.write_back()
     return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block)
+
+
+def _run_batches(launch: LaunchState, batches: Batches) -> None:
+    """One batch after the other. Clusters that wait may be taken over by those that run, and start no more."""
+    if not batches.taken_over:
+        for batch in batches:
+            _machine(launch, batch).run()
+        return
+    at = batches.dims.cluster_at
+    launch.waiting_clusters = {number: at(number)[0] for number in range(batches.total)}
+    for index in range(len(batches)):
+        here = [n for n in batches.numbers(index) if launch.waiting_clusters.pop(n, None) is not None]
+        if here:
+            _machine(launch, [cta for number in here for cta in at(number)]).run()
 
 
 def _machine(launch: LaunchState, batch: list[Dim]) -> Machine:
@@ -288,12 +301,14 @@ class _Dims:
 class Batches(Sequence[list[Dim]]):
     """CTAs that are resident together: whole clusters, up to about RESIDENT_THREADS threads or 16 MiB of stack."""
 
-    def __init__(self, dims: _Dims, stack_size: int) -> None:
+    def __init__(self, dims: _Dims, stack_size: int, taken_over: bool = False) -> None:
         self.dims = dims
+        # Half of the clusters wait where the program can take them over.
+        self.taken_over = taken_over
         self.total = math.prod(dims.counts)
         threads = (math.prod(dims.block) + 31) // 32 * 32 * math.prod(dims.cluster)
         fit = min(RESIDENT_THREADS // threads, (16 << 20) // (threads * max(16, stack_size)))
-        self.per = max(1, fit)
+        self.per = max(1, min(fit, self.total // 2) if taken_over else fit)
 
     def __len__(self) -> int:
         return -(-self.total // self.per)
@@ -307,9 +322,12 @@ class Batches(Sequence[list[Dim]]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(index)
+        return list(itertools.chain.from_iterable(map(self.dims.cluster_at, self.numbers(index))))
+
+    def numbers(self, index: int) -> range:
+        """The clusters of a batch."""
         first = index * self.per
-        numbers = range(first, min(first + self.per, self.total))
-        return list(itertools.chain.from_iterable(map(self.dims.cluster_at, numbers)))
+        return range(first, min(first + self.per, self.total))
 
 
 def _stack_size(program: Program, entry: str) -> int:

@@ -47,6 +47,8 @@ class LaunchState:
     counters: Counters = field(default_factory=Counters)
     output: list[str] = field(default_factory=list)
     heap_next: int = 0
+    # First CTAs of clusters that have not started and may be taken over; they do not start any more.
+    waiting_clusters: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     # Warp instructions of the batches of CTAs that have ended.
     executed: int = 0
     param_cache: dict[tuple[int, str], Any] = field(default_factory=dict)
@@ -54,6 +56,12 @@ class LaunchState:
     def param(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
         """The value of an entry parameter, once per thread of a group of `count`."""
         return np.full(count, self.param_arena.data[offset : offset + dtype.itemsize].view(dtype)[0])
+
+    def take_cluster(self) -> tuple[int, int, int] | None:
+        """The first CTA of the next cluster that has not started, which the caller runs; None when there is none."""
+        if not self.waiting_clusters:
+            return None
+        return self.waiting_clusters.pop(min(self.waiting_clusters))
 
     # -- device heap
 

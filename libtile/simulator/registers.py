@@ -14,9 +14,9 @@ import numpy as np
 from .cfg import Unit
 from .group import ThreadGroup
 from .ir import Instruction
+from .launch_control import LaunchControl
 from .limits import MAX_THREAD_REGISTERS, REGISTER_STEP, SM_REGISTERS
 from .memory import FAR
-from .tensor_products import TensorProducts
 
 
 @dataclass
@@ -30,7 +30,7 @@ class RegisterWait:
     instruction: Instruction
 
 
-class RegisterPool(TensorProducts):
+class RegisterPool(LaunchControl):
     """Registers of each warp, and who waits for more."""
 
     def init_registers(self) -> None:

@@ -295,3 +295,55 @@ def test_a_list_holds_arrays_only():
     text = module("", params=".param .u64 out, .param .u64 table")
     with pytest.raises(LaunchError, match=r"argument 1 is a list, which must hold arrays"):
         run_ptx(text, "k", args=[np.zeros(1), [3]])
+
+
+TAKE_OVER = """
+.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+    .reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>; .reg .b128 %q<2>;
+    .shared .align 16 .b8 answer[16]; .shared .align 8 .b8 bar[8];
+    ld.param.u64 %rd0, [out]; mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ctaid.y; mov.u32 %r2, %nctaid.x; mov.u32 %r6, 0;
+    mov.u32 %r5, 0; mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;
+AGAIN:
+    mad.lo.u32 %r3, %r1, %r2, %r0; mul.wide.u32 %rd1, %r3, 4; add.u64 %rd1, %rd0, %rd1; add.u32 %r6, %r6, 1;
+    atom.global.add.u32 %r4, [%rd1], %r6;
+    mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
+    clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [answer], [bar];
+WAIT:
+    mbarrier.try_wait.parity.shared.b64 %p1, [bar], %r5; @!%p1 bra WAIT;
+    xor.b32 %r5, %r5, 1;
+    ld.shared.b128 %q0, [answer];
+    clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p2, %q0;
+    @!%p2 bra OVER;
+    clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r0, %r1, %r7, _}, %q0;
+    clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128 %r1, %q0;
+    fence.proxy.async.shared::cta;
+    bra AGAIN;
+OVER:
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("order", [None, 1])
+def test_a_cluster_takes_over_those_that_have_not_started(order: int | None) -> None:
+    out = np.zeros(15, np.uint32)
+    run_ptx(TAKE_OVER, "k", grid=(3, 5), block=1, args=[out], order=order)
+    # Each program ran once, and says how many its cluster had run by then.
+    assert (out > 0).all()
+    assert sorted(out.tolist()).count(1) == 7
+    assert out.max() > 1
+    alone = np.zeros(1, np.uint32)
+    run_ptx(TAKE_OVER, "k", grid=(1, 1), block=1, args=[alone])
+    assert alone[0] == 1
+
+
+def test_an_answer_is_not_read_before_it_is_there() -> None:
+    early = TAKE_OVER.replace("@!%p1 bra WAIT;", "")
+    with pytest.raises(SimulationFault, match="asynchronous copy has not completed"):
+        run_ptx(
+            early.replace("mbarrier.try_wait", "mbarrier.test_wait"), "k", grid=4, block=1, args=[np.zeros(4, "u4")]
+        )

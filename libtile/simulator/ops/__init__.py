@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     convert,
     floating,
     integer,
+    launch_control,
     matrix,
     memory,
     mma,
