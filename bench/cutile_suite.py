@@ -2,13 +2,14 @@
 """The tests of NVIDIA/cutile-python, unmodified, with no GPU: what passes, what fails, what is skipped and why.
 
     CUTILE_PYTHON=CHECKOUT python bench/cutile_suite.py run [--backend simulator] [--gpu sm_90] [FILE ...] --to RESULTS
-    python bench/cutile_suite.py table RESULTS ... -o docs/cutile-suite.md
+    python bench/cutile_suite.py table RESULTS              what docs/cutile-suite.md has
+    python bench/cutile_suite.py failures RESULTS           each kind of failure with a test that has it
 
 `run` runs each file of the checkout's `test` and `samples` folders in a process of its own, through the plugin
 (`pytest --cutile-backend`), and writes one JSON line for each test to RESULTS as it ends; a file that is there is not
 run again, so that a sweep can be interrupted. `--limit` is the time for one file, and `--every N` takes each N-th of
-the parameters of a test (the first always). `table` sums results up as the page. Needs torch, pytest-benchmark and
-pytest-env beside the extra `test`.
+the parameters of a test (the first always). `table` sums results up; `cutile_suite.toml` says which failures are not
+libtile's, and why. Needs torch, pytest-benchmark and pytest-env beside the extra `test`.
 
 The module is also the plugin of pytest that writes the lines.
 """
@@ -23,6 +24,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,11 +35,7 @@ import pytest
 VARIABLE = "CUTILE_PYTHON"
 BENCHMARKS = "bench_*.py"  # timings of CUDA kernels: there is nothing to time
 
-NOT_OURS = (
-    ("cupy", re.compile(r"[Cc]upy")),
-    ("numba", re.compile(r"[Nn]umba")),
-    ("jax for CUDA", re.compile(r"\bjax", re.IGNORECASE)),
-)
+CAUSES = Path(__file__).with_suffix(".toml")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -163,6 +161,14 @@ def outcomes(lines: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, Any]
     return tests, whole
 
 
+def cause_of(test: dict[str, Any]) -> str | None:
+    """Why a failure is not libtile's, by `cutile_suite.toml`; None when nothing there says so."""
+    for cause in tomllib.loads(CAUSES.read_text(encoding="utf-8"))["cause"]:
+        if re.search(cause["test"], test["test"]) and re.search(cause.get("says", ""), test["why"]):
+            return str(cause["why"])
+    return None
+
+
 def table(results: Path) -> str:
     """The results of a folder as Markdown."""
     runs: dict[tuple[str, str], dict[str, tuple[list[dict[str, Any]], dict[str, Any]]]] = defaultdict(dict)
@@ -171,26 +177,30 @@ def table(results: Path) -> str:
         runs[backend, gpu][name] = outcomes(path.read_text().splitlines())
     parts = []
     for (backend, gpu), files in runs.items():
-        rows = ["| file | tests | passed | failed | skipped | why |", "|---|---|---|---|---|---|"]
+        rows = [
+            "| file | passed | failed: libtile's | failed: others' | skipped | why |",
+            "|---|---:|---:|---:|---:|---|",
+        ]
         total: Counter[str] = Counter()
         for name, (tests, whole) in files.items():
-            counts = Counter(test["outcome"] for test in tests)
+            counts: Counter[str] = Counter()
+            why: Counter[str] = Counter()
+            for test in tests:
+                outcome, reason = test["outcome"], " ".join(test["why"].splitlines()[:1])
+                if outcome == "failed" and (found := cause_of(test)):
+                    outcome, reason = "others", found
+                counts[{"xfailed": "skipped"}.get(outcome, outcome)] += 1
+                if outcome != "passed":
+                    why[reason[:200]] += 1
             total += counts
-            why = Counter(test["why"].splitlines()[0] for test in tests if test["outcome"] in ("skipped", "xfailed"))
-            notes = [f"{reason} ({count})" for reason, count in why.most_common()]
-            if whole["ended"] is None:
-                notes.insert(0, "ended by the time limit")
-            if whole.get("left_out"):
-                notes.append(f"every {whole['every']}th of the parameters")
-            rows.append(
-                f"| {name} | {len(tests)} | {counts['passed']} | {counts['failed']} | "
-                f"{counts['skipped'] + counts['xfailed']} | {'; '.join(notes).replace('|', '/')} |"
-            )
-        rows.append(
-            f"| all | {sum(total.values())} | {total['passed']} | {total['failed']} | "
-            f"{total['skipped'] + total['xfailed']} | |"
-        )
-        parts.append(f"## {backend}, {gpu}\n\n" + "\n".join(rows))
+            notes = [f"{reason.replace('|', '/')} ({count})" for reason, count in why.most_common()]
+            if whole["ended"] is None or whole["ended"] < 0:
+                notes.insert(0, "ended before all tests had run: the time limit")
+            cells = [str(counts[key]) for key in ("passed", "failed", "others", "skipped")]
+            rows.append(f"| {name} | {' | '.join(cells)} | {'; '.join(notes)} |")
+        cells = [str(total[key]) for key in ("passed", "failed", "others", "skipped")]
+        rows.append(f"| all {len(files)} files | {' | '.join(cells)} | |")
+        parts.append(f"## The {backend}, {gpu}\n\n" + "\n".join(rows))
     return "\n\n".join(parts) + "\n"
 
 

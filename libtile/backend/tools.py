@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
@@ -31,7 +32,13 @@ def _roots() -> list[Path]:
 
 def installed_tools(name: str) -> Iterator[Path]:
     """The programs of a name in NVIDIA's wheels and in CUDA_HOME, the first choice first."""
-    return (path for root in _roots() if os.access(path := root / "bin" / name, os.X_OK))
+    file = program_name(name)
+    return (path for root in _roots() if os.access(path := root / "bin" / file, os.X_OK))
+
+
+def program_name(name: str, system: str = sys.platform) -> str:
+    """The name of a program's file."""
+    return f"{name}.exe" if system == "win32" else name
 
 
 @cache

@@ -34,7 +34,8 @@ def require_cutile() -> None:
     try:
         import cuda.tile  # noqa: F401
     except ImportError as error:
-        raise LibtileError(f"cuTile Python is needed: pip install 'libtile[cutile]' ({error})") from None
+        how = "which has no build for macOS" if sys.platform == "darwin" else "pip install 'libtile[cutile]'"
+        raise LibtileError(f"cuTile Python is needed: {how} ({error})") from None
 
 
 def launch(

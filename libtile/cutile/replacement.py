@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 from unittest import mock
@@ -151,6 +151,16 @@ def _torch_on_host(torch: Any, compute: tuple[int, int]) -> Iterator[None]:
             given.pop("pin_memory", None)
             return function(*map(on_cpu, args), **given)
 
+    def seed(number: int) -> None:
+        """Not by torch.manual_seed, which seeds CUDA's generators by these functions."""
+        torch.default_generator.manual_seed(number)
+
+    def any_kernel(*chosen: Any, **options: Any) -> AbstractContextManager[None]:
+        """The choice among CUDA's kernels of attention, of which the CPU has none."""
+        return nullcontext()
+
+    import torch.nn.attention
+
     stream = _Stream()
     fixed: dict[str, Any] = {
         "is_available": lambda: True,
@@ -163,8 +173,8 @@ def _torch_on_host(torch: Any, compute: tuple[int, int]) -> Iterator[None]:
         "default_stream": lambda device=None: stream,
         "get_device_capability": lambda device=None: compute,
         "get_device_name": lambda device=None: "the host",
-        "manual_seed": torch.manual_seed,
-        "manual_seed_all": torch.manual_seed,
+        "manual_seed": seed,
+        "manual_seed_all": seed,
         "device": _Stream,
         "Stream": _Stream,
         "Event": _Stream,
@@ -174,6 +184,7 @@ def _torch_on_host(torch: Any, compute: tuple[int, int]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in fixed.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
+        stack.enter_context(mock.patch.object(torch.nn.attention, "sdpa_kernel", any_kernel))
         stack.enter_context(mock.patch.object(torch.Tensor, "is_cuda", property(lambda self: True)))
         stack.enter_context(OnHost())
         yield

@@ -72,6 +72,17 @@ def test_double():
         torch.cuda.synchronize()
         torch.testing.assert_close(b, 2 * a)
         assert b.is_cuda
+
+
+def test_seeds_and_attention():
+    torch.manual_seed(3)
+    first = torch.randn(4, device="cuda")
+    torch.cuda.manual_seed_all(3)
+    assert torch.equal(first, torch.randn(4, device="cuda"))
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    q = torch.ones(1, 2, 4, 8, device="cuda")
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        assert torch.nn.functional.scaled_dot_product_attention(q, q, q).shape == q.shape
 """
 
 
