@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 from unittest import mock
@@ -159,8 +160,7 @@ def _torch_on_host(torch: Any, compute: tuple[int, int]) -> Iterator[None]:
         """The choice among CUDA's kernels of attention, of which the CPU has none."""
         return nullcontext()
 
-    import torch.nn.attention
-
+    attention = import_module("torch.nn.attention")
     stream = _Stream()
     fixed: dict[str, Any] = {
         "is_available": lambda: True,
@@ -184,7 +184,7 @@ def _torch_on_host(torch: Any, compute: tuple[int, int]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in fixed.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
-        stack.enter_context(mock.patch.object(torch.nn.attention, "sdpa_kernel", any_kernel))
+        stack.enter_context(mock.patch.object(attention, "sdpa_kernel", any_kernel))
         stack.enter_context(mock.patch.object(torch.Tensor, "is_cuda", property(lambda self: True)))
         stack.enter_context(OnHost())
         yield

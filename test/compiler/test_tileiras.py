@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import libtile
-from libtile.backend.tools import find_tool
+from libtile.backend.tools import find_tool, program_name
 from libtile.compiler import driver
 from libtile.compiler.options import Options
 from libtile.passes.pipeline import parse_pipeline, passes_in
@@ -135,6 +135,10 @@ def test_input_that_is_no_bytecode_is_refused_with_status_3(tmp_path, data):
 def test_a_dash_is_standard_input(tmp_path):
     done = run("tileiras", "--gpu-name=sm_90", "--emit=tileaa", "-", stdin=VECTOR_ADD.read_bytes(), cwd=tmp_path)
     assert done.status == 0 and b"nv_tileaa.func" in done.out and not list(tmp_path.iterdir()), done.err
+
+
+def test_programs_of_windows_have_their_suffix():
+    assert (program_name("ptxas", "win32"), program_name("ptxas", "linux")) == ("ptxas.exe", "ptxas")
 
 
 def test_list_versions_needs_no_input():
