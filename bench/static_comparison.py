@@ -5,9 +5,9 @@
 
 For each kernel and target, ours / theirs: registers and shared memory of the cubin, threads of a block, bytes of stack
 (spills and local arrays), instructions, and of these tensor-core instructions, ldmatrix, 16-byte global loads and
-stores, asynchronous copies to shared memory, loads and stores of local memory (spills), and barriers of the block.
-Needs nvdisasm (from nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what
-could not be made.
+stores, asynchronous copies to shared memory, copies by TMA, loads and stores of local memory (spills), and barriers of
+the block. Needs nvdisasm (from nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands
+for what could not be made.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ COUNTED = {
     "LDG.128": re.compile(r"LDG\.(\w+\.)*128"),
     "STG.128": re.compile(r"STG\.(\w+\.)*128"),
     "LDGSTS": re.compile(r"LDGSTS"),
+    "TMA": re.compile(r"UTMA(LDG|STG|REDG)|UBLK(CP|RED)"),
     "LDL": re.compile(r"LDL\b"),
     "STL": re.compile(r"STL\b"),
     "BAR": re.compile(r"BAR\b"),

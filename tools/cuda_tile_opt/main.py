@@ -299,9 +299,10 @@ for _name in PASSES:
 
 
 def _process(options: Options, parts: Sequence[str], output: str, emit_bytecode: bool) -> None:
-    """Write the output of all parts, if all were good."""
+    """Write the output of all parts, if all were good; on stdout, as mlir-opt does, what the good ones gave else."""
     outputs: list[str] = []
     data = b""
+    failed = False
     for part in parts:
         optimizer = Optimizer(options)
         source = part.split("\n")
@@ -313,9 +314,12 @@ def _process(options: Options, parts: Sequence[str], output: str, emit_bytecode:
         except LibtileError as error:
             options.context.report(optimizer.warnings, source)
             cli.say(cli.render_error(error, source))
-    if len(outputs) < len(parts):
+            outputs.append("")
+            failed = True
+    if not failed or (output == "-" and any(outputs)):
+        cli.write_output(output, data if emit_bytecode else options.context.joined(outputs))
+    if failed:
         raise cli.Failed
-    cli.write_output(output, data if emit_bytecode else options.context.joined(outputs))
 
 
 def _check_diagnostics(options: Options, parts: Sequence[str], only_expected: bool) -> None:
