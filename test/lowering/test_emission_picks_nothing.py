@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What emission may ask of the rooms that choose: `codegen` and `to_llvm` carry out what stands in the IR.
+
+Of `atoms`, `layouts`, `targets` and the passes they may use what is on the lists below, each with its reason. What
+weighs one way against another is on none of them. Features of targets, of which an instruction's spelling may depend,
+are on a list of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import libtile
+
+ROOT = Path(libtile.__file__).parent
+EMISSION = [*sorted((ROOT / "codegen").glob("*.py")), *sorted((ROOT / "lowering" / "to_llvm").glob("*.py"))]
+ASKED = ("libtile.atoms", "libtile.layouts", "libtile.targets", "libtile.lowering.tileas", "libtile.lowering.to_tileas")
+
+ALLOWED: dict[str, set[str]] = {
+    # how two given layouts relate, and pieces of a given number
+    "libtile.atoms.conversions": {"cut", "within_warps"},
+    # registers of copies of a given width
+    "libtile.atoms.cp_async": {"async_groups"},
+    # element types as an instruction names them
+    "libtile.atoms.mma_layouts": {"multiplied_element", "packed_elements"},
+    # registers and offsets of a given instruction
+    "libtile.atoms.shared_accesses": {"Offsets", "WORD_BYTES", "accesses_by", "normalized", "reduced"},
+    # boxes and operands in shared memory, as a given layout and a given atom have them
+    "libtile.atoms.tma": {"Boxes", "Copy", "boxes", "contiguous_dim"},
+    "libtile.atoms.wgmma": {
+        "GROUP_WARPS", "ROWS", "can_transpose", "SharedOperand", "accumulator_registers", "shared_operand",
+    },
+    # layouts themselves, and what renaming makes of them
+    "libtile.layouts": {"LANE", "OFFSET", "REGISTER", "WARP", "LinearLayout"},
+    "libtile.layouts.builders": {"row_major"},
+    "libtile.layouts.convert": {"Conversion", "ShuffleRound", "shuffle_rounds"},
+    "libtile.layouts.f2": {"apply", "complement", "independent", "rank", "solve"},
+    "libtile.layouts.parts": {"cat_layout", "part_bits"},
+    "libtile.layouts.registers": {"register_groups", "representatives", "unique_registers"},
+    "libtile.layouts.renaming": {"grown", "permuted", "reshaped", "without_register_copies"},
+    "libtile.layouts.shared_access": {"SharedAccess", "SharedWay", "TRANSPOSED", "VECTOR", "padded"},
+    # what given steps of a reduction or a scan do to a layout
+    "libtile.layouts.collectives": {
+        "EXCHANGE", "Fold", "LANES", "REGISTERS", "Run", "SharedTrip", "Step", "WARPS", "folds", "reduced_layout",
+        "runs",
+    },
+    # attributes of the IR, and what they say about bytes
+    "libtile.lowering.tileas.allocate": {
+        "BYTES", "BYTES_ALIGNMENT", "EXCHANGES", "OFFSET", "integer_attribute", "places_of",
+    },
+    "libtile.lowering.tileas.select_copies": {"offset_bits"},
+    "libtile.lowering.tileas.shared_check": {"check_shared_memory"},
+    "libtile.lowering.tileas.shared_memory": {"STAGE_BARRIER_BYTES", "alignment_of", "stage_offsets", "tile_bytes"},
+    "libtile.lowering.tileas.tma.common": {"HOST_CODE"},
+    "libtile.lowering.tileas.ways": {
+        "STEPS_AT_ONCE", "handed_out_by", "hands_out", "is_part", "shared_ways_of", "ways_of",
+    },
+    "libtile.lowering.to_tileas.shape_layouts": {"scalar_layout"},
+    "libtile.lowering.to_tileas.types": {"layout_of"},
+    # names of instructions and targets, and sizes of what hardware reads
+    "libtile.targets": {"DATA_LAYOUT", "MMA_SYNC", "TRIPLE", "MmaAtom", "Target", "mma_families"},
+    "libtile.targets.tensor_map": {"ALIGNMENT", "MAX_RANK", "SIZE"},
+}  # fmt: skip
+
+FEATURES = {
+    # forms of an instruction, by which the same is done
+    "cluster", "cvt_fp4", "elect", "f32x2", "griddepcontrol", "mbarrier", "tma",
+    # a chosen instruction is refused where the target lacks it
+    "atomic_bf16", "atomic_vector_f32", "ldmatrix", "multimem", "setmaxnreg", "stmatrix",
+}  # fmt: skip
+
+CHOOSING = {
+    "libtile.atoms.conversions": ("conversion", "is_kept", "shared_bytes"),
+    "libtile.atoms.cp_async": ("copy_width", "operand_shared_layout", "staged_layout"),
+    "libtile.atoms.mma_layouts": ("dot_layouts", "scaled_layouts"),
+    "libtile.atoms.shared_accesses": ("accesses", "shared_between"),
+    "libtile.layouts.collectives": ("reduction_steps", "scan_steps", "unit_layout"),
+    "libtile.layouts.convert": ("conflict_free_shared", "shared_for"),
+    "libtile.layouts.parts": ("in_registers",),
+    "libtile.lowering.tileas.explicit_conversions": ("product_slices", "staged", "taken_part"),
+    "libtile.lowering.tileas.shared_atoms": ("between", "loaded_by", "stored_by"),
+}
+"""What weighs ways against each other, which is what the lists keep out."""
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.parent / Path(*name.split("."))
+    return path.with_suffix(".py").exists() or path.is_dir()
+
+
+def used(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+    """(module, name, line) of what a file takes from the rooms that are asked."""
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith(ASKED):
+            for alias in node.names:
+                if is_module(f"{node.module}.{alias.name}"):
+                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                else:
+                    yield node.module, alias.name, node.lineno
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            yield modules[node.value.id], node.attr, node.lineno
+
+
+def features(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """(feature, line) of what a file asks of a target."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "has":
+            for argument in node.args:
+                if isinstance(argument, ast.Constant):
+                    yield str(argument.value), node.lineno
+
+
+def test_emission_uses_what_carries_choices_out_and_nothing_that_chooses() -> None:
+    wrong: list[str] = []
+    seen: dict[str, set[str]] = defaultdict(set)
+    asked: set[str] = set()
+    for path in EMISSION:
+        tree = ast.parse(path.read_text())
+        for module, name, line in used(tree):
+            seen[module].add(name)
+            if name not in ALLOWED.get(module, ()):
+                wrong.append(f"{path.name}:{line} uses {module}.{name}")
+        for feature, line in features(tree):
+            asked.add(feature)
+            if feature not in FEATURES:
+                wrong.append(f"{path.name}:{line} asks a target for {feature}")
+    assert not wrong, "\n".join(["a pass chooses, and emission carries out:", *wrong])
+    unused = [f"{m}.{n}" for m, names in ALLOWED.items() for n in sorted(names - seen[m])]
+    assert not unused and asked == FEATURES, f"no longer used: {[*unused, *(FEATURES - asked)]}"
+
+
+def test_the_lists_keep_out_what_chooses() -> None:
+    for module, names in CHOOSING.items():
+        for name in names:
+            assert callable(getattr(import_module(module), name))
+            assert name not in ALLOWED.get(module, ())
