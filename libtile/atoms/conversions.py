@@ -107,6 +107,9 @@ def cut(source: LinearLayout, target: LinearLayout, wanted: int) -> Pieces:
     for vector in reversed(f2.intersection(*sides)):
         if 1 << len(cuts) < wanted and threads.insert(vector):
             cuts.append(vector)
+    if not cuts:
+        before, after = (tuple(range(layout.in_size(REGISTER))) for layout in (source, target))
+        return Pieces(source, target, ((before, after),))
     # Coordinates in which the cuts are the last unit vectors, and everything that threads move is before them.
     front = [*held, *f2.complement([*held, *cuts], bits)]
     frame = [*front, *cuts]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memory_kernels import bits, random_array
 from movement import convert_layout, layouts, move
 
+import libtile
 from libtile.codegen.builder import integer
 from libtile.codegen.control import for_loop, if_else
 from libtile.codegen.llvm_types import I32
@@ -217,3 +218,29 @@ def test_pointers_convert():
     out = np.zeros_like(data)
     mk.run(b, data, out)
     np.testing.assert_array_equal(out, data)
+
+
+def test_a_large_tile_whose_registers_have_nothing_in_common_goes_in_one_piece():
+    """A transposition of 64 KiB: its layouts cannot be cut, and a trip in one piece has room."""
+    view = "partition_view<tile=(128x128), tensor_view<128x128xf32, strides=[128,1]>>"
+    tile = "tile<128x128xf32>"
+    text = f"""cuda_tile.module @m {{
+  entry @transpose(%p0: tile<ptr<f32>>, %q0: tile<ptr<f32>>) {{
+    %p = assume div_by<16>, %p0 : tile<ptr<f32>>
+    %q = assume div_by<16>, %q0 : tile<ptr<f32>>
+    %0 = constant <i32: 0> : tile<i32>
+    %tp = make_tensor_view %p, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf32, strides=[128,1]>
+    %tq = make_tensor_view %q, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf32, strides=[128,1]>
+    %vp = make_partition_view %tp : {view}
+    %vq = make_partition_view %tq : {view}
+    %x, %t = load_view_tko weak %vp[%0, %0] : {view}, tile<i32> -> {tile}, token
+    %y = permute %x [1, 0] : {tile} -> {tile}
+    %u = store_view_tko weak %y, %vq[%0, %0] : {tile}, {view}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+    x = np.arange(128 * 128, dtype=np.float32).reshape(128, 128)
+    y = np.zeros_like(x)
+    libtile.run(libtile.parse(text), grid=(1, 1, 1), args=[x, y], backend="simulator", gpu_name="sm_90")
+    np.testing.assert_array_equal(y, x.T)
