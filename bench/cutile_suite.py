@@ -35,6 +35,8 @@ import pytest
 VARIABLE = "CUTILE_PYTHON"
 BENCHMARKS = "bench_*.py"  # timings of CUDA kernels: there is nothing to time
 
+LARGE = "int64_index"  # tests of arrays of 4 GiB, which cuTile's own CI leaves out where memory is short
+
 CAUSES = Path(__file__).with_suffix(".toml")
 
 
@@ -128,7 +130,7 @@ def run(checkout: Path, given: argparse.Namespace) -> None:
         part.unlink(missing_ok=True)
         command = [
             sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "cutile_suite",
-            f"--cutile-backend={given.backend}", f"--cutile-gpu={given.gpu}",
+            "-k", f"not {LARGE}", f"--cutile-backend={given.backend}", f"--cutile-gpu={given.gpu}",
             f"--suite-results={part.resolve()}", f"--suite-every={given.every}", file.name,
         ]  # fmt: skip
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent)}
