@@ -3,6 +3,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from specialized_kernels import Gemm, loops_of
@@ -366,6 +367,66 @@ def test_bytes_are_multiplied_where_both_lie_along_k():
     text = tile_gemm(n=64, k=128, element="i8", result="i32", transposed=True)
     assert specialized(text)[1] is None
     run_tile(text, 128, 64, 256, (128, 64), True, dtype=np.int8, result=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "tile", "fast", "parts"),
+    [
+        (80, 48, 208, (64, 32, 128), False, 1),  # ragged edges and a tail along k
+        (128, 256, 128, (128, 256, 64), False, 2),
+        (64, 64, 320, (64, 64, 64), True, 0),
+    ],
+)
+def test_sums_of_8_bit_floats_are_promoted_in_each_step(m, n, k, tile, fast, parts):
+    dtype = ml_dtypes.float8_e4m3fn
+    text = tile_gemm(*tile, element="f8E4M3FN", transposed=True)
+    if fast:
+        text = text.replace("%x, %y, %acc :", "%x, %y, %acc fast_acc :")
+    inner, reason = specialized(text)
+    assert (reason, inner.count("first_column"), inner.count("nv_tileaa.addf")) == (
+        None,
+        parts if parts > 1 else 0,
+        parts,
+    )
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((n, k)).astype(dtype)
+    c = np.full((m, n), 7, np.float32)
+    libtile.run(libtile.parse(text), grid=(-(-m // tile[0]), -(-n // tile[1]), 1), args=[a, b, c, m, n, k],
+                backend="simulator", gpu_name="sm_90", check="full", block_order=2)  # fmt: skip
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-3, atol=1e-3)
+
+
+def test_code_of_promoted_sums():
+    """Eight products and nothing spilled in a loop of at most 190 instructions, 128 of which add."""
+    text = tile_gemm(128, 256, 128, element="f8E4M3FN", transposed=True)
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_90")
+    assert made.kernels["gemm"].spills == 0 and "(C75" not in made.log
+    loop = main_loop(made.cubin)
+    assert sum("QGMMA.64x128x32.F32" in line for line in loop) == 8 and len(loop) <= 190
+    assert sum("FADD" in line for line in loop) == 128
+
+
+def test_a_value_that_is_there_before_is_added_to_promoted_sums():
+    text = tile_gemm(64, 64, 128, element="f8E4M3FN", transposed=True).replace("<f32: 0.0>", "<f32: 3.5>")
+    a, b = (np.ones((64, 128), ml_dtypes.float8_e4m3fn) for _ in range(2))
+    c = np.zeros((64, 64), np.float32)
+    libtile.run(libtile.parse(text), args=[a, b, c, 64, 64, 128], backend="simulator", gpu_name="sm_90")
+    assert (c == 131.5).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"k": 256}, "for more than 128 of them"),
+        ({"result": "f16"}, "and its accumulator is no f32"),
+        ({"m": 128, "n": 128, "hints": "num_worker_warps_per_cta = 4"},
+         "and 87 registers beside the accumulators do not hold sums of their own"),
+    ],
+)  # fmt: skip
+def test_why_sums_are_not_promoted(options, reason):
+    text = tile_gemm(**{"m": 64, "n": 64, "k": 128, "element": "f8E4M3FN", "transposed": True, **options})
+    said = specialized(text)[1]
+    assert said == f"wgmma sums products of 8-bit floats with fewer bits, which 'fast_acc' does not allow, {reason}"
 
 
 def test_blocks_that_share_a_multiprocessor_have_fewer_stages():

@@ -47,7 +47,8 @@ class AsyncDotOp(TileOp):
     """Issues D = A * B + C, and closes a group of products. B is a buffer in shared memory, A one or a tile.
 
     Buffers may have dimensions of size 1 beside those of the matrix. Tiles `ahead` are written before the product is
-    issued, and products that are `fenced` read such tiles: nothing writes to registers in between.
+    issued, and products that are `fenced` read such tiles: nothing writes to registers in between. With `first_column`
+    the product is one with as many columns of B, from that one on, as C has.
     """
 
     name = "nv_tileas.async.dot"
@@ -62,6 +63,7 @@ class AsyncDotOp(TileOp):
     signedness_a = opt_prop_def(SignednessAttr)
     signedness_b = opt_prop_def(SignednessAttr)
     fast_acc = opt_prop_def(UnitAttr)
+    first_column = opt_prop_def(IntegerAttr)
 
     def check(self) -> None:
         from libtile.atoms import wgmma
@@ -70,6 +72,11 @@ class AsyncDotOp(TileOp):
             raise VerifyException(f"expects an atom of kind {WGMMA}, but got {self.atom}")
         atom = self.atom.instruction
         a, b, c = shapes = [matrix_shape(v.type) for v in self.operands[:3]]
+        if self.first_column is not None and len(b) == len(c) == 2:
+            first = self.first_column.value.data
+            if first < 0 or first % atom.n or first + c[1] > b[1]:
+                raise VerifyException(f"expects columns of #B from a multiple of {atom.n} on, but got {first}")
+            b = (b[0], c[1])
         check_dot_shapes(a, b, c, stored_shape(self.result.type))
         if len(c) != 2:
             raise VerifyException("expects matrices, without a batch dimension")

@@ -15,10 +15,12 @@ from libtile.interpreter.nv_tileas.buffers import Buffer
 
 @pure("nv_tileas.async.dot")
 def async_dot(site: Site) -> Run:
-    product = dot(site)
+    product, given = dot(site), site.attr("first_column")
+    first = 0 if given is None else int(given)
 
     def run(a: Any, b: Any, c: Array, ahead: Sequence[Array]) -> Array:
-        return product(*(_matrix(v).read() if isinstance(v, Buffer) else v for v in (a, b)), c)
+        left, right = (_matrix(v).read() if isinstance(v, Buffer) else v for v in (a, b))
+        return product(left, right[..., first : first + c.shape[-1]], c)
 
     return run
 

@@ -20,8 +20,18 @@ PRODUCER_WARPS = 4
 """A warpgroup, so that it can give registers away."""
 
 
-def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:
-    """The widest wgmma of a product; Unfit where there is none."""
+FEWER_BITS = frozenset({"e4m3", "e5m2"})
+"""Types whose products wgmma sums with fewer bits than an f32 has."""
+
+
+def is_promoted(product: DotOp) -> bool:
+    """Whether the sums of a product have to have more bits than wgmma gives them."""
+    return bool({*product.atom.types[:2]} & FEWER_BITS) and product.fast_acc is None
+
+
+def instruction(product: DotOp, gpu: Target, *, promotes: bool = False) -> MmaAtomAttr:
+    """The widest wgmma of a product; Unfit where there is none, or where its sums have too few bits, unless who asks
+    `promotes` them."""
     shape = shape_of(product.result.type)
     if len(shape) != 2:
         raise Unfit("it has batches")
@@ -33,7 +43,7 @@ def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:
     found = wgmma.find(gpu, a, b, d, m, n, depth)
     if found is None:
         raise Unfit(f"wgmma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
-    if {a, b} & {"e4m3", "e5m2"} and product.fast_acc is None:
+    if is_promoted(product) and not promotes:
         raise Unfit("wgmma accumulates products of 8-bit floats with lower precision, which 'fast_acc' does not allow")
     return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
 

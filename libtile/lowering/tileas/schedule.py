@@ -263,7 +263,7 @@ def not_copied(load: Load) -> str | None:
 
 def _pointers_not_copied(load: LoadOp) -> str | None:
     layout, element, dim, width = pointer_copy(load)
-    if load.other is not None and not _is_zero(load.other):
+    if load.other is not None and not is_zero(load.other):
         return "asynchronous copies pad with zeros, not with a tile"
     if copy_width(operand_shared_layout(layout.shape, element, fastest_dim(load)), layout, element, dim, width) is None:
         return "adjacent pointers are not known to be adjacent and aligned in memory"
@@ -291,11 +291,11 @@ def conversions(load: Load) -> list[ConvertLayoutOp]:
     return [op for use in load.value.uses if isinstance(op := use.operation, ConvertLayoutOp)]
 
 
-def _is_zero(value: SSAValue) -> bool:
+def is_zero(value: SSAValue) -> bool:
     """Whether a tile is a constant of nothing but zero bits."""
     op = value.owner
     if isinstance(op, ConvertLayoutOp | BroadcastOp | SplatOp | ViewOp | ExpandDimsOp | PermuteOp):
-        return _is_zero(op.source)
+        return is_zero(op.source)
     return isinstance(op, ConstantOp) and not any(op.value.raw)
 
 

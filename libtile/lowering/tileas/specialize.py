@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.atoms import wgmma
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
@@ -55,6 +56,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
+from libtile.lowering.tileas import promoted
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import (
@@ -64,6 +66,7 @@ from libtile.lowering.tileas.consumers import (
     check_warps,
     consumer_registers,
     instruction,
+    is_promoted,
 )
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
 from libtile.lowering.tileas.materialize import Inserter
@@ -184,7 +187,7 @@ class _Specialization:
     # -- what fits --------------------------------------------------------------------------------------------------
 
     def _atom(self) -> MmaAtomAttr:
-        product, atom = self.product, instruction(self.product, self.gpu)
+        product, atom = self.product, instruction(self.product, self.gpu, promotes=True)
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
         if accumulators > MAX_ACCUMULATORS:
@@ -193,7 +196,28 @@ class _Specialization:
         most = consumer_registers(self.function.kernel_spec, self.gpu, BUDGETS.get(self.warps))
         if accumulators + OTHER_REGISTERS > most:
             raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
+        self.parts = self._parts(accumulators, most) if is_promoted(product) else 0
+        if self.parts:
+            a, b, d = atom.types
+            found = wgmma.find(self.gpu, a, b, d, m, n // self.parts, atom.instruction.k)
+            assert found is not None  # as fewer columns fit, too
+            return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
         return atom
+
+    def _parts(self, accumulators: int, registers: int) -> int:
+        """How many parts of its columns a step multiplies one after the other, to add each to the accumulators."""
+        (_, columns), depth = shape_of(self.product.result.type), shape_of(self.product.a.type)[1]
+        what = "wgmma sums products of 8-bit floats with fewer bits, which 'fast_acc' does not allow, "
+        if element_of(self.product.c) != "f32":
+            raise Unfit(what + "and its accumulator is no f32")
+        if depth > promoted.MOST_DEPTH:
+            raise Unfit(what + f"for more than {promoted.MOST_DEPTH} of them")
+        free = registers - promoted.OTHER_REGISTERS - accumulators
+        parts = promoted.parts_that_fit(accumulators, free, columns)
+        # Of a lone warpgroup ptxas issues the next part before it adds the one before, and spills.
+        if not parts or (parts > 1 and self.warps not in BUDGETS):
+            raise Unfit(what + f"and {free} registers beside the accumulators do not hold sums of their own")
+        return parts
 
     def _operand(self, side: str, value: SSAValue) -> TmaOperand:
         what = f"#{side.upper()} "
@@ -306,6 +330,21 @@ class _Specialization:
 
     def _consume(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> None:
         """The products of all steps, and then what is behind the loop."""
+        loop = self.loop
+        end = self._promoted(at, pipe, count) if self.parts else self._overlapped(at, pipe, count)
+        end.name_hint = loop.results[self.carried].name_hint
+        for n, result_ in enumerate(loop.results):
+            # Loads have ended before their products do: what tokens ordered behind them is.
+            result_.replace_all_uses_with(end if n == self.carried else loop.iter_args[n])
+        behind = loop.next_op
+        while behind is not None and not isinstance(behind, ReturnOp):
+            op, behind = behind, behind.next_op
+            op.detach()
+            at.block.add_op(op)
+        at.add(PipelineYieldOp.make())
+
+    def _overlapped(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> SSAValue:
+        """The accumulator behind all steps, each of which waits for the products of the one before."""
         loop, number = self.loop, number_type(self.loop)
         initial = loop.iter_args[self.carried]
         zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
@@ -331,17 +370,48 @@ class _Specialization:
         inner.add(scf.YieldOp(result))
         nothing = Block()
         nothing.add_op(scf.YieldOp(initial))
-        end = at.value(scf.IfOp(some, [initial.type], [steps], [nothing]))
-        end.name_hint = loop.results[self.carried].name_hint
-        for n, result_ in enumerate(loop.results):
-            # Loads have ended before their products do: what tokens ordered behind them is.
-            result_.replace_all_uses_with(end if n == self.carried else loop.iter_args[n])
-        behind = loop.next_op
-        while behind is not None and not isinstance(behind, ReturnOp):
-            op, behind = behind, behind.next_op
-            op.detach()
-            at.block.add_op(op)
-        at.add(PipelineYieldOp.make())
+        return at.value(scf.IfOp(some, [initial.type], [steps], [nothing]))
+
+    def _promoted(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> SSAValue:
+        """The accumulator behind all steps, to whose parts each step adds its products."""
+        initial, number = self.loop.iter_args[self.carried], number_type(self.loop)
+        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
+        nothing = promoted.zeros(at, initial, self.parts, self.warps)
+        first = at.value(CreateIteratorOp.make(pipe, results=[self.place]))
+        body = Block(arg_types=[number, self.place, *[nothing.type] * self.parts])
+        inner = Inserter(body, None, self.loop.location)
+        _, place, *sums = body.args
+        types = [o.type for o in self.operands]
+        held = ConsumerTokenType(types)
+        token = inner.value(ConsumerWaitOp.make(pipe, place, results=[held]))
+        stage = Block(arg_types=types)
+        inside = Inserter(stage, None, self.loop.location)
+        width = shape_of(nothing.type)[1]
+        done, last = promoted.multiplied(
+            inside, sums, lambda part: self._product(inside, stage, nothing, width * part if self.parts > 1 else None)
+        )
+        inside.add(PipelineYieldOp.make([*done, last]))
+        given: list[Attribute] = [nothing.type] * self.parts
+        read = inner.add(ConsumerReadOp.make(token, place, results=[held, given], regions=[Region(stage)]))
+        inner.add(ConsumerReleaseOp.make(read.results[0]))
+        following = inner.value(IncIterOp.make(place, results=[self.place]))
+        *added, products = read.results[1:]
+        inner.add(scf.YieldOp(following, *added, promoted.add(inner, sums[-1], products)))
+        made = scf.ForOp(zero, count, one, [first, *[nothing] * self.parts], body)
+        made.attributes["unsignedCmp"] = UnitAttr()
+        at.add(made)
+        return promoted.joined(at, made.results[1:], initial)
+
+    def _product(self, at: Inserter, stage: Block, accumulator: SSAValue, first: int | None = None) -> SSAValue:
+        """Issue the products of a stage, with the columns of B from the first one on."""
+        return at.value(
+            AsyncDotOp.make(
+                *stage.args, accumulator, results=[accumulator.type], atom=self.atom,
+                signedness_a=self.product.signedness_a, signedness_b=self.product.signedness_b,
+                fast_acc=self.product.fast_acc is not None, first_column=first,
+            ),
+            self.product.location,
+        )  # fmt: skip
 
     def _step(self, at: Inserter, pipe: SSAValue, place: SSAValue, accumulator: SSAValue) -> tuple[SSAValue, SSAValue]:
         """Wait for a stage and issue its products: the token for its release, and what is in flight."""
@@ -350,15 +420,7 @@ class _Specialization:
         token = at.value(ConsumerWaitOp.make(pipe, place, results=[held]))
         stage = Block(arg_types=types)
         inside = Inserter(stage, None, at.location)
-        made = inside.value(
-            AsyncDotOp.make(
-                *stage.args, accumulator, results=[accumulator.type], atom=self.atom,
-                signedness_a=self.product.signedness_a, signedness_b=self.product.signedness_b,
-                fast_acc=self.product.fast_acc is not None,
-            ),
-            self.product.location,
-        )  # fmt: skip
-        inside.add(PipelineYieldOp.make([made]))
+        inside.add(PipelineYieldOp.make([self._product(inside, stage, accumulator)]))
         done = at.add(ConsumerReadOp.make(token, place, results=[held, [accumulator.type]], regions=[Region(stage)]))
         return done.results[0], done.results[1]
 

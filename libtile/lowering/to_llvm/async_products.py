@@ -62,6 +62,7 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     for part in range(len(words) // each):
         # Registers count columns first, and then the rows that a warpgroup has beyond its first 64.
         row, column = divmod(part * atom.n, columns)
+        column += integer_of(op.first_column)
         block = words[part * each : (part + 1) * each]
         for step in range(steps):
             k = step * atom.k

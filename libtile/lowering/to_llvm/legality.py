@@ -97,7 +97,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_tiles.ReduceOp: _reads("dim", "steps"),
     tileas_tiles.ScanOp: _reads("dim", "steps", "reverse"),
     tileas_products.DotOp: _reads("signedness_a", "signedness_b"),
-    async_products.AsyncDotOp: _reads("atom", "signedness_a", "signedness_b", "fenced"),
+    async_products.AsyncDotOp: _reads("atom", "first_column", "signedness_a", "signedness_b", "fenced"),
     async_products.WaitDotOp: _reads("pending"),
     tileas_tma.TiledTmaLoadOp: _reads("atom", "tx_count", "dim_map"),
     tileas_tma.TiledTmaStoreOp: _reads("atom", "dim_map"),

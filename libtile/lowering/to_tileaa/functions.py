@@ -44,6 +44,8 @@ SHOWN_NAME = 80
 """Characters of a kernel's name that an error about it shows."""
 SCALED_PRODUCT = OPS["mmaf_scaled"]
 PRODUCTS = (OPS["mmaf"], OPS["mmai"], SCALED_PRODUCT)
+PROMOTED_WEIGHT = 2
+"""Products of 8-bit floats that wgmma sums with fewer bits than f32 has are summed in registers of their own."""
 SCALED_WEIGHT = 3
 """A scaled product takes more registers than its accumulator: factors, and bytes of operands, one in each."""
 ACCUMULATOR = 2
@@ -61,7 +63,7 @@ def number_of_warps(op: CudaTileOp, target: Target) -> int:
     if hinted is not None:
         return hinted
     if any(isinstance(inner, PRODUCTS) for inner in op.walk()):
-        return BIG_WARPS if _accumulator_words(op) >= BIG_ACCUMULATORS else DEFAULT_WARPS
+        return BIG_WARPS if _accumulator_words(op, target) >= BIG_ACCUMULATORS else DEFAULT_WARPS
     warps = min(_largest_tile_words(op) // TILE_WORDS, MAX_WARPS)
     resident = target.warps_per_sm // (entry_hint(op, "occupancy", target) or 1)
     while warps > resident:
@@ -76,7 +78,7 @@ def _largest_tile_words(op: CudaTileOp) -> int:
     return max((prod(t.shape) * max(bit_width(t.element_type), 16) // 32 for t in tiles), default=0)
 
 
-def _accumulator_words(op: CudaTileOp) -> int:
+def _accumulator_words(op: CudaTileOp, target: Target) -> int:
     """32-bit words of the results of all products, but of those that only the next product adds to."""
     total = 0
     for inner in op.walk():
@@ -88,8 +90,17 @@ def _accumulator_words(op: CudaTileOp) -> int:
         type_ = result.type
         assert isinstance(type_, TileType)
         words = prod(type_.shape) * bit_width(type_.element_type) // 32
-        total += words * (SCALED_WEIGHT if isinstance(inner, SCALED_PRODUCT) else 1)
+        total += words * (SCALED_WEIGHT if isinstance(inner, SCALED_PRODUCT) else _weight(inner, target))
     return total
+
+
+def _weight(product: CudaTileOp, target: Target) -> int:
+    """How often a product's accumulator lies in registers."""
+    type_ = product.operands[0].type
+    assert isinstance(type_, TileType)
+    narrow = product.spec.name == "mmaf" and bit_width(type_.element_type) == 8
+    exact = product.attribute_value("fast_acc") is None
+    return PROMOTED_WEIGHT if narrow and exact and target.has("wgmma") else 1
 
 
 def convert_entry(op: CudaTileOp, target: Target) -> Operation:

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Sums of products of 8-bit floats that wgmma accumulates with fewer bits than f32 has (about 14): each step's products
+are summed by themselves, and then added to f32 accumulators ("promoted").
+
+The products of a step take registers beside the accumulators, so that they are done for some columns after the others:
+
+    t = products of columns 0 to n/2, wait, accumulator 0 += t
+    t = products of columns n/2 to n, wait, release the stage, accumulator 1 += t
+
+While one warpgroup adds, the other one multiplies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.ir import SSAValue
+
+from libtile.atoms import wgmma
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.nv_tileaa.shapes import CatOp, ConstantOp
+from libtile.dialects.nv_tileas.async_products import WaitDotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.tile_form import build, shape_of
+from libtile.layouts.parts import cat_layout
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.schedule import is_zero
+from libtile.lowering.to_tileas.types import element_of, layout_of, with_layout
+from libtile.numerics.elements import STORAGE_BYTES
+
+MOST_DEPTH = 128
+"""Products that are summed with fewer bits before they are promoted."""
+OTHER_REGISTERS = 40
+"""Of a consumer's thread, beside its accumulators and the sums of a step: the loop carries little else."""
+COLUMNS = 1
+"""The dimension of an accumulator that is divided."""
+
+
+def parts_that_fit(accumulators: int, free: int, columns: int) -> int:
+    """Among how many parts of its columns a step's products are divided, so that those of one take no more than `free`
+    registers of a thread beside its accumulators; 0 where no number of parts does."""
+    parts = 1
+    while accumulators // parts > free:
+        parts *= 2
+    return parts if columns % parts == 0 and columns // parts >= 8 else 0
+
+
+def zeros(at: Inserter, whole: SSAValue, parts: int, warps: int) -> SSAValue:
+    """One of the parts of an accumulator, in which nothing has been summed."""
+    rows, columns = shape_of(whole.type)
+    shape = (rows, columns // parts)
+    assert isinstance(whole.type, TensorType)
+    element = whole.type.element_type
+    value = DenseElementsAttr(TileType(shape, element), bytes(STORAGE_BYTES[element_of(whole)]))
+    type_ = with_layout(TensorType(element, shape), wgmma.accumulator_layout(shape, warps))
+    return at.value(ConstantOp.make(results=[type_], value=value))
+
+
+def add(at: Inserter, a: SSAValue, b: SSAValue) -> SSAValue:
+    """The sum of two tiles of one type."""
+    return at.value(build("nv_tileaa.addf", [a, b], [a.type], location=at.location))
+
+
+def multiplied(
+    at: Inserter, sums: Sequence[SSAValue], product: Callable[[int], SSAValue]
+) -> tuple[list[SSAValue], SSAValue]:
+    """The products of a step within the turn at its stage, each part waited for: all sums but the last one, and the
+    last part's products. `product` issues those of a part."""
+    done = []
+    for number, before in enumerate(sums):
+        issued = product(number)
+        made = at.value(WaitDotOp.make([issued], results=[[issued.type]], pending=0))
+        if number + 1 < len(sums):
+            done.append(add(at, before, made))
+    return done, made
+
+
+def joined(at: Inserter, sums: Sequence[SSAValue], whole: SSAValue) -> SSAValue:
+    """The accumulator of its parts, added to what it is before the loop."""
+    parts = list(sums)
+    while len(parts) > 1:
+        parts = [_beside(at, a, b, whole) for a, b in zip(parts[::2], parts[1::2])]
+    return parts[0] if is_zero(whole) else add(at, parts[0], whole)
+
+
+def _beside(at: Inserter, a: SSAValue, b: SSAValue, whole: SSAValue) -> SSAValue:
+    rows, columns = shape_of(a.type)
+    assert isinstance(a.type, TensorType)
+    type_ = with_layout(TensorType(a.type.element_type, (rows, 2 * columns)), cat_layout(layout_of(a), COLUMNS))
+    made = at.value(CatOp.make(a, b, results=[type_], dim=IntegerAttr(COLUMNS, i64)))
+    same = type_ == whole.type or shape_of(type_) != shape_of(whole.type)
+    return made if same else at.value(ConvertLayoutOp.make(made, results=[whole.type]))
