@@ -98,9 +98,13 @@ def _weight(product: CudaTileOp, target: Target) -> int:
     """How often a product's accumulator lies in registers."""
     type_ = product.operands[0].type
     assert isinstance(type_, TileType)
-    narrow = product.spec.name == "mmaf" and bit_width(type_.element_type) == 8
-    exact = product.attribute_value("fast_acc") is None
-    return PROMOTED_WEIGHT if narrow and exact and target.has("wgmma") else 1
+    promoted = (
+        product.spec.name == "mmaf"
+        and bit_width(type_.element_type) == 8
+        and product.attribute_value("fast_acc") is None
+        and target.has("wgmma")
+    )
+    return PROMOTED_WEIGHT if promoted else 1
 
 
 def convert_entry(op: CudaTileOp, target: Target) -> Operation:
