@@ -396,6 +396,13 @@ def test_sums_of_8_bit_floats_are_promoted_in_each_step(m, n, k, tile, fast, par
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-3, atol=1e-3)
 
 
+def test_promoted_sums_have_two_warpgroups_where_one_has_no_registers_for_them():
+    text = tile_gemm(128, 128, 128, element="f8E4M3FN", transposed=True)
+    for given, threads in ((text, 384), (text.replace("%x, %y, %acc :", "%x, %y, %acc fast_acc :"), 256)):
+        kernel = libtile.compile(libtile.parse(given), gpu_name="sm_90").kernels["gemm"]
+        assert (kernel.spills, kernel.block_dim[0], kernel.registers > 0) == (0, threads, True)
+
+
 def test_code_of_promoted_sums():
     """Eight products and nothing spilled in a loop of at most 190 instructions, 128 of which add."""
     text = tile_gemm(128, 256, 128, element="f8E4M3FN", transposed=True)

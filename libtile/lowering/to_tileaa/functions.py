@@ -101,7 +101,7 @@ def _weight(product: CudaTileOp, target: Target) -> int:
     promoted = (
         product.spec.name == "mmaf"
         and bit_width(type_.element_type) == 8
-        and product.attribute_value("fast_acc") is None
+        and not product.attribute_value("fast_acc")
         and target.has("wgmma")
     )
     return PROMOTED_WEIGHT if promoted else 1
