@@ -132,7 +132,9 @@ def make_explicit(op: Operation, kernel: Kernel, room: int) -> list[tiles.Conver
 def _are_laid_out(op: Operation) -> bool:
     """Whether an op is one on tiles with layouts: storage has none to convert, and what lacks one is refused."""
     values = [v for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
-    tiles_only = all(isinstance(v.type, TensorType) for v in (*op.operands[:1], *op.results[:1]))
+    # Accesses have pointers and views beside their tiles.
+    named = () if is_subclass(type(op), HANDING_OUT) else (*op.operands[:1], *op.results[:1])
+    tiles_only = all(isinstance(v.type, TensorType) for v in named)
     return tiles_only and all(
         isinstance(v.type, TensorType) and isinstance(v.type.encoding, LayoutAttr) for v in values
     )
