@@ -39,13 +39,18 @@ class Descriptor:
         return Descriptor(self.operand, b.add(self.start, b.cast("zext", moved, I64)))
 
 
-def descriptor(b: KernelBuilder, operand: SharedOperand, pointer: Value, moved: Value | None = None) -> Descriptor:
-    """The descriptor of an operand at an address, `moved` (an i32) bytes further."""
+def descriptor(
+    b: KernelBuilder, operand: SharedOperand, pointer: Value, moved: Value | None = None, fields: int | None = None
+) -> Descriptor:
+    """The descriptor of an operand at an address, `moved` (an i32) bytes further. `fields` are those beside the
+    address, without them wgmma's."""
     address = b.cast("ptrtoint", pointer, I32)
     if moved is not None:
         address = b.add(address, moved)
     field = b.binary("lshr", b.and_(address, integer(I32, _ADDRESS_BITS)), integer(I32, _UNIT.bit_length() - 1))
-    return Descriptor(operand, b.or_(b.cast("zext", field, I64), integer(I64, operand.fields)))
+    return Descriptor(
+        operand, b.or_(b.cast("zext", field, I64), integer(I64, operand.fields if fields is None else fields))
+    )
 
 
 def accumulator_type(atom: MmaAtom) -> LlvmType:

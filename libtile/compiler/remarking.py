@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from libtile.atoms import wgmma
+from libtile.atoms import tcgen05, wgmma
 from libtile.atoms.mma_layouts import busy_warps, multiplied_element, ptx_type
 from libtile.atoms.shared_accesses import WORD_BYTES
 from libtile.compiler.access_remarks import ACCESSES, access_remarks
@@ -21,6 +21,7 @@ from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
+from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, PragmaOp, ShuffleOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.ir.classes import is_subclass
@@ -80,9 +81,10 @@ def _of(
         yield from _of_product(op, function, place, gpu, warps_of(op, warps))
         if isinstance(reason := op.attributes.get(NOT_SPECIALIZED), StringAttr):
             yield remarks.mma_not_specialized(function, place, reason.data)
-    elif isinstance(op, AsyncDotOp):
+    elif isinstance(op, AsyncDotOp | AsyncDotIntoOp):
         atom = op.atom.instruction
-        found = wgmma.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
+        family = wgmma if isinstance(op, AsyncDotOp) else tcgen05
+        found = family.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
         assert found is not None  # as the verifier has it
         yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{found.since}", (found.m, found.n, found.k))
     elif isinstance(op, TiledTmaLoadOp):

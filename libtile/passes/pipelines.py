@@ -76,7 +76,7 @@ _INSTEAD: dict[str, dict[str, str]] = {
     "pipelined": {},
     "specialized": {
         "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{for-agents=true}",
-        "tileas-generate-schedule": "tileas-specialize, tileas-generate-schedule",
+        "tileas-generate-schedule": "tileas-specialize, tileas-legalize-tmem-copy, tileas-generate-schedule",
     },
 }
 """What each schedule has in place of which step."""
@@ -84,7 +84,7 @@ SCHEDULES = tuple(_INSTEAD)
 """How loops overlap with the copies of their tiles: not at all, by the warps that compute, or by a producer agent where
 a loop with a product can be parted (and by the warps that compute elsewhere)."""
 DEFAULT_SCHEDULES = {"0": "pipelined", "1": "pipelined", "2": "specialized", "3": "specialized"}
-"""The schedule of each level. `specialized` changes nothing on targets without wgmma."""
+"""The schedule of each level. `specialized` changes nothing on targets without wgmma or tcgen05."""
 
 
 def schedule_at(level: int, asked: str = "") -> str:

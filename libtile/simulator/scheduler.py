@@ -144,8 +144,9 @@ class Scheduler(RegisterPool):
         """The threads of g that may pass the gate of `unit` now; the rest wait. None when none goes on from here."""
         if self.waiting_count:
             here = np.flatnonzero(self.waiting == key)
+            here = here[np.isin(here >> 5, g.warps)]  # those of other warps would wake these again, and so on
             if len(here):
-                # Others wait here already: meet them through select().
+                # Others of the warp wait here already: meet them through select().
                 self._unpark(here)
                 self.key[here] = key
                 self.key[g.threads] = key

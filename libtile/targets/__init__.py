@@ -6,6 +6,7 @@ Code asks `target.has("stmatrix")` or `target.mma("f16", "f16", "f32")`; it neve
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,22 @@ class WgmmaFamily:
     since: int
 
 
+@dataclass(frozen=True, slots=True)
+class Tcgen05Family:
+    """The tcgen05.mma instructions of one CTA of a `kind`, a depth `k` and these types, with so many `rows` and any of
+    the numbers of `columns`. `transposed` and `since` are as of wgmma."""
+
+    kind: str
+    rows: int
+    k: int
+    a: str
+    b: str
+    d: str
+    columns: tuple[int, ...]
+    transposed: bool
+    since: int
+
+
 @dataclass(frozen=True)
 class UnusedTensorCore:
     """A tensor-core instruction that is not generated; `operands` are PTX's names of the types that each may have."""
@@ -106,6 +123,7 @@ class Target:
     made_of: dict[MmaAtom, MmaAtom] = field(repr=False, default_factory=dict)
     unused_tensor_cores: tuple[UnusedTensorCore, ...] = field(repr=False, default=())
     wgmma_families: tuple[WgmmaFamily, ...] = field(repr=False, default=())
+    tcgen05_families: tuple[Tcgen05Family, ...] = field(repr=False, default=())
 
     def has(self, feature: str) -> bool:
         """Whether the target has a feature; KeyError for a feature that is not declared."""
@@ -122,6 +140,10 @@ class Target:
     def wgmma(self, a: str, b: str, d: str) -> WgmmaFamily | None:
         """The wgmma.mma_async instructions for these operand and result types; None when there are none."""
         return next((f for f in self.wgmma_families if (f.a, f.b, f.d) == (a, b, d)), None)
+
+    def tcgen05(self, a: str, b: str, d: str) -> Tcgen05Family | None:
+        """The tcgen05.mma instructions for these operand and result types; None when there are none."""
+        return next((f for f in self.tcgen05_families if (f.a, f.b, f.d) == (a, b, d)), None)
 
     def executed(self, atom: MmaAtom) -> MmaAtom:
         """What the hardware executes for an atom: the target's own one, or the one that ptxas makes it of. KeyError for
@@ -174,19 +196,27 @@ def mma_families() -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.get("family", MMA_SYNC) for row in _declared()["mma"]))
 
 
-def _wgmma(number: int) -> tuple[WgmmaFamily, ...]:
-    families = []
-    for row in _declared()["wgmma"]:
+def _families(section: str, number: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The rows of a section for a target, each with the fields of one family after the other that it stands for."""
+    for row in _declared()[section]:
         if not _covers(row["targets"], number):
             continue
         first, last, step = row["columns"]
         columns = tuple(sorted([*range(first, last + 1, step), *row.get("more_columns", [])]))
-        pairs = [(a, b) for a in row["operands"] for b in row["operands"] if a == b or row.get("mixed")]
         transposed, since = row.get("transposed", False), _first(row["targets"])
-        families += [
-            WgmmaFamily(row["k"], a, b, d, columns, transposed, since) for a, b in pairs for d in row["results"]
-        ]
-    return tuple(families)
+        for a, b in [(a, b) for a in row["operands"] for b in row["operands"] if a == b or row.get("mixed")]:
+            for d in row["results"]:
+                fields = {"k": row["k"], "a": a, "b": b, "d": d, "columns": columns}
+                yield row, {**fields, "transposed": transposed, "since": since}
+
+
+def _wgmma(number: int) -> tuple[WgmmaFamily, ...]:
+    return tuple(WgmmaFamily(**fields) for _, fields in _families("wgmma", number))
+
+
+def _tcgen05(number: int) -> tuple[Tcgen05Family, ...]:
+    found = _families("tcgen05", number)
+    return tuple(Tcgen05Family(row["kind"], row["rows"], **fields) for row, fields in found)
 
 
 def _made_of(number: int, atoms: tuple[MmaAtom, ...]) -> dict[MmaAtom, MmaAtom]:
@@ -222,7 +252,8 @@ def targets() -> dict[str, Target]:
         atoms = _atoms(number)
         result[name] = Target(
             name=name, number=number, features=features, mma_atoms=atoms, made_of=_made_of(number, atoms),
-            unused_tensor_cores=_unused(number), wgmma_families=_wgmma(number), **fields,
+            unused_tensor_cores=_unused(number), wgmma_families=_wgmma(number),
+            tcgen05_families=_tcgen05(number), **fields,
         )  # fmt: skip
     return result
 

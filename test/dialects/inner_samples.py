@@ -15,6 +15,8 @@ from dialects.inner import GATHER, MEMREF, PIPE, SHARED, VIEW, module
 from libtile.dialects.nv_tileaa.arithmetic import ROWS
 
 TARGET = "attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>}"
+TENSOR_MEMORY = ("nv_tileas.async.dot_into", "nv_tileas.dealloc_tensor")
+"""Ops whose samples are for a target with tensor memory."""
 NAMES = {
     "GATHER": GATHER,
     "MEMREF": MEMREF,
@@ -86,7 +88,12 @@ BODIES: dict[str, str] = {**_elementwise(), **_written()}
 """By op, the body of a function."""
 
 
+def head(name: str) -> str:
+    """The attributes of the function around the sample of an op."""
+    return TARGET.replace("sm_90", "sm_100") if name in TENSOR_MEMORY else TARGET
+
+
 def text(name: str) -> str:
     """The module around the sample of an op."""
     body = BODIES[name]
-    return module(body, TARGET, OUTSIDE if "@" in body else "", **ARGUMENTS)
+    return module(body, head(name), OUTSIDE if "@" in body else "", **ARGUMENTS)

@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from dialects.inner import MEMREF, VIEW
 from dialects.inner import module as text_of
-from dialects.inner_samples import BODIES, TARGET
+from dialects.inner_samples import BODIES, TARGET, head
 from libtile.asm import parse
 from libtile.asm.module import diagnose
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, MemScopeAttr, MemSemanticAttr
@@ -91,7 +91,7 @@ def kernel(name: str) -> str | None:
         for need in NEEDS.get(value, ()):
             wanted |= {need, *NEEDS.get(need, ())}
     prelude = "\n".join(PRELUDE[value] for value in ORDER if value in wanted)
-    return f"module {{\nnv_tileaa.func @k({PARAMETERS}) {TARGET} {{\n{prelude}\n{body}\nnv_tileaa.return\n}}\n}}\n"
+    return f"module {{\nnv_tileaa.func @k({PARAMETERS}) {head(name)} {{\n{prelude}\n{body}\nnv_tileaa.return\n}}\n}}\n"
 
 
 BEHIND = [item for item in passes_in(parse_pipeline("O3")) if item.name.startswith("tileas-")]

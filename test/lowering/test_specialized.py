@@ -96,9 +96,9 @@ def test_code_of_the_large_product():
     assert sum("HGMMA.64x256x16.F32" in line for line in loop) == 4 and len(loop) <= 45
 
 
-def main_loop(cubin: bytes) -> list[str]:
-    """The instructions of the shortest loop with products."""
-    return min((x for x in loops_of(cubin) if any("GMMA" in line for line in x)), key=len)
+def main_loop(cubin: bytes, product: str = "GMMA") -> list[str]:
+    """The instructions of the shortest loop with products, whose name has this in it."""
+    return min((x for x in loops_of(cubin) if any(product in line for line in x)), key=len)
 
 
 @pytest.mark.parametrize(

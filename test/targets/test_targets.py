@@ -253,3 +253,19 @@ def test_wgmma_has_the_declared_shapes_and_types():
                 assert not ptxas_accepts(wgmma(family, n), t.ptx_target), (family, n)
     assert not any(other.wgmma_families for other in targets().values() if not other.has("wgmma"))
     assert not ptxas_accepts(wgmma(t.wgmma("tf32", "tf32", "f32"), 8).replace(", 1, 1", ", 1, 1, 1, 1"), t.ptx_target)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", [t.name for t in targets().values() if t.tcgen05_families])
+def test_tcgen05_has_the_declared_kinds(name):
+    """Types stand in the instruction descriptor, which ptxas does not read: it knows the kinds."""
+    t = target(name)
+    kinds = {f.kind for f in t.tcgen05_families}
+    for kind in ("f16", "tf32", "f8f6f4", "i8"):
+        body = f".reg .b32 i0;\ntcgen05.mma.cta_group::1.kind::{kind} [i0], d0, d1, i0, p0;"
+        assert ptxas_accepts(body, t.ptx_target) == (kind in kinds), kind
+    assert t.has("tcgen05")
+
+
+def test_tcgen05_is_declared_where_it_is():
+    assert not any(t.tcgen05_families for t in targets().values() if not t.has("tcgen05"))

@@ -7,7 +7,7 @@ stages, iterators and tokens, TMA descriptors, barriers.
 
 from xdsl.ir import Dialect
 
-from libtile.dialects.nv_tileas import async_products, memory, pipeline, products, tiles, tma
+from libtile.dialects.nv_tileas import async_products, memory, pipeline, products, tensor_memory, tiles, tma
 from libtile.dialects.nv_tileas.attributes import ATTRIBUTES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import TYPES
@@ -20,4 +20,15 @@ NvTileAS = Dialect(
 )
 """The dialect, for `xdsl.context.Context.load_dialect`."""
 
-__all__ = ["LayoutAttr", "NvTileAS", "async_products", "build", "memory", "pipeline", "products", "tiles", "tma"]
+__all__ = [
+    "LayoutAttr",
+    "NvTileAS",
+    "async_products",
+    "build",
+    "memory",
+    "pipeline",
+    "products",
+    "tensor_memory",
+    "tiles",
+    "tma",
+]

@@ -9,6 +9,7 @@ registers, must stay as they are until then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr
@@ -38,6 +39,9 @@ from libtile.ir.tile_form import TileOp, layout_of, stored_element, stored_shape
 from libtile.layouts import WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.numerics.elements import STORAGE_BYTES
+
+if TYPE_CHECKING:
+    from libtile.targets import MmaAtom
 
 WGMMA = "wgmma"
 
@@ -82,7 +86,7 @@ class AsyncDotOp(TileOp):
             raise VerifyException("expects matrices, without a batch dimension")
         if self.c.type != self.result.type:
             raise VerifyException("expects the result to have the type of #C")
-        self._check_types()
+        check_product_types(self, self.operands, self.atom)
         target = target_of(self)
         if target is not None:
             found = wgmma.find(target, atom.a, atom.b, atom.d, c[0], c[1], a[1])
@@ -102,8 +106,10 @@ class AsyncDotOp(TileOp):
                 return wgmma.a_layout(shape, warps, bits)
 
             self._check_layout("#A", layout_of(self.a.type), wanted, shapes[0], warps)
+        transposable = target is None or wgmma.can_transpose(target, atom)
         for side, value in (("a", self.a), ("b", self.b)):
-            self._check_shared(side, value)
+            if side == "b" or not isinstance(value.type, TensorType):
+                check_shared_operand(side, value, atom, transposable)
         for value in (self.a, self.c) if self.fenced is not None else ():
             if isinstance(value.type, TensorType) and not any(
                 isinstance(use.operation, AsyncDotOp) and use.index > 2 for use in value.uses
@@ -114,16 +120,6 @@ class AsyncDotOp(TileOp):
 
     def _bytes(self) -> int:
         return STORAGE_BYTES[NUMBER_NAMES[stored_element(self.b.type)]]
-
-    def _check_types(self) -> None:
-        from libtile.atoms.mma_layouts import accumulator_type, ptx_type
-
-        given = [NUMBER_NAMES[stored_element(v.type)] for v in self.operands[:3]]
-        signs = [s is None or s.keyword == "signed" for s in (self.signedness_a, self.signedness_b)]
-        types = (*(ptx_type(e, s) for e, s in zip(given, signs)), accumulator_type(given[2]))
-        if types != self.atom.types:
-            raise VerifyException(f"expects an atom that multiplies {given[0]} and {given[1]} into {given[2]}, "
-                                  f"but got {self.atom}")  # fmt: skip
 
     @staticmethod
     def _check_layout(
@@ -140,20 +136,32 @@ class AsyncDotOp(TileOp):
         if not isinstance(given, LayoutAttr) or given.layout != layout:
             raise VerifyException(f"expects {name} in the layout {LayoutAttr(layout).body()}, but got {given}")
 
-    def _check_shared(self, side: str, value: SSAValue) -> None:
-        from libtile.atoms import wgmma
 
-        type_ = value.type
-        if side == "a" and isinstance(type_, TensorType):
-            return
-        if not isinstance(type_, BufferType) or type_.space != "shared" or type_.layout is None:
-            raise VerifyException(f"expects #{side.upper()} in shared memory with a layout, but got {type_text(type_)}")
-        atom = self.atom.instruction
-        target = target_of(self)
-        transposable = target is None or wgmma.can_transpose(target, atom)
-        found = wgmma.shared_operand(matrix_of(type_.layout.layout), side, atom, self._bytes(), transposable)
-        if isinstance(found, str):
-            raise VerifyException(f"expects #{side.upper()} as products read it, but {found}")
+def check_product_types(op: TileOp, values: Sequence[SSAValue], atom: MmaAtomAttr) -> None:
+    """The atom multiplies what the operands are into what is added to; VerifyException."""
+    from libtile.atoms.mma_layouts import accumulator_type, ptx_type
+
+    given = [NUMBER_NAMES[stored_element(v.type)] for v in values[:3]]
+    given_signs = [op.properties.get(f"signedness_{side}") for side in "ab"]
+    signs = [not isinstance(s, SignednessAttr) or s.keyword == "signed" for s in given_signs]
+    types = (*(ptx_type(e, s) for e, s in zip(given, signs)), accumulator_type(given[2]))
+    if types != atom.types:
+        raise VerifyException(
+            f"expects an atom that multiplies {given[0]} and {given[1]} into {given[2]}, but got {atom}"
+        )
+
+
+def check_shared_operand(side: str, value: SSAValue, atom: MmaAtom, transposable: bool) -> None:
+    """An operand lies in shared memory as products read it; VerifyException. Those of wgmma and tcgen05 lie alike."""
+    from libtile.atoms import wgmma
+
+    type_ = value.type
+    if not isinstance(type_, BufferType) or type_.space != "shared" or type_.layout is None:
+        raise VerifyException(f"expects #{side.upper()} in shared memory with a layout, but got {type_text(type_)}")
+    size = STORAGE_BYTES[NUMBER_NAMES[stored_element(type_)]]
+    found = wgmma.shared_operand(matrix_of(type_.layout.layout), side, atom, size, transposable)
+    if isinstance(found, str):
+        raise VerifyException(f"expects #{side.upper()} as products read it, but {found}")
 
 
 @tile_op

@@ -67,6 +67,26 @@ def check_shared_atom(atom: CopyAtomAttr, type_: Attribute, *, loads: bool) -> N
         raise VerifyException(f"expects no mode, or {TRANS} of matrices, but got {atom.mode}")
 
 
+def check_tensor_atom(atom: CopyAtomAttr, type_: Attribute, *, loads: bool) -> None:
+    """An atom that moves a tile in registers from or to tensor memory: of that direction, and for fragments
+    (16x256b) in their layout; VerifyException."""
+    from libtile.atoms import tcgen05
+
+    kind = "tcgen05_ld" if loads else "tcgen05_st"
+    if atom.kind != kind:
+        raise VerifyException(f"expects an atom that is {kind}, but got {atom.kind}")
+    layout = layout_of(type_)
+    if atom.bits != tcgen05.FRAGMENT_BITS or not isinstance(layout, LayoutAttr):
+        return
+    shape = shape_of(type_)
+    try:
+        wanted = tcgen05.register_layout(shape, 1 << len(layout.layout.basis(WARP)))
+    except ValueError as problem:
+        raise VerifyException(f"expects a tile that warps load as fragments: {problem}") from None
+    if layout.layout != wanted:
+        raise VerifyException(f"expects a tile in the layout {LayoutAttr(wanted).body()}, but got {layout}")
+
+
 def _check_dimension(atom: CopyAtomAttr, bits: int, shape: tuple[int, ...]) -> None:
     assert atom.dim is not None
     if atom.dim >= len(shape):

@@ -71,7 +71,7 @@ class MemorySpaceAttr(KeywordAttr):
     keywords = MEMORY_SPACES
 
 
-FMA = "fma"
+FMA, TCGEN05 = "fma", "tcgen05"
 
 
 @data_definition
@@ -106,7 +106,7 @@ class MmaAtomAttr(ParsedData):
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Self:
-        kind, kinds = parser.parse_identifier(), (FMA, *mma_families(), "wgmma", "tcgen05")
+        kind, kinds = parser.parse_identifier(), (FMA, *mma_families(), "wgmma", TCGEN05)
         if kind not in kinds:
             parser.raise_error(f"expected {cls.name} to be one of: {', '.join(kinds)}")
         parser.parse_punctuation(",")

@@ -34,8 +34,9 @@ TRANS = "trans"
 class CopyAtomAttr(ParsedData):
     """One instruction that copies: `#nv_tileas.copy_atom<tma_load, bits=1024, box=[64,64], mode=tiled, multicast=2>`.
 
-    `bits` is what one instruction moves (per thread, or per box for TMA), and `dim` the dimension of the tile along
-    which a thread's elements lie side by side; `box` its extent in elements, innermost dimension first, for TMA atoms;
+    `bits` is what one instruction moves (per thread, per box for TMA, per lane of tensor memory at a time), and `dim`
+    the dimension of the tile along which a thread's elements lie side by side; `box` its extent in elements, innermost
+    dimension first, for TMA atoms;
     `mode` that of the TMA instruction, or `trans` of one that transposes matrices; `multicast` the number of CTAs that
     receive. `red`, `atom` and `cas` are atomic: `red` gives nothing, `atom` what was there before, `cas` is a loop of
     compare-and-swaps; `multimem` goes to all replicas.

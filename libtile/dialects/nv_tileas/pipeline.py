@@ -258,11 +258,13 @@ class ProducerWriteOp(RegionOp):
 
 @tile_op
 class ProducerCommitOp(TileOp):
-    """Publishes a written stage to the consumers."""
+    """Publishes a written stage to the consumers; `after_products`, when what this thread has issued of products into
+    tensor memory (`nv_tileas.async.dot_into`) has ended."""
 
     name = "nv_tileas.async.pipeline.producer_commit"
     traits = traits_def(Observable())
     token = operand_def()
+    after_products = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         expect_type("a token", self.token.type, ProducerTokenType)
@@ -324,11 +326,13 @@ class ConsumerReadOp(RegionOp):
 
 @tile_op
 class ConsumerReleaseOp(TileOp):
-    """Gives a stage back to the producer."""
+    """Gives a stage back to the producer; `after_products`, when what this thread has issued of products into tensor
+    memory (`nv_tileas.async.dot_into`) has ended, which read the stage."""
 
     name = "nv_tileas.async.pipeline.consumer_release"
     traits = traits_def(Observable())
     token = operand_def()
+    after_products = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         expect_type("a token", self.token.type, ConsumerTokenType)

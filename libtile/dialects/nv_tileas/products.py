@@ -21,7 +21,7 @@ from libtile.dialects.nv_tileaa.attributes import SignednessAttr
 from libtile.dialects.nv_tileaa.collectives import DotLike, ScaledDotLike
 from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
 from libtile.dialects.nv_tileaa.target import target_of
-from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import FMA, TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, tile_op
 from libtile.layouts import WARP, LinearLayout
@@ -42,7 +42,9 @@ class DotOp(DotLike):
         check_dot(self)
         _check_types(self, self.atom)
         _check_result(self)
-        if self.atom.kind != FMA:
+        if self.atom.kind == TCGEN05:
+            _check_tensor_memory(self)
+        elif self.atom.kind != FMA:
             _check_target(self, self.atom)
             _check_fragments(self, self.atom.instruction)
 
@@ -116,6 +118,22 @@ def _check_fragments(op: TileOp, atom: MmaAtom) -> None:
     shapes: Sequence[tuple[int, ...]] = [shape_of(v.type) for v in op.operands[:3]]
     for name, value, layout in zip("ABC", op.operands, fragments(atom, (batches, rows, columns), shapes)):
         _require(f"#{name}", value.type, layout)
+
+
+def _check_tensor_memory(op: DotOp) -> None:
+    """An instruction of the target, and a result as warps load it from tensor memory."""
+    from libtile.atoms import tcgen05
+
+    a, _, c = (shape_of(v.type) for v in op.operands)
+    target, atom = target_of(op), op.atom.instruction
+    if target is not None and (len(c) != 2 or atom != tcgen05.find(target, atom.a, atom.b, atom.d, *c, a[1])):
+        raise VerifyException(f"expects an atom of {target.name} for a product of this shape, but got {op.atom}")
+    found = _layout(op.c.type)
+    try:
+        layout = tcgen05.register_layout(c, 1 << len(found.basis(WARP)) if found is not None else 1)
+    except ValueError as problem:
+        raise VerifyException(f"#C has no layout for products: {problem}") from None
+    _require("#C", op.c.type, layout)
 
 
 def _require(name: str, type_: Attribute, layout: LinearLayout) -> None:

@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
 from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, Unary, View, check_slice, require_same_element
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
-from libtile.dialects.nv_tileas.atom_rules import check_same_warps, check_shared_atom
+from libtile.dialects.nv_tileas.atom_rules import check_same_warps, check_shared_atom, check_tensor_atom
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr, check_reduction, check_scan, check_shared_layout
@@ -126,12 +126,14 @@ class CopyOp(TileOp):
         self._check_atom(source, target)
 
     def _check_atom(self, source: Attribute, target: Attribute) -> None:
-        """The atom of a copy between registers and shared memory; those of tensor memory have rules of their own."""
+        """The atom of a copy between registers and shared or tensor memory."""
         if self.atom is None:
             return
         for held, other, loads in ((target, source, True), (source, target, False)):
             if not isinstance(held, BufferType) and isinstance(other, BufferType) and other.space == "shared":
                 check_shared_atom(self.atom, held, loads=loads)
+            if not isinstance(held, BufferType) and isinstance(other, BufferType) and other.space == "tmem":
+                check_tensor_atom(self.atom, held, loads=loads)
 
 
 @tile_op

@@ -31,7 +31,11 @@ def _scaled(tile: Array, scales: Array | None, axis: int) -> Array:
 @pure("nv_tileaa.dot", "nv_tileas.dot", "nv_tileaa.scaled_dot", "nv_tileas.scaled_dot")
 def dot(site: Site) -> Run:
     """A * B + C: sums of floats in f64, rounded once; sums of integers are exact and wrap around."""
-    result = site.element("result")
+    return product_into(site, site.element("result"))
+
+
+def product_into(site: Site, result: Element) -> Run:
+    """The product of an op, whose results are elements of this type."""
     if result.is_integer:
         return _integer_dot(site, result)
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from libtile.interpreter.formats import Array
-from libtile.interpreter.inner_rules import Run, Site, pure
-from libtile.interpreter.nv_tileaa.collectives import dot
+from libtile.interpreter.inner_rules import Run, Site, effect, pure
+from libtile.interpreter.nv_tileaa.collectives import dot, product_into
 from libtile.interpreter.nv_tileas.buffers import Buffer
 
 
@@ -33,3 +35,21 @@ def _matrix(buffer: Buffer) -> Buffer:
 @pure("nv_tileas.wait_dot")
 def wait_dot(site: Site) -> Run:
     return lambda accumulators, reads, pins: (*accumulators, *pins)
+
+
+@effect("nv_tileas.async.dot_into")
+def async_dot_into(site: Site) -> Run:
+    product = product_into(site, site.element("d"))
+
+    def run(block: Any, a: Buffer, b: Buffer, d: Buffer, accumulate: Any) -> tuple:
+        before = d.read() if accumulate else np.zeros(d.data.shape, d.data.dtype)
+        d.write(product(a.read(), b.read(), before))
+        return ()
+
+    return run
+
+
+@effect("nv_tileas.dealloc_tensor")
+def dealloc_tensor(site: Site) -> Run:
+    """Nothing is left to use it."""
+    return lambda block, storage: ()

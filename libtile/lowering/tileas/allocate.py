@@ -58,6 +58,9 @@ memory to spare a barrier."""
 MAKERS = (CreatePipelineOp, AllocTensorOp)
 """Ops that make storage in shared memory."""
 
+TENSOR_ADDRESS_BYTES = 16
+"""Where tensor memory is allocated, its address is written to shared memory."""
+
 
 @dataclass(frozen=True)
 class AllocateSharedMemoryPass(ModulePass):
@@ -114,6 +117,8 @@ class Numbering:
         if isinstance(made.type, PipelineType) and made.type.has_barriers:
             # Barrier objects stay, and copies come from elsewhere than the threads that meet at a barrier.
             return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], len(self.first) - 1)
+        if isinstance(made.type, BufferType) and made.type.space == "tmem":
+            return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], len(self.first) - 1)
         switch, _ = agent_of(op)
         if switch is not None:
             # What other agents make lives at the same time.
@@ -130,7 +135,7 @@ def storage_bytes(op: Operation) -> int:
             raise unsupported(op, "cannot lie in shared memory: a stage holds buffers there, and nothing else")
         return pipeline_bytes(type_, alignment_of(op))
     assert isinstance(type_, BufferType)
-    return tile_bytes(type_)
+    return TENSOR_ADDRESS_BYTES if type_.space == "tmem" else tile_bytes(type_)
 
 
 def makes_shared(op: Operation) -> bool:
@@ -138,7 +143,7 @@ def makes_shared(op: Operation) -> bool:
     if not is_subclass(type(op), MAKERS):
         return False
     type_ = op.results[0].type
-    return isinstance(type_, PipelineType) or (isinstance(type_, BufferType) and type_.space == "shared")
+    return isinstance(type_, PipelineType) or (isinstance(type_, BufferType) and type_.space in ("shared", "tmem"))
 
 
 _HANDED_ON = (PipelineIteratorType, ProducerTokenType, ConsumerTokenType, BufferType)

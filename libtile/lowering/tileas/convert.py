@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +18,8 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
-from libtile.targets import target
+from libtile.lowering.to_tileas.products import tensor_memory_atom
+from libtile.targets import Target, target
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,24 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     spec = function.kernel_spec
     gpu = target(spec.target) if spec is not None and spec.target is not None else None
     repeated = [op for op in function.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
-    # What costs little to see; the layouts themselves say the rest.
-    if gpu is not None and repeated and all(shape_of(op.result.type)[-2] % wgmma.ROWS == 0 for op in repeated):
+    if gpu is not None and repeated and (chosen := _for_agents(repeated, gpu)) is not None:
         from libtile.lowering.tileas.specialize import has_agents, is_fit
 
         if has_agents(gpu):
-            made = convert_function(function, whole_rows=True)
+            made = chosen(function)
             clean_up(made)
             if is_fit(made, gpu):
                 return made
     return convert_function(function)
+
+
+def _for_agents(products: Sequence[DotOp], gpu: Target) -> Callable[[FuncOp], FuncOp] | None:
+    """How layouts are chosen for products by agents; None where it costs little to see that they do not compute them.
+    The layouts themselves say the rest."""
+    if gpu.has("tcgen05"):
+        if len(products) > 1 or tensor_memory_atom(products[0], gpu) is None:
+            return None
+        return partial(convert_function, in_tensor_memory=products)
+    if any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
+        return None
+    return partial(convert_function, whole_rows=True)

@@ -58,6 +58,8 @@ def stage_offsets(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> tupl
     for element in type_.element_types:
         assert isinstance(element, BufferType)
         offsets.append(end)
+        if element.space == "tmem":
+            continue  # it lies in storage of its own
         end += -(-tile_bytes(element) // alignment) * alignment
     return offsets, end
 

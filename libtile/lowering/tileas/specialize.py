@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -30,7 +30,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
-from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
@@ -46,6 +46,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
 )
 from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
@@ -56,7 +57,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
-from libtile.lowering.tileas import promoted
+from libtile.lowering.tileas import promoted, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import (
@@ -105,7 +106,7 @@ class SpecializePass(ModulePass):
 
 def has_agents(gpu: Target) -> bool:
     """Whether a target has what the agents are made of: else kernels stay as they are, without a word."""
-    return gpu.has("wgmma") and gpu.has("tma")
+    return gpu.has("tma") and (gpu.has("wgmma") or gpu.has("tcgen05"))
 
 
 def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
@@ -144,6 +145,8 @@ def _plans(function: FuncOp, gpu: Target, most: int) -> Iterator[tuple[DotOp, _S
 
 def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | Unfit:
     """How a loop with several products is parted, or why it is not."""
+    if gpu.has("tcgen05"):
+        return Unfit("the kernel has several products in loops")
     try:
         return Chain(function, gpu, products, most)
     except Unfit as reason:
@@ -180,19 +183,24 @@ class _Specialization:
         self.ahead = self._ahead()
         self._check_rest()
         self.stages = self._stages(most)
-        check_accumulator(product, self.warps)
+        if self.atom.kind == TCGEN05:
+            tensor_products.check_accumulator(product, loop.iter_args[self.carried], self.warps)
+        else:
+            check_accumulator(product, self.warps)
         self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
         self.place = PipelineIteratorType(self.type)
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
     def _atom(self) -> MmaAtomAttr:
+        assert self.function.kernel_spec is not None
+        if self.gpu.has("tcgen05"):
+            return tensor_products.instruction(self.product, self.gpu, self.function.kernel_spec)
         product, atom = self.product, instruction(self.product, self.gpu, promotes=True)
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
         if accumulators > MAX_ACCUMULATORS:
             raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps")
-        assert self.function.kernel_spec is not None
         most = consumer_registers(self.function.kernel_spec, self.gpu, BUDGETS.get(self.warps))
         if accumulators + OTHER_REGISTERS > most:
             raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
@@ -284,6 +292,9 @@ class _Specialization:
         count = trips(at, loop)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location), pipe, descriptors)
+        if self.atom.kind == TCGEN05:
+            self._multiply_in_tensor_memory(at, consumer, producer, pipe, count)
+            return
         self._consume(Inserter(consumer, None, loop.location), pipe, count)
         budget = BUDGETS.get(self.warps)
         made = AgentSwitchOp.make(
@@ -293,9 +304,35 @@ class _Specialization:
             agent_elected=_numbers(0, 1),
         )
         at.add(made)
-        loop.detach()
-        loop.erase()
-        drop_unused(block)
+        self._leave_out_the_loop()
+
+    def _leave_out_the_loop(self) -> None:
+        self.loop.detach()
+        self.loop.erase()
+        drop_unused(self.function.body.block)
+
+    def _multiply_in_tensor_memory(
+        self, at: Inserter, consumer: Block, producer: Block, pipe: SSAValue, count: SSAValue
+    ) -> None:
+        """Three agents: the kernel's warps, the one that copies, and the one that issues products."""
+        tile, location = self.product.c.type, self.loop.location
+        assert isinstance(tile, TensorType)
+        results = tensor_products.Results.make(at, tile)
+        inner, issuer = Inserter(consumer, None, location), Block()
+        read = Block()
+        of_steps = Inserter(read, None, location)
+        of_steps.add(scf.YieldOp(results.read(of_steps, tile)))
+        self._go_on(inner, self._if_any(inner, count, read))
+        steps = tensor_products.Steps(pipe, [o.type for o in self.operands], count)
+        tensor_products.multiply(Inserter(issuer, None, location), results, steps, self.product, self.atom)
+        made = AgentSwitchOp.make(
+            regions=[Region(consumer), Region(producer), Region(issuer)],
+            agent_warps=_numbers(self.warps, tensor_products.AGENT_WARPS, tensor_products.AGENT_WARPS),
+            agent_elected=_numbers(0, 1, 1),
+        )
+        at.add(made)
+        at.add(DeallocTensorOp.make(results.storage))
+        self._leave_out_the_loop()
 
     def _produce(self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue]) -> None:
         """The loop again, with copies in place of everything else."""
@@ -330,8 +367,11 @@ class _Specialization:
 
     def _consume(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> None:
         """The products of all steps, and then what is behind the loop."""
+        self._go_on(at, self._promoted(at, pipe, count) if self.parts else self._overlapped(at, pipe, count))
+
+    def _go_on(self, at: Inserter, end: SSAValue) -> None:
+        """What is behind the loop, with the accumulator's last value."""
         loop = self.loop
-        end = self._promoted(at, pipe, count) if self.parts else self._overlapped(at, pipe, count)
         end.name_hint = loop.results[self.carried].name_hint
         for n, result_ in enumerate(loop.results):
             # Loads have ended before their products do: what tokens ordered behind them is.
@@ -347,8 +387,7 @@ class _Specialization:
         """The accumulator behind all steps, each of which waits for the products of the one before."""
         loop, number = self.loop, number_type(self.loop)
         initial = loop.iter_args[self.carried]
-        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
-        some = at.value(arith.CmpiOp(count, zero, "ne"))
+        one = at.value(arith.ConstantOp(IntegerAttr(1, number)))
         steps = Block()
         inner = Inserter(steps, None, loop.location)
         first = inner.value(CreateIteratorOp.make(pipe, results=[self.place]))
@@ -368,6 +407,13 @@ class _Specialization:
         result = inner.value(WaitDotOp.make([rest.results[1]], results=[[initial.type]], pending=0))
         inner.add(ConsumerReleaseOp.make(rest.results[2]))
         inner.add(scf.YieldOp(result))
+        return self._if_any(at, count, steps)
+
+    def _if_any(self, at: Inserter, count: SSAValue, steps: Block) -> SSAValue:
+        """What a block yields where there are steps, and what the accumulator starts with where there are none."""
+        initial = self.loop.iter_args[self.carried]
+        zero = at.value(arith.ConstantOp(IntegerAttr(0, number_type(self.loop))))
+        some = at.value(arith.CmpiOp(count, zero, "ne"))
         nothing = Block()
         nothing.add_op(scf.YieldOp(initial))
         return at.value(scf.IfOp(some, [initial.type], [steps], [nothing]))

@@ -10,7 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.atoms import tma, wgmma
+from libtile.atoms import tcgen05, tma, wgmma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -40,6 +40,11 @@ _TAKEN_OVER = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector
 
 class Unfit(Exception):
     """Why a product's loop stays as it is."""
+
+
+def can_transpose(gpu: Target, atom: MmaAtom) -> bool:
+    """Whether operands in shared memory may be MN-major for the asynchronous products of a target."""
+    return (tcgen05 if gpu.has("tcgen05") else wgmma).can_transpose(gpu, atom)
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,7 @@ def tma_operand(
     if shape[fastest] * size < tma.CHUNK:
         raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
     shared = operand_shared_layout(shape, element, fastest)
-    read = wgmma.shared_operand(matrix_of(shared), side, atom, size, wgmma.can_transpose(gpu, atom))
+    read = wgmma.shared_operand(matrix_of(shared), side, atom, size, can_transpose(gpu, atom))
     boxes = tma.boxes(shared, fastest, size)
     for found in (read, boxes):
         if isinstance(found, str):

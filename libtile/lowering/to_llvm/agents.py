@@ -19,6 +19,7 @@ from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
+from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.classes import is_subclass
 from libtile.lowering.errors import unsupported
@@ -78,7 +79,7 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
         if number + 1 < len(op.regions):
             b.start(others)
     b.start(end)
-    if op.next_op is not None and not isinstance(op.next_op, ReturnOp):
+    if op.next_op is not None and not isinstance(op.next_op, ReturnOp | DeallocTensorOp):
         raise unsupported(op, "is not the last op of its function: agents do not come together again", name)
 
 

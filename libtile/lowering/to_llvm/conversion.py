@@ -33,6 +33,7 @@ from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
     memory,
     pipelines,
     shapes,
+    tensor_memory,
     tiles,
     tma,
     tokens,

@@ -24,7 +24,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
 from libtile.lowering.tileas.allocate import EXCHANGES, places_of
 from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
-from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor, Place, Ring, Turn
+from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor, Place, Ring, TensorMemory, Turn
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.diagnostics import LoweringError, UnsupportedError
 
@@ -43,7 +43,7 @@ class View:
     tiled: TiledView | None = None
 
 
-Held = Tile | Value | View | Buffer | Ring | Place | Turn | Descriptor | BulkToken | None
+Held = Tile | Value | View | Buffer | TensorMemory | Ring | Place | Turn | Descriptor | BulkToken | None
 """What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
 turn of one, or (tokens) nothing."""
 

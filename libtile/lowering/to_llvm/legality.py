@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa import functions as tileaa_functions
 from libtile.dialects.nv_tileaa import memory as tileaa_memory
@@ -23,7 +23,7 @@ from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.terminators import YieldOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, ProgramIdType, PtrType, TiledViewType
-from libtile.dialects.nv_tileas import async_products
+from libtile.dialects.nv_tileas import async_products, tensor_memory
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import pipeline as tileas_pipeline
 from libtile.dialects.nv_tileas import products as tileas_products
@@ -99,6 +99,9 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_products.DotOp: _reads("signedness_a", "signedness_b"),
     async_products.AsyncDotOp: _reads("atom", "first_column", "signedness_a", "signedness_b", "fenced"),
     async_products.WaitDotOp: _reads("pending"),
+    tensor_memory.AsyncDotIntoOp: _reads("atom", "signedness_a", "signedness_b"),
+    tileas_pipeline.ProducerCommitOp: _reads("after_products"),
+    tileas_pipeline.ConsumerReleaseOp: _reads("after_products"),
     tileas_tma.TiledTmaLoadOp: _reads("atom", "tx_count", "dim_map"),
     tileas_tma.TiledTmaStoreOp: _reads("atom", "dim_map"),
     tileas_tma.TiledAtomicRmwOp: _reads("atom", "dim_map", "rmw_mode"),
@@ -157,13 +160,18 @@ def left_out(op: TileOp) -> str | None:
 
 def _operand_problem(op: TileOp) -> str | None:
     for name in _UNREAD_OPERANDS.get(type(op), ()):
-        if operand_group(op, name):
+        if any(not _in_tensor_memory(value) for value in operand_group(op, name)):
             return f"has the operand '{name}', which code generation does not honour"
     for result in op.results:
         type_ = result.type
         if isinstance(type_, PipelineType) and type_.consumers != 1 and not type_.has_barriers:
             return f"has {type_.consumers} consumers, and a pipeline without barrier objects has one"
     return None
+
+
+def _in_tensor_memory(value: SSAValue) -> bool:
+    """Whether a value is storage in tensor memory, which a pipeline's stages may lie in."""
+    return isinstance(value.type, BufferType) and value.type.space == "tmem"
 
 
 _UNREAD_OPERANDS: dict[type[TileOp], tuple[str, ...]] = {
@@ -216,7 +224,7 @@ _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
     tileas_memory.MultimemLoadReduceOp: ("multimem",),
     tileas_memory.MultimemReduceOp: ("multimem",),
     tileas_memory.MultimemStoreOp: ("multimem",),
-    tileas_tiles.CopyOp: ("lds", "sts", "ldmatrix", "stmatrix"),
+    tileas_tiles.CopyOp: ("lds", "sts", "ldmatrix", "stmatrix", "tcgen05_ld"),
 }
 """The kinds of atoms that the rule of an op spells."""
 
@@ -237,7 +245,7 @@ def _width_problem(op: TileOp) -> str | None:
     if type(op) not in _WIDE:
         return None
     atom = op.properties.get("atom")
-    if isinstance(atom, CopyAtomAttr) and atom.bits in _WIDTHS:
+    if isinstance(atom, CopyAtomAttr) and (atom.bits in _WIDTHS or atom.kind == "tcgen05_ld"):
         return None
     return "has no atom with the bits of one instruction, which tileas-select-copies gives it"
 

@@ -16,6 +16,7 @@ number of a stage. What the operations of a turn are here:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, SSAValue
@@ -48,10 +49,10 @@ from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
-from libtile.lowering.to_llvm import rings
+from libtile.lowering.to_llvm import rings, tensor_memory
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.memory import tiled_operands, vector_of
-from libtile.lowering.to_llvm.storage import Buffer, Place, Ring, Turn
+from libtile.lowering.to_llvm.storage import Buffer, Place, Ring, TensorMemory, Turn
 from libtile.numerics.elements import memory_bits
 from libtile.support.diagnostics import UnsupportedError
 
@@ -71,7 +72,17 @@ def _create_pipeline(e: Emitter, op: CreatePipelineOp) -> None:
         raise unsupported(op, f"has no '{OFFSET}', which tileas-allocate-shared-memory gives it", e.b.target.name)
     offsets, size = stage_offsets(type_, alignment_of(op))
     ring = Ring(SharedBuffer(place.value.data, type_.stages * size), size, tuple(offsets), type_.stages)
+    if op.storage:
+        ring = replace(ring, results=_results(e, op))
     e.bind(op.pipeline, rings.make(e, op, ring) if type_.has_barriers else ring)
+
+
+def _results(e: Emitter, op: CreatePipelineOp) -> TensorMemory:
+    """The storage of a pipeline whose stages are results in tensor memory, one each."""
+    held = e.held[op.storage[0]]
+    if not isinstance(held, TensorMemory) or len(op.storage) > 1:
+        raise unsupported(op, "has storage of its own, which is results in tensor memory only", e.b.target.name)
+    return held
 
 
 @rule(CreateIteratorOp)
@@ -136,7 +147,10 @@ def _on_stage(e: Emitter, op: RegionOp) -> None:
     turn, place, block = _turn(e, op.token), e.held[op.iterator], op.body.block
     ring, stage = turn.ring, place.stage if isinstance(place, Place) else e.scalar(op.iterator)
     for argument, offset in zip(block.args, ring.offsets):
-        if argument.first_use is not None:
+        if ring.results is not None:
+            distance = e.b.mul(stage, integer(I32, ring.results.each))
+            e.bind(argument, replace(ring.results, address=e.b.add(ring.results.address, distance)))
+        elif argument.first_use is not None:
             e.bind(argument, _buffer(e, argument, ring, stage, offset))
     e.bind(op.handed_on, turn)
     _emit_region(e, block, op.outputs)
@@ -159,7 +173,7 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
 def _commit(e: Emitter, op: ProducerCommitOp) -> None:
     turn = _turn(e, op.token)
     if turn.stage is not None:
-        rings.commit(e, turn.ring, turn.stage)
+        rings.commit(e, turn.ring, turn.stage, after_products=op.after_products is not None)
         return
     async_copies.commit_copies(e.b)
 
@@ -179,7 +193,7 @@ def _release(e: Emitter, op: ConsumerReleaseOp) -> None:
     """Without barrier objects, the next barrier says it."""
     turn = _turn(e, op.token)
     if turn.stage is not None:
-        rings.release(e, turn.ring, turn.stage)
+        rings.release(e, turn.ring, turn.stage, after_products=op.after_products is not None)
 
 
 # -- copies -----------------------------------------------------------------------------------------------------------
@@ -227,8 +241,11 @@ def _copy_to_stage(
 
 @rule(CopyOp)
 def _copy(e: Emitter, op: CopyOp) -> None:
-    """Between registers and shared memory; the two are not synchronized here."""
+    """Between registers and shared memory; the two are not synchronized here. Or from tensor memory to registers."""
     source = e.held[op.source]
+    if isinstance(source, TensorMemory):
+        tensor_memory.load(e, op, source)
+        return
     assert op.atom is not None  # the legality table has seen to it
     access = access_of(op.atom)
     if isinstance(source, Buffer) and op.result is not None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
-from libtile.codegen import agents, mbarrier, tma
+from libtile.codegen import agents, mbarrier, tcgen05, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -51,7 +51,7 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
     start = ring.buffer.offset + ring.buffer.size
     made = Ring(
         ring.buffer, ring.stage_bytes, ring.offsets, ring.stages,
-        SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies,
+        SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies, ring.results,
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
     arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp)
@@ -137,22 +137,39 @@ def following(e: Emitter, place: Place, stages: int) -> Place:
 
 def acquire(e: Emitter, ring: Ring, place: Place) -> Turn:
     mbarrier.wait(e.b, empty(e, ring, place.stage), e.b.xor(place.phase, integer(I32, 1)))
-    return Turn(ring, place.stage)
+    return _begin(e, ring, place)
 
 
 def wait(e: Emitter, ring: Ring, place: Place) -> Turn:
     mbarrier.wait(e.b, full(e, ring, place.stage), place.phase)
+    return _begin(e, ring, place)
+
+
+def _begin(e: Emitter, ring: Ring, place: Place) -> Turn:
+    """What follows in a turn comes behind its barrier, in tensor memory too."""
+    if ring.results is not None:
+        tcgen05.fence_after(e.b)
     return Turn(ring, place.stage)
 
 
-def commit(e: Emitter, ring: Ring, stage: Value) -> None:
+def commit(e: Emitter, ring: Ring, stage: Value, *, after_products: bool = False) -> None:
     if ring.copies:
         mbarrier.arrive_with_copies(e.b, full(e, ring, stage))
-    _arrive(e, full(e, ring, stage))
+    _end(e, ring, full(e, ring, stage), after_products)
 
 
-def release(e: Emitter, ring: Ring, stage: Value) -> None:
-    _arrive(e, empty(e, ring, stage))
+def release(e: Emitter, ring: Ring, stage: Value, *, after_products: bool = False) -> None:
+    _end(e, ring, empty(e, ring, stage), after_products)
+
+
+def _end(e: Emitter, ring: Ring, barrier: Value, after_products: bool) -> None:
+    """Arrive at a barrier object, or have the products arrive there that this thread has issued."""
+    if after_products:
+        tcgen05.commit(e.b, barrier)
+        return
+    if ring.results is not None:
+        tcgen05.fence_before(e.b)
+    _arrive(e, barrier)
 
 
 def _arrive(e: Emitter, barrier: Value) -> None:

@@ -25,6 +25,17 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class TensorMemory:
+    """Results of products in tensor memory: the address (an i32) of the first one, the columns that are allocated, and
+    those of each result."""
+
+    address: Value
+    element: str
+    columns: int
+    each: int
+
+
+@dataclass(frozen=True)
 class Ring:
     """A pipeline: its stages lie one after the other in a buffer, each with its tiles at the offsets.
 
@@ -38,6 +49,8 @@ class Ring:
     stages: int = 0
     barriers: SharedBuffer | None = None
     copies: bool = False
+    results: TensorMemory | None = None
+    """Where its stages are results in tensor memory, which then are all that a stage holds."""
 
 
 @dataclass(frozen=True)

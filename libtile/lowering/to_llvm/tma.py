@@ -28,6 +28,7 @@ from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.shared_memory import tile_bytes
+from libtile.lowering.to_llvm import tensor_memory
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor
@@ -41,6 +42,9 @@ _LARGEST = (1 << 31) - 1
 def _alloc(e: Emitter, op: AllocTensorOp) -> None:
     type_, place = op.result.type, op.attributes.get(OFFSET)
     assert isinstance(type_, BufferType)
+    if type_.space == "tmem":
+        e.bind(op.result, tensor_memory.allocate(e, op))
+        return
     if type_.space != "shared" or type_.layout is None or not isinstance(place, IntegerAttr):
         raise unsupported(op, "is no buffer in shared memory with a layout and a place", e.b.target.name)
     pointer = e.b.shared_pointer(SharedBuffer(place.value.data, tile_bytes(type_)))

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Operation, Region
 
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -18,16 +18,19 @@ from libtile.lowering.to_tileas.products import Products
 from libtile.targets import target
 
 
-def convert_function(function: FuncOp, whole_rows: bool = False) -> FuncOp:
+def convert_function(
+    function: FuncOp, whole_rows: bool = False, in_tensor_memory: Collection[Operation] = ()
+) -> FuncOp:
     """The function with a layout on every tile; LoweringError for what has none to get.
 
-    With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes."""
+    With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes.
+    The results of the products `in_tensor_memory` lie as warps load them from there."""
     spec = check_convertible(function)
     assert spec.target is not None  # which is checked there
     chained = chained_products(function)
     if whole_rows:
         chained = frozenset(op for op in function.walk() if isinstance(op, DotOp))
-    products = Products(target(spec.target), spec.num_warps, chained)
+    products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory)
     assigner = Assigner(function, function.body, products)
     old = function.body.block
     types = [assigner.default_type(a.type) for a in old.args]

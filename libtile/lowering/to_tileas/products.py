@@ -4,17 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation
 
-from libtile.atoms.mma_layouts import DotLayouts, ScaledLayouts, accumulator_type, dot_layouts, scaled_layouts
+from libtile.atoms import tcgen05
+from libtile.atoms.mma_layouts import (
+    DotLayouts,
+    ScaledLayouts,
+    accumulator_type,
+    dot_layouts,
+    ptx_type,
+    scaled_layouts,
+)
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas.types import element_of
-from libtile.targets import Target
+from libtile.targets import MmaAtom, Target
 
 Product = DotOp | ScaledDotOp
 """The products of nv_tileaa; those of nv_tileas have the instruction."""
@@ -25,12 +34,20 @@ def _shapes(op: Product) -> list[tuple[int, ...]]:
 
 
 class Products:
-    """Answers for one function: its target, its number of warps, and which of its products are chained."""
+    """Answers for one function: its target, its number of warps, which of its products are chained, and which have
+    their results in tensor memory."""
 
-    def __init__(self, gpu: Target, warps: int, chained: Collection[Operation] = ()):
+    def __init__(
+        self,
+        gpu: Target,
+        warps: int,
+        chained: Collection[Operation] = (),
+        in_tensor_memory: Collection[Operation] = (),
+    ):
         self.gpu = gpu
         self.warps = warps
         self.chained = chained
+        self.in_tensor_memory = in_tensor_memory
         self._known: dict[Operation, DotLayouts] = {}
 
     def operand_layouts(self, op: Product) -> tuple[LinearLayout, ...]:
@@ -60,16 +77,28 @@ class Products:
             element = accumulator_type(element_of(op.c))
             return {"atom": MmaAtomAttr(FMA, (1, 1, 1), element, element, element)}
         atom = found.atom
-        return {
-            "atom": MmaAtomAttr(atom.family, (atom.m, atom.n, atom.k), atom.a, atom.b, atom.d),
-            "warps": DenseArrayBase.from_list(i64, found.grid),
-        }
+        attribute = MmaAtomAttr(atom.family, (atom.m, atom.n, atom.k), atom.a, atom.b, atom.d)
+        if op in self.in_tensor_memory:
+            return {"atom": attribute}
+        return {"atom": attribute, "warps": DenseArrayBase.from_list(i64, found.grid)}
 
     def _compute(self, op: DotOp) -> DotLayouts:
         a, b, c = (element_of(v) for v in (op.a, op.b, op.c))
         shapes = _shapes(op)
         whole_rows = op in self.chained
-        return dot_layouts(shapes[0], shapes[1], a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
+        found = dot_layouts(shapes[0], shapes[1], a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
+        if op in self.in_tensor_memory:
+            atom = tensor_memory_atom(op, self.gpu)
+            return replace(found, c=tcgen05.register_layout(shapes[2], self.warps), atom=atom)
+        return found
+
+
+def tensor_memory_atom(op: DotOp, gpu: Target) -> MmaAtom | None:
+    """The instruction by which a product's result can lie in tensor memory; None when there is none."""
+    (*batches, m, k), (*_, n) = _shapes(op)[:2]
+    acc, signs = accumulator_type(element_of(op.c)), _signs(op)
+    a, b = (ptx_type(element_of(v), signed) for v, signed in zip((op.a, op.b), signs.values()))
+    return None if batches else tcgen05.find(gpu, a, b, acc, m, n, k)
 
 
 def _signs(op: DotOp) -> dict[str, bool]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`tileas-legalize-tmem-copy`: copies that cross tensor memory become ones that hardware has.
 
-    tensor memory -> registers        tcgen05.ld
+    tensor memory -> registers        tcgen05.ld, by rows (32x32b) or as fragments of products (16x256b)
     registers -> tensor memory        tcgen05.st
     tensor memory -> shared memory    tcgen05.ld, then stmatrix
     shared memory -> tensor memory    ldmatrix, then tcgen05.st
@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
+from libtile.atoms import tcgen05
 from libtile.dialects.nv_tileaa.element_types import bit_width
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -60,13 +61,17 @@ def _legalize(op: CopyOp) -> None:
     if spaces not in (("tmem", "generic"), ("generic", "tmem"), ("tmem", "shared"), ("shared", "tmem")):
         return
     tensor_memory, other = (source, target) if spaces[0] == "tmem" else (target, source)
+    kind = "tcgen05_ld" if spaces[0] == "tmem" else "tcgen05_st"
+    if "generic" in spaces and is_fragment(tensor_memory, other):
+        op.properties["atom"] = CopyAtomAttr(kind, tcgen05.FRAGMENT_BITS)
+        return
     registers = register_layout(tensor_memory)
     if registers is None:
         fail(op, "failed to infer register layout from tmem layout")
     if not fits_source(other, registers):
         fail(op, "failed to infer source layout from tmem layout")
     if "generic" in spaces:
-        op.properties["atom"] = CopyAtomAttr("tcgen05_ld" if spaces[0] == "tmem" else "tcgen05_st", 32)
+        op.properties["atom"] = CopyAtomAttr(kind, 32)
         return
     first, second = ("tcgen05_ld", "stmatrix") if spaces[0] == "tmem" else ("ldmatrix", "tcgen05_st")
     through = tile(stored_shape(source), stored_element(source), LayoutAttr(registers))
@@ -76,6 +81,20 @@ def _legalize(op: CopyOp) -> None:
     store = CopyOp.make(load.results[0], op.destination, atom=CopyAtomAttr(second), location=op.location)
     block.insert_ops_before([load, store], op)
     erase(op)
+
+
+def is_fragment(tensor_memory: Attribute, registers: Attribute) -> bool:
+    """Whether a tile lies in registers as fragments of what lies in tensor memory (the shape 16x256b)."""
+    layout, shape = layout_of(registers), stored_shape(tensor_memory)
+    if not isinstance(layout, LayoutAttr) or bit_width(stored_element(tensor_memory)) != 32:
+        return False
+    if not isinstance(tensor_memory, BufferType) or tensor_memory.layout is None:
+        return False
+    try:
+        lies, held = tcgen05.memory_layout(shape), tcgen05.register_layout(shape, 1 << len(layout.layout.basis(WARP)))
+    except ValueError:
+        return False
+    return (tensor_memory.layout.layout, layout.layout) == (lies, held)
 
 
 def register_layout(type_: Attribute) -> LinearLayout | None:

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""tcgen05.mma: which shapes and types there are, where a result lies in tensor memory, and what descriptors say.
+
+One thread multiplies 128 rows of A with up to 256 columns of B, both in shared memory. The result lies in tensor
+memory: 128 lanes of 512 columns of 32 bits, a row of the result to a lane and its columns one behind the other; tiles
+of more rows go on in the columns behind. Warp w of a CTA reaches the lanes 32 (w mod 4) to 32 (w mod 4) + 31 (PTX ISA,
+"Tensor Memory" and "Data path layout organization").
+
+Operands lie in shared memory as those of wgmma do; the descriptors have other fields (PTX ISA, "Shared memory
+descriptor" and "Instruction descriptor" of the tcgen05 family).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from libtile.atoms import wgmma
+from libtile.atoms.wgmma import SharedOperand
+from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
+from libtile.layouts.builders import dim_names
+from libtile.targets import MmaAtom, Target
+
+FAMILY = "tcgen05"
+LANES = 128
+"""Of tensor memory; also the rows of one instruction."""
+COLUMNS = 512
+"""Of tensor memory, each of 32 bits."""
+FEWEST_COLUMNS = 32
+"""What is allocated is a power of two of columns, this or more."""
+WARP_LANES = 32
+GROUP_WARPS = 4
+"""So many warps reach all lanes."""
+FRAGMENT_BITS = 256
+"""Of a lane in loads and stores of the shape 16x256b, in which a warp's registers are a fragment of mma.sync."""
+FRAGMENT_LANES = 16
+FRAGMENT_COLUMNS = 8
+"""Columns of 32 bits that one such fragment covers, in four registers."""
+ROW, COLUMN = "row", "column"
+"""The dimensions of layouts of tensor memory: lane, and column."""
+
+_MODES = {0: 0, 128: 2, 64: 4, 32: 6}
+_VERSION = 1 << 46
+_OPERANDS = {
+    "f16": {"f16": 0, "bf16": 1},
+    "tf32": {"tf32": 2},
+    "f8f6f4": {"e4m3": 0, "e5m2": 1},
+    "i8": {"u8": 0, "s8": 1},
+}
+_RESULTS = {"f16": 0, "f32": 1, "s32": 2}
+
+
+def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth: int) -> MmaAtom | None:
+    """The widest instruction that a product of a tile of rows x depth and one of depth x columns is made of, for PTX's
+    names of the types; None where there is none, the tile is smaller, or tensor memory does not hold the result."""
+    family = target.tcgen05(a, b, d)
+    if family is None or rows % family.rows or depth % family.k or rows // family.rows * columns > COLUMNS:
+        return None
+    fitting = [n for n in family.columns if columns % n == 0]
+    if not fitting:
+        return None
+    return MmaAtom(family.rows, fitting[-1], family.k, a, b, d, family=FAMILY, since=family.since)
+
+
+def can_transpose(target: Target, atom: MmaAtom) -> bool:
+    """Whether operands may be MN-major."""
+    family = target.tcgen05(atom.a, atom.b, atom.d)
+    return family is not None and family.transposed
+
+
+def kind(target: Target, atom: MmaAtom) -> str:
+    """The qualifier of the instruction. KeyError for an atom that the target does not have."""
+    family = target.tcgen05(atom.a, atom.b, atom.d)
+    if family is None:
+        raise KeyError(f"{target.name} has no {atom}")
+    return family.kind
+
+
+# -- tensor memory ----------------------------------------------------------------------------------------------------
+
+
+def _powers(start: int, end: int) -> list[int]:
+    found = []
+    while start < end:
+        found.append(start)
+        start *= 2
+    return found
+
+
+def memory_layout(shape: Sequence[int]) -> LinearLayout:
+    """Where a result (rows, columns) lies in tensor memory; ValueError for one that does not fit there."""
+    if len(shape) != 2:
+        raise ValueError(f"tensor memory holds matrices, not tiles of rank {len(shape)}")
+    rows, columns = shape
+    if rows % LANES or rows // LANES * columns > COLUMNS:
+        raise ValueError(f"tensor memory does not hold {rows} x {columns} elements of 32 bits, {LANES} rows at a time")
+    return LinearLayout.of(
+        {
+            ROW: [(r, 0) for r in _powers(1, LANES)],
+            COLUMN: [*((0, c) for c in _powers(1, columns)), *((r, 0) for r in _powers(LANES, rows))],
+        },
+        dict(zip(dim_names(2), (rows, columns))),
+    )
+
+
+def allocated_columns(shape: Sequence[int], count: int = 1) -> int:
+    """How many columns are allocated for so many results."""
+    rows, columns = shape
+    wanted = max(count * (rows // LANES) * columns, FEWEST_COLUMNS)
+    return 1 << (wanted - 1).bit_length()
+
+
+@lru_cache(maxsize=256)
+def register_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
+    """A result (rows, columns) in registers of 4 or 8 warps, of which each loads what it reaches: the fragments of
+    mma.sync, 16 rows below the other, of all columns; of 8 warps the second four have the other half of what lies in a
+    lane. ValueError when rows and warps do not fit."""
+    if len(shape) != 2:
+        raise ValueError(f"tensor memory holds matrices, not tiles of rank {len(shape)}")
+    rows, columns = shape
+    if rows % LANES or warps not in (GROUP_WARPS, 2 * GROUP_WARPS):
+        raise ValueError(f"{warps} warps do not share {rows} rows of tensor memory")
+    beyond = [(r, 0) for r in _powers(LANES, rows)]
+    across = [(0, c) for c in _powers(FRAGMENT_COLUMNS, columns)]
+    second: list[tuple[int, int]] = []
+    if warps > GROUP_WARPS:
+        halved = beyond or across
+        if not halved:
+            raise ValueError(f"{warps} warps do not share {columns} columns of tensor memory")
+        second = [halved.pop()]
+    return LinearLayout.of(
+        {
+            REGISTER: [(0, 1), (8, 0), *across, (FRAGMENT_LANES, 0), *beyond],
+            LANE: [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)],
+            WARP: [(WARP_LANES, 0), (2 * WARP_LANES, 0), *second],
+        },
+        dict(zip(dim_names(2), shape)),
+    )
+
+
+# -- descriptors ------------------------------------------------------------------------------------------------------
+
+
+def shared_operand(
+    layout: LinearLayout, side: str, atom: MmaAtom, element_bytes: int, transposable: bool
+) -> SharedOperand | str:
+    """How an operand (side "a": rows x depth, "b": depth x columns) in this layout is read, or why it cannot be."""
+    return wgmma.shared_operand(layout, side, atom, element_bytes, transposable)
+
+
+def fields(operand: SharedOperand) -> int:
+    """The descriptor of an operand at address 0: leading and stride in 16 bytes at bits 16 and 32, the version, and
+    the swizzle at bit 61."""
+    return _MODES[operand.swizzle] << 61 | _VERSION | operand.stride // 16 << 32 | operand.leading // 16 << 16
+
+
+def instruction(kind: str, atom: MmaAtom, transposed: tuple[bool, bool]) -> int:
+    """The instruction descriptor: types, which operands are MN-major, and the shape. Sums of bytes saturate."""
+    operands, (m, n) = _OPERANDS[kind], (atom.m, atom.n)
+    found = _RESULTS[atom.d] << 4 | operands[atom.a] << 7 | operands[atom.b] << 10
+    found |= transposed[0] << 15 | transposed[1] << 16 | n // 8 << 17 | m // 16 << 24
+    return found | (8 if atom.d == "s32" else 0)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""tcgen05: tensor memory, and products into it by one thread (PTX ISA, "TensorCore 5th Generation Family").
+
+An address of tensor memory is an i32: the lane in its upper half, the column in the lower one. What is issued goes on
+by itself; a barrier object that `commit` names says that it has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from libtile.codegen.builder import KernelBuilder, SharedBuffer, Value, integer
+from libtile.codegen.llvm_types import I32, VOID, StructType, registers_type
+
+LANE_SHIFT = 16
+"""Of the lane in an address."""
+_LOADED_TOGETHER = 8
+"""Fragments of 8 columns that one load takes: 32 registers, as most that ptxas places well beside others."""
+
+
+def allocate(b: KernelBuilder, columns: int, slot: SharedBuffer) -> Value:
+    """The first warp allocates so many columns, and all threads get the address, by way of 4 bytes of shared memory.
+    All threads of the block come here."""
+    pointer = b.shared_pointer(slot)
+    with b.when(b.compare("eq", b.warp(), integer(I32, 0))):
+        b.asm(
+            f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0], {columns};", "r", VOID,
+            [b.cast("ptrtoint", pointer, I32)], memory=True, convergent=True,
+        )  # fmt: skip
+        b.asm("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", "", VOID, memory=True, convergent=True)
+    fence_before(b)
+    b.barrier()
+    fence_after(b)
+    return b.emit(I32, f"load i32, {pointer.typed}, align 4")
+
+
+def deallocate(b: KernelBuilder, address: Value, columns: int) -> None:
+    """The first warp gives the columns back, when all threads of the block have come here."""
+    fence_before(b)
+    b.barrier()
+    fence_after(b)
+    with b.when(b.compare("eq", b.warp(), integer(I32, 0))):
+        b.asm(
+            f"tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, {columns};", "r", VOID, [address],
+            memory=True, convergent=True,
+        )  # fmt: skip
+
+
+def fence_before(b: KernelBuilder) -> None:
+    """What this thread has done with tensor memory comes before the barrier that follows."""
+    b.asm("tcgen05.fence::before_thread_sync;", "", VOID, memory=True)
+
+
+def fence_after(b: KernelBuilder) -> None:
+    """What this thread does with tensor memory comes after the barrier before."""
+    b.asm("tcgen05.fence::after_thread_sync;", "", VOID, memory=True)
+
+
+def multiply(
+    b: KernelBuilder, kind: str, result: Value, left: Value, right: Value, instruction: int, add: Value
+) -> None:
+    """Issue one product of operands by their descriptors (i64): to the result, or in place of it where `add` (an i32)
+    is 0. `instruction` is the instruction descriptor."""
+    b.asm(
+        f"{{ .reg .pred p; setp.ne.b32 p, $4, 0; tcgen05.mma.cta_group::1.kind::{kind} [$0], $1, $2, $3, p; }}",
+        "r,l,l,r,r", VOID, [result, left, right, integer(I32, instruction), add], memory=True, convergent=True,
+    )  # fmt: skip
+
+
+def commit(b: KernelBuilder, barrier: Value) -> None:
+    """A barrier object gets one arrival when all that this thread has issued has ended."""
+    b.asm(
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0];", "r", VOID,
+        [b.cast("ptrtoint", barrier, I32)], memory=True, convergent=True,
+    )  # fmt: skip
+
+
+def load_fragments(b: KernelBuilder, address: Value, count: int) -> list[Value]:
+    """Load `count` fragments of 16 lanes and 8 columns each, side by side from an address on: four i32 of a thread for
+    each. They are there behind `wait_loads`; all threads of the warp come here."""
+    loaded: list[Value] = []
+    for first in range(0, count, _LOADED_TOGETHER):
+        together = min(_LOADED_TOGETHER, count - first)
+        registers = 4 * together
+        names = ", ".join(f"${i}" for i in range(registers))
+        made = b.asm(
+            f"tcgen05.ld.sync.aligned.16x256b.x{together}.b32 {{{names}}}, [${registers}];",
+            ",".join(["=r"] * registers + ["r"]), registers_type(I32, registers),
+            [b.add(address, integer(I32, 8 * first))], memory=True, convergent=True,
+        )  # fmt: skip
+        loaded += [b.extract(made, i, I32) for i in range(registers)]
+    return loaded
+
+
+def wait_loads(b: KernelBuilder, values: Sequence[Value]) -> list[Value]:
+    """Wait for this thread's loads. What they loaded passes through, so that no use moves before it."""
+    constraints = ["=r"] * len(values) + [str(i) for i in range(len(values))]
+    result = I32 if len(values) == 1 else StructType((I32,) * len(values))
+    made = b.asm("tcgen05.wait::ld.sync.aligned;", ",".join(constraints), result, values, memory=True, convergent=True)
+    return [made] if len(values) == 1 else [b.extract(made, i, I32) for i in range(len(values))]

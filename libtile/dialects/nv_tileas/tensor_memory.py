@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products of nv_tileas whose results lie in tensor memory (tcgen05), and the storage there.
+
+`async.dot_into` issues the products of a tile, by one thread. They have ended when a stage of a pipeline that is
+committed or released `after_products` is waited for; those of one thread on one result follow each other. Storage is
+made by `alloc_tensor`, and may be that of a pipeline, whose stages are results; what a tile of it is in registers, a
+copy says.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Attribute
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, traits_def
+from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects.effect_traits import Observable
+from libtile.dialects.nv_tileaa.attributes import SignednessAttr
+from libtile.dialects.nv_tileaa.dot_rules import check_dot_shapes
+from libtile.dialects.nv_tileaa.target import target_of
+from libtile.dialects.nv_tileas.async_products import check_product_types, check_shared_operand, matrix_shape
+from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.tile_form import TileOp, tile_op, type_text
+
+
+@tile_op
+class AsyncDotIntoOp(TileOp):
+    """Issues D = A * B + D, or D = A * B where `accumulate` is false. A and B are buffers in shared memory, D one in
+    tensor memory."""
+
+    name = "nv_tileas.async.dot_into"
+    traits = traits_def(Observable())
+    a = operand_def()
+    b = operand_def()
+    d = operand_def()
+    accumulate = operand_def()
+    atom = prop_def(MmaAtomAttr)
+    signedness_a = opt_prop_def(SignednessAttr)
+    signedness_b = opt_prop_def(SignednessAttr)
+
+    def check(self) -> None:
+        from libtile.atoms import tcgen05
+
+        if self.atom.kind != TCGEN05:
+            raise VerifyException(f"expects an atom of kind {TCGEN05}, but got {self.atom}")
+        if self.accumulate.type != i1:
+            raise VerifyException(f"expects 'accumulate' of i1, but got {type_text(self.accumulate.type)}")
+        atom, given = self.atom.instruction, (self.a, self.b, self.d)
+        a, b, d = (matrix_shape(v.type) for v in given)
+        check_dot_shapes(a, b, d, d)
+        if len(d) != 2:
+            raise VerifyException("expects matrices, without a batch dimension")
+        check_product_types(self, given, self.atom)
+        target = target_of(self)
+        if target is not None:
+            found = tcgen05.find(target, atom.a, atom.b, atom.d, d[0], d[1], a[1])
+            if found is None or atom != found:
+                raise VerifyException(
+                    f"expects an atom of {target.name} for a product of this shape, but got {self.atom}"
+                )
+        transposable = target is None or tcgen05.can_transpose(target, atom)
+        for side, value in (("a", self.a), ("b", self.b)):
+            check_shared_operand(side, value, atom, transposable)
+        check_tensor_memory("#D", self.d.type)
+
+
+@tile_op
+class DeallocTensorOp(TileOp):
+    """Gives back storage in tensor memory, when all threads of the block have come here."""
+
+    name = "nv_tileas.dealloc_tensor"
+    traits = traits_def(Observable())
+    storage = operand_def()
+
+    def check(self) -> None:
+        type_ = self.storage.type
+        if not isinstance(type_, BufferType) or type_.space != "tmem":
+            raise VerifyException(f"expects storage in tensor memory, but got {type_text(type_)}")
+
+
+def check_tensor_memory(name: str, type_: Attribute) -> None:
+    """A result of products in tensor memory, a row to a lane; VerifyException."""
+    from libtile.atoms import tcgen05
+
+    if not isinstance(type_, BufferType) or type_.space != "tmem":
+        raise VerifyException(f"expects {name} in tensor memory, but got {type_text(type_)}")
+    try:
+        layout = tcgen05.memory_layout(type_.shape)
+    except ValueError as problem:
+        raise VerifyException(f"{name} has no layout for products: {problem}") from None
+    if type_.layout is None or type_.layout.layout != layout:
+        raise VerifyException(f"expects {name} in the layout {LayoutAttr(layout).body()}, but got {type_.layout}")

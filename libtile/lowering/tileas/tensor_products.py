@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Agents for products whose results lie in tensor memory (tcgen05): what `tileas-specialize` makes on such targets.
+
+    storage in tensor memory, and a pipeline whose stages are results there
+    agent_switch
+      the kernel's warps   if there is a step: they wait for the result, load it to registers, and go on behind the loop
+      producer, one warp   one thread copies the tiles of each step
+      products, one warp   one thread waits for each step's tiles and issues the products, whose end releases the tiles;
+                           behind the last step it hands the result on
+
+Products add to what lies in tensor memory: the first ones of a result leave out what was there, which takes the place
+of an accumulator of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from libtile.atoms import tcgen05
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.shapes import ConstantOp
+from libtile.dialects.nv_tileas.attributes import FMA, TCGEN05, MmaAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.pipeline import (
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    PipelineYieldOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp
+from libtile.dialects.nv_tileas.types import (
+    MBARRIER,
+    BufferType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.ir.tile_form import shape_of
+from libtile.lowering.tileas.consumers import OTHER_REGISTERS
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.targets import Target
+
+AGENT_WARPS = 1
+"""Of the producer, and of the agent that issues products: one thread of each does everything."""
+RESULTS = 1
+"""Stages of the pipeline of results: a kernel computes one tile."""
+
+
+MAX_LOADED = 128
+"""Registers of a thread for a result, beside which what comes behind the loop has room."""
+
+
+def instruction(product: DotOp, gpu: Target, spec: KernelSpecAttr) -> MmaAtomAttr:
+    """The widest tcgen05.mma of a product whose result the kernel's warps can load; Unfit where there is none."""
+    shape = shape_of(product.result.type)
+    if len(shape) != 2:
+        raise Unfit("it has batches")
+    m, n = shape
+    if product.atom.kind == FMA:
+        raise Unfit("it is computed by fused multiply-adds")
+    a, b, d = product.atom.types
+    depth = shape_of(product.a.type)[1]
+    found = tcgen05.find(gpu, a, b, d, m, n, depth)
+    if found is None:
+        raise Unfit(f"tcgen05.mma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
+    loaded, threads = m * n // (spec.num_warps * gpu.warp_size), (spec.num_warps + 2 * AGENT_WARPS) * gpu.warp_size
+    each = min(gpu.registers_per_sm // (spec.occupancy or 1) // threads, gpu.registers_per_thread)
+    if loaded > MAX_LOADED or loaded + OTHER_REGISTERS > each:
+        raise Unfit(f"results of {m}x{n} do not fit the registers of {spec.num_warps} warps")
+    return MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
+
+
+def check_accumulator(product: DotOp, initial: SSAValue, warps: int) -> None:
+    """Unfit for an accumulator that does not start with zeros, or does not lie as warps load it."""
+    if not starts_with_zeros(initial):
+        raise Unfit("its accumulator does not start with zeros")
+    try:
+        wanted = tcgen05.register_layout(shape_of(product.c.type), warps)
+    except ValueError as problem:
+        raise Unfit(str(problem)) from None
+    if layout_of(product.c) != wanted:
+        raise Unfit("its accumulator does not lie as warps load it from tensor memory")
+
+
+def starts_with_zeros(value: SSAValue) -> bool:
+    """Whether an accumulator is a constant whose elements are all +0."""
+    owner = value.owner
+    return isinstance(owner, ConstantOp) and not any(owner.value.raw)
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a product in tensor memory: a stage's type, the storage, and the pipeline."""
+
+    type: BufferType
+    storage: SSAValue
+    pipe: SSAValue
+
+    @staticmethod
+    def make(at: Inserter, tile: TensorType[Attribute]) -> Results:
+        """Storage for tiles of this type, and a pipeline of them."""
+        shape, element = tile.get_shape(), tile.element_type
+        type_ = BufferType(shape, element, "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
+        storage = at.value(AllocTensorOp.make(results=[BufferType((RESULTS, *shape), element, "tmem")]))
+        pipe = at.value(CreatePipelineOp.make([storage], results=[PipelineType(RESULTS, [type_], 1, MBARRIER)]))
+        return Results(type_, storage, pipe)
+
+    @property
+    def place(self) -> PipelineIteratorType:
+        return PipelineIteratorType(self.pipe.type)
+
+    def read(self, at: Inserter, tile: Attribute) -> SSAValue:
+        """Wait for a result, load it to registers, and give its storage back."""
+        held = ConsumerTokenType([self.type])
+        place = at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
+        token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held]))
+        stage = Block(arg_types=[self.type])
+        inside = Inserter(stage, None, at.location)
+        inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(stage.args[0], results=[tile]))]))
+        done = at.add(ConsumerReadOp.make(token, place, results=[held, [tile]], regions=[Region(stage)]))
+        at.add(ConsumerReleaseOp.make(done.results[0]))
+        return done.results[1]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The pipeline of the steps' tiles, and how many steps there are."""
+
+    pipe: SSAValue
+    types: Sequence[BufferType]
+    trips: SSAValue
+
+    @property
+    def place(self) -> PipelineIteratorType:
+        return PipelineIteratorType(self.pipe.type)
+
+
+def multiply(at: Inserter, results: Results, steps: Steps, product: DotOp, atom: MmaAtomAttr) -> None:
+    """What one thread does for the products of a result, where there is a step."""
+    number = steps.trips.type
+    assert isinstance(number, IntegerType | IndexType)
+    zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
+    some = at.value(arith.CmpiOp(steps.trips, zero, "ne"))
+    whole = Block()
+    inner = Inserter(whole, None, at.location)
+    ready = ProducerTokenType([results.type])
+    place = inner.value(CreateIteratorOp.make(results.pipe, results=[results.place]))
+    token = inner.value(ProducerAcquireOp.make(results.pipe, place, results=[ready]))
+    stage = Block(arg_types=[results.type])
+    inside = Inserter(stage, None, at.location)
+    first = inside.value(CreateIteratorOp.make(steps.pipe, results=[steps.place]))
+    body = Block(arg_types=[number, steps.place])
+    each = Inserter(body, None, at.location)
+    following = _step(each, steps, product, atom, stage.args[0], zero)
+    each.add(scf.YieldOp(following))
+    loop = scf.ForOp(zero, steps.trips, one, [first], body)
+    inside.add(loop)
+    inside.add(PipelineYieldOp.make())
+    token = inner.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
+    inner.add(ProducerCommitOp.make(token, after_products=True))
+    inner.add(scf.YieldOp())
+    at.add(scf.IfOp(some, [], [whole]))
+    at.add(PipelineYieldOp.make())
+
+
+def _step(at: Inserter, steps: Steps, product: DotOp, atom: MmaAtomAttr, result: SSAValue, zero: SSAValue) -> SSAValue:
+    """Wait for a step's tiles and issue their products, whose end releases them: the place of the next step."""
+    step, place = at.block.args
+    held = ConsumerTokenType(steps.types)
+    token = at.value(ConsumerWaitOp.make(steps.pipe, place, results=[held]))
+    more = at.value(arith.CmpiOp(step, zero, "ne"))
+    stage = Block(arg_types=list(steps.types))
+    inside = Inserter(stage, None, at.location)
+    inside.add(
+        AsyncDotIntoOp.make(
+            *stage.args, result, more, atom=atom, signedness_a=product.signedness_a, signedness_b=product.signedness_b
+        ),
+        product.location,
+    )
+    inside.add(PipelineYieldOp.make())
+    token = at.value(ConsumerReadOp.make(token, place, results=[held, []], regions=[Region(stage)]))
+    at.add(ConsumerReleaseOp.make(token, after_products=True))
+    return at.value(IncIterOp.make(place, results=[steps.place]))

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tensor memory: its allocation, products into it, and loads from it (tcgen05)."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
+
+from libtile.atoms import tcgen05 as atoms
+from libtile.codegen import tcgen05, wgmma
+from libtile.codegen.builder import SharedBuffer, Value, integer
+from libtile.codegen.llvm_types import FLOAT, I32
+from libtile.codegen.tile import Tile
+from libtile.dialects.nv_tileas.async_products import matrix_of
+from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp, DeallocTensorOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp
+from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.tile_form import stored_shape
+from libtile.layouts import REGISTER
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.allocate import OFFSET, TENSOR_ADDRESS_BYTES
+from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
+from libtile.lowering.to_llvm.storage import Buffer, TensorMemory
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
+from libtile.targets import MmaAtom
+
+
+def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
+    """The storage that an op makes for results of products, of which the first dimension counts the stages."""
+    type_, place = op.result.type, op.attributes.get(OFFSET)
+    assert isinstance(type_, BufferType)
+    if not e.b.target.has("tcgen05") or len(type_.shape) != 3 or not isinstance(place, IntegerAttr):
+        raise unsupported(op, "is no storage for results of products, with a place for its address", e.b.target.name)
+    stages, *shape = type_.shape
+    columns = atoms.allocated_columns(shape, stages)
+    if columns > atoms.COLUMNS:
+        raise unsupported(op, f"takes {columns} columns of tensor memory of {atoms.COLUMNS}", e.b.target.name)
+    address = tcgen05.allocate(e.b, columns, SharedBuffer(place.value.data, TENSOR_ADDRESS_BYTES))
+    each = shape[0] // atoms.LANES * shape[1]
+    return TensorMemory(address, element_name(type_.element_type), columns, each)
+
+
+@rule(DeallocTensorOp)
+def _deallocate(e: Emitter, op: DeallocTensorOp) -> None:
+    held = _held(e, op.storage)
+    tcgen05.deallocate(e.b, held.address, held.columns)
+
+
+def _held(e: Emitter, value: SSAValue) -> TensorMemory:
+    held = e.held[value]
+    assert isinstance(held, TensorMemory)
+    return held
+
+
+@rule(AsyncDotIntoOp)
+def _dot(e: Emitter, op: AsyncDotIntoOp) -> None:
+    if not e.one_thread:
+        raise unsupported(op, "is issued by one thread, and this agent is not elected", e.b.target.name)
+    b, atom, result = e.b, op.atom.instruction, _held(e, op.d)
+    rows, columns = stored_shape(op.d.type)
+    kind = atoms.kind(b.target, atom)
+    left, right = (_descriptor(e, value, side, atom) for value, side in ((op.a, "a"), (op.b, "b")))
+    transposed = left.operand.transposed, right.operand.transposed
+    instruction = atoms.instruction(kind, atom, transposed)
+    depth = right.operand.layout.shape[0]
+    more, always = b.cast("zext", e.scalar(op.accumulate), I32), integer(I32, 1)
+    for row in range(0, rows, atom.m):
+        for column in range(0, columns, atom.n):
+            to = b.add(result.address, integer(I32, row // atoms.LANES * columns + column))
+            for k in range(0, depth, atom.k):
+                add = always if k else more
+                tcgen05.multiply(b, kind, to, left.at(b, row, k), right.at(b, column, k), instruction, add)
+
+
+def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.Descriptor:
+    b, buffer = e.b, e.held[value]
+    assert isinstance(buffer, Buffer)
+    size = STORAGE_BYTES[buffer.element]
+    transposable = atoms.can_transpose(b.target, atom)
+    operand = atoms.shared_operand(matrix_of(buffer.layout), side, atom, size, transposable)
+    if isinstance(operand, str):
+        raise LoweringError(f"has an operand that products do not read: {operand}")
+    fields = atoms.fields(operand)
+    if buffer.first is None or buffer.moved is None:
+        return wgmma.descriptor(b, operand, buffer.pointer, fields=fields)
+    return wgmma.descriptor(b, operand, buffer.first, fields=fields).behind(b, *buffer.moved)
+
+
+def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
+    """A result in registers, as fragments: each warp loads what it reaches, and the second four of eight warps the
+    second half of the columns."""
+    assert op.result is not None and op.atom is not None
+    b, layout, warps = e.b, e.layout(op.result), e.b.threads // e.b.target.warp_size
+    if op.atom.bits != atoms.FRAGMENT_BITS:
+        raise unsupported(op, "has an atom of rows: results of products are loaded as fragments", b.target.name)
+    shape = stored_shape(op.result.type)
+    if b.agent is not None and b.agent.first_warp % atoms.GROUP_WARPS:
+        raise unsupported(op, "is run by warps that do not begin with the first lanes", b.target.name)
+    if layout != atoms.register_layout(shape, warps):
+        raise unsupported(op, f"has no tile that {warps} warps load from tensor memory", b.target.name)
+    warp = b.warp()
+    quarter = b.and_(warp, integer(I32, atoms.GROUP_WARPS - 1))
+    lane_bits = tcgen05.LANE_SHIFT + (atoms.WARP_LANES.bit_length() - 1)
+    address = b.add(held.address, b.binary("shl", quarter, integer(I32, lane_bits)))
+    groups = warps // atoms.GROUP_WARPS
+    if groups > 1:
+        group = b.binary("lshr", warp, integer(I32, atoms.GROUP_WARPS.bit_length() - 1))
+        address = b.add(address, b.mul(group, integer(I32, held.each // groups)))
+    across = min(shape[1], held.each // groups)
+    words = []
+    for first in range(0, held.each // groups, across):
+        for half in range(atoms.WARP_LANES // atoms.FRAGMENT_LANES):
+            place = integer(I32, first + (half * atoms.FRAGMENT_LANES << tcgen05.LANE_SHIFT))
+            words += tcgen05.load_fragments(b, b.add(address, place), across // atoms.FRAGMENT_COLUMNS)
+    assert len(words) == layout.in_size(REGISTER)
+    loaded = tcgen05.wait_loads(b, words)
+    e.bind(op.result, Tile(layout, held.element, tuple(_typed(e, loaded, held.element))))
+
+
+def _typed(e: Emitter, words: list[Value], element: str) -> list[Value]:
+    """Words as what they hold."""
+    return [e.b.cast("bitcast", w, FLOAT) for w in words] if element == "f32" else words

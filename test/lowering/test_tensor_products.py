@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products whose results lie in tensor memory (tcgen05): loops with one product on sm_100, parted by themselves."""
+
+import re
+
+import numpy as np
+import pytest
+from test_specialized import main_loop, operands, specialized, tile_gemm
+
+import libtile
+from libtile.atoms import tcgen05
+from libtile.backend.ptxas import assemble
+from libtile.codegen.async_copies import operand_shared_layout
+from libtile.runtime.tensor_maps import tensor_map
+from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
+from libtile.support.diagnostics import DiagnosticError
+from libtile.targets import target
+
+SM_100 = target("sm_100")
+
+
+def run(text, m, n, k, tile, order=None, dtype=np.float16, result=np.float32, transposed=False):
+    a, b, c, wanted = operands(m, n, k, transposed, dtype, result)
+    libtile.run(
+        libtile.parse(text), "gemm", grid=(-(-m // tile[0]), -(-n // tile[1]), 1), args=[a, b, c, m, n, k],
+        schedule="specialized", backend="simulator", gpu_name="sm_100", check="full", block_order=order,
+    )  # fmt: skip
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "options"),
+    [
+        (130, 80, 208, {}),  # ragged edges and a tail along k
+        (128, 64, 0, {}),  # no step at all
+        (128, 256, 128, {"n": 256}),  # eight warps, of which the second four load the second half
+        (256, 64, 128, {"m": 256}),  # two instructions, in columns that follow each other
+        (128, 64, 128, {"transposed": True}),
+    ],
+)
+def test_products_in_tensor_memory_give_what_numpy_gives(m, n, k, options):
+    text = tile_gemm(**options)
+    said = specialized(text, "sm_100")
+    assert said[1] is None and "async.dot_into" in said[0]
+    if k:
+        run(text, m, n, k, (options.get("m", 128), options.get("n", 64)), transposed=options.get("transposed", False))
+        return
+    a, b, c = np.zeros((m, 1), np.float16), np.zeros((1, n), np.float16), np.full((m, n), 7, np.float32)
+    libtile.run(libtile.parse(text), "gemm", grid=(1, 1, 1), args=[a, b, c, m, n, 0], schedule="specialized",
+                backend="simulator", gpu_name="sm_100", check="full")  # fmt: skip
+    assert not c.any()
+
+
+def test_bytes_are_multiplied_in_tensor_memory():
+    text = tile_gemm(k=128, element="i8", result="i32", transposed=True)
+    run(text, 128, 64, 256, (128, 64), dtype=np.int8, result=np.int32, transposed=True)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+def test_products_in_tensor_memory_in_other_schedules(seed):
+    run(tile_gemm(), 128, 64, 256, (128, 64), order=seed)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"m": 64}, "tcgen05.mma does not multiply f16 and f16 into f32 in tiles of 64x64x64"),
+        ({"m": 256, "n": 256}, "results of 256x256 do not fit the registers of 8 warps"),
+        ({"div": 8}, "#A cannot be copied by TMA: its base address is not known to be a multiple of 16"),
+    ],
+)
+def test_what_stays_as_it_is_says_why(options, reason):
+    assert specialized(tile_gemm(**options), "sm_100")[1].startswith(reason)
+
+
+def test_an_accumulator_of_other_than_zeros_stays():
+    text = tile_gemm().replace("%none = constant <f32: 0.0>", "%none = constant <f32: 1.0>")
+    assert specialized(text, "sm_100")[1] == "its accumulator does not start with zeros"
+
+
+def test_code_of_a_large_product():
+    """Four products in a loop of at most 42 instructions, results by LDTM, nothing spilled."""
+    made = libtile.compile(
+        libtile.parse(tile_gemm(128, 256, 64)), gpu_name="sm_100", launch_abi="simt", schedule="specialized",
+        emit="ptx",
+    )  # fmt: skip
+    done = assemble(made.ptx, SM_100.ptx_target)
+    report = done.kernels["gemm"]
+    assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0)
+    loop = main_loop(done.cubin, "UTCHMMA")
+    assert sum("UTCHMMA" in line for line in loop) == 4 and len(loop) <= 42
+    assert [r.arguments[0][1] for r in made.remarks if r.name == "RemarkTensorCoreMMA"] == ["Tensor-core SM100"]
+
+
+@pytest.fixture(scope="module")
+def small():
+    text = tile_gemm(128, 64, 64)
+    return libtile.compile(
+        libtile.parse(text), gpu_name="sm_100", launch_abi="simt", schedule="specialized", emit="ptx"
+    )
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        r"tcgen05\.wait::ld\.sync\.aligned;",
+        r"tcgen05\.dealloc\.\S+ %r\d+, \d+;",
+        r"tcgen05\.commit\.\S+ \[%r\d+\];",
+    ],
+)
+def test_code_without_a_wait_or_an_end_is_a_fault(small, what):
+    a, b, c, _ = operands(128, 64, 128)
+    args = [a, b, c, *(np.int32(n) for n in (128, 64, 128))]
+    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in small.kernels["gemm"].descriptors]
+    broken = re.sub(what, "", small.ptx)
+    assert broken != small.ptx
+    with pytest.raises(SimulationFault):
+        run_ptx(broken, "gemm", block=small.kernels["gemm"].block_dim, args=[*args, *maps])
+
+
+# -- the instructions -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("element", "descriptor"),
+    [("f16", 0x08200010), ("bf16", 0x08200490), ("tf32", 0x08200910), ("e4m3", 0x08200010), ("e5m2", 0x08200490),
+     ("s8", 0x082004A8), ("u8", 0x08200028)],
+)  # fmt: skip
+def test_instruction_descriptors(element, descriptor):
+    """For 128 x 128 and operands that are contiguous along k (PTX ISA, "Instruction descriptor")."""
+    result = "s32" if element in ("s8", "u8") else "f32"
+    atom = tcgen05.find(SM_100, element, element, result, 128, 128, 128)
+    assert tcgen05.instruction(tcgen05.kind(SM_100, atom), atom, (False, False)) == descriptor
+
+
+def test_operand_descriptors():
+    """K-major and MN-major operands with a swizzle of 128 bytes (PTX ISA, "Shared memory descriptor")."""
+    atom = tcgen05.find(SM_100, "f16", "f16", "f32", 128, 256, 64)
+    along_k = tcgen05.shared_operand(operand_shared_layout((128, 64), "f16"), "a", atom, 2, True)
+    along_n = tcgen05.shared_operand(operand_shared_layout((64, 256), "f16"), "b", atom, 2, True)
+    assert tcgen05.fields(along_k) == 2 << 61 | 1 << 46 | 1024 // 16 << 32 | 16 // 16 << 16
+    assert tcgen05.fields(along_n) == 2 << 61 | 1 << 46 | 1024 // 16 << 32 | 64 * 128 // 16 << 16
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "mma_atom<tcgen05, 128x64x16",
+            "mma_atom<tcgen05, 128x32x16",
+            "expects an atom of sm_100 for a product of this shape",
+        ),
+        ("mma_atom<tcgen05", "mma_atom<wgmma", "expects an atom of kind tcgen05"),
+        ("copy_atom<tcgen05_ld", "copy_atom<lds", "expects an atom that is tcgen05_ld"),
+    ],
+)
+def test_the_verifier_refuses(old, new, message):
+    text = specialized(tile_gemm(), "sm_100")[0]
+    assert old in text
+    with pytest.raises(DiagnosticError, match=message):
+        libtile.verify(libtile.parse(text.replace(old, new)))
