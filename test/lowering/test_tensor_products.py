@@ -9,8 +9,8 @@ from test_specialized import main_loop, operands, specialized, tile_gemm
 
 import libtile
 from libtile.atoms import tcgen05
+from libtile.atoms.cp_async import operand_shared_layout
 from libtile.backend.ptxas import assemble
-from libtile.codegen.async_copies import operand_shared_layout
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError
