@@ -67,6 +67,8 @@ def test_text_is_found(shown):
 
 
 def test_a_pane_can_show_another_compilation(shown):
+    shown.value("panes[0].see(34)")
+    shown.click("section:nth-of-type(1) .row[data-row='34']")  # total = ct.mma(...)
     shown.value("panes[2].select.value = String(textOf('sass', 1)); panes[2].select.onchange()")
     assert shown.value("panes[2].text.title") == "sm_80 -O3: sass"
     assert any("HMMA" in text for text in current(shown, 2))

@@ -34,6 +34,11 @@ ALLOWED: dict[str, set[str]] = {
     "libtile.atoms.wgmma": {
         "GROUP_WARPS", "ROWS", "can_transpose", "SharedOperand", "accumulator_registers", "shared_operand",
     },
+    # descriptors of given operands, and which columns and lanes of tensor memory a given tile has
+    "libtile.atoms.tcgen05": {
+        "COLUMNS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES", "WARP_LANES",
+        "allocated_columns", "can_transpose", "fields", "instruction", "kind", "register_layout", "shared_operand",
+    },
     # layouts themselves, and what renaming makes of them
     "libtile.layouts": {"LANE", "OFFSET", "REGISTER", "WARP", "LinearLayout"},
     "libtile.layouts.builders": {"row_major"},
@@ -50,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # attributes of the IR, and what they say about bytes
     "libtile.lowering.tileas.allocate": {
-        "BYTES", "BYTES_ALIGNMENT", "EXCHANGES", "OFFSET", "integer_attribute", "places_of",
+        "BYTES", "BYTES_ALIGNMENT", "EXCHANGES", "OFFSET", "TENSOR_ADDRESS_BYTES", "integer_attribute", "places_of",
     },
     "libtile.lowering.tileas.select_copies": {"offset_bits"},
     "libtile.lowering.tileas.shared_check": {"check_shared_memory"},
@@ -70,7 +75,7 @@ FEATURES = {
     # forms of an instruction, by which the same is done
     "cluster", "cvt_fp4", "elect", "f32x2", "griddepcontrol", "mbarrier", "tma",
     # a chosen instruction is refused where the target lacks it
-    "atomic_bf16", "atomic_vector_f32", "ldmatrix", "multimem", "setmaxnreg", "stmatrix",
+    "atomic_bf16", "atomic_vector_f32", "ldmatrix", "multimem", "setmaxnreg", "stmatrix", "tcgen05",
 }  # fmt: skip
 
 CHOOSING = {

@@ -131,7 +131,8 @@ def _bytes(shape: tuple[int, ...], elem: Element) -> int:
 def tma_load(site: Site) -> Run:
     """Out of bounds, zeros are written. The barrier object counts the bytes of the whole tile."""
     shape, elem = site.shape("buffer"), site.element("buffer")
-    geometry = _geometry(site, shape)
+    dims = _dims(site, shape)
+    geometry = _geometry(site, tuple(shape[d] for d in np.argsort(dims)))
     access = ViewAccess(geometry)
     count = _bytes(shape, elem)
     if site.attr("multicast"):
@@ -142,7 +143,7 @@ def tma_load(site: Site) -> Run:
         tile = np.zeros(geometry.tile, elem.dtype)
         if not box.empty():
             tile[_place(box, skipped)] = access.load(block.memory, descriptor.memory, box)
-        copy = buffer.start(Copy("a TMA load"), tile.reshape(shape))
+        copy = buffer.start(Copy("a TMA load"), tile.reshape(np.array(shape)[np.argsort(dims)]).transpose(dims))
         if mbarrier is not None:
             mbarrier.transfer(copy, count)
         return copy
@@ -150,15 +151,22 @@ def tma_load(site: Site) -> Run:
     return run
 
 
+def _dims(site: Site, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The tensor's dimension for each of the buffer's."""
+    given = site.attr("dim_map")
+    return tuple(int(d) for d in given) if given is not None else tuple(range(len(shape)))
+
+
 def _store(site: Site, combine: str | None) -> Run:
     shape = site.shape("buffer")
-    geometry = _geometry(site, shape)
+    dims = _dims(site, shape)
+    geometry = _geometry(site, tuple(shape[d] for d in np.argsort(dims)))
     access, elem = ViewAccess(geometry), geometry.element
     modify = None if combine is None else modification(combine, elem)
 
     def run(block: Any, descriptor: Descriptor, indices: tuple, buffer: Buffer, token: None) -> Copy:
         copy = Copy("a TMA store")
-        tile = buffer.start_reading(copy).reshape(geometry.tile)
+        tile = buffer.start_reading(copy).transpose(np.argsort(dims)).reshape(geometry.tile)
         box, skipped = _box(geometry, descriptor.memory, indices)
         if box.empty():
             return copy

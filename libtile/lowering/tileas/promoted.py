@@ -20,10 +20,11 @@ from xdsl.ir import SSAValue
 from libtile.atoms import wgmma
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.shapes import CatOp, ConstantOp
 from libtile.dialects.nv_tileas.async_products import WaitDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
-from libtile.ir.tile_form import build, shape_of
+from libtile.ir.tile_form import shape_of
 from libtile.layouts.parts import cat_layout
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
@@ -60,7 +61,7 @@ def zeros(at: Inserter, whole: SSAValue, parts: int, warps: int) -> SSAValue:
 
 def add(at: Inserter, a: SSAValue, b: SSAValue) -> SSAValue:
     """The sum of two tiles of one type."""
-    return at.value(build("nv_tileaa.addf", [a, b], [a.type], location=at.location))
+    return at.value(OPS["addf"].make(a, b, results=[a.type], location=at.location))
 
 
 def multiplied(

@@ -499,7 +499,8 @@ class Chain:
         for product in products:
             granted = {r: self.held[r] if r.once else (r.wait(at, places[r]), places[r]) for r in product.rings}
             inner, buffers, around = at, dict[_Ring, SSAValue](), []
-            for ring in product.rings:
+            # Stages that are released stand around those that stay, so that their tokens are not within another region.
+            for ring in sorted(product.rings, key=lambda r: r.once):
                 stage = Block(arg_types=ring.types)
                 buffers[ring] = stage.args[0]
                 around.append((inner, ring, stage))
@@ -524,7 +525,7 @@ class Chain:
                     )
                 )
                 if not ring.once:
-                    tokens[ring] = done.results[0]
+                    tokens[ring] = done.results[0] if outer is at else token
                 result = done.results[1]
             values[op.result] = result
         return tokens

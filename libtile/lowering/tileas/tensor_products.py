@@ -23,7 +23,6 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from libtile.atoms import tcgen05
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
-from libtile.dialects.nv_tileaa.shapes import ConstantOp
 from libtile.dialects.nv_tileas.attributes import FMA, TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import (
@@ -52,6 +51,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.consumers import OTHER_REGISTERS
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
@@ -88,7 +88,7 @@ def instruction(product: DotOp, gpu: Target, spec: KernelSpecAttr) -> MmaAtomAtt
 
 def check_accumulator(product: DotOp, initial: SSAValue, warps: int) -> None:
     """Unfit for an accumulator that does not start with zeros, or does not lie as warps load it."""
-    if not starts_with_zeros(initial):
+    if not is_zero(initial):
         raise Unfit("its accumulator does not start with zeros")
     try:
         wanted = tcgen05.register_layout(shape_of(product.c.type), warps)
@@ -96,12 +96,6 @@ def check_accumulator(product: DotOp, initial: SSAValue, warps: int) -> None:
         raise Unfit(str(problem)) from None
     if layout_of(product.c) != wanted:
         raise Unfit("its accumulator does not lie as warps load it from tensor memory")
-
-
-def starts_with_zeros(value: SSAValue) -> bool:
-    """Whether an accumulator is a constant whose elements are all +0."""
-    owner = value.owner
-    return isinstance(owner, ConstantOp) and not any(owner.value.raw)
 
 
 @dataclass(frozen=True)
