@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from libtile.atoms import wgmma
+from libtile.atoms.mma_moves import powers
 from libtile.atoms.wgmma import SharedOperand
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
@@ -79,14 +80,6 @@ def kind(target: Target, atom: MmaAtom) -> str:
 # -- tensor memory ----------------------------------------------------------------------------------------------------
 
 
-def _powers(start: int, end: int) -> list[int]:
-    found = []
-    while start < end:
-        found.append(start)
-        start *= 2
-    return found
-
-
 def memory_layout(shape: Sequence[int]) -> LinearLayout:
     """Where a result (rows, columns) lies in tensor memory; ValueError for one that does not fit there."""
     if len(shape) != 2:
@@ -96,8 +89,8 @@ def memory_layout(shape: Sequence[int]) -> LinearLayout:
         raise ValueError(f"tensor memory does not hold {rows} x {columns} elements of 32 bits, {LANES} rows at a time")
     return LinearLayout.of(
         {
-            ROW: [(r, 0) for r in _powers(1, LANES)],
-            COLUMN: [*((0, c) for c in _powers(1, columns)), *((r, 0) for r in _powers(LANES, rows))],
+            ROW: [(r, 0) for r in powers(1, LANES)],
+            COLUMN: [*((0, c) for c in powers(1, columns)), *((r, 0) for r in powers(LANES, rows))],
         },
         dict(zip(dim_names(2), (rows, columns))),
     )
@@ -120,8 +113,8 @@ def register_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
     rows, columns = shape
     if rows % LANES or warps not in (GROUP_WARPS, 2 * GROUP_WARPS):
         raise ValueError(f"{warps} warps do not share {rows} rows of tensor memory")
-    beyond = [(r, 0) for r in _powers(LANES, rows)]
-    across = [(0, c) for c in _powers(FRAGMENT_COLUMNS, columns)]
+    beyond = [(r, 0) for r in powers(LANES, rows)]
+    across = [(0, c) for c in powers(FRAGMENT_COLUMNS, columns)]
     second: list[tuple[int, int]] = []
     if warps > GROUP_WARPS:
         halved = beyond or across

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from libtile.atoms.mma_moves import powers
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.targets import MmaAtom, Target
@@ -67,14 +68,6 @@ def accumulator_registers(atom: MmaAtom) -> int:
 # -- registers --------------------------------------------------------------------------------------------------------
 
 
-def _powers(start: int, end: int) -> list[int]:
-    found = []
-    while start < end:
-        found.append(start)
-        start *= 2
-    return found
-
-
 def _rows_and_columns(
     shape: Sequence[int], warps: int, low: Sequence[int], lanes: Sequence[int], high: Sequence[int]
 ) -> LinearLayout:
@@ -87,10 +80,10 @@ def _rows_and_columns(
                 *((0, c) for c in low),
                 (8, 0),
                 *((0, c) for c in high),
-                *((r, 0) for r in _powers(WARP_ROWS * warps, rows)),
+                *((r, 0) for r in powers(WARP_ROWS * warps, rows)),
             ],
             LANE: [*((0, c) for c in lanes), (1, 0), (2, 0), (4, 0)],
-            WARP: [(r, 0) for r in _powers(WARP_ROWS, WARP_ROWS * warps)],
+            WARP: [(r, 0) for r in powers(WARP_ROWS, WARP_ROWS * warps)],
         },
         dict(zip(dim_names(2), shape)),
     )
@@ -99,13 +92,13 @@ def _rows_and_columns(
 def accumulator_layout(shape: Sequence[int], warps: int) -> LinearLayout:
     """The result of a tile (rows, columns) by so many warps, of which each has 16 rows of every 16 * warps, with all
     their columns. ValueError when rows and warps do not fit."""
-    return _rows_and_columns(shape, warps, [1], [2, 4], _powers(8, shape[1]))
+    return _rows_and_columns(shape, warps, [1], [2, 4], powers(8, shape[1]))
 
 
 def a_layout(shape: Sequence[int], warps: int, element_bits: int) -> LinearLayout:
     """A (rows, depth) in registers; ValueError when rows and warps do not fit."""
     packed = 32 // element_bits
-    return _rows_and_columns(shape, warps, _powers(1, packed), [packed, 2 * packed], _powers(4 * packed, shape[1]))
+    return _rows_and_columns(shape, warps, powers(1, packed), [packed, 2 * packed], powers(4 * packed, shape[1]))
 
 
 # -- shared memory ----------------------------------------------------------------------------------------------------
@@ -196,7 +189,7 @@ def _derived(
     made = SharedOperand(layout, size, outer_dim, transposed, swizzle, leading, stride)
     if any(x % _CHUNK or x // _CHUNK >= _FIELD for x in (leading, stride)):
         return None
-    places = [(x, 0) for x in _powers(1, outer)] + [(0, k) for k in _powers(1, depth)]
+    places = [(x, 0) for x in powers(1, outer)] + [(0, k) for k in powers(1, depth)]
     plain = [_before_swizzle(made, *place) for place in places]
     # Distances that are different bits add as they xor, and then the basis says where every element is.
     disjoint = sum(plain) == _or(plain) and all(x and x & (x - 1) == 0 for x in plain)

@@ -169,8 +169,8 @@ class CountedLoop(ControlFlow):
         return [(index, value) for index, pair in enumerate(zip(body(op).args[1:], op.results)) for value in pair]
 
 
-class EndlessLoop(ControlFlow):
-    """The region runs until a `break`, which gives the results."""
+class UncountedLoop(ControlFlow):
+    """The first region runs at least once, and gets the op's operands; nobody says how often."""
 
     ends = False
     is_loop = True
@@ -180,6 +180,10 @@ class EndlessLoop(ControlFlow):
 
     def entry(self, op: Operation) -> list[Edge]:
         return list(enumerate(body(op).args))
+
+
+class EndlessLoop(UncountedLoop):
+    """The region runs until a `break`, which gives the results."""
 
     def back(self, op: Operation, exit_: Operation) -> list[Edge]:
         return list(enumerate(body(op).args))
@@ -188,17 +192,8 @@ class EndlessLoop(ControlFlow):
         return list(enumerate(op.results))
 
 
-class WhileLoop(ControlFlow):
+class WhileLoop(UncountedLoop):
     """scf's: the first region ends with the condition and what the second one gets, or the results are."""
-
-    ends = False
-    is_loop = True
-
-    def runs(self, op: Operation) -> bool:
-        return True
-
-    def entry(self, op: Operation) -> list[Edge]:
-        return list(enumerate(body(op).args))
 
     def back(self, op: Operation, exit_: Operation) -> list[Edge]:
         if not isinstance(exit_, scf.ConditionOp):

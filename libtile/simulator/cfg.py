@@ -14,9 +14,13 @@ behind it, and both sides of a branch meet at its immediate post-dominator.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from .errors import PtxError
 from .ir import Addr, Function, Group, Imm, Instruction, Label, Reg, Sym, Vec
+
+if TYPE_CHECKING:
+    from .program import Code
 
 FALL, BRANCH, SWITCH, CALL, RET, EXIT, BARRIER, TRYWAIT, SLEEP, PRODUCTS, REGISTERS, COLUMNS = range(12)
 
@@ -56,7 +60,7 @@ class Unit:
     runs: int = 0
     threads: int = 0
     warps: int = 0
-    function: object | None = None
+    function: Code | None = None
 
     def matrix_instruction(self) -> Instruction | None:
         """The first matrix instruction of the unit."""

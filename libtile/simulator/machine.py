@@ -168,7 +168,8 @@ class Machine(WarpState):
         depth, uid = MAX_DEPTH - (key >> 32), key & 0xFFFFFFFF
         units, program = self.program.units, self.program
         unit = units[uid]
-        frame = self.frame(depth, unit.function)  # type: ignore[arg-type]
+        assert unit.function is not None  # the program has filled it in
+        frame = self.frame(depth, unit.function)
         g = ThreadGroup(self, ids, frame, depth)
         base_key = key - uid
         limit = self.others_min(ids)

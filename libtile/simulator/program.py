@@ -277,7 +277,7 @@ class Program:
         fn = unit.code.get((fused, full))
         if fn is None:
             chain = unit.chain if fused else [unit]
-            outer, self.current = self.current, unit.function  # type: ignore[assignment]
+            outer, self.current = self.current, unit.function
             cg = self._emit(chain)
             self.current = outer
             name = f"unit{unit.id}{'_fused' if fused else ''}{'' if full else '_part'}"

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from libtile.atoms import wgmma
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
-from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.ir.tile_form import shape_of
+from libtile.layouts import LinearLayout
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import MMA_SYNC, Target
 
+MAX_ACCUMULATORS = 128
+"""Registers of a thread for the accumulators, beside which the rest of a kernel has room."""
 OTHER_REGISTERS = 48
 """Of a consumer's thread, beside those of products under way, that a loop of products takes at least."""
 REGISTER_STEP = 8
@@ -29,17 +34,22 @@ def is_promoted(product: DotOp) -> bool:
     return bool({*product.atom.types[:2]} & FEWER_BITS) and product.fast_acc is None
 
 
-def instruction(product: DotOp, gpu: Target, *, promotes: bool = False) -> MmaAtomAttr:
-    """The widest wgmma of a product; Unfit where there is none, or where its sums have too few bits, unless who asks
-    `promotes` them."""
+def sizes(product: DotOp) -> tuple[int, int, int]:
+    """Rows, columns and depth of a product of matrices by tensor cores; Unfit for another one."""
     shape = shape_of(product.result.type)
     if len(shape) != 2:
         raise Unfit("it has batches")
-    m, n = shape
-    if product.atom.kind != MMA_SYNC:
+    if product.atom.kind not in (MMA_SYNC, TCGEN05):
         raise Unfit("it is computed by fused multiply-adds")
+    m, n = shape
+    return m, n, shape_of(product.a.type)[1]
+
+
+def instruction(product: DotOp, gpu: Target, *, promotes: bool = False) -> MmaAtomAttr:
+    """The widest wgmma of a product; Unfit where there is none, or where its sums have too few bits, unless who asks
+    `promotes` them."""
+    m, n, depth = sizes(product)
     a, b, d = product.atom.types
-    depth = shape_of(product.a.type)[1]
     found = wgmma.find(gpu, a, b, d, m, n, depth)
     if found is None:
         raise Unfit(f"wgmma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
@@ -69,9 +79,14 @@ def check_warps(spec: KernelSpecAttr) -> None:
 
 def check_accumulator(product: DotOp, warps: int) -> None:
     """Unfit for an accumulator that does not lie as wgmma has it."""
+    check_lies(product, wgmma.accumulator_layout, warps, "in whole rows of warps")
+
+
+def check_lies(product: DotOp, layout: Callable[[tuple[int, ...], int], LinearLayout], warps: int, how: str) -> None:
+    """Unfit for an accumulator in another layout than so many warps have of its shape, or of a shape that has none."""
     try:
-        wanted = wgmma.accumulator_layout(shape_of(product.c.type), warps)
+        wanted = layout(shape_of(product.c.type), warps)
     except ValueError as problem:
         raise Unfit(str(problem)) from None
     if layout_of(product.c) != wanted:
-        raise Unfit("its accumulator does not lie in whole rows of warps")
+        raise Unfit(f"its accumulator does not lie {how}")

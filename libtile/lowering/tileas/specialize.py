@@ -61,6 +61,7 @@ from libtile.lowering.tileas import promoted, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import (
+    MAX_ACCUMULATORS,
     OTHER_REGISTERS,
     PRODUCER_WARPS,
     check_accumulator,
@@ -81,8 +82,6 @@ from libtile.targets import Target, target
 
 MAX_STAGES = 8
 """Stages beyond that hide no more latency."""
-MAX_ACCUMULATORS = 128
-"""Registers of a thread for the accumulators, beside which the rest of a kernel has room."""
 BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
 ALIGNMENT = 1024

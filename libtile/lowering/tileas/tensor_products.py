@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from libtile.atoms import tcgen05
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
-from libtile.dialects.nv_tileas.attributes import FMA, TCGEN05, MmaAtomAttr
+from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumerReadOp,
@@ -48,12 +48,10 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.tile_form import shape_of
-from libtile.lowering.tileas.consumers import OTHER_REGISTERS
+from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, OTHER_REGISTERS, check_lies, sizes
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.tma_operands import Unfit
-from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
 
 AGENT_WARPS = 1
@@ -62,26 +60,16 @@ RESULTS = 1
 """Stages of the pipeline of results: a kernel computes one tile."""
 
 
-MAX_LOADED = 128
-"""Registers of a thread for a result, beside which what comes behind the loop has room."""
-
-
 def instruction(product: DotOp, gpu: Target, spec: KernelSpecAttr) -> MmaAtomAttr:
     """The widest tcgen05.mma of a product whose result the kernel's warps can load; Unfit where there is none."""
-    shape = shape_of(product.result.type)
-    if len(shape) != 2:
-        raise Unfit("it has batches")
-    m, n = shape
-    if product.atom.kind == FMA:
-        raise Unfit("it is computed by fused multiply-adds")
+    m, n, depth = sizes(product)
     a, b, d = product.atom.types
-    depth = shape_of(product.a.type)[1]
     found = tcgen05.find(gpu, a, b, d, m, n, depth)
     if found is None:
         raise Unfit(f"tcgen05.mma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
     loaded, threads = m * n // (spec.num_warps * gpu.warp_size), (spec.num_warps + 2 * AGENT_WARPS) * gpu.warp_size
     each = min(gpu.registers_per_sm // (spec.occupancy or 1) // threads, gpu.registers_per_thread)
-    if loaded > MAX_LOADED or loaded + OTHER_REGISTERS > each:
+    if loaded > MAX_ACCUMULATORS or loaded + OTHER_REGISTERS > each:
         raise Unfit(f"results of {m}x{n} do not fit the registers of {spec.num_warps} warps")
     return MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
 
@@ -90,12 +78,7 @@ def check_accumulator(product: DotOp, initial: SSAValue, warps: int) -> None:
     """Unfit for an accumulator that does not start with zeros, or does not lie as warps load it."""
     if not is_zero(initial):
         raise Unfit("its accumulator does not start with zeros")
-    try:
-        wanted = tcgen05.register_layout(shape_of(product.c.type), warps)
-    except ValueError as problem:
-        raise Unfit(str(problem)) from None
-    if layout_of(product.c) != wanted:
-        raise Unfit("its accumulator does not lie as warps load it from tensor memory")
+    check_lies(product, tcgen05.register_layout, warps, "as warps load it from tensor memory")
 
 
 @dataclass(frozen=True)

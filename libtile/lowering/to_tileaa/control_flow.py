@@ -138,7 +138,7 @@ def _lower_if(
         [i1, *own, *exits.types],
         _left(c, own, exits.break_),
         _left(c, own, exits.continue_),
-        None if exits.return_ is None else (lambda: [c.false(), *map(c.zero, own), *exits.return_()]),  # type: ignore[misc]
+        None if (leave := exits.return_) is None else _returned(c, own, leave),
     )
 
     def fell(values: Values) -> Values:
@@ -152,6 +152,11 @@ def _lower_if(
         lambda: lower_ops(c, _region_ops(op.regions[1]), inner, fell),
     )
     return _branch(c, on, exits.types, lambda: go_on(results[: len(own)]), lambda: results[len(own) :])
+
+
+def _returned(c: Context, own: Sequence[Attribute], leave: Callable[[], Values]) -> Callable[[], Values]:
+    """How a branch returns that may also go on: it does not, and gives nothing of its own."""
+    return lambda: [c.false(), *map(c.zero, own), *leave()]
 
 
 def _left(

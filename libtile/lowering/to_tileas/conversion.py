@@ -53,5 +53,5 @@ def convert_module(module: ModuleOp, convert: Callable[[FuncOp], FuncOp] = conve
             if (spec := op.kernel_spec) is not None and spec.target is not None:
                 check(STAGE, made, spec.target)
             module.body.block.insert_op_before(made, op)
-            op.detach()  # type: ignore[no-untyped-call]
+            module.body.block.detach_op(op)
             op.erase()

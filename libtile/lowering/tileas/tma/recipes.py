@@ -18,6 +18,7 @@ from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import SplatOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
+from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import FromParameter, Number, TensorMapRecipe
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.tma.common import HOST_CODE, index_of
@@ -59,8 +60,9 @@ def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
         or not isinstance(address, FromParameter)
     ):
         raise unsupported(op, "has no layout in shared memory, or is of a tensor that no tensor map describes")
-    boxes = atoms.boxes(op.layout.layout, dense, STORAGE_BYTES[element])
-    if isinstance(boxes, str) or boxes.box != op.result.type.box:  # type: ignore[attr-defined]
+    boxes, described = atoms.boxes(op.layout.layout, dense, STORAGE_BYTES[element]), op.result.type
+    assert isinstance(described, TmaDescType)  # the verifier has seen to it
+    if isinstance(boxes, str) or boxes.box != described.box:
         raise unsupported(op, f"has boxes of {list(op.atom.box)}, which its layout in shared memory is not made of")
     return TensorMapRecipe(
         address.number,
