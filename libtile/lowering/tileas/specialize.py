@@ -10,8 +10,9 @@ For a loop whose only product reads, as they are, two tiles that TMA can copy,
                                        the loop
       producer, a warpgroup more       one thread goes through the loop again, and copies the tiles of each step
 
-A loop with several products is parted by `specialize_chains`. The accumulator has to lie as wgmma wants it, in whole
-rows for each warp. Where a loop stays as it is, `not_specialized` says why on its product.
+A loop with several products is parted by `specialize_chains`, and where results lie in tensor memory a third agent
+issues the products (`tensor_products`). Elsewhere the accumulator has to lie as wgmma wants it, in whole rows for each
+warp. Where a loop stays as it is, `not_specialized` says why on its product.
 """
 
 from __future__ import annotations
