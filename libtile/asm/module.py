@@ -143,12 +143,14 @@ def diagnose(
     """
     from libtile.dialects.cuda_tile.verify import verify as check
 
-    def text_of(shown: Operation) -> str:
-        from libtile.asm.printer import print_op  # which a valid module does without
+    return check(op, generic_text, warn_hints=warn_hints, error_hints=error_hints, version=version)
 
-        return print_op(shown, generic=True).strip()
 
-    return check(op, text_of, warn_hints=warn_hints, error_hints=error_hints, version=version)
+def generic_text(op: Operation) -> str:
+    """An op as diagnostics show it."""
+    from libtile.asm.printer import print_op  # which a valid module does without
+
+    return print_op(op, generic=True).strip()
 
 
 def verify(module: Module | Operation) -> list[Diagnostic]:

@@ -8,8 +8,8 @@ and start again in each of its sibling regions; a suggested name that is taken g
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -21,6 +21,16 @@ from libtile.numerics.float_bits import decode
 
 Suggest = Callable[[Operation], "dict[int, str]"]
 """Gives the names that an op suggests for its results, by result number."""
+
+
+class Named(Protocol):
+    """An op, as far as the names of its results go."""
+
+    @property
+    def results(self) -> Sequence[Any]: ...
+
+    def __hash__(self) -> int: ...
+
 
 _FIXED = {
     "broadcast": "bcast",
@@ -70,7 +80,7 @@ def _assume_name(op: CudaTileOp) -> str:
             current = producer
             continue
         names = suggested_names(producer)
-        if not names and not _has_suggestions(producer):
+        if not names and not has_suggestions(producer):
             parts.append("assume")
         else:
             parts.append("assume_" + names.get(value.index, ""))
@@ -78,7 +88,7 @@ def _assume_name(op: CudaTileOp) -> str:
     return "".join(parts)
 
 
-def _has_suggestions(op: CudaTileOp) -> bool:
+def has_suggestions(op: CudaTileOp) -> bool:
     """Whether the op implements the naming interface at all, even if it names nothing."""
     return bool(op.spec.regions) or op.spec.name in _FIXED
 
@@ -153,9 +163,9 @@ class Names:
     """The names of all values and blocks below an op. `groups` has the result numbers at which an op's names start."""
 
     def __init__(self, op: Operation, *, generic: bool = False, suggest: Suggest | None = None):
-        self.values: dict[SSAValue[Any], str] = {}
+        self.values: dict[Any, str] = {}
         self.blocks: dict[Block, str] = {}
-        self.groups: dict[Operation, list[int]] = {}
+        self.groups: dict[Named, list[int]] = {}
         self._generic = generic
         self._suggest = suggest or suggested_names
         self._used: list[set[str]] = [set()]
@@ -186,8 +196,11 @@ class Names:
         for number, block in enumerate(region.blocks):
             self.blocks[block] = f"^bb{number}"
             self._name_arguments(block.args, block is first)
-            for op in block.ops:
-                self._name_results(op)
+            self._name_ops(block)
+
+    def _name_ops(self, block: Block) -> None:
+        for op in block.ops:
+            self._name_results(op)
 
     def _name_arguments(self, arguments: Iterable[SSAValue[Any]], entry: bool) -> None:
         counters = self._counters
@@ -206,10 +219,11 @@ class Names:
         return f"%{number}"
 
     def _name_results(self, op: Operation) -> None:
+        if op.results:
+            self._name_as_suggested(op, {} if self._generic else self._suggest(op))
+
+    def _name_as_suggested(self, op: Named, names: dict[int, str]) -> None:
         results = op.results
-        if not results:
-            return
-        names = {} if self._generic else self._suggest(op)
         starts = [0]
         for index, name in names.items():
             self.values[results[index]] = "%" + self._unique(name) if name else self._next()
@@ -220,7 +234,7 @@ class Names:
         if len(results) > 1:
             self._name_rest(op, sorted(starts))
 
-    def _name_rest(self, op: Operation, starts: list[int]) -> None:
+    def _name_rest(self, op: Named, starts: list[int]) -> None:
         """Results that share a name are told apart by their number behind `#`."""
         self.groups[op] = starts
         results = op.results

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from libtile.asm.aliases import Aliases
 from libtile.asm.attribute_kinds import default_attribute
-from libtile.asm.names import Names, Suggest
+from libtile.asm.names import Named, Names, Suggest
 from libtile.asm.recursion import room_for_nesting
 from libtile.dialects.cuda_tile.attribute_text import (
     Alias,
@@ -66,7 +66,7 @@ class Printer:
         self.debuginfo = debuginfo
         self.printed_names = printed_names or {}
         self.default_dialects = [""]
-        self._names = Names(op, generic=generic, suggest=names)
+        self._names = self._names_of(op, generic, names)
         self._values = self._names.values
         self._type_texts: dict[Attribute, str] = {}
         self._parts: list[str] = []
@@ -89,6 +89,9 @@ class Printer:
         if self._aliases is not None:
             self.write(self._aliases.definitions(deferred=True))
         return "".join(self._parts)
+
+    def _names_of(self, op: Operation, generic: bool, suggest: Suggest | None) -> Names:
+        return Names(op, generic=generic, suggest=suggest)
 
     # -- pieces -------------------------------------------------------------------------------------------------
 
@@ -191,7 +194,7 @@ class Printer:
         print_custom(self, op)
         self.default_dialects.pop()
 
-    def _result_names(self, op: Operation) -> str:
+    def _result_names(self, op: Named) -> str:
         results = op.results
         if len(results) == 1:
             return self.value(results[0])
@@ -260,11 +263,7 @@ class Printer:
             self.write("\n" + outer + "}")
 
     def _block(self, block: Block, *, label: bool, terminators: bool, outer: str) -> None:
-        if label:
-            self.write(f"{outer}{self._names.blocks[block]}")
-            if block.args:
-                self.write(f"({', '.join(map(self._argument, block.args))})")
-            self.write(":\n")
+        self._label(block, label, outer)
         indent = self._indent
         last = None if terminators else block.last_op
         for op in block.ops:
@@ -273,6 +272,13 @@ class Printer:
             self.write(indent)
             self.operation(op)
             self.write("\n")
+
+    def _label(self, block: Block, label: bool, outer: str) -> None:
+        if label:
+            self.write(f"{outer}{self._names.blocks[block]}")
+            if block.args:
+                self.write(f"({', '.join(map(self._argument, block.args))})")
+            self.write(":\n")
 
     def _argument(self, argument: BlockArgument) -> str:
         text = f"{self.value(argument)}: {generic_type_text(argument.type)}"

@@ -12,6 +12,7 @@ pytest.importorskip("cuda.tile", reason="the kernels are exported by cuTile Pyth
 from kernels import corpus
 from libtile import bytecode
 from libtile.asm.disasm_names import disassembly
+from libtile.asm.record_text import disassembled
 from libtile.dialects.cuda_tile.bridge import from_bytecode
 from oracle import require_tool, run_tileirdisasm
 
@@ -23,7 +24,10 @@ def check(name: str, versions: Iterable[str]) -> None:
         data = corpus.export(kernel, version)
         op = from_bytecode(bytecode.read(data))
         for options, debuginfo in (((), False), (("-g",), True)):
-            assert disassembly(op, debuginfo=debuginfo) == run_tileirdisasm(data, *options), (version, options)
+            text = run_tileirdisasm(data, *options)
+            assert disassembly(op, debuginfo=debuginfo) == text, (version, options)
+            if not debuginfo:
+                assert disassembled(bytecode.read(data)) == text, version
 
 
 @pytest.mark.oracle

@@ -10,6 +10,7 @@ from asm.op_texts import CASES
 from libtile import asm, bytecode
 from libtile.asm.disasm_names import disassembly
 from libtile.asm.module import diagnose
+from libtile.asm.record_text import disassembled
 from libtile.dialects.cuda_tile import types
 from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
 from libtile.spec import OpSpec, Version, default_spec
@@ -107,7 +108,9 @@ def check(text: str, version: Version, previews: tuple[str, ...]) -> None:
             run_tileirdisasm(data, *options)
         assert problems[0].message in str(refused.value)
         return
-    assert run_tileirdisasm(data, *options) == disassembly(from_bytecode(bytecode.read(data, preview=previews)))
+    text = run_tileirdisasm(data, *options)
+    assert text == disassembly(from_bytecode(bytecode.read(data, preview=previews)))
+    assert text == disassembled(bytecode.read(data, preview=previews))
 
 
 @pytest.mark.oracle

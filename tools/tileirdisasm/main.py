@@ -63,16 +63,18 @@ def _read(path: str) -> bytes:
 
 def _disassemble(data: bytes, debuginfo: bool, previews: frozenset[str]) -> str:
     from libtile import bytecode
-    from libtile.asm.disasm_names import disassembly
     from libtile.asm.module import diagnose
+    from libtile.asm.record_text import disassembled
     from libtile.dialects.cuda_tile.bridge import from_bytecode
     from libtile.support.diagnostics import DiagnosticError, has_errors
 
     if not bytecode.is_bytecode(data):
         raise cli.ToolError("error: input does not correspond to Tile IR bytecode", status=_BAD_BYTECODE)
     try:
-        module = bytecode.read(data, preview=previews)
-        op = from_bytecode(module)
+        text = None if debuginfo else disassembled(bytecode.read(data, preview=previews))
+        if text is not None:
+            return text
+        op = from_bytecode(bytecode.read(data, preview=previews))
         problems = diagnose(op)
         if has_errors(problems):
             raise DiagnosticError(problems)
@@ -81,6 +83,8 @@ def _disassemble(data: bytes, debuginfo: bool, previews: frozenset[str]) -> str:
         text = "\n".join(line if line.startswith("error:") else f"error: {line}" for line in lines)
         message = f"{text}\nerror: failed to read provided Tile IR bytecode"
         raise cli.ToolError(message, status=_BAD_BYTECODE) from None
+    from libtile.asm.disasm_names import disassembly
+
     return disassembly(op, debuginfo=debuginfo)
 
 

@@ -92,10 +92,10 @@ def from_bytecode(module: bc.Module) -> CudaTileOp:
     result is not verified.
     """
     with collector_paused():
-        return _FromBytecode(module).run()
+        return FromBytecode(module).run()
 
 
-class _FromBytecode:
+class FromBytecode:
     """One conversion: the caches of types, locations and attributes, and the values seen so far."""
 
     def __init__(self, module: bc.Module) -> None:
@@ -214,13 +214,17 @@ class _FromBytecode:
 
     # -- bodies: every step here runs once per op
 
-    def _block(self, source: bc.Block, location: Any) -> Block:
+    def _start_block(self, source: bc.Block, location: Any) -> Block:
         values = self._values
         to_type = self._type
         block = Block(arg_types=[to_type(a.type) for a in source.arguments])
         for argument, value in zip(source.arguments, block.args):
             values[argument] = value
             value.location = location
+        return block
+
+    def _block(self, source: bc.Block, location: Any) -> Block:
+        block = self._start_block(source, location)
         block.add_ops([self._operation(op) for op in source.operations])
         return block
 

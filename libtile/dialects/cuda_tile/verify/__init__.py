@@ -16,7 +16,7 @@ An op gets at most one error, its first in the order of checks that MLIR has: si
 traits, regions, then the op's own rule, and after the ops inside, the rules about its regions.
 """
 
-from libtile.dialects.cuda_tile.verify.engine import verify
+from libtile.dialects.cuda_tile.verify.engine import verify, verify_alone
 from libtile.dialects.cuda_tile.verify.types import verify_type
 
-__all__ = ["verify", "verify_type"]
+__all__ = ["verify", "verify_alone", "verify_type"]

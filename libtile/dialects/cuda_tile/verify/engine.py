@@ -63,6 +63,15 @@ def verify(
     return walk.report.diagnostics()
 
 
+def verify_alone(op: Operation, text_of: Callable[[Operation], str]) -> list[Diagnostic]:
+    """Check an op without regions by itself, wherever it stands: its operands may be used, whatever they are."""
+    walk = _Walk(Report(text_of, False, False, default_spec().current))
+    for operand in op.operands:
+        walk.scopes.define(operand)
+    walk.run(op)
+    return walk.report.diagnostics()
+
+
 @dataclass(slots=True)
 class _Op:
     """An op with regions on the stack."""
