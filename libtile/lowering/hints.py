@@ -120,7 +120,11 @@ def _of(op: CudaTileOp, function: str, target: Target, schedule: str) -> Iterato
 
 def _copies_by_tma(target: Target, schedule: str) -> bool:
     """Whether loads may become copies by TMA, if the producer of a loop does them."""
-    return schedule == "specialized" and target.has("tma") and target.has("wgmma")
+    if schedule != "specialized":
+        return False
+    from libtile.lowering.tileas.specialize import has_agents
+
+    return has_agents(target)
 
 
 def _ignored(op: CudaTileOp, hint: Hint, target: Target, schedule: str) -> str:

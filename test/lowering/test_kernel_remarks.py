@@ -301,6 +301,10 @@ HINTS = {
         (Kind.PASSED, USED, "used allow_tma", None),
         (Kind.MISSED, IGNORED, "ignored allow_tma", NO_MAPS),
         (Kind.MISSED, IGNORED, "ignored latency", "stores are not started iterations ahead")]),
+    "done where results lie in tensor memory": (hinted(load="sm_100 = {allow_tma = true}"), "sm_100", [
+        (Kind.PASSED, USED, "used allow_tma", None)]),
+    "not done without agents": (hinted(load="sm_80 = {allow_tma = true}"), "sm_80", [
+        (Kind.MISSED, IGNORED, "ignored allow_tma", NO_MAPS)]),
     "another op's": (
         hinted(entry="sm_90 = {latency = 3}", load="sm_90 = {occupancy = 2, frobnicate = 1}"), "sm_90", [
         (Kind.MISSED, IGNORED, "ignored latency", "it is no hint of cuda_tile.entry"),

@@ -62,12 +62,12 @@ NO_TMA = "TMA copies only for producers of loops, where the reference copies by 
 NO_TMA_COST = "TMA copies only for producers of loops: what else would cost or could not encode is not worked out"
 PRINTED = "the reference stores what print_tko prints through a view, where ours goes to the print buffer"
 ATOMS = {
-    "Tensor-core SM90": "wgmma multiplies only in loops that have a producer",
-    "Tensor-core SM100": "tcgen05.mma is not generated yet",
     "Tensor-core SM120": "mma.sync with block_scale is not generated yet",
     "Tensor-core SM80": "another mma.sync is chosen: the deepest that the hardware has for the types",
     "FMA": "the reference has no tensor-core instruction for this small scaled product, where ours are f16's",
 }  # fmt: skip
+OF_AGENTS = {"Tensor-core SM90": "wgmma", "Tensor-core SM100": "tcgen05.mma"}
+"""Instructions that only the consumers of a producer's tiles issue."""
 AHEAD = "other rules decide which loads run ahead of their loop"
 PLAIN_STORE = "the reference says nothing of a store that is not done by TMA"
 PLAIN_LOAD = (
@@ -95,7 +95,9 @@ def explained(fact: Fact, whose: str, ours: set[Fact], theirs: set[Fact]) -> str
         chosen = [f for f in other if f.name == fact.name]
         theirs_said = fact if whose == "theirs" else next(iter(chosen), fact)
         instruction = re.search(r"Instruction = ([^;]*)", theirs_said.said)
-        return ATOMS.get(instruction[1], "") if chosen and instruction else ""
+        if not chosen or instruction is None:
+            return ""
+        return _about_agents(fact.place, instruction[1], ours) or ATOMS.get(instruction[1], "")
     if fact.name == NARROWING and whose == "ours":
         wording = fact.said
         said = [f for f in theirs if f.name == NARROWING and (f.place == fact.place or f.said == wording)]
@@ -103,6 +105,15 @@ def explained(fact: Fact, whose: str, ours: set[Fact], theirs: set[Fact]) -> str
             return NO_TMA_INDEX
         return ONCE if said else UNSAID
     return ""
+
+
+def _about_agents(place: str, instruction: str, ours: set[Fact]) -> str:
+    """Why a product of the reference's is by an instruction that only consumers issue: what a remark of ours says."""
+    if instruction not in OF_AGENTS:
+        return ""
+    said = [f.said for f in ours if f.place == place and f.name == "RemarkTensorCoreSpecialization"]
+    reason = re.search(r"; reason: (.*)", said[0]) if said else None
+    return f"{OF_AGENTS[instruction]} is for products with a producer: {reason[1]}" if reason else ""
 
 
 def _about_hint(fact: Fact, whose: str, ours: set[Fact], theirs: set[Fact]) -> str:
