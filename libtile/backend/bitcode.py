@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Libraries of LLVM bitcode that kernels call functions of: which these are, and linking them."""
+"""LLVM code that programs bring along: libraries of bitcode that kernels call functions of, which these are, and
+linking them; and fragments of LLVM IR."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from libtile.support.errors import LibtileError
@@ -14,6 +15,10 @@ MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 
 class LibraryError(LibtileError):
     """A library is no bitcode that LLVM reads, or does not fit the module."""
+
+
+class FragmentError(LibtileError):
+    """A fragment is no body of a function, or calls what no code is made for."""
 
 
 def is_bitcode(data: bytes) -> bool:
@@ -42,6 +47,34 @@ def defined_functions(libraries: Sequence[bytes]) -> frozenset[str]:
         for data in libraries:
             found |= {f.name for f in _parsed(llvm, data).functions if not f.is_declaration}
     return frozenset(found)
+
+
+READ_REGISTER = "llvm.nvvm.read.ptx.sreg."
+"""What intrinsics begin with that read special registers, which every target has."""
+
+
+def check_fragment(name: str, text: str, intrinsics: Iterable[str]) -> None:
+    """See to it that a function's text is that function and nothing else, and that LLVM has code for what it calls:
+    `intrinsics`, by their names without types, and those that read special registers. FragmentError otherwise."""
+    from libtile.backend.nvptx import load_llvm
+    from libtile.support.threads import LLVM
+
+    with LLVM:
+        llvm = load_llvm()
+        try:
+            module = llvm.parse_assembly(text, llvm.create_context())
+            module.verify()
+        except RuntimeError as problem:
+            said = " ".join(str(problem).split())
+            raise FragmentError(f"has LLVM IR that LLVM refuses: {said}") from None
+        if any(True for _ in module.global_variables) or any(
+            f.name != name for f in module.functions if not f.is_declaration
+        ):
+            raise FragmentError("has LLVM IR that is more than the body of one function")
+        known = tuple(f"{each}." for each in intrinsics)
+        for function in module.functions:
+            if function.is_declaration and not function.name.startswith((*known, READ_REGISTER)):
+                raise FragmentError(f"calls '{function.name}' in its LLVM IR, and no code is made for that")
 
 
 def link(llvm: Any, context: Any, module: Any, libraries: Sequence[bytes]) -> None:

@@ -226,6 +226,11 @@ class KernelBuilder:
         self._globals[name] = f"{symbol(name)} = {place} {contents}, align {align}"
         return Value(PointerType(space), symbol(name))
 
+    def add_function(self, name: str, definition: str) -> str:
+        """A function that the module defines, once; returns its name with `@`."""
+        self._globals[name] = definition
+        return symbol(name)
+
     def call(self, name: str, result: LlvmType, arguments: Sequence[Value], attributes: str = "") -> Value:
         """Call a declared-on-demand function; for `void` the value returned has no meaning."""
         callee = self.declare(name, result, [a.type for a in arguments], attributes)
@@ -445,7 +450,7 @@ class KernelBuilder:
 
     @property
     def globals(self) -> dict[str, str]:
-        """The module-level variables that the kernel uses, defined, by name."""
+        """The module-level variables and functions that the kernel uses, defined, by name."""
         return self._globals
 
     @property

@@ -23,11 +23,22 @@ BYTES = 8
 def initialize(b: KernelBuilder, barriers: Sequence[tuple[Value, int]]) -> None:
     """One thread makes barrier objects, each with so many arrivals in a phase. The CTA has to meet before their use."""
     with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
-        for pointer, arrivals in barriers:
-            b.call("llvm.nvvm.mbarrier.init.shared", VOID, [pointer, integer(I32, arrivals)])
-        if b.target.has(_TRANSACTIONS):
-            # Copies of the asynchronous proxy, and other CTAs of the cluster, see the barriers behind it.
-            b.call("llvm.nvvm.fence.mbarrier_init.release.cluster", VOID, [])
+        initialize_here(b, barriers)
+
+
+def initialize_here(b: KernelBuilder, barriers: Sequence[tuple[Value, int]]) -> None:
+    """`initialize` by the thread that runs this code."""
+    for pointer, arrivals in barriers:
+        b.call("llvm.nvvm.mbarrier.init.shared", VOID, [pointer, integer(I32, arrivals)])
+    if b.target.has(_TRANSACTIONS):
+        # Copies of the asynchronous proxy, and other CTAs of the cluster, see the barriers behind it.
+        b.call("llvm.nvvm.fence.mbarrier_init.release.cluster", VOID, [])
+
+
+def invalidate(b: KernelBuilder, pointer: Value) -> None:
+    """The place of a barrier object, for which nobody waits any more, may be used for something else. One thread
+    executes this."""
+    b.call("llvm.nvvm.mbarrier.inval.shared", VOID, [pointer])
 
 
 def expect_bytes(b: KernelBuilder, pointer: Value, count: int) -> None:

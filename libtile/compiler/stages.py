@@ -21,7 +21,7 @@ from libtile.backend.work import (
     here,
 )
 from libtile.compiler.entry import entered
-from libtile.compiler.libraries import check_symbols
+from libtile.compiler.libraries import check_fragments, check_symbols
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError, this_host
 from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
@@ -155,6 +155,7 @@ def lower(
             boundaries.emitted(inner)
         if stage is not None:
             check_symbols(inner, gpu, options.libraries)
+            check_fragments(inner, gpu)
         _emit(inner, gpu, options, source, result, backend)
     return result
 

@@ -15,12 +15,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import ResultDef, VariadicDef
 from xdsl.irdl.operations import OptionalDef, VarResultDef
 
-from libtile.dialects.nv_tileaa.functions import FuncOp, find_symbol
+from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp, PluginOp, find_symbol
 from libtile.dialects.nv_tileaa.kernels import flat_parameters
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.interpreter.codegen import Emitter, Frame, Program, counted
@@ -264,9 +263,8 @@ class InnerEmitter(Emitter):
         self.line(f"yield from {self.bind('h', run_agents)}(B, ({started}))", op)
 
     def call_op(self, op: Operation) -> None:
-        callee = op.properties["callee"]
-        assert isinstance(callee, SymbolRefAttr)  # the class declares it so
-        name = callee.root_reference.data
+        assert isinstance(op, CallOp | PluginOp)
+        name = op.called.root_reference.data
         function = find_symbol(op, name)
         problem = None
         if name in self.calls:
@@ -322,6 +320,7 @@ STRUCTURE: dict[str, _Handler] = {
     "nv_tileaa.queue.yield": InnerEmitter.yield_,
     "nv_tileaa.return": InnerEmitter.return_,
     "nv_tileaa.call": InnerEmitter.call_op,
+    "nv_tileaa.plugin": InnerEmitter.call_op,
     "nv_tileaa.pragma": InnerEmitter.pragma,
     "nv_tileas.pragma": InnerEmitter.pragma,
     "nv_tileaa.queue.put": InnerEmitter.put,

@@ -271,20 +271,26 @@ PROGRAMS: dict[str, Program] = {
     ),
     "program ids": Program(
         "nv_tileaa.is_valid_program_id nv_tileaa.get_program_id nv_tileaa.cancel_next_program_id",
-        {"o": (memref("i32"), zeros(4, dtype=np.int32))},
+        {"o": (memref("i32", 3), zeros(4, 2, 3, dtype=np.int32))},
         f"""
-        %p = nv_tileaa.get_program_id {{axis = 0}} : !nv_tileaa.program_id
-        %v = nv_tileaa.is_valid_program_id %p : !nv_tileaa.program_id -> i1
-        %next = nv_tileaa.cancel_next_program_id : !nv_tileaa.program_id
-        %more = nv_tileaa.is_valid_program_id %next : !nv_tileaa.program_id -> i1
-        %first = arith.extui %v : i1 to i32
-        %second = arith.extui %more : i1 to i32
-        %n = arith.subi %first, %second : i32
-        %i = nv_tileaa.get_program_id {{axis = 0}} : index
-        %s = nv_tileaa.splat %n : i32 -> tile<1xi32>
-        nv_tileaa.tiled_store %o[%i], %s : {memref("i32")}, tile<1xi32>, index
+        %first = nv_tileaa.get_program_id {{axis = 0}} : !nv_tileaa.program_id
+        %end = scf.while (%p = %first) : (!nv_tileaa.program_id) -> !nv_tileaa.program_id {{
+          %more = nv_tileaa.is_valid_program_id %p : !nv_tileaa.program_id -> i1
+          scf.condition(%more) %p : !nv_tileaa.program_id
+        }} do {{
+        ^bb0(%p: !nv_tileaa.program_id):
+          %x = nv_tileaa.get_program_id %p {{axis = 0}} : !nv_tileaa.program_id -> index
+          %y = nv_tileaa.get_program_id %p {{axis = 1}} : !nv_tileaa.program_id -> index
+          %z = nv_tileaa.get_program_id %p {{axis = 2}} : !nv_tileaa.program_id -> i32
+          %10 = arith.constant 10 : i32
+          %v = arith.addi %z, %10 : i32
+          %s = nv_tileaa.splat %v : i32 -> tile<1x1x1xi32>
+          nv_tileaa.tiled_store %o[%z, %y, %x], %s : {memref("i32", 3)}, tile<1x1x1xi32>, i32, index, index
+          %next = nv_tileaa.cancel_next_program_id : !nv_tileaa.program_id
+          scf.yield %next : !nv_tileaa.program_id
+        }}
         """,
-        grid=4,
+        grid=(3, 2, 4),
     ),
     "tiles of nv_tileas in other shapes, types and lanes": Program(
         "nv_tileas.view nv_tileas.expand_dims nv_tileas.reinterpret nv_tileas.shuffle",
@@ -415,13 +421,13 @@ PROGRAMS: dict[str, Program] = {
         """,
     ),
     "calls": Program(
-        "nv_tileaa.call",
+        "nv_tileaa.call nv_tileaa.plugin",
         {"o": (M2, zeros(4, 8)), "i": ("f32", 1.5)},
         f"""
         %0 = arith.constant 0 : index
         %x = nv_tileaa.splat %i : f32 -> tile<4x8xf32>
         %y = nv_tileaa.call %x {{callee = @twice}} : tile<4x8xf32> -> tile<4x8xf32>
-        %z = nv_tileaa.call %y, %x {{callee = @sum}} : tile<4x8xf32>, tile<4x8xf32> -> tile<4x8xf32>
+        %z = nv_tileaa.plugin %y, %x {{plugin = @sum}} : tile<4x8xf32>, tile<4x8xf32> -> tile<4x8xf32>
         nv_tileaa.tiled_store %o[%0, %0], %z : {M2}, tile<4x8xf32>, index, index
         """,
         outside="""

@@ -73,7 +73,7 @@ ALLOWED: dict[str, set[str]] = {
 
 FEATURES = {
     # forms of an instruction, by which the same is done
-    "cluster", "cvt_fp4", "elect", "f32x2", "griddepcontrol", "mbarrier", "tma",
+    "cluster", "cvt_fp4", "elect", "f32x2", "griddepcontrol", "launch_control", "mbarrier", "tma",
     # a chosen instruction is refused where the target lacks it
     "atomic_bf16", "atomic_vector_f32", "ldmatrix", "multimem", "setmaxnreg", "stmatrix", "tcgen05",
 }  # fmt: skip

@@ -106,6 +106,60 @@ def test_inline_asm_takes_packed_elements_and_gives_several_results() -> None:
     np.testing.assert_array_equal(other, -x)
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100"])
+def test_llvm_ir_runs_where_it_stands(gpu_name: str) -> None:
+    """A fragment with control flow, several results, and a tile of rank 0."""
+    ir = r"\n".join([
+        "%3 = call float @llvm.fma.f32(float %0, float 4.0, float 1.0)",
+        "%4 = icmp sgt i64 %1, 2",
+        "br i1 %4, label %5, label %7",
+        "5:", "%6 = fadd float %3, 2.0", "br label %7",
+        "7:", "%8 = phi float [%3, %2], [%6, %5]",
+        "%9 = insertvalue {float, i1} poison, float %8, 0",
+        "%10 = insertvalue {float, i1} %9, i1 %4, 1",
+        "ret {float, i1} %10",
+    ])  # fmt: skip
+    code = f"""
+      %three = arith.constant 3 : index
+      %half = nv_tileaa.constant {{value = dense<0.5> : !cuda_tile.tile<f32>}} : tile<f32>
+      %r, %c = nv_tileaa.inject_ir %half, %three {{ir = "{ir}"}} : tile<f32>, index -> f32, i1
+      scf.if %c {{
+        %s = nv_tileaa.splat %r : f32 -> {T}
+        {stored("o", "%s", "f32", N)}
+      }}
+    """
+    for level in (0, 3):
+        (out,) = foreign(code, OUT, "", "", gpu_name, opt_level=level)
+        assert (out == 5).all()
+
+
+@pytest.mark.parametrize(
+    ("operand", "ir", "said"),
+    [
+        ("f", "nop", r"has LLVM IR that LLVM refuses: .*expected instruction opcode"),
+        ("f", "ret float %0 } define void @f() { ret void", "has LLVM IR that is more than the body of one function"),
+        ("f", r"%2 = call float @llvm.sin.f32(float %0)\n ret float %2", r"calls 'llvm\.sin\.f32' in its LLVM IR"),
+        ("x", "ret float 1.0", f"has a value of type tensor<{N}xf32.*, and LLVM IR takes and gives scalars"),
+    ],
+)
+def test_llvm_ir_without_code_is_refused_by_name(operand: str, ir: str, said: str) -> None:
+    type_ = {"f": "f32", "x": T}[operand]
+    code = f"""
+      %f = arith.constant 1.0 : f32
+      %r = nv_tileaa.inject_ir %{operand} {{ir = "{ir}"}} : {type_} -> f32
+    """
+    with pytest.raises(LoweringError, match=f"'nv_tileaa.inject_ir' op {said}.* on sm_90"):
+        foreign(code, {**X}, vector("x", "f32", N), "")
+
+
+def test_a_running_block_takes_programs_that_have_not_started() -> None:
+    """With launch control some programs are run by the block of another one, each once; `try_cancel` is what asks."""
+    program = PROGRAMS["program ids"]
+    made = {gpu: libtile.compile(libtile.parse(program.text()), gpu, emit="ptx").ptx for gpu in ("sm_90", "sm_120")}
+    asks = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128"
+    assert [asks in made[gpu] for gpu in made] == [False, True]
+
+
 LIBRARY = """
 target triple = "nvptx64-nvidia-cuda"
 define float @scaled(float %x, i32 %n) {

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, Region
 from xdsl.irdl import (
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -151,6 +152,15 @@ class FuncOp(TileOp):
         print_function(self, printer)
 
 
+def _check_call(op: Operation, reference: SymbolRefAttr) -> None:
+    """The function is there, and has the types of the op's operands and results."""
+    callee = require_symbol(op, reference, FUNC)
+    type_ = callee.properties["function_type"]
+    given = FunctionType.from_lists([v.type for v in op.operands], [r.type for r in op.results])
+    if type_ != given:
+        raise VerifyException(f"expects operands and results of the callee's type {type_}, but got {given}")
+
+
 @tile_op
 class CallOp(TileOp):
     """Calls a function."""
@@ -161,12 +171,13 @@ class CallOp(TileOp):
     outputs = var_result_def()
     callee = prop_def(SymbolRefAttr)
 
+    @property
+    def called(self) -> SymbolRefAttr:
+        """The function whose body runs here."""
+        return self.callee
+
     def check(self) -> None:
-        callee = require_symbol(self, self.callee, FUNC)
-        type_ = callee.properties["function_type"]
-        given = FunctionType.from_lists([v.type for v in self.arguments], [r.type for r in self.results])
-        if type_ != given:
-            raise VerifyException(f"expects operands and results of the callee's type {type_}, but got {given}")
+        _check_call(self, self.callee)
 
 
 @tile_op
@@ -220,7 +231,8 @@ class Resources(TileOp):
 
 @tile_op
 class PluginOp(Resources):
-    """A kernel fragment that a plugin provides under a name; `layouts` are those of its operands."""
+    """A kernel fragment under a name: runs the function of the module that bears it. `layouts` are those of its
+    operands."""
 
     name = "nv_tileaa.plugin"
     traits = traits_def(Observable())
@@ -230,8 +242,12 @@ class PluginOp(Resources):
     def check(self) -> None:
         require_parent_function(self)
         require_at_least(self, 0, *RESOURCES)
-        if find_symbol(self, self.plugin.root_reference.data) is None:
-            raise VerifyException(f"'{self.plugin.root_reference.data}' does not reference a valid {FUNC}")
+        _check_call(self, self.plugin)
+
+    @property
+    def called(self) -> SymbolRefAttr:
+        """The function whose body runs here."""
+        return self.plugin
 
 
 @tile_op
@@ -287,9 +303,18 @@ class GridQuery(TileOp):
 
 @tile_op
 class GetProgramIdOp(GridQuery):
-    """The index of this program in the grid."""
+    """The index along `axis` of this program, or of another one, in the grid; as a program_id the program itself."""
 
     name = "nv_tileaa.get_program_id"
+    program = opt_operand_def()
+
+    def check(self) -> None:
+        super().check()
+        if self.program is None:
+            return
+        if not isinstance(self.program.type, ProgramIdType) or isinstance(self.result.type, ProgramIdType):
+            shown = f"{type_text(self.program.type)} and {type_text(self.result.type)}"
+            raise VerifyException(f"expects a program_id as operand and its index as result, but got {shown}")
 
 
 @tile_op

@@ -28,8 +28,28 @@ def _number(site: Site) -> Element:
 
 @effect("nv_tileaa.get_program_id")
 def get_program_id(site: Site) -> Run:
+    """A program_id is the number of a program: along the first axis first."""
     axis, elem = site.attr("axis"), _number(site)
-    return lambda block: wrap(np.int64(block.id[axis]), elem)
+    if isinstance(site.op.results[0].type, ProgramIdType):
+
+        def number(block: Any, _: None) -> Array:
+            (x, y, z), (width, height, _) = block.id, block.grid
+            return np.int64(x + width * (y + height * z))
+
+        return number
+
+    def index(block: Any, program: Array | None) -> Array:
+        found = block.id[axis] if program is None else _index(int(program), axis, block.grid)
+        return wrap(np.int64(found), elem)
+
+    return index
+
+
+def _index(program: int, axis: int, grid: tuple[int, int, int]) -> int:
+    """The index of a program along an axis."""
+    for before in range(axis):
+        program //= grid[before]
+    return program % grid[axis] if axis < 2 else program
 
 
 @effect("nv_tileaa.get_num_programs")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`inline-calls`: a kernel calls no function any more; functions that are no kernels are gone.
+"""`inline-calls`: a kernel calls no function and names no fragment any more; functions that are no kernels are gone.
 
 Layouts are chosen for a kernel as a whole, and a tile has no place in which it could be handed over.
 """
@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp, find_symbol
+from libtile.dialects.nv_tileaa.functions import RESOURCES, CallOp, FuncOp, LaunchFuncOp, PluginOp, find_symbol
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 
@@ -29,11 +29,10 @@ class InlineCallsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [f for f in op.body.block.ops if isinstance(f, FuncOp)]
-        if all(f.is_entry for f in functions):
-            return
         for function in functions:
             if function.is_entry:
                 _inline_into(function)
+                _check_launches(function)
         kernels = [f for f in functions if f.is_entry]
         named = {name for kernel in kernels for op in kernel.walk() for name in _names(op)}
         for function in functions:
@@ -46,19 +45,43 @@ def _names(op: Operation) -> list[str]:
     return [a.root_reference.data for a in op.properties.values() if isinstance(a, SymbolRefAttr)]
 
 
+def _check_launches(kernel: FuncOp) -> None:
+    """LoweringError for a launch in a kernel."""
+    spec = kernel.kernel_spec
+    for op in kernel.walk():
+        if isinstance(op, LaunchFuncOp):
+            problem = (
+                f"launches @{op.kernel.root_reference.data} from a kernel: only host functions launch kernels, as a "
+                "launch on the device needs the device runtime of CUDA, which modules of kernels are not linked with"
+            )
+            raise unsupported(op, problem, spec.target or "" if spec is not None else "")
+
+
+def _check_fragment(op: PluginOp, callee: FuncOp) -> None:
+    """LoweringError for what a fragment needs beside its function."""
+    if callee.body.first_block is None:
+        problem = f"names the fragment @{callee.sym_name.data}, which has no body: no plugins are loaded"
+        raise unsupported(op, problem)
+    for name in (*RESOURCES, "layouts"):
+        if name in op.properties:
+            raise unsupported(op, f"has '{name}', which nobody gives a fragment: it is compiled as part of its kernel")
+
+
 def _inline_into(kernel: FuncOp) -> None:
-    """Inline every call in a kernel, those in what is inlined as well."""
+    """Inline every call and fragment in a kernel, those in what is inlined as well."""
     callers: dict[Operation, tuple[str, ...]] = {}
-    work = [op for op in kernel.walk() if isinstance(op, CallOp)]
+    work = [op for op in kernel.walk() if isinstance(op, CallOp | PluginOp)]
     count = 0
     while work:
         call = work.pop()
-        name = call.callee.root_reference.data
+        name = call.called.root_reference.data
         chain = callers.get(call, ())
         if name in chain:
             raise unsupported(call, f"cannot be compiled: @{name} calls itself")
         callee = find_symbol(call, name)
         assert isinstance(callee, FuncOp)  # as the verifier has it
+        if isinstance(call, PluginOp):
+            _check_fragment(call, callee)
         if len(callee.body.blocks) != 1:
             raise unsupported(call, f"cannot be compiled: the body of @{name} is not one block")
         count += 1
@@ -66,12 +89,12 @@ def _inline_into(kernel: FuncOp) -> None:
             raise unsupported(call, f"cannot be compiled: the kernel would have more than {MAX_INLINED} calls inlined")
         for op in _inline(call, callee):
             for inner in op.walk():
-                if isinstance(inner, CallOp):
+                if isinstance(inner, CallOp | PluginOp):
                     callers[inner] = (*chain, name)
                     work.append(inner)
 
 
-def _inline(call: CallOp, callee: FuncOp) -> list[Operation]:
+def _inline(call: CallOp | PluginOp, callee: FuncOp) -> list[Operation]:
     """Put a copy of a function's body in front of a call, and its results in place of the call's."""
     block = callee.body.block
     values: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments, strict=True))

@@ -13,12 +13,13 @@ from math import prod
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import messages, mma, slices
+from libtile.codegen import launch_control, messages, mma, slices
 from libtile.codegen.convert_layout import trip_bytes
 from libtile.codegen.exchange import Exchange
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa import shapes as aa_shapes
 from libtile.dialects.nv_tileaa.collectives import HistogramOp
+from libtile.dialects.nv_tileaa.functions import CancelNextProgramIdOp
 from libtile.dialects.nv_tileaa.shapes import ExtractOp
 from libtile.dialects.nv_tileaa.tokens import PrintOp
 from libtile.dialects.nv_tileaa.types import PtrType
@@ -156,7 +157,12 @@ def _handed_out(op: Operation, value: SSAValue) -> Sequence[int]:
     return () if way.through is None else (element_bytes(value) << way.through.layout.layout.out_bits,)
 
 
+def _cancel(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    return (launch_control.EXCHANGED,) if kernel.gpu.has("launch_control") else ()
+
+
 _SIZES: dict[type[Operation], Sizes] = {
+    CancelNextProgramIdOp: _cancel,
     ConvertLayoutOp: _convert,
     ExtractOp: _through_ways,
     aa_shapes.ExtractSliceOp: _slice,

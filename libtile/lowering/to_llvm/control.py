@@ -1,22 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""scf, the grid, and messages. Tokens flow along but are nothing at run time."""
+"""scf and messages. Tokens flow along but are nothing at run time."""
 
 from __future__ import annotations
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 
 from libtile.codegen import control, globals, messages
-from libtile.codegen.builder import Value, integer
+from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
-from libtile.codegen.llvm_types import I32, I64, IntType
-from libtile.dialects.nv_tileaa.functions import (
-    CancelNextProgramIdOp,
-    GetNumProgramsOp,
-    GetProgramIdOp,
-    GridQuery,
-    IsValidProgramIdOp,
-)
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.tokens import AssertOp, PrintOp
 from libtile.lowering.errors import unsupported
@@ -73,37 +64,7 @@ def _if(e: Emitter, op: scf.IfOp) -> None:
     bind_carried(e, op.output, results, then.last_op.operands if then.last_op is not None else ())
 
 
-# -- grid, messages ---------------------------------------------------------------------------------------------------
-
-_AXES = "xyz"
-
-
-@rule(GetProgramIdOp, GetNumProgramsOp)
-def _grid(e: Emitter, op: GridQuery) -> None:
-    axis = _AXES[op.axis.value.data]
-    value = e.b.block_id(axis) if isinstance(op, GetProgramIdOp) else e.b.num_blocks(axis)
-    type_ = op.result.type
-    if isinstance(type_, TensorType):
-        e.bind(op.result, e.as_tile(value, type_.element_type))
-        return
-    if isinstance(type_, IntegerType) and type_.width.data < I32.bits:
-        value = e.b.cast("trunc", value, IntType(type_.width.data))
-    elif isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.width.data > I32.bits):
-        value = e.b.cast("zext", value, I64)
-    e.bind(op.result, value)  # a program_id has 32 bits, and is negative for no program
-
-
-@rule(CancelNextProgramIdOp)
-def _cancel_next(e: Emitter, op: CancelNextProgramIdOp) -> None:
-    """No program is handed over: a launch has a tile block for each, which runs it."""
-    e.bind(op.result, integer(I32, -1))
-
-
-@rule(IsValidProgramIdOp)
-def _is_valid(e: Emitter, op: IsValidProgramIdOp) -> None:
-    valid = e.b.compare("sge", e.scalar(op.program_id), integer(I32, 0))
-    type_ = op.result.type
-    e.bind(op.result, e.as_tile(valid, type_.element_type) if isinstance(type_, TensorType) else valid)
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 @rule(PrintOp)

@@ -30,6 +30,7 @@ from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
     control,
     elementwise,
     escapes,
+    grid,
     memory,
     pipelines,
     shapes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Foreign code on every element: inline PTX, LLVM's intrinsics, functions of libraries."""
+"""Foreign code: on every element inline PTX, LLVM's intrinsics and functions of libraries; on numbers LLVM IR."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import TensorType
 
+from libtile.codegen import fragments
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import (
     DOUBLE,
@@ -23,6 +24,7 @@ from libtile.codegen.llvm_types import (
 )
 from libtile.codegen.memory import as_integer, from_integer
 from libtile.codegen.tile import Tile
+from libtile.dialects.nv_tileaa.functions import InjectIrOp
 from libtile.dialects.nv_tileaa.pointers import (
     CallElementwiseIntrinsicOp,
     Elementwise,
@@ -30,7 +32,8 @@ from libtile.dialects.nv_tileaa.pointers import (
     ExternElementwiseOp,
 )
 from libtile.layouts import REGISTER
-from libtile.lowering.to_llvm.emitter import Emitter, rule
+from libtile.lowering.to_llvm.emitter import Emitter, llvm_type, rule
+from libtile.lowering.to_llvm.fragments import fragment_elements
 from libtile.numerics import intrinsics
 from libtile.support.diagnostics import UnsupportedError
 
@@ -123,6 +126,17 @@ def _inline_asm(e: Emitter, op: ElementwiseInlineAsmOp) -> None:
         return found
 
     _apply(e, op, each, code)
+
+
+@rule(InjectIrOp)
+def _inject(e: Emitter, op: InjectIrOp) -> None:
+    """Each thread runs the fragment, which is valid LLVM IR: that was seen before."""
+    types = [llvm_type(element) for element in fragment_elements(op, op.results, e.b.target)]
+    fragment_elements(op, op.operands, e.b.target)
+    made = fragments.inject(e.b, op.ir.data, [e.scalar(v) for v in op.operands], types)
+    for value, held in zip(op.results, made, strict=True):
+        type_ = value.type
+        e.bind(value, e.as_tile(held, type_.element_type) if isinstance(type_, TensorType) else held)
 
 
 def _register(letter: str, outputs: Sequence[LlvmType]) -> LlvmType:

@@ -77,6 +77,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileaa_pointers.ElementwiseInlineAsmOp: _reads("asm_string", "constraints", "packed_element", "pure"),
     tileaa_pointers.CallElementwiseIntrinsicOp: _reads("intrinsic"),
     tileaa_pointers.ExternElementwiseOp: _reads("symbol"),
+    tileaa_functions.InjectIrOp: _reads("ir"),
     tileas_memory.LoadOp: _ORDER | _CACHE,
     tileas_memory.StoreOp: _ORDER | _CACHE,
     tileas_memory.TiledLoadOp: _ORDER | _CACHE | _BOUNDS,
