@@ -29,11 +29,10 @@ class Exchange:
 
 
 class Exchanges:
-    """The places of the exchanges of one op, taken in order, and the `room` (bytes) that they were cut for."""
+    """The places of the exchanges of one op, taken in order."""
 
-    def __init__(self, places: Sequence[Exchange] = (), room: int = 0):
+    def __init__(self, places: Sequence[Exchange] = ()):
         self.places = tuple(places)
-        self.room = room
         self.taken = 0
 
     def take(self, size: int) -> Exchange:

@@ -123,32 +123,27 @@ class MmaAtomAttr(ParsedData):
 @data_definition
 class ExchangesAttr(ParsedData):
     """Where the exchanges between threads that an op makes lie in the block's shared memory, in their order:
-    `#nv_tileas.exchanges<[0 : 512, meet 512 : 256], room = 65536>`.
+    `#nv_tileas.exchanges<[0 : 512, meet 512 : 256]>`.
 
     Each has its offset and its bytes. In an exchange all threads write, meet, and read; those with `meet` meet before
-    they write as well. `room` is what exchanges had when they were cut into pieces, in bytes.
+    they write as well.
     """
 
     name = "nv_tileas.exchanges"
 
     places = DataField[tuple[tuple[int, int, bool], ...]](0)
     """(offset, bytes, meet)"""
-    room = DataField[int](1)
 
-    def __init__(self, places: Sequence[tuple[int, int, bool]], room: int):
-        super().__init__((tuple(places), room))
+    def __init__(self, places: Sequence[tuple[int, int, bool]]):
+        super().__init__((tuple(places),))
 
     def body(self) -> str:
         texts = [f"{'meet ' if meet else ''}{offset} : {size}" for offset, size, meet in self.places]
-        return f"[{', '.join(texts)}], room = {self.room}"
+        return f"[{', '.join(texts)}]"
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Self:
-        places = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _place(parser))
-        parser.parse_punctuation(",")
-        parser.parse_keyword("room")
-        parser.parse_punctuation("=")
-        return cls(places, parser.parse_integer(allow_boolean=False, allow_negative=False))
+        return cls(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _place(parser)))
 
 
 def _place(parser: AttrParser) -> tuple[int, int, bool]:

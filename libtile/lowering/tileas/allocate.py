@@ -297,7 +297,7 @@ class _Allocation:
             if switch is not None:
                 self.floors[switch] = max(self.floors.get(switch, 0), place.end)
             self.reading, self.reading_in = place, op.parent
-        op.attributes[EXCHANGES] = ExchangesAttr(places, room)
+        op.attributes[EXCHANGES] = ExchangesAttr(places)
 
     def _enter(self, agent: Region) -> None:
         """Agents run at the same time: the exchanges of each lie behind those of the agents before."""

@@ -112,7 +112,7 @@ def insert_shared_barriers(function: Operation) -> int:
         given = op.attributes[EXCHANGES]
         assert isinstance(given, ExchangesAttr)
         places = [(o, size, meet or n in numbers) for n, (o, size, meet) in enumerate(given.places)]
-        op.attributes[EXCHANGES] = ExchangesAttr(places, given.room)
+        op.attributes[EXCHANGES] = ExchangesAttr(places)
     return len(analysis.places) + sum(map(len, analysis.meets.values()))
 
 

@@ -17,12 +17,11 @@ from libtile.codegen.tile import Tile
 from libtile.codegen.views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
-from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.types import AsyncTokenType
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
-from libtile.lowering.tileas.allocate import EXCHANGES, places_of
+from libtile.lowering.tileas.allocate import places_of
 from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor, Place, Ring, TensorMemory, Turn
 from libtile.lowering.to_tileas.types import layout_of
@@ -65,8 +64,7 @@ def llvm_type(type_: Attribute) -> LlvmType:
 
 def exchanges_of(op: Operation) -> Exchanges:
     """The places of an op's exchanges, which `tileas-allocate-shared-memory` has written on it."""
-    given = op.attributes.get(EXCHANGES)
-    return Exchanges(tuple(places_of(op)), given.room) if isinstance(given, ExchangesAttr) else Exchanges()
+    return Exchanges(tuple(places_of(op)))
 
 
 class Emitter:

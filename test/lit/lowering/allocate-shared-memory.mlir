@@ -11,9 +11,9 @@
 // CHECK-LABEL: nv_tileaa.func @in_turn
 // CHECK-SAME:  shared_alignment = 128
 // CHECK-SAME:  shared_bytes = 1024
-// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[0 : 512], room = 166912>
-// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[512 : 512], room = 166912>
-// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[0 : 512], room = 166912>
+// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[0 : 512]>
+// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[512 : 512]>
+// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[0 : 512]>
 nv_tileaa.func @in_turn(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
   %a = nv_tileas.convert_layout %x : tile<128xf32, #lanes> -> tile<128xf32, #warps>
   %b = nv_tileas.convert_layout %a : tile<128xf32, #warps> -> tile<128xf32, #lanes>

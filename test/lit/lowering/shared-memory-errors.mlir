@@ -26,7 +26,7 @@ nv_tileaa.func @overlap() attributes {kernel_spec = #nv_tileaa.kernel_spec<entry
 nv_tileaa.func @exchange(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>, shared_bytes = 4096 : i64} {
   %p = nv_tileas.async.pipeline.create_pipeline {shared_offset = 0 : i64} : !nv_tileas.pipeline<2, (!nv_tileas.buffer<128xf32, shared, #ring>)>
   // expected-error @below {{takes bytes 768 to 1280 of shared memory, while 'nv_tileas.async.pipeline.create_pipeline' op lives at 0 to 1024 on sm_80}}
-  %a = nv_tileas.convert_layout %x {exchanges = #nv_tileas.exchanges<[768 : 512], room = 4096>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
+  %a = nv_tileas.convert_layout %x {exchanges = #nv_tileas.exchanges<[768 : 512]>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
   %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.pipeline<2, (!nv_tileas.buffer<128xf32, shared, #ring>)> -> !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (!nv_tileas.buffer<128xf32, shared, #ring>)>>
   nv_tileaa.return
 }
@@ -36,7 +36,7 @@ nv_tileaa.func @exchange(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #n
 #warps = #nv_tileas.layout<register=[], lane=[[4],[8],[16],[32],[64]], warp=[[1],[2]] : 128>
 nv_tileaa.func @beyond(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>, shared_bytes = 256 : i64} {
   // expected-error @below {{takes bytes 0 to 512 of shared memory, and the function's 'shared_bytes' are 256 on sm_80}}
-  %a = nv_tileas.convert_layout %x {exchanges = #nv_tileas.exchanges<[0 : 512], room = 4096>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
+  %a = nv_tileas.convert_layout %x {exchanges = #nv_tileas.exchanges<[0 : 512]>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
   nv_tileaa.return
 }
 
