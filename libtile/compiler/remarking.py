@@ -7,27 +7,27 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
-from libtile.atoms import tcgen05, wgmma
-from libtile.atoms.mma_layouts import busy_warps, multiplied_element, ptx_type
+from libtile.atoms.mma_layouts import busy_warps
 from libtile.atoms.shared_accesses import WORD_BYTES
 from libtile.compiler.access_remarks import ACCESSES, access_remarks
-from libtile.dialects.cuda_tile.locations import source_location, without_source_line
+from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.pointers import FpToFpOp, MakeMemRefOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.tokens import MessageOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
-from libtile.dialects.nv_tileas.attributes import FMA
+from libtile.dialects.nv_tileas.attributes import FMA, ExecutedAttr
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, PragmaOp, ShuffleOp
+from libtile.dialects.nv_tileas.tiles import PragmaOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.ir.classes import is_subclass
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
 from libtile.lowering.index_width import NARROW
+from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE
 from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.lowering.tileas.select_copies import offset_bits
@@ -35,7 +35,7 @@ from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support import remarks
 from libtile.support.diagnostics import SourceLocation
-from libtile.targets import MmaAtom, Target
+from libtile.targets import Target
 
 if TYPE_CHECKING:
     from libtile.backend.effort import Excess
@@ -78,15 +78,11 @@ def _of(
     if isinstance(op, ACCESSES):
         yield from access_remarks(op, function, place, has_tma=gpu.has("tma"))
     elif isinstance(op, DotOp | ScaledDotOp):
-        yield from _of_product(op, function, place, gpu, warps_of(op, warps))
+        yield from _of_product(op, function, place, warps_of(op, warps))
         if isinstance(reason := op.attributes.get(NOT_SPECIALIZED), StringAttr):
             yield remarks.mma_not_specialized(function, place, reason.data)
     elif isinstance(op, AsyncDotOp | AsyncDotIntoOp):
-        atom = op.atom.instruction
-        family = wgmma if isinstance(op, AsyncDotOp) else tcgen05
-        found = family.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
-        assert found is not None  # as the verifier has it
-        yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{found.since}", (found.m, found.n, found.k))
+        yield from _executed(op, function, place)
     elif isinstance(op, TiledTmaLoadOp):
         yield remarks.load_selected(function, place, remarks.TMA_LOAD, op.atom.box)
     elif isinstance(op, MessageOp):
@@ -103,54 +99,25 @@ def _of(
 
 
 def _of_product(
-    op: DotOp | ScaledDotOp, function: str, place: SourceLocation | None, gpu: Target, warps: int
+    op: DotOp | ScaledDotOp, function: str, place: SourceLocation | None, warps: int
 ) -> Iterator[remarks.Remark]:
-    a, b, c = (_given_element(v, op) for v in (op.a, op.b, op.c))
     if op.atom.kind == FMA:
         yield remarks.mma_fma(function, place)
-        yield remarks.mma_not_native(function, place, f"{gpu.name} has none for {a} and {b} into {c}")
-        return
-    atom = op.atom.instruction
-    executed = gpu.executed(atom)
-    shape = (executed.m, executed.n, executed.k)
-    if executed.tensor_cores:
-        yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", shape)
     else:
-        yield remarks.mma_fma(function, place, executed.family.upper(), shape)
-    multiplied = [multiplied_element(element_of(v), ptx) for v, ptx in zip(op.operands, (atom.a, atom.b))]
-    element = multiplied[0] if multiplied != [a, b] else ""
-    if converted := _converted_to(atom, executed, element):
-        yield remarks.mma_not_native(
-            function, place, f"{_lacking(gpu, a, b, isinstance(op, ScaledDotOp))}: {converted}"
-        )
-    busy = busy_warps(layout_of(op.operands[2]))
-    if busy < warps:
+        yield from _executed(op, function, place)
+    if isinstance(reason := op.attributes.get(NOT_NATIVE), StringAttr):
+        yield remarks.mma_not_native(function, place, reason.data)
+    if op.atom.kind != FMA and (busy := busy_warps(layout_of(op.c))) < warps:
         yield remarks.mma_idle_warps(function, place, busy, warps)
 
 
-def _converted_to(atom: MmaAtom, executed: MmaAtom, element: str) -> str:
-    """What becomes of operands that are not multiplied as they are: `element`, if that is given, or by ptxas."""
-    if not element and (executed.a, executed.b) == (atom.a, atom.b):
-        return ""
-    return f"they are converted to {element or executed.a} first"
-
-
-def _lacking(gpu: Target, a: str, b: str, scaled: bool) -> str:
-    """That a product has no instruction, or only one that is not generated."""
-    unused = gpu.unused_tensor_core(ptx_type(a, signed=True), ptx_type(b, signed=True), scaled=scaled)
-    what = f"{a} and {b}{' with scale factors' if scaled else ''}"
-    if unused is None:
-        return f"{gpu.name} has none for {what}"
-    return f"{gpu.name} multiplies {what} by {unused}, which is not generated for it"
-
-
-def _given_element(value: SSAValue, product: Operation) -> str:
-    """The element type of a product's operand, before what the compiler converted it to (at the product's location)."""
-    source = value.owner
-    while isinstance(source, ConvertLayoutOp | ShuffleOp | FpToFpOp):
-        if isinstance(source, FpToFpOp):
-            if without_source_line(source.location) != without_source_line(product.location):
-                break
-            value = source.source
-        source = source.source.owner
-    return element_of(value)
+def _executed(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
+    """By what a product runs, if it says so."""
+    executed = op.attributes.get(EXECUTED)
+    if not isinstance(executed, ExecutedAttr):
+        return
+    m, n, k = executed.shape
+    if executed.unit == ExecutedAttr.tensor_cores:
+        yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", (m, n, k))
+    else:
+        yield remarks.mma_fma(function, place, executed.unit.upper(), (m, n, k))

@@ -12,8 +12,8 @@ from xdsl.ir import Operation
 from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileas import async_products, products, tensor_memory, tiles
 from libtile.dialects.nv_tileas import memory as tileas_memory
-from libtile.dialects.nv_tileas import products, tiles
 from libtile.dialects.nv_tileas import tma as async_memory
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
 
@@ -49,6 +49,8 @@ FACTS: dict[str, Classes] = {
 DECISIONS: dict[str, Classes] = {
     "not_pipelined": (*_POINTERS, *_VIEWS),
     "not_specialized": (products.DotOp,),
+    "not_native": (products.DotOp, products.ScaledDotOp),
+    "executed": (products.DotOp, products.ScaledDotOp, async_products.AsyncDotOp, tensor_memory.AsyncDotIntoOp),
     "registers_shared": (AgentSwitchOp,),
     "nv_tileas.host-code": (FuncOp,),
     "nv_tileas.num-device-tmas": (FuncOp,),

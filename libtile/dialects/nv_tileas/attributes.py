@@ -50,6 +50,7 @@ __all__ = [
     "ConversionAttr",
     "CopyAtomAttr",
     "ExchangesAttr",
+    "ExecutedAttr",
     "LayoutAttr",
     "MemorySpaceAttr",
     "MmaAtomAttr",
@@ -110,14 +111,59 @@ class MmaAtomAttr(ParsedData):
         if kind not in kinds:
             parser.raise_error(f"expected {cls.name} to be one of: {', '.join(kinds)}")
         parser.parse_punctuation(",")
-        shape = parser.parse_dimension_list()
-        if len(shape) != 3 or any(size < 1 for size in shape):
-            parser.raise_error(f"expected {cls.name} to have three sizes: M, N and K")
+        shape = _product_shape(parser, cls.name)
         types = []
         for _ in range(3):
             parser.parse_punctuation(",")
             types.append(parser.parse_identifier())
         return cls(kind, shape, *types)
+
+
+@data_definition
+class ExecutedAttr(ParsedData):
+    """What the hardware executes for the atom of a product, which need not be the instruction that is emitted:
+    `#nv_tileas.executed<tensor_cores, since = 80, 16x8x16>`, with the first target that has it.
+
+    An instruction of other units is named by its family, `#nv_tileas.executed<FAMILY, since = 80, 8x8x4>`.
+    """
+
+    name = "nv_tileas.executed"
+    tensor_cores: ClassVar[str] = "tensor_cores"
+
+    unit = DataField[str](0)
+    """`tensor_cores`, or the instruction's family."""
+    since = DataField[int](1)
+    shape = DataField[tuple[int, ...]](2)
+    """M, N and K."""
+
+    def __init__(self, unit: str, since: int, shape: Sequence[int]):
+        super().__init__((unit, since, tuple(shape)))
+
+    @classmethod
+    def of(cls, atom: MmaAtom) -> Self:
+        """That of an instruction as targets list it."""
+        unit = cls.tensor_cores if atom.tensor_cores else atom.family
+        return cls(unit, atom.since, (atom.m, atom.n, atom.k))
+
+    def body(self) -> str:
+        return f"{self.unit}, since = {self.since}, {'x'.join(map(str, self.shape))}"
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Self:
+        unit = parser.parse_identifier()
+        parser.parse_punctuation(",")
+        parser.parse_keyword("since")
+        parser.parse_punctuation("=")
+        since = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_punctuation(",")
+        return cls(unit, since, _product_shape(parser, cls.name))
+
+
+def _product_shape(parser: AttrParser, name: str) -> tuple[int, ...]:
+    shape = tuple(parser.parse_dimension_list())
+    if len(shape) != 3 or any(size < 1 for size in shape):
+        parser.raise_error(f"expected {name} to have three sizes: M, N and K")
+    return shape
 
 
 @data_definition
@@ -217,6 +263,7 @@ ATTRIBUTES: tuple[type[Attribute], ...] = (
     MemorySpaceAttr,
     CopyAtomAttr,
     MmaAtomAttr,
+    ExecutedAttr,
     LayoutAttr,
     ExchangesAttr,
     ConversionAttr,

@@ -58,6 +58,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
+from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas import promoted, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
@@ -119,6 +120,7 @@ def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
             found = planned
     if found is not None:
         found.make()
+        explain_asynchronous(function, gpu)
     return found is not None
 
 

@@ -451,6 +451,7 @@ def _dot(a: Assigner, op: Product) -> None:
     operands = [a.get(v, layout) for v, layout in zip(op.operands, wanted, strict=True)]
     made = a.clone(op, operands, [wanted[2]])
     made.properties.update(a.products.chosen(op))
+    made.attributes.update(a.products.explained(op))
     a.bind_results(op, made)
 
 

@@ -22,6 +22,7 @@ from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
 from libtile.layouts import LinearLayout
+from libtile.lowering.product_reasons import explained
 from libtile.lowering.to_tileas.types import element_of
 from libtile.targets import MmaAtom, Target
 
@@ -81,6 +82,10 @@ class Products:
         if op in self.in_tensor_memory:
             return {"atom": attribute}
         return {"atom": attribute, "warps": DenseArrayBase.from_list(i64, found.grid)}
+
+    def explained(self, op: Product) -> dict[str, Attribute]:
+        """The attributes by which a dot or scaled_dot of nv_tileas says why, for remarks."""
+        return explained(op, self.of(op).atom, self.gpu)
 
     def _compute(self, op: DotOp) -> DotLayouts:
         a, b, c = (element_of(v) for v in (op.a, op.b, op.c))

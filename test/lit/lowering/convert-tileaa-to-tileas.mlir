@@ -1,4 +1,4 @@
-// RUN: cuda-tile-opt %s --convert-cuda-tile-to-tileaa --convert-tileaa-to-tileas | FileCheck %s
+// RUN: cuda-tile-opt %s --convert-cuda-tile-to-tileaa --convert-tileaa-to-tileas | cuda-tile-opt | FileCheck %s
 
 cuda_tile.module @m {
   // Aligned pointers in a row: each thread takes 16 bytes, and offsets are computed where they are used.
@@ -35,6 +35,20 @@ cuda_tile.module @m {
     %x, %t = load_view_tko weak %sv[%zero, %zero] : partition_view<tile=(32x32), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> tile<32x32xf32>, token
     %y = permute %x [1, 0] : tile<32x32xf32> -> tile<32x32xf32>
     %u = store_view_tko weak %y, %dv[%zero, %zero] : tile<32x32xf32>, partition_view<tile=(32x32), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    return
+  }
+
+  // A product says by its atom what is emitted, and beside it what the hardware executes instead, and why.
+  // CHECK-LABEL: nv_tileaa.func @narrow_floats
+  // CHECK:       nv_tileas.dot {{.*}}{atom = #nv_tileas.mma_atom<mma_sync, 16x8x32, e4m3, e4m3, f32>, executed = #nv_tileas.executed<tensor_cores, since = 80, 16x8x16>, not_native = "sm_90 multiplies f8E4M3FN and f8E4M3FN by wgmma, which is not generated for it: they are converted to f16 first",
+  entry @narrow_floats(%a: tile<ptr<f8E4M3FN>>, %b: tile<ptr<f32>>) {
+    %z = constant <i64: 0> : tile<32x32xi64>
+    %n = int_to_ptr %z : tile<32x32xi64> -> tile<32x32xptr<f8E4M3FN>>
+    %m = int_to_ptr %z : tile<32x32xi64> -> tile<32x32xptr<f32>>
+    %x, %t = load_ptr_tko weak %n : tile<32x32xptr<f8E4M3FN>> -> tile<32x32xf8E4M3FN>, token
+    %c = constant <f32: 0.0> : tile<32x32xf32>
+    %p = mmaf %x, %x, %c : tile<32x32xf8E4M3FN>, tile<32x32xf8E4M3FN>, tile<32x32xf32>
+    %u = store_ptr_tko weak %m, %p : tile<32x32xptr<f32>>, tile<32x32xf32> -> token
     return
   }
 }

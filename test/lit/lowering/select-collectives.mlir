@@ -14,7 +14,7 @@
 // CHECK:       nv_tileas.reduce {{.*}}steps = #nv_tileas.steps<commutative, registers [0,1], lanes [0,1,2], warps [1] by {{\[\[}}#nv_tileas.layout<offset={{.*}} : 32x2>, store = #nv_tileas.copy_atom<sts, bits=128>, load = #nv_tileas.copy_atom<lds, bits=128>]], registers [4]>
 // CHECK-NOT:   convert_layout
 // PLACES-LABEL: nv_tileaa.func @sum
-// PLACES:       nv_tileas.reduce {{.*}}exchanges = #nv_tileas.exchanges<[0 : 256],
+// PLACES:       nv_tileas.reduce {{.*}}exchanges = #nv_tileas.exchanges<[0 : 256]>
 nv_tileaa.func @sum(%x: tile<32x64xf32, #rows>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
   %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32]} ({
   ^bb0(%a: tensor<f32, #inner>, %b: tensor<f32, #inner>):

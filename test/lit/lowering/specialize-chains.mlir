@@ -11,9 +11,9 @@ cuda_tile.module @kernels {
   // CHECK: scf.for
   // CHECK: nv_tileaa.fp_to_fp
   // CHECK: nv_tileas.async.pipeline.consumer_wait
-  // CHECK: nv_tileas.async.dot {{.*}}{atom = #nv_tileas.mma_atom<wgmma, 64x64x16, f16, f16, f32>}
+  // CHECK: nv_tileas.async.dot {{.*}}{atom = #nv_tileas.mma_atom<wgmma, 64x64x16, f16, f16, f32>, executed = #nv_tileas.executed<tensor_cores, since = 90, 64x64x16>}
   // CHECK: nv_tileas.async.pipeline.consumer_wait
-  // CHECK: nv_tileas.async.dot {{.*}}{atom = #nv_tileas.mma_atom<wgmma, 64x32x16, f16, f16, f32>, fenced}
+  // CHECK: nv_tileas.async.dot {{.*}}{atom = #nv_tileas.mma_atom<wgmma, 64x32x16, f16, f16, f32>, executed = #nv_tileas.executed<tensor_cores, since = 90, 64x32x16>, fenced}
   // CHECK: nv_tileas.wait_dot {{.*}}pending = 1}
   // CHECK: nv_tileas.async.pipeline.consumer_release
   // CHECK: nv_tileaa.maxf
