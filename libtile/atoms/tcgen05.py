@@ -37,6 +37,8 @@ FRAGMENT_BITS = 256
 FRAGMENT_LANES = 16
 FRAGMENT_COLUMNS = 8
 """Columns of 32 bits that one such fragment covers, in four registers."""
+RUN_COLUMNS = 32
+"""Of two groups of four warps each has every other run of so many columns, at most."""
 ROW, COLUMN = "row", "column"
 """The dimensions of layouts of tensor memory: lane, and column."""
 
@@ -103,11 +105,23 @@ def allocated_columns(shape: Sequence[int], count: int = 1) -> int:
     return 1 << (wanted - 1).bit_length()
 
 
+def part_shape(shape: tuple[int, int], warps: int) -> tuple[int, int]:
+    """The part of a result (rows, columns) that so many warps load at a time: of all lanes, and so many columns that a
+    thread has no more registers of it than of a run."""
+    rows, columns = shape
+    return min(rows, LANES), min(columns, RUN_COLUMNS * max(warps // GROUP_WARPS, 1))
+
+
+def run_columns(columns: int) -> int:
+    """How many columns side by side each of two groups of four warps has of a result with so many."""
+    return min(RUN_COLUMNS, columns // 2)
+
+
 @lru_cache(maxsize=256)
 def register_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
     """A result (rows, columns) in registers of 4 or 8 warps, of which each loads what it reaches: the fragments of
-    mma.sync, 16 rows below the other, of all columns; of 8 warps the second four have the other half of what lies in a
-    lane. ValueError when rows and warps do not fit."""
+    mma.sync, 16 rows below the other, of all columns; of 8 warps the second four have every other 32 columns, so that
+    warps share parts of 64 alike. ValueError when rows and warps do not fit."""
     if len(shape) != 2:
         raise ValueError(f"tensor memory holds matrices, not tiles of rank {len(shape)}")
     rows, columns = shape
@@ -117,10 +131,10 @@ def register_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
     across = [(0, c) for c in powers(FRAGMENT_COLUMNS, columns)]
     second: list[tuple[int, int]] = []
     if warps > GROUP_WARPS:
-        halved = beyond or across
-        if not halved:
+        if not across:
             raise ValueError(f"{warps} warps do not share {columns} columns of tensor memory")
-        second = [halved.pop()]
+        second = [(0, run_columns(columns))]
+        across.remove(second[0])
     return LinearLayout.of(
         {
             REGISTER: [(0, 1), (8, 0), *across, (FRAGMENT_LANES, 0), *beyond],

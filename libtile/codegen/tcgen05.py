@@ -92,6 +92,25 @@ def load_fragments(b: KernelBuilder, address: Value, count: int) -> list[Value]:
     return loaded
 
 
+def store_fragments(b: KernelBuilder, address: Value, words: Sequence[Value]) -> None:
+    """Store fragments of 16 lanes and 8 columns each, four i32 of a thread for each, side by side from an address on.
+    They are there behind `wait_stores`; all threads of the warp come here."""
+    registers = 4 * _LOADED_TOGETHER
+    for first in range(0, len(words), registers):
+        given = words[first : first + registers]
+        names = ", ".join(f"${i + 1}" for i in range(len(given)))
+        b.asm(
+            f"tcgen05.st.sync.aligned.16x256b.x{len(given) // 4}.b32 [$0], {{{names}}};",
+            ",".join(["r"] * (len(given) + 1)), VOID, [b.add(address, integer(I32, 2 * first)), *given],
+            memory=True, convergent=True,
+        )  # fmt: skip
+
+
+def wait_stores(b: KernelBuilder) -> None:
+    """Wait for this thread's stores: what it loads behind that is what they stored."""
+    b.asm("tcgen05.wait::st.sync.aligned;", "", VOID, memory=True, convergent=True)
+
+
 def wait_loads(b: KernelBuilder, values: Sequence[Value]) -> list[Value]:
     """Wait for this thread's loads. What they loaded passes through, so that no use moves before it."""
     constraints = ["=r"] * len(values) + [str(i) for i in range(len(values))]

@@ -12,11 +12,12 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from libtile.atoms import wgmma
+from libtile.atoms import tcgen05, wgmma
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
+from libtile.lowering.tileas.result_parts import cut_result
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
 from libtile.lowering.to_tileas.products import tensor_memory_atom
 from libtile.targets import Target, target
@@ -57,7 +58,20 @@ def _for_agents(products: Sequence[DotOp], gpu: Target) -> Callable[[FuncOp], Fu
     if gpu.has("tcgen05"):
         if len(products) > 1 or tensor_memory_atom(products[0], gpu) is None:
             return None
-        return partial(convert_function, in_tensor_memory=products)
+        return _in_tensor_memory
     if any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
         return None
     return partial(convert_function, whole_rows=True)
+
+
+def _in_tensor_memory(function: FuncOp) -> FuncOp:
+    """Layouts for a product into tensor memory; what is behind its loop goes part by part, if it can."""
+    spec = function.kernel_spec
+    assert spec is not None
+    copy = function.clone()
+    (product,) = (op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    rows, columns = shape_of(product.result.type)[-2:]
+    part = tcgen05.part_shape((rows, columns), spec.num_warps)
+    if part != (rows, columns):
+        cut_result(product, part)
+    return convert_function(copy, in_tensor_memory=[product])

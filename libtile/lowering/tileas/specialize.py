@@ -186,7 +186,8 @@ class _Specialization:
         self._check_rest()
         self.stages = self._stages(most)
         if self.atom.kind == TCGEN05:
-            tensor_products.check_accumulator(product, loop.iter_args[self.carried], self.warps)
+            initial, result = loop.iter_args[self.carried], loop.results[self.carried]
+            tensor_products.check_accumulator(product, initial, result, gpu, spec)
         else:
             check_accumulator(product, self.warps)
         self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
@@ -197,7 +198,7 @@ class _Specialization:
     def _atom(self) -> MmaAtomAttr:
         assert self.function.kernel_spec is not None
         if self.gpu.has("tcgen05"):
-            return tensor_products.instruction(self.product, self.gpu, self.function.kernel_spec)
+            return tensor_products.instruction(self.product, self.gpu)
         product, atom = self.product, instruction(self.product, self.gpu, promotes=True)
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
@@ -321,10 +322,9 @@ class _Specialization:
         assert isinstance(tile, TensorType)
         results = tensor_products.Results.make(at, tile)
         inner, issuer = Inserter(consumer, None, location), Block()
-        read = Block()
-        of_steps = Inserter(read, None, location)
-        of_steps.add(scf.YieldOp(results.read(of_steps, tile)))
-        self._go_on(inner, self._if_any(inner, count, read))
+        whole = self.loop.results[self.carried]
+        results.read(inner, count, self.loop.iter_args[self.carried], whole)
+        self._go_on(inner, None)
         steps = tensor_products.Steps(pipe, [o.type for o in self.operands], count)
         tensor_products.multiply(Inserter(issuer, None, location), results, steps, self.product, self.atom)
         made = AgentSwitchOp.make(
@@ -371,13 +371,17 @@ class _Specialization:
         """The products of all steps, and then what is behind the loop."""
         self._go_on(at, self._promoted(at, pipe, count) if self.parts else self._overlapped(at, pipe, count))
 
-    def _go_on(self, at: Inserter, end: SSAValue) -> None:
-        """What is behind the loop, with the accumulator's last value."""
+    def _go_on(self, at: Inserter, end: SSAValue | None) -> None:
+        """What is behind the loop, with the accumulator's last value, if anything uses that."""
         loop = self.loop
-        end.name_hint = loop.results[self.carried].name_hint
+        if end is not None:
+            end.name_hint = loop.results[self.carried].name_hint
         for n, result_ in enumerate(loop.results):
             # Loads have ended before their products do: what tokens ordered behind them is.
-            result_.replace_all_uses_with(end if n == self.carried else loop.iter_args[n])
+            if n != self.carried:
+                result_.replace_all_uses_with(loop.iter_args[n])
+            elif end is not None:
+                result_.replace_all_uses_with(end)
         behind = loop.next_op
         while behind is not None and not isinstance(behind, ReturnOp):
             op, behind = behind, behind.next_op

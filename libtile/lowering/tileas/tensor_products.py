@@ -3,7 +3,8 @@
 
     storage in tensor memory, and a pipeline whose stages are results there
     agent_switch
-      the kernel's warps   if there is a step: they wait for the result, load it to registers, and go on behind the loop
+      the kernel's warps   they wait for the result, store zeros there if there is no step, load it to registers, as a
+                           whole or part by part (`result_parts`), and go on behind the loop
       producer, one warp   one thread copies the tiles of each step
       products, one warp   one thread waits for each step's tiles and issues the products, whose end releases the tiles;
                            behind the last step it hands the result on
@@ -19,10 +20,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05
+from libtile.dialects.nv_tileaa import shapes as aa
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import (
@@ -39,7 +42,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
-from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     BufferType,
@@ -48,10 +51,14 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.tile_form import erase, shape_of
+from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, OTHER_REGISTERS, check_lies, sizes
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.tileas.ways import is_part
+from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
 
 AGENT_WARPS = 1
@@ -60,25 +67,28 @@ RESULTS = 1
 """Stages of the pipeline of results: a kernel computes one tile."""
 
 
-def instruction(product: DotOp, gpu: Target, spec: KernelSpecAttr) -> MmaAtomAttr:
-    """The widest tcgen05.mma of a product whose result the kernel's warps can load; Unfit where there is none."""
+def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:
+    """The widest tcgen05.mma of a product; Unfit where there is none."""
     m, n, depth = sizes(product)
     a, b, d = product.atom.types
     found = tcgen05.find(gpu, a, b, d, m, n, depth)
     if found is None:
         raise Unfit(f"tcgen05.mma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
+    return MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
+
+
+def check_accumulator(product: DotOp, initial: SSAValue, result: SSAValue, gpu: Target, spec: KernelSpecAttr) -> None:
+    """Unfit for an accumulator that does not start with zeros, does not lie as warps load it, or whose `result` behind
+    the loop takes too many registers, where it is not taken part by part."""
+    if not is_zero(initial):
+        raise Unfit("its accumulator does not start with zeros")
+    taken = parts_taken(result)
+    m, n = shape_of((taken[0].result if taken else result).type)
     loaded, threads = m * n // (spec.num_warps * gpu.warp_size), (spec.num_warps + 2 * AGENT_WARPS) * gpu.warp_size
     each = min(gpu.registers_per_sm // (spec.occupancy or 1) // threads, gpu.registers_per_thread)
     if loaded > MAX_ACCUMULATORS or loaded + OTHER_REGISTERS > each:
         raise Unfit(f"results of {m}x{n} do not fit the registers of {spec.num_warps} warps")
-    return MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
-
-
-def check_accumulator(product: DotOp, initial: SSAValue, warps: int) -> None:
-    """Unfit for an accumulator that does not start with zeros, or does not lie as warps load it."""
-    if not is_zero(initial):
-        raise Unfit("its accumulator does not start with zeros")
-    check_lies(product, tcgen05.register_layout, warps, "as warps load it from tensor memory")
+    check_lies(product, tcgen05.register_layout, spec.num_warps, "as warps load it from tensor memory")
 
 
 @dataclass(frozen=True)
@@ -102,17 +112,75 @@ class Results:
     def place(self) -> PipelineIteratorType:
         return PipelineIteratorType(self.pipe.type)
 
-    def read(self, at: Inserter, tile: Attribute) -> SSAValue:
-        """Wait for a result, load it to registers, and give its storage back."""
+    def read(self, at: Inserter, count: SSAValue, initial: SSAValue, whole: SSAValue) -> None:
+        """Wait for a result, which is `initial` where there is no step, load it to registers in place of `whole`, and
+        give its storage back: part by part where parts are all that is used of it, each where it is taken."""
         held = ConsumerTokenType([self.type])
         place = at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
         token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held]))
-        stage = Block(arg_types=[self.type])
+        number = count.type
+        assert isinstance(number, IntegerType | IndexType)
+        none = at.value(arith.CmpiOp(count, at.value(arith.ConstantOp(IntegerAttr(0, number))), "eq"))
+        stage, nothing = Block(arg_types=[self.type]), Block()
         inside = Inserter(stage, None, at.location)
-        inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(stage.args[0], results=[tile]))]))
-        done = at.add(ConsumerReadOp.make(token, place, results=[held, [tile]], regions=[Region(stage)]))
-        at.add(ConsumerReleaseOp.make(done.results[0]))
-        return done.results[1]
+        instead = Inserter(nothing, None, at.location)
+        instead.add(CopyOp.make(initial, stage.args[0]))
+        instead.add(scf.YieldOp())
+        inside.add(scf.IfOp(none, [], [nothing]))
+        inside.add(PipelineYieldOp.make())
+        token = at.value(ConsumerReadOp.make(token, place, results=[held, []], regions=[Region(stage)]))
+        taken: list[aa.ExtractSliceOp | None] = [*parts_taken(whole)] or [None]
+        for part in taken:
+            here = at if part is None else Inserter(_block_of(part), part, part.location)
+            stage = Block(arg_types=[self.type])
+            inside = Inserter(stage, None, at.location)
+            source: SSAValue = stage.args[0]
+            tile = whole.type
+            if part is not None:
+                tile = part.result.type
+                shape = shape_of(tile)
+                box = BufferType(shape, self.type.element_type, "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
+                source = inside.value(ExtractSliceOp.make(source, (), results=[box], offsets=part.offsets))
+            inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(source, results=[tile]))]))
+            done = here.add(ConsumerReadOp.make(token, place, results=[held, [tile]], regions=[Region(stage)]))
+            token, made = done.results
+            if part is taken[-1]:
+                here.add(ConsumerReleaseOp.make(token))
+            if part is None:
+                made.name_hint = whole.name_hint
+                whole.replace_all_uses_with(made)
+            else:
+                part.result.replace_all_uses_with(made)
+                erase(part)
+
+
+def _block_of(op: Operation) -> Block:
+    assert op.parent is not None
+    return op.parent
+
+
+def parts_taken(whole: SSAValue) -> list[aa.ExtractSliceOp]:
+    """The ops that take parts of a result, in their order, where nothing else uses it and each part lies in its lanes,
+    and in registers as the whole does; none otherwise."""
+    parts: list[aa.ExtractSliceOp] = []
+    loop = whole.owner
+    assert isinstance(loop, Operation)
+    for use in whole.uses:
+        op = use.operation
+        if not isinstance(op, aa.ExtractSliceOp) or op.parent is not _block_of(loop):
+            return []
+        shape, offsets = shape_of(op.result.type), integers_of(op.offsets)
+        if not is_part(op) or shape[0] != tcgen05.LANES or any(o % n for o, n in zip(offsets, shape)):
+            return []
+        if layout_of(op.result) != part_layout(layout_of(whole), shape):
+            return []
+        parts.append(op)
+    return sorted(parts, key=_place)
+
+
+def _place(op: Operation) -> int:
+    """The number of an op in its block."""
+    return next(n for n, other in enumerate(_block_of(op).ops) if other is op)
 
 
 @dataclass(frozen=True)
@@ -129,16 +197,13 @@ class Steps:
 
 
 def multiply(at: Inserter, results: Results, steps: Steps, product: DotOp, atom: MmaAtomAttr) -> None:
-    """What one thread does for the products of a result, where there is a step."""
+    """What one thread does for the products of a result. Where there is no step, nothing is handed on."""
     number = steps.trips.type
     assert isinstance(number, IntegerType | IndexType)
     zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
-    some = at.value(arith.CmpiOp(steps.trips, zero, "ne"))
-    whole = Block()
-    inner = Inserter(whole, None, at.location)
     ready = ProducerTokenType([results.type])
-    place = inner.value(CreateIteratorOp.make(results.pipe, results=[results.place]))
-    token = inner.value(ProducerAcquireOp.make(results.pipe, place, results=[ready]))
+    place = at.value(CreateIteratorOp.make(results.pipe, results=[results.place]))
+    token = at.value(ProducerAcquireOp.make(results.pipe, place, results=[ready]))
     stage = Block(arg_types=[results.type])
     inside = Inserter(stage, None, at.location)
     first = inside.value(CreateIteratorOp.make(steps.pipe, results=[steps.place]))
@@ -146,13 +211,10 @@ def multiply(at: Inserter, results: Results, steps: Steps, product: DotOp, atom:
     each = Inserter(body, None, at.location)
     following = _step(each, steps, product, atom, stage.args[0], zero)
     each.add(scf.YieldOp(following))
-    loop = scf.ForOp(zero, steps.trips, one, [first], body)
-    inside.add(loop)
+    inside.add(scf.ForOp(zero, steps.trips, one, [first], body))
     inside.add(PipelineYieldOp.make())
-    token = inner.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
-    inner.add(ProducerCommitOp.make(token, after_products=True))
-    inner.add(scf.YieldOp())
-    at.add(scf.IfOp(some, [], [whole]))
+    token = at.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
+    at.add(ProducerCommitOp.make(token, after_products=True))
     at.add(PipelineYieldOp.make())
 
 

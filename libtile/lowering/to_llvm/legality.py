@@ -225,7 +225,7 @@ _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
     tileas_memory.MultimemLoadReduceOp: ("multimem",),
     tileas_memory.MultimemReduceOp: ("multimem",),
     tileas_memory.MultimemStoreOp: ("multimem",),
-    tileas_tiles.CopyOp: ("lds", "sts", "ldmatrix", "stmatrix", "tcgen05_ld"),
+    tileas_tiles.CopyOp: ("lds", "sts", "ldmatrix", "stmatrix", "tcgen05_ld", "tcgen05_st"),
 }
 """The kinds of atoms that the rule of an op spells."""
 
@@ -246,7 +246,7 @@ def _width_problem(op: TileOp) -> str | None:
     if type(op) not in _WIDE:
         return None
     atom = op.properties.get("atom")
-    if isinstance(atom, CopyAtomAttr) and (atom.bits in _WIDTHS or atom.kind == "tcgen05_ld"):
+    if isinstance(atom, CopyAtomAttr) and (atom.bits in _WIDTHS or atom.kind in ("tcgen05_ld", "tcgen05_st")):
         return None
     return "has no atom with the bits of one instruction, which tileas-select-copies gives it"
 

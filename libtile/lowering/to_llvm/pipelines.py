@@ -241,10 +241,13 @@ def _copy_to_stage(
 
 @rule(CopyOp)
 def _copy(e: Emitter, op: CopyOp) -> None:
-    """Between registers and shared memory; the two are not synchronized here. Or from tensor memory to registers."""
+    """Between registers and shared or tensor memory; threads are not synchronized here."""
     source = e.held[op.source]
     if isinstance(source, TensorMemory):
         tensor_memory.load(e, op, source)
+        return
+    if op.destination is not None and isinstance(held := e.held[op.destination], TensorMemory):
+        tensor_memory.store(e, op, held)
         return
     assert op.atom is not None  # the legality table has seen to it
     access = access_of(op.atom)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tensor memory: its allocation, products into it, and loads from it (tcgen05)."""
+"""Tensor memory: its allocation, products into it, and copies between it and registers (tcgen05)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
@@ -11,12 +14,13 @@ from libtile.codegen import tcgen05, wgmma
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import FLOAT, I32
 from libtile.codegen.tile import Tile
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp, DeallocTensorOp
-from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import stored_shape
-from libtile.layouts import REGISTER
+from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET, TENSOR_ADDRESS_BYTES
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
@@ -24,6 +28,9 @@ from libtile.lowering.to_llvm.storage import Buffer, TensorMemory
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import MmaAtom
+
+FRAGMENT_REGISTERS = 4
+"""Of a thread, for each fragment."""
 
 
 def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
@@ -88,34 +95,63 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
 
 
 def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
-    """A result in registers, as fragments: each warp loads what it reaches, and the second four of eight warps the
-    second half of the columns."""
-    assert op.result is not None and op.atom is not None
-    b, layout, warps = e.b, e.layout(op.result), e.b.threads // e.b.target.warp_size
+    """A result, or a part of it, in registers, as fragments: each warp loads what it reaches."""
+    assert op.result is not None
+    words: list[Value] = []
+    for address, count in _runs(e, op, op.result, held):
+        words += tcgen05.load_fragments(e.b, address, count)
+    loaded = tcgen05.wait_loads(e.b, words)
+    e.bind(op.result, Tile(e.layout(op.result), held.element, tuple(_typed(e, loaded, held.element))))
+
+
+def store(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
+    """Fragments in registers to where a result lies, which each warp stores where it reaches it."""
+    words = list(e.tile(op.source).registers)
+    words = [e.b.cast("bitcast", w, I32) for w in words] if held.element == "f32" else words
+    done = 0
+    for address, count in _runs(e, op, op.source, held):
+        registers = count * FRAGMENT_REGISTERS
+        tcgen05.store_fragments(e.b, address, words[done : done + registers])
+        done += registers
+    tcgen05.wait_stores(e.b)
+
+
+def _runs(e: Emitter, op: CopyOp, tile: SSAValue, held: TensorMemory) -> Iterator[tuple[Value, int]]:
+    """The addresses from which on a warp has fragments side by side, and how many there are, in the order of a thread's
+    registers: all columns, or of two groups of four warps every other run of columns."""
+    b, layout, warps = e.b, e.layout(tile), e.b.threads // e.b.target.warp_size
+    assert op.atom is not None
     if op.atom.bits != atoms.FRAGMENT_BITS:
-        raise unsupported(op, "has an atom of rows: results of products are loaded as fragments", b.target.name)
-    shape = stored_shape(op.result.type)
+        raise unsupported(op, "has an atom of rows: results of products are copied as fragments", b.target.name)
+    rows, columns = shape = stored_shape(tile.type)
     if b.agent is not None and b.agent.first_warp % atoms.GROUP_WARPS:
         raise unsupported(op, "is run by warps that do not begin with the first lanes", b.target.name)
     if layout != atoms.register_layout(shape, warps):
-        raise unsupported(op, f"has no tile that {warps} warps load from tensor memory", b.target.name)
+        raise unsupported(op, f"has no tile that {warps} warps have of tensor memory", b.target.name)
     warp = b.warp()
     quarter = b.and_(warp, integer(I32, atoms.GROUP_WARPS - 1))
     lane_bits = tcgen05.LANE_SHIFT + (atoms.WARP_LANES.bit_length() - 1)
     address = b.add(held.address, b.binary("shl", quarter, integer(I32, lane_bits)))
-    groups = warps // atoms.GROUP_WARPS
+    groups, run = warps // atoms.GROUP_WARPS, columns
     if groups > 1:
+        run = layout.basis(WARP)[-1][1]
         group = b.binary("lshr", warp, integer(I32, atoms.GROUP_WARPS.bit_length() - 1))
-        address = b.add(address, b.mul(group, integer(I32, held.each // groups)))
-    across = min(shape[1], held.each // groups)
-    words = []
-    for first in range(0, held.each // groups, across):
+        address = b.add(address, b.mul(group, integer(I32, run)))
+    for below in range(rows // atoms.LANES):
         for half in range(atoms.WARP_LANES // atoms.FRAGMENT_LANES):
-            place = integer(I32, first + (half * atoms.FRAGMENT_LANES << tcgen05.LANE_SHIFT))
-            words += tcgen05.load_fragments(b, b.add(address, place), across // atoms.FRAGMENT_COLUMNS)
-    assert len(words) == layout.in_size(REGISTER)
-    loaded = tcgen05.wait_loads(b, words)
-    e.bind(op.result, Tile(layout, held.element, tuple(_typed(e, loaded, held.element))))
+            for first in range(0, columns, run * groups):
+                place = below * columns + first + (half * atoms.FRAGMENT_LANES << tcgen05.LANE_SHIFT)
+                yield b.add(address, integer(I32, place)), run // atoms.FRAGMENT_COLUMNS
+
+
+def part(e: Emitter, op: ExtractSliceOp, held: TensorMemory) -> None:
+    """A box of a result in tensor memory, of its rows of all lanes, or of all columns."""
+    (_, columns), (rows, width) = stored_shape(op.source.type), stored_shape(op.result.type)
+    row, column = integers_of(op.offsets)
+    if op.indices or row % atoms.LANES or (rows > atoms.LANES and width != columns):
+        raise unsupported(op, "is no part of a result that lies side by side", e.b.target.name)
+    place = integer(I32, row // atoms.LANES * columns + column)
+    e.bind(op.result, replace(held, address=e.b.add(held.address, place), each=rows // atoms.LANES * width))
 
 
 def _typed(e: Emitter, words: list[Value], element: str) -> list[Value]:

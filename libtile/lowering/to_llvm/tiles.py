@@ -32,8 +32,9 @@ from libtile.layouts import LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.layouts.renaming import reshaped
 from libtile.lowering.tileas.ways import is_part, shared_ways_of, ways_of
+from libtile.lowering.to_llvm import tensor_memory
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
-from libtile.lowering.to_llvm.storage import Buffer
+from libtile.lowering.to_llvm.storage import Buffer, TensorMemory
 from libtile.numerics.elements import ELEMENTS
 from libtile.support.diagnostics import UnsupportedError
 
@@ -87,6 +88,9 @@ def _constant_slice(e: Emitter, op: aa_shapes.ExtractSliceOp) -> None:
 
 @rule(ExtractSliceOp)
 def _extract_slice(e: Emitter, op: ExtractSliceOp) -> None:
+    if isinstance(held := e.held[op.source], TensorMemory):
+        tensor_memory.part(e, op, held)
+        return
     _slice(e, op, integers_of(op.offsets), integers_of(op.strides), op.indices)
 
 

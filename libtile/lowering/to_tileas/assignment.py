@@ -24,6 +24,7 @@ from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
     ConstantOp,
     ExpandDimsOp,
+    ExtractSliceOp,
     InsertSliceOp,
     MakeRangeOp,
     PermuteOp,
@@ -45,7 +46,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
     TurnOp,
 )
-from libtile.layouts import LinearLayout
+from libtile.layouts import LinearLayout, parts
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileas import shape_layouts as layouts
@@ -397,6 +398,18 @@ def _insert_slice(a: Assigner, op: InsertSliceOp) -> None:
         layout = a.demands.of(op.result) or a.default(size) if at_will else layout_of(a.values[destination])
     operands = [a.get(source), a.get(destination, layout), *(a.get(v) for v in indices)]
     a.bind_results(op, a.clone(op, operands, [layout]))
+
+
+@RULES.on(ExtractSliceOp)
+def _extract_slice(a: Assigner, op: ExtractSliceOp) -> None:
+    """Where it lies in the whole, if registers tell parts apart."""
+    source, size = a.get(op.source), tile_shape(op.result)
+    layout = None
+    if size and tile_shape(op.source):
+        whole = layout_of(source)
+        if parts.are_told_apart(whole, parts.part_bits(whole, size)):
+            layout = parts.part_layout(whole, size)
+    a.bind_results(op, a.clone(op, [source], [layout]))
 
 
 @RULES.on(Elementwise)

@@ -1,4 +1,4 @@
-// On targets with tensor memory one thread issues the products of a loop, and the kernel's warps load the result.
+// On targets with tensor memory one thread issues the products of a loop, and the kernel's warps load the result part by part.
 // RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_100 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize --tileas-legalize-tmem-copy %s | FileCheck %s
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
@@ -9,7 +9,13 @@ cuda_tile.module @kernels {
   // CHECK: nv_tileas.async.pipeline.create_pipeline %[[MEMORY]]
   // CHECK: nv_tileas.async.pipeline.agent_switch {agent_elected = [0, 1, 1], agent_warps = [4, 1, 1]}
   // CHECK: nv_tileas.async.pipeline.consumer_wait
+  // CHECK: scf.if
+  // CHECK: nv_tileas.copy {{.*}} {atom = #nv_tileas.copy_atom<tcgen05_st, bits=256>}
+  // CHECK: nv_tileas.extract_slice {{.*}} {offsets = array<i64: 0, 0>} : !nv_tileas.buffer<128x64xf32, tmem,
   // CHECK: nv_tileas.copy {{.*}} {atom = #nv_tileas.copy_atom<tcgen05_ld, bits=256>}
+  // CHECK: nv_tileas.tiled_store {{.*}} tile<128x32xf32
+  // CHECK: nv_tileas.extract_slice {{.*}} {offsets = array<i64: 0, 32>}
+  // CHECK: nv_tileas.async.pipeline.consumer_release
   // CHECK: nv_tileas.tiled_store
   // CHECK: nv_tileas.async.tiled_tma_load
   // CHECK: nv_tileas.async.tiled_tma_load

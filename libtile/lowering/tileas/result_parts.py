@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is behind a loop with a product, part by part of the product's result.
+
+A result in tensor memory need not be in registers as a whole: where what is computed of it goes element by element into
+stores, each part is loaded, converted and stored before the next one. The rewriting is one of nv_tileaa, before layouts
+are chosen, so that those of stores are those of parts:
+
+    r = for ...                              r = for ...
+    x = fp_to_fp r                 ->        r0 = extract_slice r {offsets = [0, 0]}; x0 = fp_to_fp r0
+    tiled_store view[i, j], x                tiled_store narrow[i, 2 j], x0
+                                             r1 = extract_slice r {offsets = [0, n]}; ...
+
+Other operands are made again for each part: constants, ranges, what is repeated along a dimension, and loads through
+views where no token says that a store has to come behind all of them. Of what else is there, a slice is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, TensorType, i64
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.nv_tileaa.attributes import TilingAttr
+from libtile.dialects.nv_tileaa.memory import LoadOp, MemoryOp, StoreOp, TiledLoadOp, TiledStoreOp
+from libtile.dialects.nv_tileaa.pointers import BlockTileOp
+from libtile.dialects.nv_tileaa.shapes import (
+    BroadcastOp,
+    ConstantOp,
+    ExpandDimsOp,
+    ExtractSliceOp,
+    MakeRangeOp,
+    PermuteOp,
+    SplatOp,
+    ViewOp,
+    integers_of,
+)
+from libtile.dialects.nv_tileaa.tokens import JoinMemTokenOp
+from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
+from libtile.ir.tile_form import erase
+from libtile.lowering.tileas.cleanup import drop_unused, is_pure
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.to_tileas.elementwise import is_elementwise
+
+Dims = tuple[int | None, ...]
+"""For each dimension of a tile the one of the result that it runs along; None for one of size 1."""
+Store = TiledStoreOp | StoreOp
+Load = TiledLoadOp | LoadOp
+
+
+class _Uncut(Exception):
+    """Something is done to the result that does not go part by part."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A box of a tile: where it begins and its sizes, in elements along each dimension."""
+
+    offsets: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def by(self, dims: Dims) -> Part:
+        """The box of a tile whose dimensions run along these of this one."""
+        return Part(
+            tuple(0 if d is None else self.offsets[d] for d in dims),
+            tuple(1 if d is None else self.shape[d] for d in dims),
+        )
+
+
+def cut_result(product: Operation, shape: Sequence[int]) -> bool:
+    """Compute what is behind the loop of a product part by part of this shape, which divides the product's; False where
+    that is not possible, or the product has no loop that hands its result on."""
+    loop, last = product.parent_op(), product.next_op
+    while last is not None and not isinstance(last, scf.YieldOp):
+        last = last.next_op
+    if not isinstance(loop, scf.ForOp) or last is None:
+        return False
+    places = [n for n, v in enumerate(last.operands) if v is product.results[0]]
+    if len(places) != 1:
+        return False
+    try:
+        cutter = _Cutter(loop.results[places[0]])
+    except _Uncut:
+        return False
+    cutter.cut(shape)
+    return True
+
+
+class _Cutter:
+    """The stores of what is computed of a result, element by element."""
+
+    def __init__(self, result: SSAValue):
+        loop = result.owner
+        assert isinstance(loop, Operation) and loop.parent is not None and isinstance(result.type, TensorType)
+        self.result, self.block = result, loop.parent
+        self.shape: tuple[int, ...] = result.type.get_shape()
+        self.dims: dict[SSAValue, Dims] = {result: tuple(range(len(self.shape)))}
+        self.stores: list[Store] = []
+        op = loop.next_op
+        while op is not None:
+            self._look_at(op)
+            op = op.next_op
+        if not self.stores:
+            raise _Uncut
+        self.cone = {v.owner for v in self.dims if v is not result} | set(self.stores)
+        self._check_order()
+        self.loads = self._loads_to_cut()
+
+    # -- what can be cut ----------------------------------------------------------------------------------------------
+
+    def _look_at(self, op: Operation) -> None:
+        """What an op makes of the result, or of what is made of it."""
+        uses = {v for inner in op.walk() for v in inner.operands if v in self.dims}
+        if not uses:
+            return
+        (first, *_) = uses
+        found = self.dims[first]
+        if op.regions or any(self.dims[v] != found for v in uses):
+            raise _Uncut
+        if isinstance(op, Store):
+            value = op.operands[1]
+            if uses != {value} or op.semantic != "weak" or not self._is_whole(value) or not _is_plain(op):
+                raise _Uncut
+            self.stores.append(op)
+        elif is_elementwise(op) and len(op.results) == 1:
+            self.dims[op.results[0]] = found
+        elif isinstance(op, ViewOp | ExpandDimsOp):
+            self.dims[op.result] = _viewed(found, op)
+        elif isinstance(op, PermuteOp):
+            self.dims[op.result] = tuple(found[d] for d in integers_of(op.permutation))
+        else:
+            raise _Uncut
+
+    def _is_whole(self, value: SSAValue) -> bool:
+        """Whether a tile has each element of the result once."""
+        assert isinstance(value.type, TensorType)
+        dims = self.dims[value]
+        return value.type.get_shape() == tuple(1 if d is None else self.shape[d] for d in dims)
+
+    def _check_order(self) -> None:
+        """Stores go part by part only where none is ordered behind another one of the parts, and nothing that they take
+        comes behind one of them."""
+        first, last = self.stores[0], self.stores[-1]
+        for store in self.stores:
+            if any(not self._is_behind_all(use.operation, last) for r in store.results for use in r.uses):
+                raise _Uncut
+            token = store.token
+            if token is not None and any(op in self.cone for op in _before(token)):
+                raise _Uncut
+            if store is not first and any(_is_between(op, first, store) for v in store.operands for op in _before(v)):
+                raise _Uncut
+
+    def _loads_to_cut(self) -> set[Operation]:
+        """The loads behind the loop that are done part by part: those for these stores alone, which no store is ordered
+        behind, or only ones of the very same elements."""
+        found: set[Operation] = set()
+        for op in self.block.ops:
+            if not isinstance(op, Load) or not self._is_behind(op):
+                continue
+            if (
+                op.semantic != "weak"
+                or not _is_plain(op)
+                or op.token is not None
+                or not self._feeds_stores(op.results[0])
+            ):
+                continue
+            ordered = [] if op.result_token is None else _ordered_behind(op.result_token)
+            if all(
+                _same_elements(op, u) if u in self.stores else self._is_behind_all(u, self.stores[-1]) for u in ordered
+            ):
+                found.add(op)
+        return found
+
+    def _feeds_stores(self, value: SSAValue) -> bool:
+        """Whether a value is for nothing but the stores, and what is computed for them."""
+        for use in value.uses:
+            op = use.operation
+            if op not in self.stores and not (is_pure(op) and all(self._feeds_stores(r) for r in op.results)):
+                return False
+        return True
+
+    @staticmethod
+    def _is_behind_all(op: Operation, last: Operation) -> bool:
+        return op.parent is last.parent and last.is_before_in_block(op)
+
+    def _is_behind(self, op: Operation) -> bool:
+        loop = self.result.owner
+        assert isinstance(loop, Operation)
+        return loop.is_before_in_block(op)
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    def cut(self, shape: Sequence[int]) -> None:
+        """Make the parts in front of the last store, and drop what they replace."""
+        end = self.stores[-1]
+        at = Inserter(self.block, end, end.location)
+        tokens: dict[SSAValue, list[SSAValue]] = {}
+        for offsets in _boxes(self.shape, shape):
+            _Piece(self, at, Part(offsets, tuple(shape)), tokens).store()
+        for old, parts in tokens.items():
+            if old.first_use is not None:
+                old.replace_all_uses_with(at.value(JoinMemTokenOp.make(*[parts], results=[MemTokenType()])))
+        for store in reversed(self.stores):
+            erase(store)
+        drop_unused(self.block)
+        for load in self.loads:
+            erase(load)
+        drop_unused(self.block)
+
+
+class _Piece:
+    """One part of the result, and what is computed of it."""
+
+    def __init__(self, cutter: _Cutter, at: Inserter, part: Part, tokens: dict[SSAValue, list[SSAValue]]):
+        self.cutter, self.at, self.part, self.tokens = cutter, at, part, tokens
+        self.made: dict[tuple[SSAValue, Part], SSAValue] = {}
+        self.loaded: dict[SSAValue, SSAValue] = {}
+        """The tokens of loads of this part, by those of the whole."""
+
+    def store(self) -> None:
+        for op in self.cutter.stores:
+            made = self._access(op, self.part.by(self.cutter.dims[op.operands[1]]))
+            for old, new in zip(op.results, made.results):
+                self.tokens.setdefault(old, []).append(new)
+
+    def _access(self, op: Load | Store, part: Part) -> Operation:
+        """The access to a part."""
+        self.at.location = op.location
+        if isinstance(op, TiledLoadOp | TiledStoreOp):
+            values = [self._of(op.operands[1], part)] if isinstance(op, TiledStoreOp) else []
+            return self._through_view(op, part, values)
+        operands = [self._of(v, part) if _is_tile(v) else v for v in op.operands[: _tokens_from(op)]]
+        results: list[Attribute] = [r.type for r in op.results]
+        if isinstance(op, LoadOp):
+            assert isinstance(op.value.type, TensorType)
+            results[0] = TensorType(op.value.type.element_type, part.shape)
+        made = type(op).create(
+            operands=[*operands, *self._ordered(op)],
+            result_types=results,
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+        )
+        return self.at.add(made, op.location)
+
+    def _ordered(self, op: MemoryOp) -> list[SSAValue]:
+        """What a part of an access is ordered behind: the parts of loads in place of the whole ones."""
+        return [] if op.token is None else [self._token(op.token)]
+
+    def _token(self, token: SSAValue) -> SSAValue:
+        if token in self.loaded:
+            return self.loaded[token]
+        if isinstance(token.owner, JoinMemTokenOp):
+            given = [self._token(v) for v in token.owner.operands]
+            if list(token.owner.operands) != given:
+                return self.at.value(JoinMemTokenOp.make(given, results=[MemTokenType()]))
+        return token
+
+    def _of(self, value: SSAValue, part: Part) -> SSAValue:
+        """The part of a tile."""
+        if (value, part) not in self.made:
+            self.made[value, part] = self._make(value, part)
+        return self.made[value, part]
+
+    def _make(self, value: SSAValue, part: Part) -> SSAValue:
+        assert isinstance(value.type, TensorType)
+        op, type_ = value.owner, TensorType(value.type.element_type, part.shape)
+        if part.shape == value.type.get_shape() and value is not self.cutter.result and op not in self.cutter.cone:
+            return value
+        if isinstance(op, Operation):
+            self.at.location = op.location
+            if isinstance(op, Load) and op in self.cutter.loads:
+                made = self._access(op, part)
+                if op.result_token is not None:
+                    self.loaded[op.result_token] = made.results[-1]
+                    self.tokens.setdefault(op.result_token, []).append(made.results[-1])
+                return made.results[0]
+            operands = self._operands(op, part)
+            if operands is not None:
+                properties = dict(op.properties)
+                if isinstance(op, ConstantOp):
+                    properties["value"] = DenseElementsAttr(
+                        TileType(part.shape, op.value.type.element_type), op.value.raw
+                    )
+                if isinstance(op, MakeRangeOp):
+                    start = 0 if op.start is None else op.start.value.data
+                    properties["start"] = IntegerAttr(start + part.offsets[0], i64)
+                again = type(op).create(
+                    operands=operands, result_types=[type_], properties=properties, attributes=dict(op.attributes)
+                )
+                return self.at.value(again, op.location)
+        offsets = DenseArrayBase.from_list(i64, list(part.offsets))
+        return self.at.value(ExtractSliceOp.make(value, results=[type_], offsets=offsets))
+
+    def _operands(self, op: Operation, part: Part) -> list[SSAValue] | None:
+        """The operands of which an op makes a part of its result; None where a part is taken of the whole instead."""
+        if isinstance(op, SplatOp | MakeRangeOp) or (isinstance(op, ConstantOp) and op.value.is_splat):
+            return list(op.operands)
+        if is_elementwise(op) and len(op.results) == 1:
+            return [self._of(v, part) if _is_tile(v) else v for v in op.operands]
+        if isinstance(op, PermuteOp):
+            order = integers_of(op.permutation)
+            return [self._of(op.source, part.by(tuple(order.index(d) for d in range(len(order)))))]
+        if isinstance(op, BroadcastOp):
+            assert isinstance(op.source.type, TensorType) and isinstance(op.result.type, TensorType)
+            sizes = zip(op.source.type.get_shape(), op.result.type.get_shape())
+            dims: Dims = tuple(None if a != b else d for d, (a, b) in enumerate(sizes))
+            return [self._of(op.source, part.by(dims))]
+        if isinstance(op, ViewOp | ExpandDimsOp) and (sources := _sources(op)) is not None:
+            return [self._of(op.source, part.by(sources))]
+        return None
+
+    def _through_view(self, op: TiledLoadOp | TiledStoreOp, part: Part, values: Sequence[SSAValue]) -> Operation:
+        """The access to a part: through a view of smaller tiles."""
+        view = op.operands[0]
+        block, type_ = view.owner, view.type
+        assert isinstance(block, BlockTileOp) and isinstance(type_, TiledViewType)
+        steps = [gcd(t, n) for t, n in zip(type_.traversal_strides, part.shape)]
+        tiling = type_.layout
+        given = None if steps == list(part.shape) else steps
+        narrow = TiledViewType(
+            type_.source,
+            part.shape,
+            TilingAttr(tiling.dim_map, given, tiling.sparse_dim, tiling.padding, tiling.leading),
+        )
+        tiles = DenseArrayBase.from_list(i64, list(part.shape))
+        made = self.at.value(
+            BlockTileOp.make(block.source, results=[narrow], tileSizes=tiles, dimGroups=block.dim_groups)
+        )
+        indices = list(op.group("indices"))
+        for d, (whole, step, offset) in enumerate(zip(type_.traversal_strides, steps, part.offsets)):
+            axis = type_.dim_map[d]
+            indices[axis] = self._moved(indices[axis], whole // step, offset // step)
+        results: list[Attribute] = [r.type for r in op.results]
+        if isinstance(op, TiledLoadOp):
+            results[0] = TensorType(type_.element_type, part.shape)
+        again = type(op).create(
+            operands=[made, *values, *indices, *self._ordered(op)],
+            result_types=results,
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+        )
+        again.attributes.pop("index_divisibility", None)
+        again.properties.pop("index_divisibility", None)
+        return self.at.add(again, op.location)
+
+    def _moved(self, index: SSAValue, factor: int, more: int) -> SSAValue:
+        """factor * index + more."""
+        type_ = index.type
+        assert isinstance(type_, IndexType | IntegerType)
+        if factor != 1:
+            index = self.at.value(arith.MuliOp(index, self.at.value(arith.ConstantOp(IntegerAttr(factor, type_)))))
+        if more:
+            index = self.at.value(arith.AddiOp(index, self.at.value(arith.ConstantOp(IntegerAttr(more, type_)))))
+        return index
+
+
+def _is_tile(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType) and bool(value.type.get_shape())
+
+
+def _tokens_from(op: MemoryOp) -> int:
+    """The number of the first operand that is a token."""
+    return len(op.operands) - (op.token is not None)
+
+
+def _is_plain(op: MemoryOp) -> bool:
+    """Whether an access is one by pointers, or through a view of a memref with an index for each dimension."""
+    if not isinstance(op, TiledLoadOp | TiledStoreOp):
+        return not op.coordinates
+    view = op.accessed.type
+    if not isinstance(view, TiledViewType) or not isinstance(op.accessed.owner, BlockTileOp):
+        return False
+    tiling = view.layout
+    scalars = all(isinstance(v.type, IndexType | IntegerType) for v in op.coordinates)
+    plain = not op.group("mask") and (isinstance(op, TiledStoreOp) or not op.group("other"))
+    return plain and tiling.sparse_dim is None and not tiling.leading and view.rank == len(view.shape) and scalars
+
+
+def _viewed(dims: Dims, op: ViewOp | ExpandDimsOp) -> Dims:
+    """The dimensions behind an op that adds or drops some of size 1; _Uncut for another one."""
+    sources = _sources(op)
+    if sources is None:
+        raise _Uncut
+    after: list[int | None] = [None] * len(_shape(op.result))
+    for source, target in enumerate(sources):
+        if target is not None:
+            after[target] = dims[source]
+    return tuple(after)
+
+
+def _sources(op: ViewOp | ExpandDimsOp) -> Dims | None:
+    """For each dimension of an op's source the one of its result, where it only adds or drops ones of size 1."""
+    before, after = _shape(op.source), _shape(op.result)
+    wide = [d for d, n in enumerate(after) if n != 1]
+    if [n for n in before if n != 1] != [after[d] for d in wide]:
+        return None
+    left = iter(wide)
+    return tuple(None if n == 1 else next(left) for n in before)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return tuple(value.type.get_shape())
+
+
+def _before(value: SSAValue) -> Iterator[Operation]:
+    """The ops that a value comes from, within its block."""
+    work, seen = [value], set[Operation]()
+    while work:
+        op = work.pop().owner
+        if isinstance(op, Operation) and op not in seen:
+            seen.add(op)
+            yield op
+            work += op.operands
+
+
+def _is_between(op: Operation, first: Operation, last: Operation) -> bool:
+    """Whether an op that acts on memory stands between two others."""
+    acts = isinstance(op, MemoryOp) and op.parent is first.parent
+    return acts and op is not first and first.is_before_in_block(op) and op.is_before_in_block(last)
+
+
+def _ordered_behind(token: SSAValue) -> Iterator[Operation]:
+    """The ops that a token orders behind what gives it."""
+    for use in token.uses:
+        op = use.operation
+        if isinstance(op, JoinMemTokenOp):
+            yield from _ordered_behind(op.results[0])
+        else:
+            yield op
+
+
+def _same_elements(load: Load, store: Operation) -> bool:
+    """Whether each element that is stored is loaded in the same part."""
+    assert isinstance(store, Store)
+    given = [store.operands[0], *store.group("indices")]
+    return all(_is_same(a, b) for a, b in zip([load.operands[0], *load.group("indices")], given, strict=True))
+
+
+def _is_same(a: SSAValue, b: SSAValue) -> bool:
+    """Whether two values are equal: they are one, or ops without effects make them alike of equal ones."""
+    if a is b:
+        return True
+    x, y = a.owner, b.owner
+    if not isinstance(a, OpResult) or not isinstance(b, OpResult) or a.type != b.type or a.index != b.index:
+        return False
+    assert isinstance(x, Operation) and isinstance(y, Operation)
+    if x.name != y.name or not is_pure(x) or x.properties != y.properties or len(x.operands) != len(y.operands):
+        return False
+    return all(_is_same(v, w) for v, w in zip(x.operands, y.operands))
+
+
+def _boxes(whole: Sequence[int], part: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Where the parts of a shape begin, the last dimension fastest."""
+    if not whole:
+        yield ()
+        return
+    for first in range(0, whole[0], part[0]):
+        for rest in _boxes(whole[1:], part[1:]):
+            yield first, *rest
