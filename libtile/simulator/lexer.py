@@ -23,7 +23,8 @@ class Token(NamedTuple):
 
 _TOKEN = re.compile(
     r"""
-    (?P<skip>\s+|//[^\n]*|/\*.*?\*/|\.source_begin[ \t]*\n(?:.*?\n)??[ \t]*\.source_end(?=\s|$))
+    \s*(?:
+    (?P<comment>//[^\n]*|/\*.*?\*/|\.source_begin[ \t]*\n(?:.*?\n)??[ \t]*\.source_end(?=\s|$))
   | (?P<hexfloat>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z_$])|0[dD][0-9a-fA-F]{16}(?![0-9a-zA-Z_$]))
   | (?P<float>\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?(?![a-zA-Z_0-9])|\d+[eE][+-]?\d+)
   | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
@@ -32,9 +33,12 @@ _TOKEN = re.compile(
   | (?P<str>"[^"\n]*")
   | (?P<open>/\*)
   | (?P<punct><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%<>=~&^?_\#])
-    """,
+  | (?P<end>\Z)
+  | (?P<unexpected>.)
+    )""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
+"""A match is one token with the space before it; the last one is `end`. Nothing lies between two matches."""
 
 
 class LineMap:
@@ -57,48 +61,55 @@ def tokenize(text: str, filename: str = "<ptx>") -> tuple[list[Token], LineMap]:
     """All tokens of `text`, ending in one eof token. Raises PtxError on a character that starts no token."""
     lines = LineMap(text)
     tokens: list[Token] = []
-    pos, end = 0, len(text)
-    match = _TOKEN.match
-    append = tokens.append
-    while pos < end:
-        m = match(text, pos)
-        if m is None or m.lastgroup == "open":
-            line, column = lines.position(pos)
-            what = "unterminated comment" if m is not None else f"unexpected character {text[pos]!r}"
-            raise PtxError(what, line, column, lines.line_text(line), filename)
-        kind = m.lastgroup
-        body = m.group()
-        if kind == "skip":
-            pass
-        elif kind == "int" and len(body) > MAX_DIGITS:
-            line, column = lines.position(pos)
-            raise PtxError(f"a number of {len(body)} digits", line, column, "", filename)
-        elif kind == "int":
-            append(_integer(body, pos))
-        elif kind == "hexfloat":
-            append(_hexfloat(body, pos))
-        elif kind == "float":
-            append(Token("float", body, pos, float(body)))
-        elif kind is not None:
-            append(Token(kind, body, pos))
-        pos = m.end()
-    append(Token("eof", "", end))
+    append, make = tokens.append, tuple.__new__
+    known: dict[str, tuple[str, int | float | None, int]] = {}  # PTX says the same words again and again
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        assert kind is not None  # every alternative is a group
+        if kind == "comment":
+            continue
+        body = match[kind]
+        position = match.end() - len(body)
+        meaning = known.get(body)
+        if meaning is None:
+            try:
+                meaning = known[body] = _meaning(kind, body)
+            except ValueError as error:
+                line, column = lines.position(position)
+                shown = lines.line_text(line) if len(body) <= MAX_DIGITS else ""
+                raise PtxError(str(error), line, column, shown, filename) from None
+        append(make(Token, (meaning[0], body, position, meaning[1], meaning[2])))
+        if kind == "end":
+            break
     return tokens, lines
 
 
-def _integer(body: str, pos: int) -> Token:
+def _meaning(kind: str, body: str) -> tuple[str, int | float | None, int]:
+    """Kind, value and bits of the token with this text. Raises ValueError where it is none."""
+    match kind:
+        case "int" if len(body) > MAX_DIGITS:
+            raise ValueError(f"a number of {len(body)} digits")
+        case "int":
+            return "int", _integer(body), 0
+        case "hexfloat":  # the bits are kept, because a float object would lose the payload of a NaN
+            return "float", int(body[2:], 16), 32 if body[1] in "fF" else 64
+        case "float":
+            return "float", float(body), 0
+        case "open":
+            raise ValueError("unterminated comment")
+        case "unexpected":
+            raise ValueError(f"unexpected character {body!r}")
+        case "end":
+            return "eof", None, 0
+    return kind, None, 0
+
+
+def _integer(body: str) -> int:
     digits = body.rstrip("U")
     if digits[:2] in ("0x", "0X"):
-        value = int(digits, 16)
-    elif digits[:2] in ("0b", "0B"):
-        value = int(digits[2:], 2)
-    elif len(digits) > 1 and digits[0] == "0" and digits.isdigit() and not set(digits) & set("89"):
-        value = int(digits, 8)
-    else:
-        value = int(digits, 10)
-    return Token("int", body, pos, value)
-
-
-def _hexfloat(body: str, pos: int) -> Token:
-    # The bits are kept, because a float object would lose the payload of a NaN.
-    return Token("float", body, pos, int(body[2:], 16), 32 if body[1] in "fF" else 64)
+        return int(digits, 16)
+    if digits[:2] in ("0b", "0B"):
+        return int(digits[2:], 2)
+    if len(digits) > 1 and digits[0] == "0" and digits.isdigit() and not set(digits) & set("89"):
+        return int(digits, 8)
+    return int(digits, 10)
