@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from libtile.analysis.dataflow import Facts
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
+from libtile.dialects.interfaces import exit_of
 
 MAX_TERMS = 16
 """Terms of a polynomial; a sum of more is not followed."""
@@ -123,6 +124,9 @@ class Forms:
         self.facts = facts
         self.unknowns: list[SSAValue] = []
         """The scalars that polynomials are over, by their numbers, with what `assume` says of them."""
+        self._assumed: list[list[SSAValue]] = []
+        """For each unknown the values that it is, those with fewer assumptions first."""
+        self._certain = _CertainOps()
         self._numbers: dict[SSAValue, int] = {}
         self._known: dict[SSAValue, Form | NotAffineError] = {}
         self._depth = 0
@@ -167,14 +171,25 @@ class Forms:
         assert isinstance(value.type, TileType)
         if isinstance(value.type.element_type, PointerType):
             return Form((), ZERO, (), value)
-        root = _root(value)
-        number = self._numbers.get(root)
+        # What is assumed on the way that control has to the value in any case is known of it everywhere.
+        values = [value]
+        while isinstance(assume := values[0].owner, OPS["assume"]) and self._certain.runs_with_operand(assume):
+            values.insert(0, assume.operand("value"))
+        number = self._numbers.get(values[0])
         if number is None:
-            number = self._numbers[root] = len(self.unknowns)
+            number = self._numbers[values[0]] = len(self.unknowns)
             self.unknowns.append(value)
-        elif _assumptions(value) > _assumptions(self.unknowns[number]):
-            self.unknowns[number] = value
+            self._assumed.append(values)
+        elif len(values) > len(self._assumed[number]):
+            self.unknowns[number], self._assumed[number] = value, values
         return Form((), Polynomial.of({(number,): 1}), ())
+
+    def at(self, unknown: int, place: Operation) -> SSAValue:
+        """The value that an op in front of `place` can use for an unknown, with as many assumptions as there are."""
+        return next(
+            (value for value in reversed(self._assumed[unknown]) if self._certain.is_before(value, place)),
+            self._assumed[unknown][0],
+        )
 
     # -- ranges -----------------------------------------------------------------------------------------------------
 
@@ -262,7 +277,9 @@ class Forms:
 
 
 def loop_of(value: SSAValue) -> CudaTileOp | None:
-    """The `for` whose induction variable the value is."""
+    """The `for` whose induction variable the value is, with assumptions about it or without."""
+    while isinstance(value.owner, OPS["assume"]):
+        value = value.owner.operand("value")
     if not isinstance(value, BlockArgument) or value.index != 0 or not isinstance(value.owner, Block):
         return None
     parent = value.owner.parent_op()
@@ -273,18 +290,53 @@ def _shape(value: SSAValue) -> tuple[int, ...] | None:
     return value.type.shape if isinstance(value.type, TileType) else None
 
 
-def _root(value: SSAValue) -> SSAValue:
-    """The value that assumptions are made of."""
-    while isinstance(value.owner, OPS["assume"]):
-        value = value.owner.operand("value")
-    return value
+class _CertainOps:
+    """The order of the ops of blocks, as they were when first asked for."""
+
+    def __init__(self) -> None:
+        self._places: dict[Block, tuple[dict[Operation, int], int]] = {}
+
+    def _of(self, block: Block) -> tuple[dict[Operation, int], int]:
+        """The numbers of a block's ops, and from which one on they may not run, because an op before it left."""
+        found = self._places.get(block)
+        if found is None:
+            ops = list(block.ops)
+            certain = next((number + 1 for number, op in enumerate(ops) if _leaves(op)), len(ops))
+            found = self._places[block] = {op: number for number, op in enumerate(ops)}, certain
+        return found
+
+    def runs_with_operand(self, op: Operation) -> bool:
+        """Whether the op runs wherever its first operand is defined: in one block, and before anything can leave it."""
+        block, owner = op.parent_block(), op.operands[0].owner
+        if block is None or (owner if isinstance(owner, Block) else owner.parent_block()) is not block:
+            return False
+        numbers, certain = self._of(block)
+        return numbers[op] < certain
+
+    def is_before(self, value: SSAValue, place: Operation) -> bool:
+        """Whether a value is defined where `place` is, which stood in its block when this was first asked."""
+        if isinstance(value.owner, Block):
+            return True  # it dominates the assumptions about it, and what these are for
+        block = value.owner.parent_block()
+        inner: Operation | None = place
+        while inner is not None and inner.parent_block() is not block:
+            inner = inner.parent_op()
+        if inner is None or block is None:
+            return False
+        numbers, _ = self._of(block)
+        return numbers[value.owner] < numbers[inner]
 
 
-def _assumptions(value: SSAValue) -> int:
-    count = 0
-    while isinstance(value.owner, OPS["assume"]):
-        value, count = value.owner.operand("value"), count + 1
-    return count
+def _leaves(op: Operation) -> bool:
+    """Whether control may leave the op's block through the op, or stay in it for ever."""
+    for inner in op.walk():
+        if isinstance(inner, (OPS["assert"], OPS["loop"])):
+            return True
+        exit_ = exit_of(inner)
+        target = exit_.target(inner) if exit_ is not None else op
+        if target is None or not op.is_ancestor(target):
+            return True
+    return False
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------

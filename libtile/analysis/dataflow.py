@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType, bit_width, is_integer
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType, bit_width, i1, is_integer
 from libtile.ir import facts as f
 from libtile.ir.facts import Fact, power_of_two_factor
 from libtile.numerics.elements import STORAGE_BYTES
@@ -224,6 +224,9 @@ def _assume(op: CudaTileOp, state: State) -> Fact:
     value = op.operand("value")
     fact, predicate = get(state, value), op.properties["predicate"]
     shape = tile_shape(value.type)
+    element = value.type.element_type if isinstance(value.type, TileType) else None
+    if isinstance(predicate, BoundedAttr | DivByAttr) and element == i1:
+        return fact  # a claim about a signed number
     if isinstance(predicate, BoundedAttr):
         lowers = [x for x in (fact.lower, predicate.lower) if x is not None]
         uppers = [x for x in (fact.upper, predicate.upper) if x is not None]
@@ -278,7 +281,25 @@ def _visit(op: Operation, state: State) -> None:
     elif isinstance(op, (OPS["reduce"], OPS["scan"])):
         return  # their bodies see single elements of which nothing is known
     elif op.name in _RULES and isinstance(op, CudaTileOp) and _is_tracked(op.results[0]):
-        state[op.results[0]] = _RULES[op.name](op, state)
+        state[op.results[0]] = _bits_alone(op, state) if _is_of_bits(op) else _RULES[op.name](op, state)
+
+
+_ARITHMETIC = frozenset({"addi", "subi", "muli", "negi", "divi", "remi", "mini", "maxi", "shli", "shri", "cmpi"})
+"""Ops whose rules take numbers. The one bit of an i1 is 0 or 1 in facts, and 0 or -1 where it is a signed number."""
+
+
+def _is_of_bits(op: CudaTileOp) -> bool:
+    """Whether the op is arithmetic on conditions, or makes one of a number."""
+    if isinstance(op, OPS["trunci"]):
+        return _bits(op.results[0]) == 1
+    return op.spec.name in _ARITHMETIC and _bits(op.operands[0]) == 1
+
+
+def _bits_alone(op: CudaTileOp, state: State) -> Fact:
+    """What is known of arithmetic on conditions: where the operands are the same, so is the result."""
+    facts = [get(state, operand) for operand in op.operands]
+    same = tuple(map(min, *(fact.constancy for fact in facts))) if len(facts) > 1 else facts[0].constancy
+    return replace(Fact.unknown(len(same)), constancy=same)
 
 
 def _exits(op: Operation, kind: type[CudaTileOp]) -> list[CudaTileOp]:

@@ -14,6 +14,7 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("canonicalize", "123"),
     ("cse", "123"),
     ("sccp", "23"),
+    ("reorder-broadcast", "23"),
     ("simplify-integers", "123"),
     ("recover-views", "3"),
     ("eliminate-redundant-tokens", "123"),
@@ -31,7 +32,7 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
 `infer-in-bounds` is none of them: its flags need a bytecode version that the consumer may not read.
 """
 
-FOR_OTHERS = ("recover-views", "deduplicate-symbols")
+FOR_OTHERS = ("reorder-broadcast", "recover-views", "deduplicate-symbols")
 """What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
 access may be, which makes two accesses of one through a view; and a compilation keeps the globals that it is given."""
 

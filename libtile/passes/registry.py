@@ -61,6 +61,7 @@ PASSES: dict[str, Entry] = {
     "lower-tma-load-store-to-async": Entry(
         "libtile.lowering.tileas.tma.lower_async:LowerTmaLoadStoreToAsyncPass", INNER
     ),
+    "reorder-broadcast": Entry("libtile.transforms.reorder_broadcast:ReorderBroadcastPass", CUDA_TILE),
     "recover-views": Entry("libtile.transforms.recover_views:RecoverViewsPass", CUDA_TILE),
     "propagate-pipeline-iterators": Entry(
         "libtile.lowering.tileas.iterators:PropagatePipelineIteratorsPass", INNER, required=True

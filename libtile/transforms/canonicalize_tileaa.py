@@ -42,6 +42,7 @@ from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSlic
 from libtile.dialects.tile_arith import ExtSIOp, like
 from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
 from libtile.support import statistics
+from libtile.transforms import reporting
 
 MAX_SWEEPS = 10
 
@@ -77,17 +78,18 @@ def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> boo
 
 
 def _rewrite(op: TileOp) -> bool:
+    name, place = op.name, reporting.place_of(op)
     for pattern in next((PATTERNS[cls] for cls in type(op).__mro__ if cls in PATTERNS), ()):
         found = pattern(op)
-        if isinstance(found, bool):
-            if found:
-                statistics.count("patterns applied")
-                return True
+        if found is False:
             continue
-        for result, value in zip(op.results, found, strict=True):
-            result.replace_all_uses_with(value)
-        erase(op)
+        form = pattern.__name__.strip("_").replace("_", "-")
+        reporting.done(place, "Canonicalize", "Op brought into canonical form", Op=name, Pattern=form)
         statistics.count("patterns applied")
+        if found is not True:
+            for result, value in zip(op.results, found, strict=True):
+                result.replace_all_uses_with(value)
+            erase(op)
         return True
     return False
 

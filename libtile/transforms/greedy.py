@@ -19,6 +19,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.support import statistics
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op
 from libtile.transforms.effects import has_no_effects, is_unused
 
@@ -66,8 +67,11 @@ def rewrite_greedily(function: CudaTileOp, patterns: Patterns, max_iterations: i
                 now |= _sweep(block, patterns)
         now |= erase_dead(function, is_dead_computation)
         if not now:
-            break
+            return changed
         changed = True
+    if changed:
+        reason = f"the bound of {max_iterations} sweeps is reached, of which the last one still changed something"
+        reporting.missed(function, "Canonicalize", "Function may not be in canonical form", reason)
     return changed
 
 
@@ -76,9 +80,8 @@ def _sweep(block: Block, patterns: Patterns) -> bool:
     op = block.first_op
     while op is not None:
         before = op.prev_op
-        if isinstance(op, CudaTileOp) and any(pattern(op) for pattern in patterns.get(op.spec.name, ())):
+        if isinstance(op, CudaTileOp) and _rewrite(op, patterns.get(op.spec.name, ())):
             changed = True
-            statistics.count("patterns applied")
             # What the pattern left behind, from its first op on, gets its turn as well.
             op = before.next_op if before is not None else block.first_op
             continue
@@ -87,6 +90,18 @@ def _sweep(block: Block, patterns: Patterns) -> bool:
                 changed |= _sweep(inner, patterns)
         op = op.next_op
     return changed
+
+
+def _rewrite(op: CudaTileOp, patterns: Sequence[Pattern]) -> bool:
+    """Apply the first pattern that takes the op."""
+    name, place = op.name, reporting.place_of(op) if patterns else None
+    for pattern in patterns:
+        if pattern(op):
+            form = pattern.__name__.strip("_").replace("_", "-")
+            reporting.done(place, "Canonicalize", "Op brought into canonical form", Op=name, Pattern=form)
+            statistics.count("patterns applied")
+            return True
+    return False
 
 
 def is_dead_computation(op: Operation) -> bool:

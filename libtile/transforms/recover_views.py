@@ -398,7 +398,7 @@ class Writer:
         for monomial, factor in sorted(number.terms, key=lambda term: (term[1] < 0, term)):
             value: SSAValue | None = None
             for unknown in monomial:
-                scalar = self._widened(self.plan.forms.unknowns[unknown], bits)
+                scalar = self._widened(self.plan.forms.at(unknown, self.op), bits)
                 value = scalar if value is None else self._create("muli", {"lhs": value, "rhs": scalar}, type_)
             subtract = total is not None and factor < 0
             factor = -factor if subtract else factor

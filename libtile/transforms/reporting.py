@@ -3,16 +3,34 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.support import remarks
+from libtile.support.diagnostics import SourceLocation
 
 
-def done(op: Operation, name: str, message: str, **arguments: object) -> None:
-    """Report what a pass made of an op; `name` is the remark's, such as `RecoverViews`. Before the op is erased."""
+class Place(NamedTuple):
+    """Where a remark belongs, also when its op is gone."""
+
+    function: str
+    where: SourceLocation | None
+
+
+def place_of(op: Operation) -> Place | None:
+    """The place of an op; None when nobody collects remarks."""
+    return Place(_function(op), source_location(op.location)) if remarks.are_collected() else None
+
+
+def done(op: Operation | Place | None, name: str, message: str, **arguments: object) -> None:
+    """Report what a pass made of an op; `name` is the remark's, such as `RecoverViews`.
+
+    Before the op is erased, or with the place that it had.
+    """
     _report(remarks.Kind.PASSED, op, name, message, arguments)
 
 
@@ -21,11 +39,13 @@ def missed(op: Operation, name: str, message: str, reason: str, **arguments: obj
     _report(remarks.Kind.MISSED, op, name, message, {**arguments, "Reason": reason})
 
 
-def _report(kind: remarks.Kind, op: Operation, name: str, message: str, arguments: dict[str, object]) -> None:
-    if remarks.are_collected():
+def _report(
+    kind: remarks.Kind, op: Operation | Place | None, name: str, message: str, arguments: dict[str, object]
+) -> None:
+    place = place_of(op) if isinstance(op, Operation) else op
+    if place is not None:
         pairs = tuple((argument, str(value)) for argument, value in arguments.items())
-        where = source_location(op.location)
-        remarks.report(remarks.Remark(remarks.Category.PASSES, kind, name, message, _function(op), where, pairs))
+        remarks.report(remarks.Remark(remarks.Category.PASSES, kind, name, message, *place, pairs))
 
 
 def _is_entry(op: Operation) -> bool:

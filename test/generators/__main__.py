@@ -8,7 +8,7 @@ import time
 import click
 
 import libtile
-from generators.check import TARGETS, failure, failure_in_pieces, parsed
+from generators.check import TARGETS, failure, failure_behind_pipelines, failure_in_pieces, parsed
 from generators.core import Program
 from generators.programs import PROFILES, program
 
@@ -20,9 +20,19 @@ from generators.programs import PROFILES, program
 @click.option("--print", "print_", is_flag=True, help="Print the programs, and run nothing.")
 @click.option("--reduce", "reduce_", is_flag=True, help="Make each program that fails smaller, and print it.")
 @click.option("--pieces", is_flag=True, help="Work through tiles of more than eight words in pieces.")
+@click.option(
+    "--pipeline", "pipelines", multiple=True, help="Run the program again behind such passes, and in no simulator."
+)
 @click.option("--seconds", type=float, default=float("inf"), help="Stop after so many seconds.")
 def main(
-    seeds: str, profile: str, targets: tuple[str, ...], print_: bool, reduce_: bool, pieces: bool, seconds: float
+    seeds: str,
+    profile: str,
+    targets: tuple[str, ...],
+    print_: bool,
+    reduce_: bool,
+    pieces: bool,
+    pipelines: tuple[str, ...],
+    seconds: float,
 ) -> None:
     """Run the random programs of SEEDS (a number, or FIRST:END) on the interpreter and in the simulator."""
     first, _, end = seeds.partition(":")
@@ -31,6 +41,13 @@ def main(
         made = program(seed, profile)
         if print_:
             click.echo(made.text)
+            continue
+        if pipelines:
+            for found in failure_behind_pipelines(made, pipelines):
+                failed += 1
+                click.echo(f"seed {seed}, {found}")
+            if time.monotonic() - started > seconds:
+                break
             continue
         for target in targets:
             found = failure_in_pieces(made, target) if pieces else failure(made, target)

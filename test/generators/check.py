@@ -156,6 +156,26 @@ def failure_in_pieces(program: Program, target: str) -> str | None:
     return None
 
 
+def failure_behind_pipelines(program: Program, pipelines: Sequence[str], variants: int = 1) -> list[str]:
+    """What goes wrong with the program behind passes, for each pipeline with which something does.
+
+    Programs that passes leave as they are do not run again.
+    """
+    module = parsed(program)
+    expected = [run(module, program, variant) for variant in range(variants)]
+    found = []
+    for pipeline in pipelines:
+        op = module.op.clone()
+        try:
+            PassManager(parse_pipeline(pipeline)).run(op)
+            if not op.is_structurally_equivalent(module.op):
+                for variant, want in enumerate(expected):
+                    compare(program, want, run(libtile.Module(op), program, variant), exactly=True)
+        except Exception as error:
+            found.append(f"{pipeline}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return found
+
+
 def failure(program: Program, target: str, variant: int = 0, text: str | None = None) -> str | None:
     """What goes wrong with the program on a target, its kind first; None if nothing does."""
     try:

@@ -105,6 +105,21 @@ def test_conditions_of_one_bit_are_not_taken_for_numbers():
         assert op.split()[0] in text and not counted
 
 
+@pytest.mark.parametrize(
+    "op", ["mini %f, %true signed", "maxi %true, %f signed", "addi %true, %true", "muli %true, %true"]
+)
+def test_facts_say_nothing_of_arithmetic_on_conditions(op):
+    """One bit that is 1 is the number -1: what is known of 0 and 1 does not hold for it."""
+    body = f"""%f = constant <i1: false> : tile<i1>
+  %true = constant <i1: true> : tile<i1>
+  %r = {op} : tile<i1>
+  %s = select %c, %r, %r : tile<i1>, tile<i1>
+  %e = exti %s unsigned : tile<i1> -> tile<i32>
+  %t = print_tko "%d", %e : tile<i32> -> token"""
+    text, _ = run(body, "simplify-integers")
+    assert "exti %" in text and "select %arg2" in text, text
+
+
 def test_floor_modulo_and_floor_division_of_python_become_plain_ones():
     body = """%zero = constant <i32: 0> : tile<i32>
       %w = assume bounded<1, 64>, %y : tile<i32>
@@ -304,9 +319,10 @@ def test_long_chains_of_accesses_and_joins_take_time_in_proportion():
 
 
 def said(body: str, pipeline: str, parameters: str = "%x: tile<i32>, %y: tile<i32>, %c: tile<i1>") -> list[str]:
-    """Kind and reason of each remark."""
+    """Kind and reason of each remark; of canonicalize's only where the pipeline is that."""
     with remarks.collect() as reported:
         run(body, pipeline, parameters)
+    reported = [r for r in reported if r.name != "Canonicalize" or pipeline.startswith("canonicalize")]
     assert all(r.category is remarks.Category.PASSES and r.function == "k" for r in reported)
     return [f"{r.kind.value} {dict(r.arguments).get('Reason', '')}".strip() for r in reported]
 
@@ -327,6 +343,11 @@ def test_passes_say_what_they_did_and_why_they_did_not() -> None:
     assert said(product + '%t = print_tko "%f", %s : tile<f32> -> token', "fuse-fma", floats) == ["passed"]
     both = said(product + '%t = print_tko "%f %f", %s, %p : tile<f32>, tile<f32> -> token', "fuse-fma", floats)
     assert both == ["missed something else uses the product as well"]
+    negated = "%true = constant <i1: true> : tile<i1>\n%n = xori %c, %true : tile<i1>\n"
+    chosen = negated + '%s = select %n, %x, %y : tile<i1>, tile<i32>\n%t = print_tko "%d", %s : tile<i32> -> token'
+    assert said(chosen, "canonicalize") == ["passed"]
+    (gave_up,) = set(said(chosen, "canonicalize{max-iterations=1}")) - {"passed"}
+    assert gave_up.startswith("missed the bound of 1 sweeps is reached")
     chosen = '%k = cmpi less_than %i, %x, signed : tile<i32> -> tile<i1>\nif %k {\n%u = print_tko "x" -> token\n}'
     assert said(loop.format(chosen), "loop-split") == ["passed"]
     assert said(loop.format(chosen.replace("%i,", "%y,")), "loop-split")[0].startswith("missed its condition")

@@ -25,6 +25,7 @@ PIPELINES = [
     "loop-split",
     "synthesize-debug-info-scopes",
     "simplify-integers",
+    "reorder-broadcast",
     "eliminate-redundant-tokens",
     "if-to-select{max-ops=60 max-elements=100000}",
     "infer-in-bounds",
@@ -45,6 +46,7 @@ SINGLE = [
 NOTHING_TO_DO = (
     "synthesize-debug-info-scopes",
     "infer-in-bounds",  # the profile has no views
+    "reorder-broadcast",  # and no tiles
     "if-to-select{max-ops=60 max-elements=100000}",  # and its branches hand tokens on
 )
 """Pipelines that need not change one of the programs of the profile "control"."""

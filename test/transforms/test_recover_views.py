@@ -46,6 +46,48 @@ def body() -> Body:
     return Body(HEAD.split("\n"))
 
 
+# -- what is assumed elsewhere ----------------------------------------------------------------------------------------
+
+ASSUME = "%b = assume bounded<1, 8>, %n : tile<i32>"
+
+
+def masked(name: str, size: str) -> str:
+    """Load and store of eight floats, as far as a size allows."""
+    return f"""%{name}1 = reshape {size} : tile<i32> -> tile<1xi32>
+    %{name}2 = broadcast %{name}1 : tile<1xi32> -> tile<8xi32>
+    %{name}m = cmpi less_than %i, %{name}2, signed : tile<8xi32> -> tile<8xi1>
+    %{name}x, %{name}t = load_ptr_tko weak %q, %{name}m : tile<8xptr<f32>>, tile<8xi1> -> tile<8xf32>, token
+    %{name}u = store_ptr_tko weak %q, %{name}x, %{name}m token=%{name}t
+      : tile<8xptr<f32>>, tile<8xf32>, tile<8xi1> -> token
+"""
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        f"if %c {{\n{ASSUME}\n{masked('b', '%b')}}}",
+        f'assert %c, "c" : tile<i1>\n{ASSUME}\n{masked("b", "%b")}',
+        f"{ASSUME}\n{masked('b', '%b')}",
+    ],
+    ids=["branch", "assertion", "order"],
+)
+def test_what_is_assumed_later_says_nothing_of_an_access(behind: str) -> None:
+    text = f"""cuda_tile.module @m {{ entry @kernel(%p: tile<ptr<f32>>, %n: tile<i32>, %c: tile<i1>) {{
+    %i = iota : tile<8xi32>
+    %p1 = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %p2 = broadcast %p1 : tile<1xptr<f32>> -> tile<8xptr<f32>>
+    %q = offset %p2, %i : tile<8xptr<f32>>, tile<8xi32> -> tile<8xptr<f32>>
+    {masked("a", "%n")}
+    {behind}
+    {masked("c", "%n")}
+    return }} }}"""
+    module, reported = transformed(text)
+    libtile.verify(module)
+    guarded = [dict(r.arguments)["Guarded"] for r in reported if r.kind is remarks.Kind.PASSED]
+    assert guarded[:2] == ["yes", "yes"] and guarded[2:4] == ["no", "no"]
+    assert guarded[4:] == (["no", "no"] if behind.startswith("%") else ["yes", "yes"])
+
+
 # -- products ---------------------------------------------------------------------------------------------------------
 
 

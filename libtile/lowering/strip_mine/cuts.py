@@ -15,6 +15,7 @@ from math import prod
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import (
     GatherScatterViewType,
@@ -92,19 +93,6 @@ def operand_dims(op: CudaTileOp, dim: int) -> list[Dim]:
         domain = domain_of(op)
         return [dim if domain and shape_of(v) == domain else None for v in op.operands]
     raise Uncut(op, "a large tile is needed whole")
-
-
-_NOT_ELEMENTWISE = ("assert", "mmaf", "mmai", "mmaf_scaled", "print_tko", "alloca")
-
-
-def is_elementwise(op: Operation) -> bool:
-    """Whether each element of the results is computed from those of the operands at its place (or from scalars)."""
-    if not isinstance(op, CudaTileOp) or op.regions or not op.results or mnemonic(op) in _NOT_ELEMENTWISE:
-        return False
-    if not (op.spec.has_trait("pure") or op.spec.has_trait("no_memory_effect")) or mnemonic(op) in _RULES:
-        return False
-    shape = shape_of(op.results[0])
-    return all(isinstance(v.type, TileType) and v.type.shape == shape for v in (*op.operands, *op.results))
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------

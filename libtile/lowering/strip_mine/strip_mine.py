@@ -12,10 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TokenType
 from libtile.ir.locations import set_location
-from libtile.lowering.strip_mine.cuts import LOADS, Uncut, is_elementwise, mnemonic
+from libtile.lowering.strip_mine.cuts import LOADS, Uncut, mnemonic
 from libtile.lowering.strip_mine.loops import PieceLoop, Tokens
 from libtile.lowering.strip_mine.plan import Plan
 from libtile.lowering.strip_mine.slices import captured
