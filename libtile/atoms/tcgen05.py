@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """tcgen05.mma: which shapes and types there are, where a result lies in tensor memory, and what descriptors say.
 
-One thread multiplies 128 rows of A with up to 256 columns of B, both in shared memory. The result lies in tensor
-memory: 128 lanes of 512 columns of 32 bits, a row of the result to a lane and its columns one behind the other; tiles
-of more rows go on in the columns behind. Warp w of a CTA reaches the lanes 32 (w mod 4) to 32 (w mod 4) + 31 (PTX ISA,
-"Tensor Memory" and "Data path layout organization").
+One thread multiplies 128 rows of A, or 64, with up to 256 columns of B, both in shared memory. The result lies in
+tensor memory: 128 lanes of 512 columns of 32 bits, a row of the result to a lane and its columns one behind the other,
+those of f16 as well; tiles of more rows go on in the columns behind. Warp w of a CTA reaches the lanes 32 (w mod 4) to
+32 (w mod 4) + 31 (PTX ISA, "Tensor Memory" and "Data path layout organization").
 
 Operands lie in shared memory as those of wgmma do; the descriptors have other fields (PTX ISA, "Shared memory
 descriptor" and "Instruction descriptor" of the tcgen05 family).
@@ -25,6 +25,8 @@ from libtile.targets import MmaAtom, Target
 FAMILY = "tcgen05"
 LANES = 128
 """Of tensor memory; also the rows of one instruction."""
+HALF_LANES = 64
+"""Rows of the instruction for smaller tiles, 16 of which lie in each quarter of the lanes."""
 COLUMNS = 512
 """Of tensor memory, each of 32 bits."""
 FEWEST_COLUMNS = 32
@@ -57,12 +59,12 @@ def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth:
     """The widest instruction that a product of a tile of rows x depth and one of depth x columns is made of, for PTX's
     names of the types; None where there is none, the tile is smaller, or tensor memory does not hold the result."""
     family = target.tcgen05(a, b, d)
-    if family is None or rows % family.rows or depth % family.k or rows // family.rows * columns > COLUMNS:
+    if family is None or depth % family.k or row_blocks(rows) * columns > COLUMNS:
         return None
     fitting = [n for n in family.columns if columns % n == 0]
-    if not fitting:
+    if not fitting or min(rows, LANES) not in family.rows or rows % min(rows, LANES):
         return None
-    return MmaAtom(family.rows, fitting[-1], family.k, a, b, d, family=FAMILY, since=family.since)
+    return MmaAtom(min(rows, LANES), fitting[-1], family.k, a, b, d, family=FAMILY, since=family.since)
 
 
 def can_transpose(target: Target, atom: MmaAtom) -> bool:
@@ -83,25 +85,34 @@ def kind(target: Target, atom: MmaAtom) -> str:
 
 
 def memory_layout(shape: Sequence[int]) -> LinearLayout:
-    """Where a result (rows, columns) lies in tensor memory; ValueError for one that does not fit there."""
+    """Where a result (rows, columns) lies in tensor memory; ValueError for one that does not fit there. Of 64 rows
+    16 lie in each quarter of the lanes, of which the other half is not used."""
     if len(shape) != 2:
         raise ValueError(f"tensor memory holds matrices, not tiles of rank {len(shape)}")
     rows, columns = shape
-    if rows % LANES or rows // LANES * columns > COLUMNS:
-        raise ValueError(f"tensor memory does not hold {rows} x {columns} elements of 32 bits, {LANES} rows at a time")
+    if (rows % LANES and rows != HALF_LANES) or row_blocks(rows) * columns > COLUMNS:
+        raise ValueError(f"tensor memory does not hold {rows} x {columns} elements, {LANES} rows at a time")
+    lanes = [(r, 0) for r in powers(1, min(rows, LANES))]
+    if rows == HALF_LANES:
+        lanes.insert(FRAGMENT_LANES.bit_length() - 1, (0, 0))
     return LinearLayout.of(
         {
-            ROW: [(r, 0) for r in powers(1, LANES)],
+            ROW: lanes,
             COLUMN: [*((0, c) for c in powers(1, columns)), *((r, 0) for r in powers(LANES, rows))],
         },
         dict(zip(dim_names(2), (rows, columns))),
     )
 
 
+def row_blocks(rows: int) -> int:
+    """How many blocks of rows lie in columns of their own, one behind the other."""
+    return max(rows // LANES, 1)
+
+
 def allocated_columns(shape: Sequence[int], count: int = 1) -> int:
     """How many columns are allocated for so many results."""
     rows, columns = shape
-    wanted = max(count * (rows // LANES) * columns, FEWEST_COLUMNS)
+    wanted = max(count * row_blocks(rows) * columns, FEWEST_COLUMNS)
     return 1 << (wanted - 1).bit_length()
 
 
@@ -125,8 +136,10 @@ def register_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
     if len(shape) != 2:
         raise ValueError(f"tensor memory holds matrices, not tiles of rank {len(shape)}")
     rows, columns = shape
-    if rows % LANES or warps not in (GROUP_WARPS, 2 * GROUP_WARPS):
+    if (rows % LANES and rows != HALF_LANES) or warps not in (GROUP_WARPS, 2 * GROUP_WARPS):
         raise ValueError(f"{warps} warps do not share {rows} rows of tensor memory")
+    each = min(rows, LANES) // GROUP_WARPS
+    below = [(r, 0) for r in powers(FRAGMENT_LANES, each)]
     beyond = [(r, 0) for r in powers(LANES, rows)]
     across = [(0, c) for c in powers(FRAGMENT_COLUMNS, columns)]
     second: list[tuple[int, int]] = []
@@ -137,9 +150,9 @@ def register_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
         across.remove(second[0])
     return LinearLayout.of(
         {
-            REGISTER: [(0, 1), (8, 0), *across, (FRAGMENT_LANES, 0), *beyond],
+            REGISTER: [(0, 1), (8, 0), *across, *below, *beyond],
             LANE: [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)],
-            WARP: [(WARP_LANES, 0), (2 * WARP_LANES, 0), *second],
+            WARP: [(each, 0), (2 * each, 0), *second],
         },
         dict(zip(dim_names(2), shape)),
     )

@@ -118,6 +118,7 @@ def _executed(op: Operation, function: str, place: SourceLocation | None) -> Ite
         return
     m, n, k = executed.shape
     if executed.unit == ExecutedAttr.tensor_cores:
-        yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", (m, n, k))
+        ctas = 1 if isinstance(op, AsyncDotIntoOp) else None
+        yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", (m, n, k), ctas)
     else:
         yield remarks.mma_fma(function, place, executed.unit.upper(), (m, n, k))

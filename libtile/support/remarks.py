@@ -126,13 +126,19 @@ def _shape(shape: Sequence[int]) -> tuple[str, str]:
 
 
 def mma_tensor_core(
-    function: str, location: SourceLocation | None, instruction: str, shape: tuple[int, int, int]
+    function: str,
+    location: SourceLocation | None,
+    instruction: str,
+    shape: tuple[int, int, int],
+    ctas: int | None = None,
 ) -> Remark:
-    """An MMA runs on tensor cores; `instruction` such as `Tensor-core SM80`, `shape` (m, n, k) of its instruction."""
+    """An MMA runs on tensor cores; `instruction` such as `Tensor-core SM80`, `shape` (m, n, k) of its instruction, and
+    `ctas` how many CTAs execute it together, where that is a property of the instruction."""
+    together = () if ctas is None else (("NumCTAs", str(ctas)),)
     return Remark(
         Category.TENSOR_CORE, Kind.PASSED, "RemarkTensorCoreMMA",
         "MMA operation successfully optimized to use Tensor Cores",
-        function, location, (("Instruction", instruction), _shape(shape)),
+        function, location, (("Instruction", instruction), _shape(shape), *together),
     )  # fmt: skip
 
 

@@ -69,11 +69,11 @@ class WgmmaFamily:
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Family:
-    """The tcgen05.mma instructions of one CTA of a `kind`, a depth `k` and these types, with so many `rows` and any of
-    the numbers of `columns`. `transposed` and `since` are as of wgmma."""
+    """The tcgen05.mma instructions of one CTA of a `kind`, a depth `k` and these types, with any of the numbers of
+    `rows` and of `columns`. `transposed` and `since` are as of wgmma."""
 
     kind: str
-    rows: int
+    rows: tuple[int, ...]
     k: int
     a: str
     b: str
@@ -216,7 +216,7 @@ def _wgmma(number: int) -> tuple[WgmmaFamily, ...]:
 
 def _tcgen05(number: int) -> tuple[Tcgen05Family, ...]:
     found = _families("tcgen05", number)
-    return tuple(Tcgen05Family(row["kind"], row["rows"], **fields) for row, fields in found)
+    return tuple(Tcgen05Family(row["kind"], tuple(row["rows"]), **fields) for row, fields in found)
 
 
 def _made_of(number: int, atoms: tuple[MmaAtom, ...]) -> dict[MmaAtom, MmaAtom]:

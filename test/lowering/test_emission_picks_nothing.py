@@ -37,7 +37,8 @@ ALLOWED: dict[str, set[str]] = {
     # descriptors of given operands, and which columns and lanes of tensor memory a given tile has
     "libtile.atoms.tcgen05": {
         "COLUMNS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES", "WARP_LANES",
-        "allocated_columns", "can_transpose", "fields", "instruction", "kind", "register_layout", "shared_operand",
+        "allocated_columns", "can_transpose", "fields", "instruction", "kind", "register_layout", "row_blocks",
+        "shared_operand",
     },
     # layouts themselves, and what renaming makes of them
     "libtile.layouts": {"LANE", "OFFSET", "REGISTER", "WARP", "LinearLayout"},

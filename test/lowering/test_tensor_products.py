@@ -3,6 +3,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from test_specialized import main_loop, operands, specialized, tile_gemm
@@ -35,7 +36,7 @@ def run(text, m, n, k, tile, order=None, dtype=np.float16, result=np.float32, tr
         (128, 64, 0, {}),  # no step at all
         (128, 256, 128, {"n": 256}),  # eight warps, of which the second four load the second half
         (256, 64, 128, {"m": 256}),  # two instructions, in columns that follow each other
-        (128, 64, 128, {"transposed": True}),
+        (72, 144, 80, {"m": 64, "n": 128, "transposed": True}),  # 16 rows in each quarter of the lanes, in four parts
     ],
 )
 def test_products_in_tensor_memory_give_what_numpy_gives(m, n, k, options):
@@ -51,6 +52,28 @@ def test_products_in_tensor_memory_give_what_numpy_gives(m, n, k, options):
     assert not c.any()
 
 
+@pytest.mark.parametrize(
+    ("element", "dtype", "depth", "result"),
+    [
+        ("bf16", ml_dtypes.bfloat16, 64, np.float32),
+        ("tf32", np.float32, 32, np.float32),
+        ("f8E4M3FN", ml_dtypes.float8_e4m3fn, 64, np.float32),
+        ("f8E5M2", ml_dtypes.float8_e5m2, 64, np.float32),
+        ("f16", np.float16, 64, np.float16),
+    ],
+)
+def test_types_of_products_in_tensor_memory(element, dtype, depth, result):
+    """Small integers, whose products and sums are exact in each type."""
+    text = tile_gemm(64, 32, depth, element, "f16" if result is np.float16 else "f32", transposed=True)
+    assert specialized(text, "sm_100")[1] is None
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((72, 144), (32, 144)))
+    c = np.zeros((72, 32), result)
+    libtile.run(libtile.parse(text), "gemm", grid=(2, 1, 1), args=[a, b, c, 72, 32, 144], schedule="specialized",
+                backend="simulator", gpu_name="sm_100", check="full", block_order=1)  # fmt: skip
+    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32).T).astype(result))
+
+
 def test_bytes_are_multiplied_in_tensor_memory():
     text = tile_gemm(k=128, element="i8", result="i32", transposed=True)
     run(text, 128, 64, 256, (128, 64), dtype=np.int8, result=np.int32, transposed=True)
@@ -64,7 +87,7 @@ def test_products_in_tensor_memory_in_other_schedules(seed):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"m": 64}, "tcgen05.mma does not multiply f16 and f16 into f32 in tiles of 64x64x64"),
+        ({"m": 32}, "tcgen05.mma does not multiply f16 and f16 into f32 in tiles of 32x64x64"),
         ({"div": 8}, "#A cannot be copied by TMA: its base address is not known to be a multiple of 16"),
     ],
 )
@@ -163,7 +186,8 @@ def test_code_of_a_large_product():
     assert report.registers <= 96
     loop = main_loop(done.cubin, "UTCHMMA")
     assert sum("UTCHMMA" in line for line in loop) == 4 and len(loop) <= 42
-    assert [r.arguments[0][1] for r in made.remarks if r.name == "RemarkTensorCoreMMA"] == ["Tensor-core SM100"]
+    (said,) = (r.arguments for r in made.remarks if r.name == "RemarkTensorCoreMMA")
+    assert said == (("Instruction", "Tensor-core SM100"), ("Shape", "[128, 256, 16]"), ("NumCTAs", "1"))
 
 
 @pytest.fixture(scope="module")

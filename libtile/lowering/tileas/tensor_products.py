@@ -170,7 +170,11 @@ def parts_taken(whole: SSAValue) -> list[aa.ExtractSliceOp]:
         if not isinstance(op, aa.ExtractSliceOp) or op.parent is not _block_of(loop):
             return []
         shape, offsets = shape_of(op.result.type), integers_of(op.offsets)
-        if not is_part(op) or shape[0] != tcgen05.LANES or any(o % n for o, n in zip(offsets, shape)):
+        if (
+            not is_part(op)
+            or shape[0] != min(shape_of(whole.type)[0], tcgen05.LANES)
+            or any(o % n for o, n in zip(offsets, shape))
+        ):
             return []
         if layout_of(op.result) != part_layout(layout_of(whole), shape):
             return []

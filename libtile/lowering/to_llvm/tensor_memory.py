@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from libtile.atoms import tcgen05 as atoms
 from libtile.codegen import tcgen05, wgmma
 from libtile.codegen.builder import SharedBuffer, Value, integer
-from libtile.codegen.llvm_types import FLOAT, I32
+from libtile.codegen.llvm_types import FLOAT, HALF, I16, I32
 from libtile.codegen.tile import Tile
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.async_products import matrix_of
@@ -44,7 +44,7 @@ def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
     if columns > atoms.COLUMNS:
         raise unsupported(op, f"takes {columns} columns of tensor memory of {atoms.COLUMNS}", e.b.target.name)
     address = tcgen05.allocate(e.b, columns, SharedBuffer(place.value.data, TENSOR_ADDRESS_BYTES))
-    each = shape[0] // atoms.LANES * shape[1]
+    each = atoms.row_blocks(shape[0]) * shape[1]
     return TensorMemory(address, element_name(type_.element_type), columns, each)
 
 
@@ -107,7 +107,7 @@ def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
 def store(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
     """Fragments in registers to where a result lies, which each warp stores where it reaches it."""
     words = list(e.tile(op.source).registers)
-    words = [e.b.cast("bitcast", w, I32) for w in words] if held.element == "f32" else words
+    words = [_word(e, w, held.element) for w in words]
     done = 0
     for address, count in _runs(e, op, op.source, held):
         registers = count * FRAGMENT_REGISTERS
@@ -137,8 +137,8 @@ def _runs(e: Emitter, op: CopyOp, tile: SSAValue, held: TensorMemory) -> Iterato
         run = layout.basis(WARP)[-1][1]
         group = b.binary("lshr", warp, integer(I32, atoms.GROUP_WARPS.bit_length() - 1))
         address = b.add(address, b.mul(group, integer(I32, run)))
-    for below in range(rows // atoms.LANES):
-        for half in range(atoms.WARP_LANES // atoms.FRAGMENT_LANES):
+    for below in range(atoms.row_blocks(rows)):
+        for half in range(min(rows, atoms.LANES) // (atoms.GROUP_WARPS * atoms.FRAGMENT_LANES)):
             for first in range(0, columns, run * groups):
                 place = below * columns + first + (half * atoms.FRAGMENT_LANES << tcgen05.LANE_SHIFT)
                 yield b.add(address, integer(I32, place)), run // atoms.FRAGMENT_COLUMNS
@@ -151,9 +151,18 @@ def part(e: Emitter, op: ExtractSliceOp, held: TensorMemory) -> None:
     if op.indices or row % atoms.LANES or (rows > atoms.LANES and width != columns):
         raise unsupported(op, "is no part of a result that lies side by side", e.b.target.name)
     place = integer(I32, row // atoms.LANES * columns + column)
-    e.bind(op.result, replace(held, address=e.b.add(held.address, place), each=rows // atoms.LANES * width))
+    e.bind(op.result, replace(held, address=e.b.add(held.address, place), each=atoms.row_blocks(rows) * width))
 
 
 def _typed(e: Emitter, words: list[Value], element: str) -> list[Value]:
-    """Words as what they hold."""
+    """Words of tensor memory as the elements that they hold, one each."""
+    if element == "f16":
+        return [e.b.cast("bitcast", e.b.cast("trunc", w, I16), HALF) for w in words]
     return [e.b.cast("bitcast", w, FLOAT) for w in words] if element == "f32" else words
+
+
+def _word(e: Emitter, value: Value, element: str) -> Value:
+    """An element as a word of tensor memory."""
+    if element == "f16":
+        return e.b.cast("zext", e.b.cast("bitcast", value, I16), I32)
+    return e.b.cast("bitcast", value, I32) if element == "f32" else value

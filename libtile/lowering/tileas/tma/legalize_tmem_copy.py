@@ -86,7 +86,7 @@ def _legalize(op: CopyOp) -> None:
 def is_fragment(tensor_memory: Attribute, registers: Attribute) -> bool:
     """Whether a tile lies in registers as fragments of what lies in tensor memory (the shape 16x256b)."""
     layout, shape = layout_of(registers), stored_shape(tensor_memory)
-    if not isinstance(layout, LayoutAttr) or bit_width(stored_element(tensor_memory)) != 32:
+    if not isinstance(layout, LayoutAttr):
         return False
     if not isinstance(tensor_memory, BufferType) or tensor_memory.layout is None:
         return False
