@@ -128,6 +128,13 @@ def run_columns(columns: int) -> int:
     return min(RUN_COLUMNS, columns // 2)
 
 
+def are_loaded_by(shape: Sequence[int], warps: int) -> bool:
+    """Whether `register_layout` has a layout of a result (rows, columns) for so many warps."""
+    rows, columns = shape
+    fewest = {GROUP_WARPS: 1, 2 * GROUP_WARPS: 2 * FRAGMENT_COLUMNS}.get(warps)
+    return rows % LANES == 0 and fewest is not None and columns >= fewest
+
+
 @lru_cache(maxsize=256)
 def register_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
     """A result (rows, columns) in registers of 4 or 8 warps, of which each loads what it reaches: the fragments of

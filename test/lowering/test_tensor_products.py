@@ -169,6 +169,24 @@ def test_a_store_behind_a_load_of_other_elements_leaves_that_whole():
     assert len(re.findall(r"nv_tileas.tiled_load.* -> tile<128x128xf16", text)) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"hints": "num_worker_warps_per_cta = 1"}, "1 warps are not one or two warpgroups"),
+        ({"hints": "num_worker_warps_per_cta = 16"}, "16 warps are not one or two warpgroups"),
+        (
+            {"hints": "num_worker_warps_per_cta = 8", "n": 8},
+            "tcgen05.mma does not multiply f16 and f16 into f32 in tiles",
+        ),
+    ],
+)
+def test_warps_that_cannot_load_a_result_multiply_themselves(options, reason):
+    made = libtile.compile(libtile.parse(tile_gemm(**options)), gpu_name="sm_100", emit="ptx")
+    said = [r.arguments[0][1] for r in made.remarks if r.name == "RemarkTensorCoreSpecialization"]
+    assert len(said) == 1 and said[0].startswith(reason)
+    assert "mma.sync" in made.ptx and "tcgen05" not in made.ptx
+
+
 def test_an_accumulator_of_other_than_zeros_stays():
     text = tile_gemm().replace("%none = constant <f32: 0.0>", "%none = constant <f32: 1.0>")
     assert specialized(text, "sm_100")[1] == "its accumulator does not start with zeros"

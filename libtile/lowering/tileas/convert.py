@@ -41,10 +41,11 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     spec = function.kernel_spec
     gpu = target(spec.target) if spec is not None and spec.target is not None else None
     repeated = [op for op in function.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
-    if gpu is not None and repeated and (chosen := _for_agents(repeated, gpu)) is not None:
+    if spec is not None and gpu is not None and repeated:
         from libtile.lowering.tileas.specialize import has_agents, is_fit
 
-        if has_agents(gpu):
+        chosen = _for_agents(repeated, gpu, spec.num_warps)
+        if chosen is not None and has_agents(gpu):
             made = chosen(function)
             clean_up(made)
             if is_fit(made, gpu):
@@ -52,11 +53,13 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     return convert_function(function)
 
 
-def _for_agents(products: Sequence[DotOp], gpu: Target) -> Callable[[FuncOp], FuncOp] | None:
+def _for_agents(products: Sequence[DotOp], gpu: Target, warps: int) -> Callable[[FuncOp], FuncOp] | None:
     """How layouts are chosen for products by agents; None where it costs little to see that they do not compute them.
     The layouts themselves say the rest."""
     if gpu.has("tcgen05"):
         if len(products) > 1 or tensor_memory_atom(products[0], gpu) is None:
+            return None
+        if not tcgen05.are_loaded_by(shape_of(products[0].result.type), warps):
             return None
         return _in_tensor_memory
     if any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
