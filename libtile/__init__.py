@@ -11,6 +11,7 @@
     m = libtile.optimize(m, level=3)                 # Tile IR to Tile IR, before any compiler
     m = libtile.reduce(m, still_fails)               # the smallest module found for which the function says True
     libtile.diff("a.bc", "b.mlir")                   # the differences of two programs; none: they are the same
+    libtile.estimate(m, grid=64, args=[x, y])        # what bounds a launch on a GPU, without one
 
 Every error is a `LibtileError`. Names are loaded when they are first used, so that importing the package is cheap.
 """
@@ -47,6 +48,7 @@ _HOME = {
     "compare_runs": "libtile.debugging.behaviour",
     "compile": "libtile.api",
     "diff": "libtile.debugging.structure",
+    "estimate": "libtile.explore.estimate",
     "migrate": "libtile.api",
     "optimize": "libtile.api",
     "parse": "libtile.asm.module",
@@ -74,6 +76,7 @@ __all__ = [
     "compare_runs",
     "compile",
     "diff",
+    "estimate",
     "migrate",
     "optimize",
     "parse",

@@ -142,7 +142,7 @@ def explore(
     tile_ir.ops = [listings.NONE] * len(tile_ir.lines)
     for line in starts.values():
         tile_ir.ops[line - 1] = line
-    sources, places = _sources(starts, source_folders)
+    sources, places = sources_of(starts, source_folders)
     layouts = Layouts()
     title = name or ("kernel" if isinstance(module, Module | bytes | bytearray | memoryview) else os.fspath(module))
     record = Record(title, tile_ir, sources, places, [])
@@ -152,7 +152,8 @@ def explore(
     return record
 
 
-def _sources(starts: dict[Operation, int], folders: Sequence[Path]) -> tuple[list[Source], dict[int, Place]]:
+def sources_of(starts: dict[Operation, int], folders: Sequence[Path]) -> tuple[list[Source], dict[int, Place]]:
+    """The sources that ops name, and where in them the op of each line stands."""
     found: dict[str, int] = {}
     places: dict[int, Place] = {}
     for op, line in starts.items():
@@ -233,11 +234,12 @@ def _compilation(module: Operation, options: Options, layouts: Layouts) -> Compi
     found["ptx"], by_line = listings.of_ptx(made.ptx)
     code = sass.disassembled(made.cubin, by_line)
     found["sass"] = code.listing
-    kernels = [_facts(made, name, code, stages.rooms.get(name, [])) for name in made.kernels]
+    kernels = [kernel_facts(made, name, code, stages.rooms.get(name, [])) for name in made.kernels]
     return Compilation(options.gpu_name, options.opt_level, options.pipeline, found, kernels, list(made.remarks))
 
 
-def _facts(made: Compiled, name: str, code: sass.Code, rooms: list[Room]) -> KernelFacts:
+def kernel_facts(made: Compiled, name: str, code: sass.Code, rooms: list[Room]) -> KernelFacts:
+    """A kernel of a compilation in numbers."""
     kernel, gpu = made.kernels[name], target(made.gpu_name)
     threads = kernel.block_dim[0] * kernel.block_dim[1] * kernel.block_dim[2]
     warps = -(-threads // gpu.warp_size)

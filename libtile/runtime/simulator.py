@@ -45,8 +45,6 @@ def simulate(
     Arguments are checked as for the interpreter. LaunchError for arguments that do not fit, SimulationFault for a
     fault of the program.
     """
-    import numpy as np
-
     from libtile.compiler.compile import compile_module
     from libtile.compiler.entry import target_name_of
     from libtile.compiler.options import Options
@@ -67,18 +65,14 @@ def simulate(
     )  # fmt: skip
     if entry.host:
         made = compile_module(module, options, verify=False)
-        simulation = _Simulation(made, check, block_order, out)
+        simulation = Simulation(made, check, block_order, out)
         done = interpret(module, name, grid, args, check="basic", out=out, start=simulation.start)
         return simulation.counted(replace(done, backend="simulator", gpu_name=gpu_name, ops=None))
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
-    simulation = _Simulation(compile_module(module, options, verify=False), check, block_order, out)
-    given = [
-        arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)
-        for arg, value in zip(args, values, strict=True)
-    ]
+    simulation = Simulation(compile_module(module, options, verify=False), check, block_order, out)
     started = time.monotonic()
-    simulation.run(name, extents, given, values)
+    simulation.run(name, extents, as_given(args, values), values)
     result = RunResult(
         name,
         extents,
@@ -91,18 +85,33 @@ def simulate(
     return simulation.counted(result)
 
 
-class _Simulation:
+def as_given(args: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """What a launch of PTX takes for a kernel's arguments: arrays as they are, and the bytes of numbers."""
+    import numpy as np
+
+    return [
+        arg if isinstance(arg, np.ndarray | list | tuple) else _bytes(value)
+        for arg, value in zip(args, values, strict=True)
+    ]
+
+
+class Simulation:
     """The kernels of a compilation, and what their launches did."""
 
-    def __init__(self, made: Compiled, check: str, order: int | None, out: TextIO | None):
+    def __init__(
+        self, made: Compiled, check: str, order: int | None = None, out: TextIO | None = None, sample: int | None = None
+    ):
         from libtile.simulator.counters import Counters
 
         self.made = made
         self.check = check
         self.order = order
         self.out = out
+        self.sample = sample
         self.counters = Counters()
         self.output = ""
+        self.touched: list[tuple[int, int, int]] = []
+        """What the last launch read and wrote, see `libtile.simulator.RunResult`."""
 
     def run(self, name: str, grid: BlockId, given: list[Any], values: Sequence[Any]) -> None:
         """Launch a kernel with arrays and the bytes of numbers; `values` are the same as numbers and addresses."""
@@ -124,12 +133,14 @@ class _Simulation:
             except TensorMapError as problem:
                 raise LaunchError(f"parameter {recipe.base} of {name!r}: {problem}") from None
         result = run_ptx(
-            self.made.ptx, name, grid=grid, block=kernel.block_dim, args=arguments, checks=self.check, order=self.order
-        )
+            self.made.ptx, name, grid=grid, block=kernel.block_dim, args=arguments, checks=self.check, order=self.order,
+            sample=self.sample,
+        )  # fmt: skip
         if self.out is not None:
             self.out.write(result.output)
         self.output += result.output
         self.counters.add(result.counters)
+        self.touched = result.touched
 
     def counted(self, result: RunResult) -> RunResult:
         """The result with what was counted; of memory, only where that was asked for."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .counters import SECTOR
 from .ir import Instruction
 from .memory import (
     ALLOCATED,
@@ -282,11 +283,13 @@ class Access(MachineState):
         if not info.counted:
             if space == "global":
                 self.counters.global_bytes(info.size * len(off), reading, writing)
+                self.counters.moved(info.instruction.line, off, info.size * len(off), reading, writing)
             return
         if space == "shared":
             self.counters.shared(off - self.shared_base[threads], info.size, threads, info.instruction)
         elif space == "global":
-            self.counters.global_access(off, info.size, threads, info.instruction)
+            sectors = self.counters.global_access(off, info.size, threads, info.instruction)
+            self.counters.moved(info.instruction.line, off, SECTOR * sectors, reading, writing)
             self.counters.global_bytes(info.size * len(off), reading, writing)
 
     # -- stores

@@ -10,6 +10,22 @@ import numpy as np
 
 from .ir import Instruction
 
+SECTOR = 32
+"""Bytes of a sector, of which caches fetch and store whole ones."""
+
+
+class Footprint:
+    """The sectors of global memory that are `read` and `written`, as arrays of bool."""
+
+    def __init__(self, size: int) -> None:
+        self.read = np.zeros(size // SECTOR + 1, bool)
+        self.written = np.zeros_like(self.read)
+
+    def update(self, other: Footprint) -> None:
+        """Add the sectors of another part of the same launch."""
+        self.read |= other.read
+        self.written |= other.written
+
 
 @dataclass
 class Counters:
@@ -19,6 +35,11 @@ class Counters:
     sectors are the distinct 32-byte pieces that it touches; its bytes are those that its threads ask for, also where
     several ask for the same. Bulk copies are counted as bytes only. A shared wavefront is one pass over the 32 banks of
     4 bytes; `bank_conflicts` counts the passes beyond those that the access width makes necessary.
+
+    Traffic is what goes between the SMs and the L2 cache, in bytes: whole sectors of threads' accesses, and bulk copies
+    as they are; `footprint` has the sectors, each once. `warps_by_line` counts how often warps executed a line,
+    `multiplications_by_line` the scalar products of tcgen05's instructions, whose shapes are not in their names. `ctas`
+    are those that ran. Lines are those of the PTX.
     """
 
     instructions: Counter[str] = field(default_factory=Counter)
@@ -34,6 +55,12 @@ class Counters:
     conflicts_by_line: Counter[int] = field(default_factory=Counter)
     sectors_by_line: Counter[int] = field(default_factory=Counter)
     requests_by_line: Counter[int] = field(default_factory=Counter)
+    traffic: int = 0
+    traffic_by_line: Counter[int] = field(default_factory=Counter)
+    wavefronts_by_line: Counter[int] = field(default_factory=Counter)
+    warps_by_line: Counter[int] = field(default_factory=Counter)
+    multiplications_by_line: Counter[int] = field(default_factory=Counter)
+    footprint: Footprint | None = None
     barriers: int = 0
     ctas: int = 0
 
@@ -41,13 +68,15 @@ class Counters:
         """Add the counts of another part of the same launch."""
         for name, value in vars(other).items():
             mine = getattr(self, name)
-            if isinstance(mine, Counter):
+            if isinstance(mine, Counter | Footprint):
                 mine.update(value)
+            elif value is None or mine is None:
+                setattr(self, name, value if mine is None else mine)
             else:
                 setattr(self, name, mine + value)
 
-    def global_access(self, offsets: np.ndarray, size: int, threads: np.ndarray, ins: Instruction) -> None:
-        """Count requests and 32-byte sectors of one global access of a group."""
+    def global_access(self, offsets: np.ndarray, size: int, threads: np.ndarray, ins: Instruction) -> int:
+        """Count requests and 32-byte sectors of one global access of a group; gives the sectors."""
         warp = threads >> 5
         first = (offsets >> 5) + (warp << 40)
         if size > 1 and int(((offsets & 31) + size).max()) > 32:
@@ -60,6 +89,17 @@ class Counters:
         self.global_requests += requests
         self.sectors_by_line[ins.line] += sectors
         self.requests_by_line[ins.line] += requests
+        return sectors
+
+    def moved(self, line: int, offsets: np.ndarray, size: int, reading: bool, writing: bool) -> None:
+        """Count bytes between SMs and L2 that an instruction of the PTX moves from or to some offsets."""
+        self.traffic += size * (reading + writing)
+        self.traffic_by_line[line] += size * (reading + writing)
+        if self.footprint is not None:
+            if reading:
+                self.footprint.read[offsets // SECTOR] = True
+            if writing:
+                self.footprint.written[offsets // SECTOR] = True
 
     def global_bytes(self, size: int, reading: bool, writing: bool) -> None:
         """Count bytes of global memory that threads or a copy engine read, write, or both."""
@@ -95,6 +135,7 @@ class Counters:
         conflicts = wavefronts - int(np.count_nonzero(worst))
         self.shared_requests += 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))
         self.shared_wavefronts += wavefronts
+        self.wavefronts_by_line[ins.line] += wavefronts
         if conflicts:
             self.bank_conflicts += conflicts
             self.conflicts_by_line[ins.line] += conflicts

@@ -16,7 +16,7 @@ from libtile.support.arrays import memory_span
 from libtile.support.checks import SIMULATOR
 
 from . import tensor_map
-from .counters import Counters
+from .counters import SECTOR, Counters, Footprint
 from .errors import LaunchError
 from .ir import Function, Module, Parameter, Variable
 from .launch_state import LaunchState, TraceCallback
@@ -51,12 +51,17 @@ MAX_SHARED = MAX_BYTES["shared"]
 
 @dataclass
 class RunResult:
-    """What a launch printed and did. Array arguments hold the memory contents after it."""
+    """What a launch printed and did. Array arguments hold the memory contents after it.
+
+    `touched` has for each allocation of global memory its bytes, and those of its sectors that were read and written;
+    it is empty unless memory is counted.
+    """
 
     output: str
     counters: Counters
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
+    touched: list[tuple[int, int, int]] = field(default_factory=list)
 
     def summary(self) -> str:
         """Counters as a table for people."""
@@ -109,6 +114,7 @@ def run_ptx(
     trace: TraceCallback | None = None,
     processes: int = 1,
     max_instructions: int | None = None,
+    sample: int | None = None,
 ) -> RunResult:
     """Run one kernel of a PTX module on the CPU.
 
@@ -118,7 +124,8 @@ def run_ptx(
     `checks` is "full" (bounds, alignment, initialisation, races, memory counters), "basic" (bounds and alignment),
     "off", or a list of these and of single checks, see `libtile.support.checks`. `order` is None for the converged
     schedule or a seed for a random one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each
-    instruction of each warp. `processes` runs CTAs in that many processes.
+    instruction of each warp. `processes` runs CTAs in that many processes. `sample` runs only so many clusters of a
+    larger grid, evenly spread over it, unless those that run may take over others.
     Raises PtxError, LaunchError, CheckError or SimulationFault; after a fault the arrays hold what memory held.
     """
     chosen = SIMULATOR.choose(checks)
@@ -163,29 +170,38 @@ def run_ptx(
         heap_start=memory.heap_start,
         heap_end=memory.arena.size,
     )
+    if "counters" in chosen:
+        launch.counters.footprint = Footprint(memory.arena.size)
     for unit in program.units:
         unit.runs = unit.threads = unit.warps = 0
     batches = Batches(dims, launch.stack_size, program.uses("clusterlaunchcontrol"))
     try:
-        if processes > 1 and len(batches) > 1:
+        if processes > 1 and len(batches) > 1 and sample is None:
             from .parallel import run_batches
 
             run_batches(launch, batches, processes)
         else:
-            _run_batches(launch, batches)
+            _run_batches(launch, batches, sample)
         _collect(launch)
     finally:
         memory.write_back()
-    return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block)
+    return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block, _touched(launch))
 
 
-def _run_batches(launch: LaunchState, batches: Batches) -> None:
+def _run_batches(launch: LaunchState, batches: Batches, sample: int | None) -> None:
     """One batch after the other. Clusters that wait may be taken over by those that run, and start no more."""
+    at = batches.dims.cluster_at
     if not batches.taken_over:
+        if sample is not None and sample < batches.total:
+            numbers = [index * batches.total // sample for index in range(sample)]
+            chosen = [numbers[start : start + batches.per] for start in range(0, sample, batches.per)]
+            launch.counters.ctas = sample * math.prod(batches.dims.cluster)
+            for part in chosen:
+                _machine(launch, [cta for number in part for cta in at(number)]).run()
+            return
         for batch in batches:
             _machine(launch, batch).run()
         return
-    at = batches.dims.cluster_at
     launch.waiting_clusters = {number: at(number)[0] for number in range(batches.total)}
     for index in range(len(batches)):
         here = [n for n in batches.numbers(index) if launch.waiting_clusters.pop(n, None) is not None]
@@ -211,7 +227,22 @@ def _collect(launch: LaunchState) -> None:
         length = len(unit.instructions) + (unit.terminator is not None)
         counters.warp_instructions += unit.warps * length
         counters.thread_instructions += unit.threads * length
-    counters.ctas = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        if unit.warps:
+            for ins in (*unit.instructions, *([unit.terminator] if unit.terminator else ())):
+                counters.warps_by_line[ins.line] = max(unit.warps, counters.warps_by_line[ins.line])
+    counters.ctas = counters.ctas or math.prod(launch.grid)
+
+
+def _touched(launch: LaunchState) -> list[tuple[int, int, int]]:
+    footprint = launch.counters.footprint
+    if footprint is None:
+        return []
+    found = []
+    for allocation in launch.global_arena.allocations:
+        sectors = slice(allocation.offset // SECTOR, -(-(allocation.offset + allocation.size) // SECTOR))
+        read, written = (int(np.count_nonzero(part[sectors])) * SECTOR for part in (footprint.read, footprint.written))
+        found.append((allocation.size, read, written))
+    return found
 
 
 def _entry(module: Module, name: str) -> Function:

@@ -6,7 +6,7 @@ Code asks `target.has("stmatrix")` or `target.mma("f16", "f16", "f32")`; it neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -159,6 +159,44 @@ class Target:
             if unused.scaled == scaled and {a, b} <= unused.operands:
                 return unused.instruction
         return None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a GPU of a target can do: rates are per second, those of `fp32`, `fp64` and `special` results a clock of
+    each of its `sms`. `tensor` has operations per second by kind of operand; see `targets.toml` for the sources."""
+
+    name: str
+    sms: int
+    clock: float
+    bandwidth: float
+    tensor: Mapping[str, float]
+    fp32: int
+    fp64: int
+    special: int
+
+    partitions = 4
+    """Parts of an SM, each of which issues an instruction of a warp in a clock."""
+
+    def products(self, operands: str, results: str) -> float | None:
+        """Operations a second of tensor cores by kind of operands and of results; None where no rate is known."""
+        return self.tensor.get(f"{operands}.{results}", self.tensor.get(operands))
+
+
+@once
+def machines() -> dict[str, Machine]:
+    """The GPUs whose rates are known, by target."""
+    return {name: Machine(**record) for name, record in _declared()["machine"].items()}
+
+
+def machine(gpu_name: str) -> Machine:
+    """The GPU that stands for a target; UnknownTargetError for a name that no target has, or of which no rates are
+    known."""
+    target(gpu_name)
+    found = machines().get(gpu_name)
+    if found is None:
+        raise UnknownTargetError(f"no GPU's peaks are known for '{gpu_name}'; they are for {', '.join(machines())}")
+    return found
 
 
 @once

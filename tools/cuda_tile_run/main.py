@@ -33,7 +33,7 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 20
 
 
-def _grid(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+def grid_of(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
     """`X`, `X,Y` or `X,Y,Z`."""
     parts = value.replace("x", ",").split(",")
     if not 1 <= len(parts) <= 3 or not all(_is_count(p.strip()) for p in parts):
@@ -181,7 +181,12 @@ def summary(result: RunResult) -> str:
 @click.argument("kernel_file", metavar="KERNEL_FILE")
 @click.option("--kernel", metavar="NAME", help="The entry to run; may be left out when the module has one only.")
 @click.option(
-    "--grid", metavar="X[,Y[,Z]]", callback=_grid, default="1", show_default=True, help="Number of tile blocks by axis."
+    "--grid",
+    metavar="X[,Y[,Z]]",
+    callback=grid_of,
+    default="1",
+    show_default=True,
+    help="Number of tile blocks by axis.",
 )
 @click.option(
     "--arg",

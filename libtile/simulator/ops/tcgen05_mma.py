@@ -156,6 +156,7 @@ class Multiplication:
         except DescriptorError as error:
             M.fault("illegal-instruction", str(error), ins, thread)
         slots = M.tensor_slots(ins, thread, self.ctas)
+        M.counters.multiplications_by_line[ins.line] += spec.m * spec.n * spec.k
         bits, rows = KINDS[self.kind].bits, spec.m // self.ctas
         lanes = self._lanes(M, thread, rows, d >> 16, "D")
         targets = [self._accumulator(M, thread, slot, rows, spec.n, d & 0xFFFF, lanes) for slot in slots]
