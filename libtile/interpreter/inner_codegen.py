@@ -209,7 +209,8 @@ class InnerEmitter(Emitter):
             self.in_place(op, op.regions[0], [])
 
     def on_stage(self, op: Operation) -> None:
-        """A stage is written or read: the region gets what the stage holds, if it is given something to hold."""
+        """A stage is written or read: the region gets what the stage holds, if it is given something to hold. What a
+        write yields first, of the types of what a stage holds, the stage then holds."""
         token, iterator = (self.names[v] for v in op.operands)
         body = op.regions[0]
         used = any(a.first_use is not None for a in body.block.args)
@@ -222,8 +223,9 @@ class InnerEmitter(Emitter):
         yielded = self.in_place(op, body, arguments)
         self.line(f"{self.define(op.results[0])} = {token}")
         types = [a.type for a in body.block.args]
-        if writes and yielded and [r.type for r in op.results[1:]] == types:
-            self.line(f"{self.bind('h', _fill)}({token}, ({''.join(n + ', ' for n in yielded)}))", op)
+        if writes and types and [r.type for r in op.results[1 : 1 + len(types)]] == types:
+            held = yielded[: len(types)]
+            self.line(f"{self.bind('h', _fill)}({token}, ({''.join(n + ', ' for n in held)}))", op)
         self.take(op, yielded, 1)
 
     def put(self, op: Operation) -> None:

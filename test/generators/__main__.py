@@ -10,12 +10,12 @@ import click
 import libtile
 from generators.check import TARGETS, failure, failure_behind_pipelines, failure_in_pieces, parsed
 from generators.core import Program
-from generators.programs import PROFILES, program
+from generators.programs import PROFILES, QUEUES, program
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("seeds")
-@click.option("--profile", type=click.Choice(list(PROFILES)), default="all", help="What kind of programs.")
+@click.option("--profile", type=click.Choice([*PROFILES, QUEUES]), default="all", help="What kind of programs.")
 @click.option("--target", "targets", multiple=True, default=TARGETS, help="Targets to compile for (default: all four).")
 @click.option("--print", "print_", is_flag=True, help="Print the programs, and run nothing.")
 @click.option("--reduce", "reduce_", is_flag=True, help="Make each program that fails smaller, and print it.")

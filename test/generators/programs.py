@@ -10,10 +10,14 @@ from __future__ import annotations
 # The statements register themselves.
 from generators import control, elementwise, memory, products, shapes, views  # noqa: F401
 from generators.core import STATEMENTS, Generator, Profile, Program
+from generators.queues import queue_program
 
 _FEATURES = tuple(dict.fromkeys(e.feature for e in STATEMENTS))
 MODIFIERS = ("masks", "orderings", "hints")
 """Features that vary other statements and have none of their own."""
+
+QUEUES = "queues"
+"""The profile of programs whose agents hand tiles on through queues."""
 
 PROFILES = {
     "all": Profile((*_FEATURES, *MODIFIERS), always=("results",)),
@@ -26,5 +30,7 @@ PROFILES = {
 
 
 def program(seed: int, profile: str = "all") -> Program:
-    """A random program; the same for the same seed and profile."""
+    """A random program; the same for the same seed and profile. Those of `QUEUES` are nv_tileaa, all others Tile IR."""
+    if profile == QUEUES:
+        return queue_program(seed)
     return Generator(seed, PROFILES[profile]).program()
