@@ -17,10 +17,8 @@ from libtile.codegen.memory import (
     Registers,
     Words,
     as_integer,
-    begin_access,
     both,
     check_layouts,
-    end_access,
     from_integer,
     from_storage,
     pack_words,
@@ -177,7 +175,6 @@ def atomic_rmw(
     ordering: Ordering = RELAXED,
     result_used: bool = True,
     handed: Handed = Conversion.REGISTERS,
-    synchronize: bool = True,
 ) -> Tile | None:
     """Combine each location with the argument as `mode` says, `by` what `instruction` names, where the mask is true.
     The old values, if used; where the mask is false they are unspecified (Tile IR, "atomic_rmw_tko").
@@ -190,16 +187,14 @@ def atomic_rmw(
     owner = owner_predicate(b, arg.layout)
     result = Registers(arg.layout)
     registers = unique_registers(arg.layout)
-    each = begin_access(b, ordering, len(registers), synchronize)
     for r in registers:
         predicate = both(b, mask.registers[r] if mask else None, owner)
         old = _modify(
-            b, operation, by, arg.element, pointers.registers[r], arg.registers[r], each, predicate, result_used
+            b, operation, by, arg.element, pointers.registers[r], arg.registers[r], ordering, predicate, result_used
         )
         if old is not None:
             result.put([r], [old])
     tile = share_from_owner(b, arg.with_registers(result.all()), handed) if result_used else None
-    end_access(b, ordering, len(registers), synchronize)
     return tile
 
 
@@ -213,7 +208,6 @@ def atomic_cas(
     ordering: Ordering = RELAXED,
     result_used: bool = True,
     handed: Handed = Conversion.REGISTERS,
-    synchronize: bool = True,
 ) -> Tile | None:
     """Swap in `val` where the location holds the bits of `cmp` and the mask is true; the old values if used, and `cmp`
     where the mask is false (Tile IR, "atomic_cas_tko"). 16-, 32- and 64-bit elements; LoweringError for others."""
@@ -224,15 +218,13 @@ def atomic_cas(
     owner = owner_predicate(b, val.layout)
     result = Registers(val.layout)
     registers = unique_registers(val.layout)
-    each = begin_access(b, ordering, len(registers), synchronize)
     for r in registers:
         predicate = both(b, mask.registers[r] if mask else None, owner)
         expected, new = (to_storage(b, t.registers[r], val.element) for t in (cmp, val))
-        old = _atom(b, f"cas.b{8 * size}", pointers.registers[r], [expected, new], each, predicate, expected)
+        old = _atom(b, f"cas.b{8 * size}", pointers.registers[r], [expected, new], ordering, predicate, expected)
         if old is not None:
             result.put([r], [from_storage(b, old, val.element)])
     tile = share_from_owner(b, val.with_registers(result.all()), handed) if result_used else None
-    end_access(b, ordering, len(registers), synchronize)
     return tile
 
 
@@ -298,7 +290,6 @@ def reduce_tile(
     accesses: Accesses,
     *,
     ordering: Ordering = RELAXED,
-    synchronize: bool = True,
 ) -> None:
     """Combine a tile into the one that `index` names, each element `by` what `instruction` names; what lies beyond the
     tensor is left out (Tile IR, "atomic_red_view_tko"). Accesses of several elements are those of `vector_reductions`.
@@ -311,13 +302,13 @@ def reduce_tile(
     places = Places(b, tiled, index, tile.layout, accesses)
     forms = vector_reductions(b.target, mode, element)
 
-    def combine(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> None:
+    def combine(group: tuple[int, ...], accessed: Predicate) -> None:
         predicate, address = accessed(group[0]), places.address(group[0])
         if len(group) == 1:
             value = tile.registers[group[0]]
-            _modify(b, operation, by, element, address, value, each, predicate, False)
+            _modify(b, operation, by, element, address, value, ordering, predicate, False)
         else:
             bits = [to_storage(b, tile.registers[r], element) for r in group]
-            _reduce_vector(b, forms[len(group)], element, address, bits, each, predicate)
+            _reduce_vector(b, forms[len(group)], element, address, bits, ordering, predicate)
 
-    store_each(b, places, combine, ordering, synchronize)
+    store_each(b, places, combine, ordering)

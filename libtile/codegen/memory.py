@@ -8,8 +8,7 @@ nor PTX's scopes and cache operators.
 
 Where several threads hold copies of an element, the owner stores it. A weak load is done by every holder, since nobody
 else may write the location meanwhile; of a strong load they could see different values, so the owner loads and hands
-out what it saw. Release and acquire are about the writes of the whole tile block: the block meets before a releasing
-access and after an acquiring one, and PTX's causality order carries them from thread to thread.
+out what it saw. An `Ordering` is that of each instruction: where the block meets, and where fences stand, the IR says.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ SCOPES = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Memory semantics and scope, by Tile IR's keywords; a weak access has no scope."""
+    """Memory semantics and scope of an instruction, by Tile IR's keywords; a weak access has no scope."""
 
     semantics: str = "weak"
     scope: str | None = None
@@ -54,14 +53,6 @@ class Ordering:
     @property
     def weak(self) -> bool:
         return self.semantics == "weak"
-
-    @property
-    def acquires(self) -> bool:
-        return self.semantics in ("acquire", "acq_rel")
-
-    @property
-    def releases(self) -> bool:
-        return self.semantics in ("release", "acq_rel")
 
     @property
     def ptx_scope(self) -> str:
@@ -307,41 +298,8 @@ def both(b: KernelBuilder, x: Value | None, y: Value | None) -> Value | None:
     return b.and_(x, y)
 
 
-def begin_access(b: KernelBuilder, ordering: Ordering, accesses: int, synchronize: bool = True) -> Ordering:
-    """What stands before a tile's accesses, of which each thread does so many; gives the ordering of each of them.
-
-    A releasing access orders what all threads of the block did before: they meet first (unless `synchronize` is
-    false). One access then carries the semantics itself; several are relaxed behind one fence, which costs no more
-    than one of them would (PTX ISA, "Release pattern").
-    """
-    if synchronize and ordering.releases:
-        b.barrier()
-    if ordering.weak or accesses <= 1:
-        return ordering
-    if ordering.releases:
-        _fence(b, ordering)
-    return Ordering("relaxed", ordering.scope)
-
-
-def end_access(b: KernelBuilder, ordering: Ordering, accesses: int, synchronize: bool = True) -> None:
-    """What stands behind a tile's accesses: for acquiring ones a fence where there are several in a thread, and the
-    meeting after which all threads of the block see what one of them acquired (PTX ISA, "Acquire pattern")."""
-    if ordering.acquires and accesses > 1:
-        _fence(b, ordering)
-    if synchronize and ordering.acquires:
-        b.barrier()
-
-
 def fence(b: KernelBuilder, ordering: Ordering) -> None:
-    """A fence of the whole block: what all threads did before is ordered with what all do behind."""
-    if ordering.releases:
-        b.barrier()
-    _fence(b, ordering)
-    if ordering.acquires:
-        b.barrier()
-
-
-def _fence(b: KernelBuilder, ordering: Ordering) -> None:
+    """A fence of each thread, in a scope."""
     b.asm(f"fence.acq_rel.{ordering.ptx_scope};", "", VOID, memory=True)
 
 
@@ -370,31 +328,27 @@ def load(
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
     handed: Handed = Conversion.REGISTERS,
-    synchronize: bool = True,
 ) -> Tile:
     """Load the element behind each pointer; `padding` (zero without one) where the mask is false.
 
-    Tile IR, "load_ptr_tko". What owners got by a strong load is `handed` out. `synchronize=False` leaves out the
-    barrier after an acquiring load.
+    Tile IR, "load_ptr_tko". What owners got by a strong load is `handed` out.
     """
     check_layouts(pointers, mask, padding)
     size = STORAGE_BYTES[element]
     owner = None if ordering.weak else owner_predicate(b, pointers.layout)
     result = Registers(pointers.layout)
     groups = register_groups(pointers.layout, vector.dim, min(vector.count, MAX_ACCESS_BYTES // size))
-    each = begin_access(b, ordering, len(groups), synchronize)
     for group in groups:
         predicate = both(b, mask.registers[group[0]] if mask else None, owner)
         defaults = [to_storage(b, padding.registers[r], element) for r in group] if padding and predicate else None
         bits = load_bits(
             b, pointers.registers[group[0]], size, len(group),
-            predicate=predicate, defaults=defaults, ordering=each, cache=cache,
+            predicate=predicate, defaults=defaults, ordering=ordering, cache=cache,
         )  # fmt: skip
         result.put(group, [from_storage(b, x, element) for x in bits])
     tile = pointers.with_registers(result.all(), element)
     if owner is not None:
         tile = share_from_owner(b, tile, handed)
-    end_access(b, ordering, len(groups), synchronize)
     return tile
 
 
@@ -407,22 +361,16 @@ def store(
     vector: Vector = SINGLE,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
-    synchronize: bool = True,
 ) -> None:
-    """Store each element to the address that its pointer gives, where the mask is true (Tile IR, "store_ptr_tko").
-
-    `synchronize=False` leaves out the barrier before a releasing store.
-    """
+    """Store each element to the address that its pointer gives, where the mask is true (Tile IR, "store_ptr_tko")."""
     check_layouts(pointers, value, mask)
     owner = owner_predicate(b, pointers.layout)
     limit = MAX_ACCESS_BYTES // STORAGE_BYTES[value.element]
     groups = register_groups(pointers.layout, vector.dim, min(vector.count, limit))
-    each = begin_access(b, ordering, len(groups), synchronize)
     for group in groups:
         predicate = both(b, mask.registers[group[0]] if mask else None, owner)
         bits = [to_storage(b, value.registers[r], value.element) for r in group]
-        store_bits(b, pointers.registers[group[0]], bits, predicate=predicate, ordering=each, cache=cache)
-    end_access(b, ordering, len(groups), synchronize)
+        store_bits(b, pointers.registers[group[0]], bits, predicate=predicate, ordering=ordering, cache=cache)
 
 
 def offset_pointers(b: KernelBuilder, pointers: Tile, offsets: Tile, pointee: str) -> Tile:

@@ -95,7 +95,6 @@ def multimem_load_reduce(
     *,
     ordering: Ordering = WEAK,
     handed: Handed = Conversion.REGISTERS,
-    synchronize: bool = True,
 ) -> Tile:
     """Load the reduction of all devices' copies of a tile (Tile IR, "multimem_load_reduce_view_tko").
 
@@ -106,13 +105,13 @@ def multimem_load_reduce(
     places = Places(b, tiled, index, layout, accesses)
     padding = padding_constant(element, tiled.padding)
 
-    def load(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> Sequence[Value]:
+    def load(group: tuple[int, ...], accessed: Predicate) -> Sequence[Value]:
         predicate = accessed(group[0])
         address, form = places.address(group[0]), known[len(group)]
-        bits = _load_reduce(b, form, element, address, each, predicate, padding, len(group))
+        bits = _load_reduce(b, form, element, address, ordering, predicate, padding, len(group))
         return [from_storage(b, x, element) for x in bits]
 
-    return load_each(b, places, load, ordering, handed, synchronize)
+    return load_each(b, places, load, ordering, handed)
 
 
 def _load_reduce(
@@ -158,16 +157,16 @@ def _send(
 
 def _send_tile(
     b: KernelBuilder, instruction: str, known: dict[int, str], tiled: TiledView, index: Sequence[Value | Tile],
-    tile: Tile, accesses: Accesses, ordering: Ordering, synchronize: bool,
+    tile: Tile, accesses: Accesses, ordering: Ordering,
 ) -> None:  # fmt: skip
     places = Places(b, tiled, index, tile.layout, accesses)
 
-    def send(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> None:
+    def send(group: tuple[int, ...], accessed: Predicate) -> None:
         bits = [to_storage(b, tile.registers[r], tile.element) for r in group]
         predicate, address = accessed(group[0]), places.address(group[0])
-        _send(b, instruction, known[len(group)], tile.element, address, bits, each, predicate)
+        _send(b, instruction, known[len(group)], tile.element, address, bits, ordering, predicate)
 
-    store_each(b, places, send, ordering, synchronize)
+    store_each(b, places, send, ordering)
 
 
 def multimem_reduce(
@@ -179,11 +178,10 @@ def multimem_reduce(
     accesses: Accesses,
     *,
     ordering: Ordering = RELAXED,
-    synchronize: bool = True,
 ) -> None:
     """Combine a tile into every device's copy (Tile IR, "multimem_reduce_view_tko"); errors as for the load."""
     known = forms(b.target, "reduce", reduction, tile.element)
-    _send_tile(b, "red", known, tiled, index, tile, accesses, ordering, synchronize)
+    _send_tile(b, "red", known, tiled, index, tile, accesses, ordering)
 
 
 def multimem_store(
@@ -194,8 +192,7 @@ def multimem_store(
     accesses: Accesses,
     *,
     ordering: Ordering = WEAK,
-    synchronize: bool = True,
 ) -> None:
     """Store a tile to every device's copy (Tile IR, "multimem_store_view_tko"); errors as for the load."""
     known = forms(b.target, "store", "", tile.element)
-    _send_tile(b, "st", known, tiled, index, tile, accesses, ordering, synchronize)
+    _send_tile(b, "st", known, tiled, index, tile, accesses, ordering)

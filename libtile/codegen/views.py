@@ -24,9 +24,7 @@ from libtile.codegen.memory import (
     CacheHint,
     Ordering,
     Registers,
-    begin_access,
     both,
-    end_access,
     from_storage,
     load_bits,
     store_bits,
@@ -297,9 +295,9 @@ class Places:
 
 Predicate = Callable[[int], "Value | None"]
 """Whether this thread accesses the element of a register; None when it always does."""
-LoadBody = Callable[[tuple[int, ...], Predicate, Ordering], Sequence[Value]]
+LoadBody = Callable[[tuple[int, ...], Predicate], Sequence[Value]]
 """One load of a group of registers: what they get."""
-StoreBody = Callable[[tuple[int, ...], Predicate, Ordering], None]
+StoreBody = Callable[[tuple[int, ...], Predicate], None]
 """One store, or another change of memory, of a group of registers."""
 
 
@@ -309,36 +307,28 @@ def load_each(
     body: LoadBody,
     ordering: Ordering,
     handed: Handed,
-    synchronize: bool = True,
-    steps: int = 1,
 ) -> Tile:
-    """A tile of a view, one load for each group of registers, of up to so many instructions.
+    """A tile of a view, one load for each group of registers.
 
     A strong load is done by the owner of an element, what it saw is `handed` out.
     """
     layout, groups = places.layout, places.groups()
     owner = None if ordering.weak else owner_predicate(b, layout)
     result = Registers(layout)
-    each = begin_access(b, ordering, steps * len(groups), synchronize)
     for group in groups:
-        result.put(group, body(group, lambda register: both(b, places.mask(register), owner), each))
+        result.put(group, body(group, lambda register: both(b, places.mask(register), owner)))
     tile = Tile(layout, places.tiled.view.element, tuple(result.all()))
     if owner is not None:
         tile = share_from_owner(b, tile, handed)
-    end_access(b, ordering, steps * len(groups), synchronize)
     return tile
 
 
-def store_each(
-    b: KernelBuilder, places: Places, body: StoreBody, ordering: Ordering, synchronize: bool = True, steps: int = 1
-) -> None:
+def store_each(b: KernelBuilder, places: Places, body: StoreBody, ordering: Ordering) -> None:
     """Change the tile of a view, one change for each group of registers, by the owners of the elements."""
     groups = places.groups()
     owner = owner_predicate(b, places.layout)
-    each = begin_access(b, ordering, steps * len(groups), synchronize)
     for group in groups:
-        body(group, lambda register: both(b, places.mask(register), owner), each)
-    end_access(b, ordering, steps * len(groups), synchronize)
+        body(group, lambda register: both(b, places.mask(register), owner))
 
 
 def load_tile(
@@ -351,7 +341,6 @@ def load_tile(
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
     handed: Handed = Conversion.REGISTERS,
-    synchronize: bool = True,
 ) -> Tile:
     """Load the tile that `index` names, in a layout. Indices are unsigned integers of any width, by tile dimension;
     that of a sparse dimension is a tile in `sparse_layout` (Tile IR, "load_view_tko")."""
@@ -359,17 +348,17 @@ def load_tile(
     places = Places(b, tiled, index, layout, accesses)
     padding = padding_constant(element, tiled.padding)
 
-    def load(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> Sequence[Value]:
+    def load(group: tuple[int, ...], accessed: Predicate) -> Sequence[Value]:
         predicate = accessed(group[0])
         if element in PACKED:
-            return load_packed(b, places, group, predicate, padding, each, cache)
+            return load_packed(b, places, group, predicate, padding, ordering, cache)
         bits = load_bits(
             b, places.address(group[0]), STORAGE_BYTES[element], len(group),
-            predicate=predicate, defaults=[padding] * len(group), ordering=each, cache=cache,
+            predicate=predicate, defaults=[padding] * len(group), ordering=ordering, cache=cache,
         )  # fmt: skip
         return [from_storage(b, x, element) for x in bits]
 
-    return load_each(b, places, load, ordering, handed, synchronize, _steps(element))
+    return load_each(b, places, load, ordering, handed)
 
 
 def store_tile(
@@ -381,23 +370,17 @@ def store_tile(
     *,
     ordering: Ordering = WEAK,
     cache: CacheHint = NO_HINT,
-    synchronize: bool = True,
 ) -> None:
     """Store a tile where `index` names it; elements beyond the tensor are left out (Tile IR, "store_view_tko")."""
     element = tiled.view.element
     places = Places(b, tiled, index, tile.layout, accesses)
 
-    def store(group: tuple[int, ...], accessed: Predicate, each: Ordering) -> None:
+    def store(group: tuple[int, ...], accessed: Predicate) -> None:
         bits = [to_storage(b, tile.registers[r], element) for r in group]
         if element in PACKED:
-            store_packed(b, places, group, bits, accessed, each, cache)
+            store_packed(b, places, group, bits, accessed, ordering, cache)
             return
         predicate = accessed(group[0])
-        store_bits(b, places.address(group[0]), bits, predicate=predicate, ordering=each, cache=cache)
+        store_bits(b, places.address(group[0]), bits, predicate=predicate, ordering=ordering, cache=cache)
 
-    store_each(b, places, store, ordering, synchronize, _steps(element))
-
-
-def _steps(element: str) -> int:
-    """Instructions that an access may take: half a byte is stored in several."""
-    return 2 if element in PACKED else 1
+    store_each(b, places, store, ordering)

@@ -65,6 +65,7 @@ DECISIONS: dict[str, Classes] = {
     "not_wide": (*_POINTERS, *_VIEWS),
     "not_tma": (*_POINTERS, *_VIEWS),
     "offset_bits": (MakeMemRefOp,),
+    "instruction_semantic": (memory.MemoryOp, tileas_memory.FenceOp),
 }
 """Discardable attributes by which passes over nv_tileas tell later ones, emission and remarks what they decided."""
 

@@ -61,6 +61,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("tileas-allocate-shared-memory", "0123"),
     ("tileas-insert-shared-barriers", "0123"),
     ("tileas-select-copies", "0123"),
+    ("tileas-insert-fences", "0123"),
 )
 """Each pass, and the levels that run it."""
 

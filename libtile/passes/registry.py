@@ -92,6 +92,7 @@ PASSES: dict[str, Entry] = {
         "libtile.lowering.tileas.shared_barriers:InsertSharedBarriersPass", INNER, required=True
     ),
     "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
+    "tileas-insert-fences": Entry("libtile.lowering.tileas.fences:InsertFencesPass", INNER, required=True),
     "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),
     "tileas-specialize": Entry("libtile.lowering.tileas.specialize:SpecializePass", INNER),
     "tileas-materialize-schedule": Entry("libtile.lowering.tileas.materialize:MaterializeSchedulePass", INNER),

@@ -59,7 +59,8 @@ class OneAfterTheOther(Exchanges):
     """Exchanges of a kernel that no pass has placed: all at one place, each behind a barrier if not the first."""
 
     def __init__(self, b: KernelBuilder, room: int):
-        super().__init__((), room)
+        super().__init__()
+        self.room = room
         self.b = b
         self.most = 0
 

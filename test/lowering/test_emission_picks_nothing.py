@@ -56,9 +56,10 @@ ALLOWED: dict[str, set[str]] = {
     },
     # attributes of the IR, and what they say about bytes
     "libtile.lowering.tileas.allocate": {
-        "BYTES", "BYTES_ALIGNMENT", "EXCHANGES", "OFFSET", "TENSOR_ADDRESS_BYTES", "integer_attribute", "places_of",
+        "BYTES", "BYTES_ALIGNMENT", "OFFSET", "TENSOR_ADDRESS_BYTES", "integer_attribute", "places_of",
     },
-    "libtile.lowering.tileas.select_copies": {"offset_bits"},
+    "libtile.lowering.tileas.fences": {"ACQUIRES", "INSTRUCTION_SEMANTIC", "RELEASES", "instruction_semantic"},
+    "libtile.lowering.tileas.select_copies": {"offset_bits", "vector_of"},
     "libtile.lowering.tileas.shared_check": {"check_shared_memory"},
     "libtile.lowering.tileas.shared_memory": {"STAGE_BARRIER_BYTES", "alignment_of", "stage_offsets", "tile_bytes"},
     "libtile.lowering.tileas.tma.common": {"HOST_CODE"},

@@ -10,7 +10,7 @@ from view_kernels import accesses, known
 
 from libtile.codegen.builder import integer
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I8, I32, I64
-from libtile.codegen.memory import Ordering, load
+from libtile.codegen.memory import load
 from libtile.codegen.tile import Tile
 from libtile.codegen.views import (
     Accesses,
@@ -245,24 +245,6 @@ def test_packed_padding_fills_halves_beyond_an_odd_edge():
     mk.run(b, data, out)
     halves = np.stack([data & 15, data >> 4], axis=2).reshape(16, 52)
     assert np.array_equal(out, box_of(halves[:, :51], (0, 0), (16, 64), 15))
-
-
-@pytest.mark.parametrize("gpu", GPUS)
-def test_ordered_view_accesses_meet_around_release_and_acquire(gpu):
-    layout = mk.LAYOUTS["copies"]
-    b, (source, target) = mk.kernel(gpu)
-    sizes, strides = constants(8, 8), constants(8, 1)
-    from_view, to_view = (TiledView.partition(TensorView(p, "i32", sizes, strides), (8, 8)) for p in (source, target))
-    how, given = accesses(from_view, layout), mk.handed(b, layout, "i32")
-    tile = load_tile(b, from_view, constants(0, 0), layout, how, ordering=Ordering("acquire", "sys"), handed=given)
-    store_tile(b, to_view, constants(0, 0), tile, how, ordering=Ordering("release", "device"))
-    text = mk.ptx_of(b)
-    last_load, first_store = text.rindex("ld.relaxed.sys.global"), text.index("st.relaxed.gpu.global")
-    acquire, release = text.index("fence.acq_rel.sys"), text.index("fence.acq_rel.gpu")
-    assert last_load < acquire < text.index("bar", acquire) < text.rindex("bar", 0, release) < release < first_store
-    data, out = mk.random_array("i32", (8, 8)), np.zeros((8, 8), np.int32)
-    mk.run(b, data, out)
-    assert np.array_equal(out, data)
 
 
 def test_a_view_of_rank_0_is_one_element():

@@ -330,7 +330,8 @@ class TiledAtomicRmwOp(TiledMemOp):
 class FenceOp(TileOp):
     """Orders the accesses of the tile block before it with those behind it, as seen in a scope.
 
-    What an acquire or release of a tiled access becomes: these are relaxed accesses with a fence.
+    What an acquire or release of a tiled access becomes: these are relaxed accesses with a fence. Behind
+    `tileas-insert-fences` it is the threads' own, and barriers stand beside it.
     """
 
     name = "nv_tileas.fence"

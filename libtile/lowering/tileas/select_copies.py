@@ -40,7 +40,7 @@ from xdsl.passes import ModulePass
 
 from libtile.atoms.cp_async import copy_width
 from libtile.codegen import atomics, multimem
-from libtile.codegen.memory import MAX_ACCESS_BYTES
+from libtile.codegen.memory import MAX_ACCESS_BYTES, Vector
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp, PtrToIntOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
@@ -160,7 +160,7 @@ class _Selector:
 
     def by_view(self, op: Operation) -> None:
         """A load, store or asynchronous copy through a view: one, or two behind a check at run time."""
-        view, layout = self._view(op), _layout(op)
+        view, layout = self._view(op), moved_layout(op)
         store = isinstance(op, memory.TiledStoreOp)
         if self.gpu.has("tma") and (reason := tma_reason(op, view, store=store, adds=False)) is not None:
             op.attributes[NOT_TMA] = StringAttr(reason)
@@ -227,7 +227,7 @@ class _Selector:
 
     def reduction(self, op: Operation) -> None:
         """An atomic combination of a tile with one of a view, which gives nothing."""
-        view, layout = self._view(op), _layout(op)
+        view, layout = self._view(op), moved_layout(op)
         if self.gpu.has("tma") and (reason := tma_reason(op, view, store=True, adds=True)) is not None:
             op.attributes[NOT_TMA] = StringAttr(reason)
         mode = getattr(op.properties["rmw_mode"], "keyword", "")
@@ -255,7 +255,7 @@ class _Selector:
 
     def multimem(self, op: Operation) -> None:
         """An access to all replicas of a tile. LoweringError for one that no instruction does."""
-        view, layout = self._view(op), _layout(op)
+        view, layout = self._view(op), moved_layout(op)
         reduction = getattr(op.properties.get("reduction"), "keyword", "")
         try:
             operation = _REPLICATED[type(op)]
@@ -316,6 +316,14 @@ def offset_bits(memref: MakeMemRefOp) -> int:
     return bits.value.data if isinstance(bits, IntegerAttr) else 0
 
 
+def vector_of(op: Operation, element: str) -> Vector:
+    """How many neighbouring elements one instruction of an access moves, by its atom. LoweringError without one."""
+    atom = op.properties.get("atom")
+    if not isinstance(atom, CopyAtomAttr):
+        raise unsupported(op, "has no atom, which tileas-select-copies gives it")
+    return Vector(atom.dim or 0, max(atom.bits // memory_bits(element), 1))
+
+
 def is_open(op: Operation) -> bool:
     """Whether the atom of an access is still to be chosen."""
     atom = op.properties.get("atom")
@@ -326,7 +334,7 @@ def _choose(op: Operation, kind: str, bits: int, dim: int, layout: LinearLayout)
     op.properties["atom"] = CopyAtomAttr(kind, bits, dim=dim if layout.out_dims else None)
 
 
-def _layout(op: Operation) -> LinearLayout:
+def moved_layout(op: Operation) -> LinearLayout:
     """The layout of the tile that an access through a view moves."""
     given = op.properties.get("layout")
     if isinstance(given, LayoutAttr):

@@ -42,6 +42,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
 from libtile.lowering.discardable import DECISIONS, FACTS
 from libtile.lowering.legality import NUMBERS, Stage
+from libtile.lowering.tileas.fences import ACQUIRES, INSTRUCTION_SEMANTIC, RELEASES
 from libtile.lowering.to_llvm import elementwise
 from libtile.lowering.to_llvm.emitter import RULES
 from libtile.targets import MMA_SYNC, mma_families
@@ -156,7 +157,7 @@ def left_out(op: TileOp) -> str | None:
                 return found
         elif name not in INFORMATION:
             return f"has the attribute '{name}' ({attr}), which code generation does not honour"
-    return _width_problem(op) or _steps_problem(op) or _operand_problem(op)
+    return _width_problem(op) or _steps_problem(op) or _fence_problem(op) or _operand_problem(op)
 
 
 def _operand_problem(op: TileOp) -> str | None:
@@ -255,6 +256,15 @@ def _steps_problem(op: TileOp) -> str | None:
     """A reduction or a scan says its steps."""
     if isinstance(op, tileas_tiles.ReduceOp | tileas_tiles.ScanOp) and op.steps is None:
         return "has no 'steps', which tileas-select-collectives gives it"
+    return None
+
+
+def _fence_problem(op: TileOp) -> str | None:
+    """What acquires or releases says how."""
+    if isinstance(op, tileaa_memory.MemoryOp | tileas_memory.FenceOp):
+        semantic = None if INSTRUCTION_SEMANTIC in op.attributes else op.mem_semantic
+        if semantic is not None and semantic.keyword in (*ACQUIRES, *RELEASES):
+            return f"has no '{INSTRUCTION_SEMANTIC}', which tileas-insert-fences gives it"
     return None
 
 

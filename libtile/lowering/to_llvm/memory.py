@@ -14,7 +14,6 @@ from libtile.codegen.llvm_types import I64
 from libtile.codegen.memory import CacheHint, Ordering
 from libtile.codegen.sharing import Handed
 from libtile.codegen.tile import Tile
-from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.memory import (
     Access,
     AllocaOp,
@@ -30,7 +29,6 @@ from libtile.dialects.nv_tileaa.tokens import (
     MemoryFenceAliasOp,
 )
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
-from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.memory import (
     AtomicCasOp,
     AtomicRmwOp,
@@ -47,45 +45,25 @@ from libtile.dialects.nv_tileas.memory import (
 from libtile.ir.tile_form import TileOp, element_of, integer_of
 from libtile.layouts.convert import Conversion
 from libtile.lowering.index_width import NARROW
-from libtile.lowering.tileas.select_copies import offset_bits
+from libtile.lowering.tileas.fences import instruction_semantic
+from libtile.lowering.tileas.select_copies import offset_bits, vector_of
 from libtile.lowering.tileas.ways import handed_out_by, hands_out
 from libtile.lowering.to_llvm.emitter import Emitter, View, element_name, rule
-from libtile.numerics.elements import ELEMENTS, memory_bits
+from libtile.numerics.elements import ELEMENTS
 
 _SCOPES = {"tl_blk": "tl_blk", "cluster": "device", "gpu": "device", "sys": "sys"}
 """Scopes by the names that accesses know them by. A cluster is part of a device, whose scope holds for it as well."""
 
 
 def ordering(op: MemoryOp | FenceOp) -> Ordering:
-    """The memory semantics and scope of an access, or of a fence."""
+    """What each instruction of an access, or a thread's fence, says of its order."""
     scope = None if op.mem_scope is None else _SCOPES[op.mem_scope.keyword]
-    return Ordering(keyword_of(op.mem_semantic, "weak"), scope)
-
-
-_FENCED = {(TiledLoadOp, "acquire"), (TiledStoreOp, "release")}
-
-
-def _fenced(fence: FenceOp) -> MemoryOp | None:
-    """The access that does a fence's work: it stands beside it, so that one instruction can say both."""
-    order = ordering(fence)
-    access = fence.prev_op if order.acquires else fence.next_op
-    if not isinstance(access, TiledLoadOp | TiledStoreOp) or (type(access), order.semantics) not in _FENCED:
-        return None
-    return access if ordering(access) == Ordering("relaxed", order.scope) else None
-
-
-def tiled_ordering(op: TiledLoadOp | TiledStoreOp) -> Ordering:
-    """The ordering of a tiled access with that of the fence beside it."""
-    for fence in (op.prev_op, op.next_op):
-        if isinstance(fence, FenceOp) and _fenced(fence) is op:
-            return ordering(fence)
-    return ordering(op)
+    return Ordering(instruction_semantic(op), scope)
 
 
 @rule(FenceOp)
 def _fence(e: Emitter, op: FenceOp) -> None:
-    if _fenced(op) is None:
-        memory.fence(e.b, ordering(op))
+    memory.fence(e.b, ordering(op))
     for result in op.results:
         e.bind(result, None)
 
@@ -109,13 +87,6 @@ def _pointee(value: SSAValue) -> str:
     pointer = element_of(value.type)
     assert isinstance(pointer, PtrType)
     return element_name(pointer.pointee)
-
-
-def vector_of(op: TileOp, element: str) -> memory.Vector:
-    """How many neighbouring elements one instruction of an access moves, by its atom."""
-    atom = op.properties["atom"]
-    assert isinstance(atom, CopyAtomAttr)  # the legality table has seen to it
-    return memory.Vector(atom.dim or 0, max(atom.bits // memory_bits(element), 1))
 
 
 @rule(LoadOp)
@@ -243,7 +214,7 @@ def tiled_operands(e: Emitter, op: Access) -> tuple[views.TiledView, list[Value 
 @rule(TiledLoadOp)
 def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
     tiled, index, accesses = tiled_operands(e, op)
-    layout, order = e.layout(op.value), tiled_ordering(op)
+    layout, order = e.layout(op.value), ordering(op)
     tile = views.load_tile(
         e.b, tiled, index, layout, accesses, ordering=order, cache=cache_hint(op), handed=_handed(op)
     )
@@ -253,7 +224,7 @@ def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
 @rule(TiledStoreOp)
 def _tiled_store(e: Emitter, op: TiledStoreOp) -> None:
     tiled, index, accesses = tiled_operands(e, op)
-    tile, order = e.tile(op.value), tiled_ordering(op)
+    tile, order = e.tile(op.value), ordering(op)
     views.store_tile(e.b, tiled, index, tile, accesses, ordering=order, cache=cache_hint(op))
 
 

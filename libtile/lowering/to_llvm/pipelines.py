@@ -48,10 +48,11 @@ from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET
+from libtile.lowering.tileas.select_copies import vector_of
 from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
 from libtile.lowering.to_llvm import rings, tensor_memory
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
-from libtile.lowering.to_llvm.memory import tiled_operands, vector_of
+from libtile.lowering.to_llvm.memory import tiled_operands
 from libtile.lowering.to_llvm.storage import Buffer, Place, Ring, TensorMemory, Turn
 from libtile.numerics.elements import memory_bits
 from libtile.support.diagnostics import UnsupportedError
