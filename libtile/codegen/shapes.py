@@ -108,10 +108,15 @@ def embedded(part: LinearLayout, whole: LinearLayout) -> LinearLayout:
     return LinearLayout.of(bases, dict(zip(whole.out_dims, whole.shape)))
 
 
+def part_offset(shared: LinearLayout, corner: Sequence[int]) -> int:
+    """Where the part of a tile with this corner begins in shared memory, in elements."""
+    inverse = shared.inverse()
+    return inverse(**dict(zip(inverse.in_dims, corner)))[OFFSET]
+
+
 def part_offsets(shared: LinearLayout, bits: Sequence[tuple[int, ...]]) -> list[int]:
     """By how many elements each bit of a part's number moves it in shared memory."""
-    inverse = shared.inverse()
-    return [inverse(**dict(zip(inverse.in_dims, vector)))[OFFSET] for vector in bits]
+    return [part_offset(shared, vector) for vector in bits]
 
 
 def _from_shared(

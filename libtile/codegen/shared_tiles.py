@@ -133,10 +133,11 @@ def load_shared(
     element: str,
     by: SharedAccess,
     moved: Value | None = None,
+    first: int = 0,
 ) -> Tile:
-    """Load a tile in a layout by an instruction. `base` is aligned to 16 bytes; `moved` (an i32, in elements), of which
-    no bit is one within an access, is xored to all offsets. The target may be a part of the tile (not surjective).
-    LoweringError where the instruction cannot do it."""
+    """Load a tile in a layout by an instruction. `base` is aligned to 16 bytes; `moved` (an i32, in elements) and
+    `first`, of which no bit is one within an access, are xored to all offsets. The target may be a part of the tile
+    (not surjective). LoweringError where the instruction cannot do it."""
     layout = normalized(without_register_copies(target), warp_bits_of(b))
     size = STORAGE_BYTES[element]
     if by.kind != VECTOR and not b.target.has("ldmatrix"):
@@ -145,7 +146,7 @@ def load_shared(
     addresses = Addresses(b, base, access.lanes, access.warps, size, moved)
     values: list[Value] = [integer(I32, 0)] * layout.in_size(REGISTER)
     for start, group in zip(access.starts, access.groups):
-        for r, value in zip(group, _load(b, access.kind, addresses.at(start), len(group), size)):
+        for r, value in zip(group, _load(b, access.kind, addresses.at(start ^ first), len(group), size)):
             values[r] = value
     values = permute_by_thread(b, values, *access.permute)
     if element == "i1":

@@ -29,7 +29,7 @@ def load_box(b: KernelBuilder, to: Value, descriptor: Value, coordinates: Sequen
     barrier object counts its bytes. One thread executes this."""
     rank = len(coordinates)
     template = (
-        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        f"cp.async.bulk.tensor.{rank}d.shared::cta.global.mbarrier::complete_tx::bytes "
         f"[$0], {_address(1, coordinates)}, [${rank + 2}];"
     )
     places = [_shared_address(b, to), descriptor, *coordinates, _shared_address(b, barrier)]

@@ -52,6 +52,7 @@ DECISIONS: dict[str, Classes] = {
     "not_native": (products.DotOp, products.ScaledDotOp),
     "executed": (products.DotOp, products.ScaledDotOp, async_products.AsyncDotOp, tensor_memory.AsyncDotIntoOp),
     "registers_shared": (AgentSwitchOp,),
+    "drained": (CreatePipelineOp,),
     "nv_tileas.host-code": (FuncOp,),
     "nv_tileas.num-device-tmas": (FuncOp,),
     "nv_tileas.num-host-tmas": (FuncOp,),

@@ -86,7 +86,7 @@ SCHEDULES = tuple(_INSTEAD)
 """How loops overlap with the copies of their tiles: not at all, by the warps that compute, or by a producer agent where
 a loop with a product can be parted (and by the warps that compute elsewhere)."""
 DEFAULT_SCHEDULES = {"0": "pipelined", "1": "pipelined", "2": "specialized", "3": "specialized"}
-"""The schedule of each level. `specialized` changes nothing on targets without wgmma or tcgen05."""
+"""The schedule of each level. `specialized` changes nothing on targets without TMA."""
 
 
 def schedule_at(level: int, asked: str = "") -> str:

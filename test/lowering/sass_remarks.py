@@ -26,7 +26,9 @@ SHAPES = {
     ("Tensor-core SM90", "[16, 8, 16]"): ("DMMA.16x8x16",),
 }
 MULTIPLY_ADDS = ("FFMA", "DFMA", "HFMA2", "FMUL", "HMUL2", "FFMA2")
-MEMORY = {remarks.GLOBAL_LOAD: "LDG", remarks.ASYNC_COPY: "LDGSTS", remarks.GLOBAL_STORE: "STG"}
+MEMORY = {
+    remarks.GLOBAL_LOAD: "LDG", remarks.ASYNC_COPY: "LDGSTS", remarks.GLOBAL_STORE: "STG", remarks.TMA_LOAD: "UTMALDG",
+}  # fmt: skip
 _BITS = re.compile(r"\.[US]?(8|16|64|128)(?=\.|$)")
 
 

@@ -118,7 +118,10 @@ def attention(m=64, n=64, d=64, causal=False, last="") -> str:
 """  # noqa: E501 - views and their types are long
 
 
-def run(text: str, m: int, n: int, d: int, rows: int, columns: int, causal=False, heads=1, order=None, **options):
+def run(
+    text: str, m: int, n: int, d: int, rows: int, columns: int,
+    causal=False, heads=1, order=None, gpu_name="sm_90", **options
+):  # fmt: skip
     rng = np.random.default_rng(rows + columns)
     q = rng.standard_normal((heads, rows, d)).astype(np.float16)
     k, v = (rng.standard_normal((heads, columns, d)).astype(np.float16) for _ in range(2))
@@ -126,7 +129,7 @@ def run(text: str, m: int, n: int, d: int, rows: int, columns: int, causal=False
     libtile.run(
         libtile.parse(text), grid=(-(-rows // m), heads, 1),
         args=[q, k, v, o, heads, rows, columns, rows * d, columns * d],
-        backend="simulator", gpu_name="sm_90", check="full", block_order=order, schedule="specialized", **options,
+        backend="simulator", gpu_name=gpu_name, check="full", block_order=order, schedule="specialized", **options,
     )  # fmt: skip
     # Columns beyond the end are zeros, which the kernel takes for columns like others.
     more = -columns % n

@@ -29,7 +29,15 @@ from libtile.dialects.effect_traits import Allocates, Observable, ReadsOrWrites
 from libtile.dialects.interfaces import Folds, Partial
 from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
-from libtile.dialects.nv_tileaa.shapes import ExpandDims, Generate, Unary, View, check_slice, require_same_element
+from libtile.dialects.nv_tileaa.shapes import (
+    ExpandDims,
+    Generate,
+    Unary,
+    View,
+    check_slice,
+    integers_of,
+    require_same_element,
+)
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
 from libtile.dialects.nv_tileas.atom_rules import check_same_warps, check_shared_atom, check_tensor_atom
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr
@@ -104,7 +112,8 @@ def check_layout(type_: Attribute) -> None:
 
 @tile_op
 class CopyOp(TileOp):
-    """Copies a tile or a buffer into a buffer; or, without a destination, a buffer into registers, its result."""
+    """Copies a tile or a buffer into a buffer; or, without a destination, a buffer into registers, its result: all of
+    it, or the part of the result's shape from `offsets` on."""
 
     name = "nv_tileas.copy"
     traits = traits_def(ReadsOrWrites())
@@ -112,18 +121,32 @@ class CopyOp(TileOp):
     destination = opt_operand_def()
     result = opt_result_def()
     atom = opt_prop_def(CopyAtomAttr)
+    offsets = opt_prop_def(DenseArrayBase)
 
     def check(self) -> None:
         if (self.destination is None) == (self.result is None):
             raise VerifyException("expects either a destination or a result")
         source = self.source.type
         target = self.destination.type if self.destination is not None else self.results[0].type
-        if stored_element(source) != stored_element(target) or stored_shape(source) != stored_shape(target):
+        if self.offsets is not None:
+            self._check_part(source, target)
+        elif stored_element(source) != stored_element(target) or stored_shape(source) != stored_shape(target):
             raise VerifyException(
                 f"expects source and destination of one shape and element type, but got {type_text(source)} vs "
                 f"{type_text(target)}"
             )
         self._check_atom(source, target)
+
+    def _check_part(self, source: Attribute, target: Attribute) -> None:
+        """A part of a buffer in shared memory that goes to registers, of those into which it can be cut."""
+        if self.result is None or not isinstance(source, BufferType) or source.space != "shared":
+            raise VerifyException("expects offsets where a part of a buffer in shared memory goes to registers")
+        whole, part = stored_shape(source), stored_shape(target)
+        if stored_element(source) != stored_element(target):
+            raise VerifyException(f"expects a part of {type_text(source)}, but got {type_text(target)}")
+        check_slice(self, whole, part)
+        if any(offset % size for offset, size in zip(integers_of(self.offsets), part)):
+            raise VerifyException(f"expects offsets that are multiples of the part's shape {list(part)}")
 
     def _check_atom(self, source: Attribute, target: Attribute) -> None:
         """The atom of a copy between registers and shared or tensor memory."""

@@ -6,9 +6,10 @@
     shared_bytes      on the function: how much shared memory it takes in all; and `shared_alignment` of its begin
 
 Storage lives from the op that makes it to the last one that uses it, through loops that use it as a whole; what lives
-at the same time lies apart. An exchange lives as long as its op. It may lie where a pipeline was, since it has to wait
-for somebody's reads wherever it lies behind a loop; it does not lie where a first pipeline will be, which would have to
-wait for it.
+at the same time lies apart. A pipeline with barrier objects lives on, but where it is `drained` (its consumer waits for
+all that is copied to it) exchanges of its consumer take its stages' place behind the last turn. An exchange lives as
+long as its op. It may lie where a pipeline was, since it has to wait for somebody's reads wherever it lies behind a
+loop; it does not lie where a first pipeline will be, which would have to wait for it.
 
 Exchanges that follow each other take turns between two places while there is room for that (`ALTERNATING_BYTES`): the
 barrier in the middle of the one then ends the reads of the one before. Which of them need a barrier in front is
@@ -26,10 +27,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.codegen.exchange import Exchange
-from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.functions import ExecuteOp, FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
-from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerWaitOp, CreatePipelineOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp
 from libtile.dialects.nv_tileas.types import (
     BufferType,
@@ -43,10 +44,19 @@ from libtile.layouts.shared_access import ALIGNMENT
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.exchange_sizes import Kernel, exchanges
-from libtile.lowering.tileas.shared_memory import STAGE_ALIGNMENT, alignment_of, pipeline_bytes, tile_bytes
+from libtile.lowering.tileas.shared_memory import (
+    STAGE_ALIGNMENT,
+    STAGE_BARRIER_BYTES,
+    alignment_of,
+    pipeline_bytes,
+    tile_bytes,
+)
 from libtile.targets import Target, target
 
 OFFSET, EXCHANGES, BYTES, BYTES_ALIGNMENT = "shared_offset", "exchanges", "shared_bytes", "shared_alignment"
+
+DRAINED = "drained"
+"""On what makes a pipeline with barrier objects: its consumer, which is one agent, waits for all that is produced."""
 
 ALTERNATING_BYTES = 8192
 """Exchanges take more than one place to spare barriers up to this size, and beyond it only where one needs more."""
@@ -84,10 +94,34 @@ class Storage:
     start: int
     end: int
     offset: int = -1
+    drained: int | None = None
+    """The op behind which its consumer has waited for all that is copied to its stages."""
 
     @property
     def limit(self) -> int:
         return self.offset + self.size
+
+    @property
+    def stages_end(self) -> int:
+        """Where the stages of a pipeline end, and its barrier objects begin."""
+        return self.limit - _barriers_bytes(self.op)
+
+    def is_drained(self, op: Operation, number: int) -> bool:
+        """Whether an op with a number stands behind the last turn of the consumer that runs it as well."""
+        return self.drained is not None and self.drained < number and _drains(self.op, op)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bytes of shared memory that exchanges of an op may take; `own` where no other agent has part of it."""
+
+    start: int
+    end: int
+    own: bool = False
+
+    @property
+    def size(self) -> int:
+        return max(self.end - self.start, 0)
 
 
 class Numbering:
@@ -116,7 +150,9 @@ class Numbering:
         assert block is not None
         if isinstance(made.type, PipelineType) and made.type.has_barriers:
             # Barrier objects stay, and copies come from elsewhere than the threads that meet at a barrier.
-            return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], len(self.first) - 1)
+            drained = self._drained(op) if DRAINED in op.attributes else None
+            size, alignment = storage_bytes(op), alignment_of(op)
+            return Storage(op, size, alignment, self.first[op], len(self.first) - 1, drained=drained)
         if isinstance(made.type, BufferType) and made.type.space == "tmem":
             return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], len(self.first) - 1)
         switch, _ = agent_of(op)
@@ -125,6 +161,31 @@ class Numbering:
             return Storage(op, storage_bytes(op), alignment_of(op), self.first[switch], self.last[switch])
         end = max((self.last[_within(use, block)] for use in _users(made)), default=self.first[op])
         return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], max(end, self.first[op]))
+
+    def _drained(self, op: Operation) -> int:
+        """The last op that has to do with the consumer's turns at a pipeline, with the loops around them."""
+        switch, number = _consumer_of(op)
+        if switch is None:
+            return self.last[op]
+        uses = (use for use in _users(op.results[0]) if agent_of(use) == (switch, number))
+        return max(self.last[_within(use, switch.regions[number].block)] for use in uses)
+
+
+def _drains(pipeline: Operation, op: Operation) -> bool:
+    """Whether an op is run by the agent that waits for a pipeline's stages."""
+    agent = agent_of(op)
+    return agent[0] is not None and agent == _consumer_of(pipeline)
+
+
+def _consumer_of(pipeline: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None, int]:
+    """The agent that waits for a pipeline's stages, as `agent_of` says it."""
+    waits = [use.operation for use in pipeline.results[0].uses if isinstance(use.operation, ConsumerWaitOp)]
+    return agent_of(waits[0]) if waits else (None, 0)
+
+
+def _barriers_bytes(op: Operation) -> int:
+    type_ = op.results[0].type
+    return type_.stages * STAGE_BARRIER_BYTES if isinstance(type_, PipelineType) and type_.has_barriers else 0
 
 
 def storage_bytes(op: Operation) -> int:
@@ -181,7 +242,7 @@ def exchange_rooms(function: FuncOp, gpu: Target) -> dict[Operation, int]:
     """How many bytes of shared memory exchanges of each op have beside pipelines, which this places."""
     allocation = _Allocation(function, gpu)
     allocation.place_storages()
-    return {op: max(gpu.shared_per_block - start, 0) for op, start in allocation.starts()}
+    return {op: room.size for op, room in allocation.rooms()}
 
 
 class _Allocation:
@@ -241,9 +302,9 @@ class _Allocation:
 
     # -- exchanges --------------------------------------------------------------------------------------------------
 
-    def starts(self) -> Iterator[tuple[Operation, int]]:
-        """Each op, and where exchanges of it begin: behind storage that lives, and that which is made later where
-        nothing was before."""
+    def rooms(self) -> Iterator[tuple[Operation, Room]]:
+        """Each op, and the room for its exchanges: behind storage that lives, and that which is made later where
+        nothing was before; or the stages of a pipeline that its agent has drained, if these are more."""
         made = dead = 0
         alive: list[Storage] = []
         # What is made from each storage on, at most.
@@ -258,16 +319,20 @@ class _Allocation:
             alive = [s for s in alive if s.end >= number]
             coming = later[len(self.storages) - made]
             floor = max([coming if coming > dead else 0, *(s.limit for s in alive)])
-            yield op, -(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
+            room = Room(-(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT, self.limit)
+            for storage in alive:
+                if storage.is_drained(op, number):
+                    room = max(room, Room(storage.offset, storage.stages_end, own=True), key=lambda r: r.size)
+            yield op, room
 
     def _all_exchanges(self) -> None:
         self.reading = self.reading_in = self.agent = None
         self.floors.clear()
-        for op, start in self.starts():
-            self._exchange(op, start)
+        for op, room in self.rooms():
+            self._exchange(op, room)
 
-    def _exchange(self, op: Operation, start: int) -> None:
-        """Place the exchanges of an op, from `start` on."""
+    def _exchange(self, op: Operation, given: Room) -> None:
+        """Place the exchanges of an op in the room that it has."""
         op.attributes.pop(EXCHANGES, None)
         kind = type(op)
         if is_subclass(kind, (BarrierOp,)):
@@ -278,15 +343,15 @@ class _Allocation:
         switch, number = agent_of(op)
         if switch is not None:
             self._enter(switch.regions[number])
-            start = max(start, self._floor)
-        room = max(self.limit - start, 0)
+        start = given.start if given.own else max(given.start, self._floor if switch is not None else 0)
+        room = max(given.end - start, 0)
         wanted = exchanges(op, self.kernel, room)
         if not wanted:
             return
         places = []
         for exchange in wanted:
-            place = self._turn(start, exchange, op)
-            if place.end > self.limit:
+            place = self._turn(start, given.end, exchange, op)
+            if place.end > given.end:
                 raise unsupported(
                     op,
                     f"needs {exchange.size} bytes of shared memory to exchange elements between threads, but "
@@ -294,7 +359,7 @@ class _Allocation:
                 )
             places.append((place.offset, place.size, place.meet))
             self.total = max(self.total, place.end)
-            if switch is not None:
+            if switch is not None and not given.own:
                 self.floors[switch] = max(self.floors.get(switch, 0), place.end)
             self.reading, self.reading_in = place, op.parent
         op.attributes[EXCHANGES] = ExchangesAttr(places)
@@ -309,12 +374,13 @@ class _Allocation:
         floor = 0 if parent is None else self.floors.get(parent, 0)
         self._floor = -(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
 
-    def _turn(self, start: int, exchange: Exchange, op: Operation) -> Exchange:
-        """At the start, or behind what the exchange before is still read from, if there is room for that."""
+    def _turn(self, start: int, end: int, exchange: Exchange, op: Operation) -> Exchange:
+        """At the start, or behind what the exchange before is still read from, if there is room for that before the
+        end."""
         offset, reading = start, self.reading
         if reading is not None and reading.offset < start + exchange.size and reading.end > start:
             behind = max(reading.end, start)
-            more = min(start + ALTERNATING_BYTES, self.limit) if self.reading_in is op.parent else 0
+            more = min(start + ALTERNATING_BYTES, end) if self.reading_in is op.parent else 0
             # What other agents have is not there for this one.
             most = more if self.agent is not None else max(self.total, more)
             if behind + exchange.size <= most:
@@ -329,6 +395,11 @@ def integer_attribute(op: Operation, name: str, default: int = 0) -> int:
     """An integer among the attributes of an op; the default without it."""
     given = op.attributes.get(name)
     return given.value.data if isinstance(given, IntegerAttr) else default
+
+
+def may_take_stages(storage: Storage, op: Operation, number: int, exchange: Exchange) -> bool:
+    """Whether an exchange of an op with a number may lie where a storage that lives does."""
+    return storage.is_drained(op, number) and exchange.end <= storage.stages_end
 
 
 def places_of(op: Operation) -> Iterator[Exchange]:

@@ -62,7 +62,7 @@ def _for_agents(products: Sequence[DotOp], gpu: Target, warps: int) -> Callable[
         if not tcgen05.are_loaded_by(shape_of(products[0].result.type), warps):
             return None
         return _in_tensor_memory
-    if any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
+    if not gpu.has("wgmma") or any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
         return None
     return partial(convert_function, whole_rows=True)
 

@@ -295,10 +295,7 @@ class _Pipeline:
         """Read the tile where the load is, in each layout that somebody wants; the token, and the place behind."""
         block = load.parent
         assert block is not None
-        converts = conversions(load)
-        wanted = {convert.result.type: None for convert in converts}
-        if len(converts) < sum(1 for _ in load.value.uses):
-            wanted[load.value.type] = None
+        wanted = read_types(load)
         here = Block(arg_types=self.type.element_types)
         inside = Inserter(here, None, load.location)
         buffer = here.args[self.loads.index(load)]
@@ -307,15 +304,28 @@ class _Pipeline:
         at = Inserter(block, load, load.location)
         done = ConsumerReadOp.make(token, iterator, results=[token.type, list(wanted)], regions=[Region(here)])
         at.add(done)
-        tiles = dict(zip(wanted, done.outputs))
-        for convert in converts:
-            convert.result.replace_all_uses_with(tiles[convert.result.type])
-            erase(convert)
-        if load.value.type in tiles:
-            load.value.replace_all_uses_with(tiles[load.value.type])
+        take_over(load, dict(zip(wanted, done.outputs)))
         _hand_on_token(at, load)
         erase(load)
         return done.consumed, Inserter(block, done.next_op, load.location)
+
+
+def read_types(load: Load) -> list[Attribute]:
+    """The types in which what a load gives is wanted: read from shared memory, it needs no conversion."""
+    converts = conversions(load)
+    wanted = {convert.result.type: None for convert in converts}
+    if len(converts) < sum(1 for _ in load.value.uses):
+        wanted[load.value.type] = None
+    return list(wanted)
+
+
+def take_over(load: Load, tiles: dict[Attribute, SSAValue]) -> None:
+    """Let tiles of `read_types` take the place of what a load gives."""
+    for convert in conversions(load):
+        convert.result.replace_all_uses_with(tiles[convert.result.type])
+        erase(convert)
+    if load.value.type in tiles:
+        load.value.replace_all_uses_with(tiles[load.value.type])
 
 
 def _buffer(load: Load, gpu: Target) -> BufferType:

@@ -91,7 +91,7 @@ class _Scheduler:
     def run(self) -> None:
         candidates: dict[Operation, list[Load]] = {}
         for op in list(self.function.walk()):
-            if isinstance(op, LOADS) and (loop := _loop_around(op)) is not None and _is_worth_it(op):
+            if isinstance(op, LOADS) and (loop := _loop_around(op)) is not None and is_worth_it(op):
                 candidates.setdefault(loop, []).append(op)
         if not candidates:
             return
@@ -210,7 +210,7 @@ def stages_wanted(load: Load, default: int) -> int:
     return default if latency is None else max(1 + (latency + 1) // 2, 2)
 
 
-def _is_worth_it(load: Load) -> bool:
+def is_worth_it(load: Load) -> bool:
     """Whether a load feeds a product, or is said to take long."""
     return bool(tile_shape(load.value)) and (_latency(load) is not None or _feeds_product(load.value))
 

@@ -41,8 +41,10 @@ from xdsl.passes import ModulePass
 from libtile.atoms.cp_async import copy_width
 from libtile.codegen import atomics, multimem
 from libtile.codegen.memory import MAX_ACCESS_BYTES, Vector
+from libtile.codegen.shapes import embedded, part_offset
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp, PtrToIntOp
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.dialects.nv_tileas import memory, tma
 from libtile.dialects.nv_tileas.attributes import UNKNOWN_COPY, CopyAtomAttr
@@ -153,8 +155,13 @@ class _Selector:
         if not isinstance(buffer.type, BufferType) or isinstance(tile.type, BufferType):
             return
         if buffer.type.space == "shared":
-            kernel, by = Kernel(self.gpu, self.warps).of(op), loaded_by if loads else stored_by
-            op.atom = by(_layout_of(op, tile), _buffer(op, buffer), element_bytes(tile), kernel)
+            kernel, layout, shared = Kernel(self.gpu, self.warps).of(op), _layout_of(op, tile), _buffer(op, buffer)
+            if op.offsets is not None:
+                first = part_offset(shared, integers_of(op.offsets))
+                op.atom = loaded_by(embedded(layout, shared), shared, element_bytes(tile), kernel, first)
+            else:
+                by = loaded_by if loads else stored_by
+                op.atom = by(layout, shared, element_bytes(tile), kernel)
 
     # -- through views ----------------------------------------------------------------------------------------------
 

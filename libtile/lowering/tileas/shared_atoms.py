@@ -19,9 +19,12 @@ def stored_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, ke
     return store_atom(_store(layout, shared, element_bytes, kernel))
 
 
-def loaded_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, kernel: Kernel) -> CopyAtomAttr:
-    """The cheapest way to load a tile of elements of so many bytes in a layout from one in shared memory."""
-    return load_atom(_load(layout, shared, element_bytes, kernel))
+def loaded_by(
+    layout: LinearLayout, shared: LinearLayout, element_bytes: int, kernel: Kernel, moved: int = 0
+) -> CopyAtomAttr:
+    """The cheapest way to load a tile of elements of so many bytes in a layout from one in shared memory, or a part of
+    it whose offset has ones in the bits `moved` (in elements)."""
+    return load_atom(_load(layout, shared, element_bytes, kernel, moved))
 
 
 def shared_way(

@@ -13,6 +13,9 @@ it. It is an op, or, for the exchanges of an op, the mark `meet` on the exchange
     copy                writes or reads a buffer
     barrier             ends everything
 
+Agents wait for barrier objects at their turns, so that there is nothing to meet for; only where a pipeline is drained
+its stages are read, as something else may be written there behind its last turn.
+
 The analysis goes through the function with what is open, again and again while a loop begins with more than it did.
 Only bytes count, not stages.
 """
@@ -44,7 +47,7 @@ from libtile.dialects.nv_tileas.tma import TmaStore
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.classes import is_subclass
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, makes_shared, storage_bytes
+from libtile.lowering.tileas.allocate import DRAINED, EXCHANGES, OFFSET, makes_shared, storage_bytes
 from libtile.lowering.tileas.cleanup import LOOPS
 from libtile.lowering.tileas.shared_check import check_shared_memory
 from libtile.targets import target
@@ -166,7 +169,11 @@ class _Analysis:
                 ring = span_of(made)
                 self._before(op, now, any(s.meets(ring) for s in (*now.reads, *now.writes)))
                 return _NOTHING  # behind it all threads have met
-            case ProducerAcquireOp() | ConsumerWaitOp() if _has_barriers(op.iterator.type):
+            case ConsumerWaitOp() if _has_barriers(op.iterator.type):
+                owner = op.pipeline.owner
+                drained = isinstance(owner, CreatePipelineOp) and DRAINED in owner.attributes
+                return now.read(span_of(op.pipeline)) if drained else now
+            case ProducerAcquireOp() if _has_barriers(op.iterator.type):
                 return now
             case ProducerWriteOp() | ConsumerReadOp() if _has_barriers(op.iterator.type):
                 return self._block(op.body.block, now)

@@ -2,7 +2,7 @@
 """Whether the places in shared memory that a function names can be: what holds behind `tileas-allocate-shared-memory`.
 
 1. What is made in shared memory has an offset, of its alignment.
-2. What lives at the same time lies apart, exchanges included.
+2. What lives at the same time lies apart, exchanges included, but for those in the stages of drained pipelines.
 3. All of it lies within the function's `shared_bytes`, and these within what the target has.
 """
 
@@ -13,7 +13,15 @@ from xdsl.ir import Operation
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.allocate import BYTES, OFFSET, Numbering, Storage, integer_attribute, places_of
+from libtile.lowering.tileas.allocate import (
+    BYTES,
+    OFFSET,
+    Numbering,
+    Storage,
+    integer_attribute,
+    may_take_stages,
+    places_of,
+)
 from libtile.targets import Target
 
 
@@ -44,7 +52,8 @@ def check_shared_memory(function: FuncOp, gpu: Target) -> None:
             _check_place(op, storage.offset, storage.limit, total, alive, gpu)
             alive.append(storage)
         for exchange in places_of(op):
-            _check_place(op, exchange.offset, exchange.end, total, alive, gpu)
+            lives = [s for s in alive if not may_take_stages(s, op, number, exchange)]
+            _check_place(op, exchange.offset, exchange.end, total, lives, gpu)
 
 
 def _check_place(op: Operation, start: int, end: int, total: int, alive: list[Storage], gpu: Target) -> None:

@@ -77,15 +77,17 @@ def block_bytes(gpu: Target, spec: KernelSpecAttr | None) -> int:
 
 
 class Exchanges:
-    """What the exchanges of a function take, looked through once."""
+    """What the exchanges of a function take, looked through once, but for those of the ops in `without`."""
 
-    def __init__(self, function: Operation):
+    def __init__(self, function: Operation, without: Collection[Operation] = ()):
         self._largest = 0
         self._conversions: list[ConvertLayoutOp] = []
         self._by_size: dict[int, list[tuple[int, int, ConvertLayoutOp]]] = {}
         self.looks = 0
         """How often a conversion was looked at."""
         for op in function.walk():
+            if op in without:
+                continue
             if isinstance(op, ConvertLayoutOp):
                 self._conversions.append(op)
             elif isinstance(op, _EXCHANGES) or (isinstance(op, DotOp) and op.atom.kind == FMA):

@@ -73,6 +73,7 @@ from libtile.lowering.tileas.consumers import (
     is_promoted,
 )
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
+from libtile.lowering.tileas.fed_loops import FedLoop
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
@@ -107,12 +108,19 @@ class SpecializePass(ModulePass):
 
 def has_agents(gpu: Target) -> bool:
     """Whether a target has what the agents are made of: else kernels stay as they are, without a word."""
-    return gpu.has("tma") and (gpu.has("wgmma") or gpu.has("tcgen05"))
+    return gpu.has("tma")
+
+
+def _reads_shared_memory(gpu: Target) -> bool:
+    """Whether a target's widest products read shared memory, and are waited for."""
+    return gpu.has("wgmma") or gpu.has("tcgen05")
 
 
 def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
     found = None
+    if any(isinstance(op, AgentSwitchOp) for op in function.body.block.ops):
+        return False  # what agents do is decided
     for product, planned in _plans(function, gpu, most):
         if isinstance(planned, Unfit):
             product.attributes[NOT_SPECIALIZED] = StringAttr(str(planned))
@@ -129,9 +137,17 @@ def is_fit(function: FuncOp, gpu: Target) -> bool:
     return any(not isinstance(planned, Unfit) for _, planned in _plans(function, gpu, MAX_STAGES))
 
 
-def _plans(function: FuncOp, gpu: Target, most: int) -> Iterator[tuple[DotOp, _Specialization | Chain | Unfit]]:
+def _plans(
+    function: FuncOp, gpu: Target, most: int
+) -> Iterator[tuple[DotOp, _Specialization | Chain | FedLoop | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     products = [op for op in function.walk() if isinstance(op, DotOp)]
+    if not _reads_shared_memory(gpu):
+        fed = _fed_loop(function, gpu, most) if products else None
+        for product in products:
+            if fed is not None:
+                yield product, fed
+        return
     repeated = [op for op in products if isinstance(op.parent_op(), scf.ForOp)]
     chain = _chain(function, gpu, repeated, most) if len(repeated) > 1 else None
     for product in products:
@@ -143,6 +159,14 @@ def _plans(function: FuncOp, gpu: Target, most: int) -> Iterator[tuple[DotOp, _S
             yield product, _Specialization(function, gpu, product, most) if chain is None else chain
         except Unfit as reason:
             yield product, reason
+
+
+def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedLoop | Unfit:
+    """How a loop is parted whose products read registers, or why it is not."""
+    try:
+        return FedLoop(function, gpu, most)
+    except Unfit as reason:
+        return reason
 
 
 def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | Unfit:

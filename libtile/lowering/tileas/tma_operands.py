@@ -108,10 +108,22 @@ class TmaOperand:
 def tma_operand(
     function: FuncOp, gpu: Target, atom: MmaAtom, side: str, load: TiledLoadOp, order: Sequence[int] | None = None
 ) -> TmaOperand:
-    """How TMA copies an operand (side "a" or "b") of a product of this instruction; Unfit where it does not. Dimension
-    n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may stand between those of the
-    matrix."""
+    """How TMA copies an operand (side "a" or "b") of a product that reads shared memory by this instruction; Unfit
+    where it does not. Dimension n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may
+    stand between those of the matrix."""
     what = f"#{side.upper()} "
+    found = tma_tile(function, what, load, order)
+    assert found.type.layout is not None
+    size = STORAGE_BYTES[NUMBER_NAMES[found.type.element_type]]
+    read = wgmma.shared_operand(matrix_of(found.type.layout.layout), side, atom, size, can_transpose(gpu, atom))
+    if isinstance(read, str):
+        raise Unfit(what + "cannot be read from shared memory: " + read)
+    return found
+
+
+def tma_tile(function: FuncOp, what: str, load: TiledLoadOp, order: Sequence[int] | None = None) -> TmaOperand:
+    """How TMA copies the tile of a load, which `what` calls it in reasons; Unfit where it does not. Dimension n of the
+    copy is dimension order[n] of the load's tile (None: they are the same)."""
     if is_forbidden(load):
         raise Unfit(what + "may not be copied by TMA, as a hint says")
     more = [n for n in load.properties if n not in _TAKEN_OVER]
@@ -143,12 +155,9 @@ def tma_operand(
     if shape[fastest] * size < tma.CHUNK:
         raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
     shared = operand_shared_layout(shape, element, fastest)
-    read = wgmma.shared_operand(matrix_of(shared), side, atom, size, can_transpose(gpu, atom))
     boxes = tma.boxes(shared, fastest, size)
-    for found in (read, boxes):
-        if isinstance(found, str):
-            raise Unfit(what + "cannot be read from shared memory: " + found)
-    assert isinstance(boxes, tma.Boxes)
+    if isinstance(boxes, str):
+        raise Unfit(what + "cannot be read from shared memory: " + boxes)
     return TmaOperand(
         load,
         BufferType(shape, stored, "shared", LayoutAttr(shared)),

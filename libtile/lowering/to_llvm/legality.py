@@ -96,6 +96,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
         for slice_ in (tileaa_shapes.ExtractSliceOp, tileas_tiles.ExtractSliceOp, tileas_tiles.InsertSliceOp)
     },
     tileas_tiles.ConvertLayoutOp: _reads("way"),
+    tileas_tiles.CopyOp: _reads("offsets"),
     tileas_tiles.ReduceOp: _reads("dim", "steps"),
     tileas_tiles.ScanOp: _reads("dim", "steps", "reverse"),
     tileas_products.DotOp: _reads("signedness_a", "signedness_b"),

@@ -25,6 +25,9 @@ from libtile.atoms.cp_async import async_groups
 from libtile.codegen import async_copies, memory, shared_tiles, views
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
+from libtile.codegen.shapes import embedded, part_offset
+from libtile.codegen.tile import Tile
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.copy_atoms import access_of
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumeOneOp,
@@ -253,9 +256,13 @@ def _copy(e: Emitter, op: CopyOp) -> None:
     assert op.atom is not None  # the legality table has seen to it
     access = access_of(op.atom)
     if isinstance(source, Buffer) and op.result is not None:
-        layout = e.layout(op.result)
-        load = shared_tiles.load_shared
-        e.bind(op.result, load(e.b, source.pointer, source.layout, layout, source.element, access))
+        layout, load = e.layout(op.result), shared_tiles.load_shared
+        if op.offsets is None:
+            e.bind(op.result, load(e.b, source.pointer, source.layout, layout, source.element, access))
+            return
+        first, part = part_offset(source.layout, integers_of(op.offsets)), embedded(layout, source.layout)
+        loaded = load(e.b, source.pointer, source.layout, part, source.element, access, first=first)
+        e.bind(op.result, Tile(layout, source.element, loaded.registers))
         return
     if isinstance(source, Buffer) or op.destination is None:
         raise unsupported(op, "cannot be compiled: it copies between registers and shared memory only", e.b.target.name)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products of registers whose operands lie in shared memory, one slice along k after the other.
+
+Read as a whole, operands take as many registers as an accumulator does. A product is therefore made of products of the
+depth of an instruction; each reads its part of the buffers where it is, so that only a few fragments live at a time:
+
+    %a0 = copy %stage_a {offsets = [0, 0]}      %b0 = copy %stage_b {offsets = [0, 0]}      %d0 = dot %a0, %b0, %c
+    %a1 = copy %stage_a {offsets = [0, 16]}     %b1 = copy %stage_b {offsets = [16, 0]}     %d1 = dot %a1, %b1, %d0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.ir import Operation, SSAValue
+
+from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ExtractSliceOp
+from libtile.ir.tile_form import erase, shape_of
+from libtile.layouts import LinearLayout, parts
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.to_tileas import shape_layouts as layouts
+from libtile.lowering.to_tileas.types import layout_of, with_layout
+from libtile.targets import MMA_SYNC
+
+
+@dataclass(frozen=True)
+class Slices:
+    """A product that can be cut along k, and for each side the ops that bring its operand from a load, the product's
+    side first; None for an operand in registers."""
+
+    product: DotOp
+    paths: tuple[list[Operation] | None, list[Operation] | None]
+
+    @property
+    def depth(self) -> int:
+        """Of a slice."""
+        return self.product.atom.instruction.k
+
+    def make(self, at: Inserter, buffers: Mapping[SSAValue, SSAValue]) -> SSAValue:
+        """The products of all slices, which read the buffers of the loads' tiles; the result of the last one."""
+        product = self.product
+        result = product.c
+        for first in range(0, shape_of(product.a.type)[-1], self.depth):
+            operands = [self._operand(at, side, first, buffers) for side in (0, 1)]
+            made = DotOp.make(*operands, result, results=[product.result.type], location=product.location)
+            made.properties.update(product.properties)
+            result = at.value(made, product.location)
+        return result
+
+    def erase(self) -> None:
+        """Drop the product, whose result nobody uses any more, and what brought its operands from loads."""
+        erase(self.product)
+        for path in self.paths:
+            for op in path or ():
+                if op.results[0].first_use is None:
+                    erase(op)
+
+    def _operand(self, at: Inserter, side: int, first: int, buffers: Mapping[SSAValue, SSAValue]) -> SSAValue:
+        value, path = self.product.operands[side], self.paths[side]
+        rank = len(shape_of(value.type))
+        dim = rank - 1 - side
+        shape = tuple(self.depth if d == dim else n for d, n in enumerate(shape_of(value.type)))
+        layout = parts.part_layout(layout_of(value), shape)
+        if path is None:
+            type_ = _tile(value, shape, layout)
+            return at.value(ExtractSliceOp.make(value, (), results=[type_], offsets=_corner(rank, dim, first)))
+        renaming = [op for op in path if not isinstance(op, ConvertLayoutOp)]
+        types = []
+        for op in renaming:
+            types.append(_tile(op.results[0], shape, layout))
+            shape, layout, dim = _source(op, shape, layout, dim)
+        loaded = path[-1].operands[0] if path else value
+        made = at.value(
+            CopyOp.make(
+                buffers[loaded], results=[_tile(loaded, shape, layout)], offsets=_corner(len(shape), dim, first)
+            )
+        )
+        for op, type_ in zip(reversed(renaming), reversed(types)):
+            again = type(op).create(operands=[made], result_types=[type_], properties=dict(op.properties))
+            made = at.value(again, op.location)
+        return made
+
+
+def slices_of(product: Operation, loaded: Sequence[SSAValue]) -> Slices | None:
+    """How a product is cut whose operands are these loaded tiles, as they are; None where it is not."""
+    if not isinstance(product, DotOp) or product.atom.kind != MMA_SYNC:
+        return None
+    found = Slices(product, (_path(product.a, loaded), _path(product.b, loaded)))
+    paths = [(path, value) for path, value in zip(found.paths, product.operands) if path is not None]
+    reached = [path[-1].operands[0] if path else value for path, value in paths]
+    if set(reached) != set(loaded) or len(reached) != len(loaded) or shape_of(product.a.type)[-1] <= found.depth:
+        return None
+    for side, value in enumerate(product.operands[:2]):
+        whole = shape_of(value.type)
+        shape = tuple(found.depth if d == len(whole) - 1 - side else n for d, n in enumerate(whole))
+        layout = layout_of(value)
+        if not parts.are_told_apart(layout, parts.part_bits(layout, shape)):
+            return None
+    return found
+
+
+def _path(value: SSAValue, loaded: Sequence[SSAValue]) -> list[Operation] | None:
+    """The ops that only rename what a load gives, or convert it; None for another operand."""
+    found: list[Operation] = []
+    while value not in loaded:
+        op = value.owner
+        if not isinstance(op, ConvertLayoutOp | PermuteOp | ViewOp | ExpandDimsOp) or not value.has_one_use():
+            return None
+        if isinstance(op, ViewOp) and _wide(op.source) != _wide(op.result):
+            return None
+        found.append(op)
+        value = op.operands[0]
+    return found if value.has_one_use() else None
+
+
+def _wide(value: SSAValue) -> list[int]:
+    return [n for n in shape_of(value.type) if n != 1]
+
+
+def _source(
+    op: Operation, shape: Sequence[int], layout: LinearLayout, dim: int
+) -> tuple[tuple[int, ...], LinearLayout, int]:
+    """The shape and the layout of a part of an op's operand that becomes one of its result, and where the dimension is
+    along which the part is one."""
+    whole = shape_of(op.operands[0].type)
+    if isinstance(op, PermuteOp):
+        order = integers_of(op.permutation)
+        inverse = layouts.inverse_permutation(order)
+        return tuple(shape[d] for d in inverse), layouts.permuted(layout, inverse), order[dim]
+    # What has one element goes or comes, the others stay in their order.
+    number = sum(n != 1 for n in shape_of(op.results[0].type)[:dim])
+    before = [d for d, n in enumerate(whole) if n != 1][number]
+    source = tuple(shape[dim] if d == before else n for d, n in enumerate(whole))
+    return source, layouts.reshaped(layout, source), before
+
+
+def _tile(value: SSAValue, shape: Sequence[int], layout: LinearLayout) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    made = with_layout(TensorType(value.type.element_type, shape), layout)
+    assert isinstance(made, TensorType)
+    return made
+
+
+def _corner(rank: int, dim: int, first: int) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i64, [first if d == dim else 0 for d in range(rank)])

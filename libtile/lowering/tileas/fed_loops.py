@@ -1,0 +1,515 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The parting of a loop whose products read registers (mma.sync) into a producer that copies, and the kernel's warps.
+
+Products of registers are waited for by nobody, so that the loop may be of any kind; only what its products are loaded
+for them changes:
+
+    descriptors, pipelines with barrier objects
+    agent_switch
+      the kernel's warps   what is before the loop, the loop, and what is behind it; where it loaded the tiles of a
+                           product, it waits for a stage and reads them from there (by ldmatrix, where that fits), and
+                           releases the stage behind the product
+      producer             one thread goes through the loop again, and copies the tiles of each step by TMA
+
+Tiles that one product is the first to use share the stages of a pipeline. What the producer needs is computed in front
+of the agents, by all of their threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from libtile.atoms.shared_accesses import accesses, reduced
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
+from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    PipelineYieldOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
+from libtile.dialects.nv_tileas.types import (
+    MBARRIER,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.ir.tile_form import erase
+from libtile.layouts import REGISTER, WARP, LinearLayout
+from libtile.layouts.shared_access import PIECE_BYTES
+from libtile.lowering.tileas.ahead import computed_ahead
+from libtile.lowering.tileas.allocate import DRAINED
+from libtile.lowering.tileas.cleanup import drop_unused, is_pure
+from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
+from libtile.lowering.tileas.counted_loops import known_trips
+from libtile.lowering.tileas.depth_slices import slices_of
+from libtile.lowering.tileas.materialize import Inserter, read_types, take_over
+from libtile.lowering.tileas.schedule import (
+    LOADS,
+    RENAMING,
+    Load,
+    is_worth_it,
+    raise_conversions,
+    stages_wanted,
+)
+from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, pipeline_bytes
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_tile
+from libtile.lowering.to_tileas.accesses import element_bytes
+from libtile.lowering.to_tileas.demands import source_layout
+from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.targets import Target
+
+WARPS = (4, 8)
+"""How many warps a kernel has whose loop is parted."""
+BUDGETS = {8: (240, 24)}
+"""Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
+LONE_PRODUCER = 1
+"""Warps of a producer that gives no registers away."""
+OTHER_REGISTERS = 64
+"""Of a thread, beside the tiles that live through an iteration: fragments that are read, and addresses."""
+ENOUGH_STAGES = 2
+"""Stages that are worth more than exchanges in few large pieces."""
+ALIGNMENT = 1024
+"""Of tiles in shared memory: where the pattern of a swizzle begins again."""
+PRODUCTS = (DotOp, ScaledDotOp)
+
+Values = dict[SSAValue, SSAValue]
+
+
+@dataclass(eq=False)
+class _Ring:
+    """A pipeline, and the tiles that TMA copies to its stages."""
+
+    tiles: list[TmaOperand]
+    stages: int = 1
+    pipe: SSAValue | None = None
+
+    @property
+    def loads(self) -> list[TiledLoadOp]:
+        return [t.load for t in self.tiles]
+
+    @property
+    def types(self) -> list[Attribute]:
+        return [t.type for t in self.tiles]
+
+    def staged(self, stages: int) -> PipelineType:
+        return PipelineType(stages, [t.type for t in self.tiles], 1, MBARRIER)
+
+    @property
+    def place(self) -> PipelineIteratorType:
+        return PipelineIteratorType(self.staged(self.stages))
+
+    def start(self, at: Inserter) -> SSAValue:
+        return at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
+
+    def next(self, at: Inserter, place: SSAValue) -> SSAValue:
+        return at.value(IncIterOp.make(place, results=[self.place]))
+
+
+class FedLoop:
+    """One kernel, and the loop that a producer feeds. Unfit where it stays as it is."""
+
+    def __init__(self, function: FuncOp, gpu: Target, most: int):
+        spec = function.kernel_spec
+        assert spec is not None
+        self.function, self.gpu, self.spec = function, gpu, spec
+        if spec.num_warps not in WARPS:
+            raise Unfit(f"{spec.num_warps} warps are not {' or '.join(map(str, WARPS))}")
+        wanted = [op for op in function.walk() if isinstance(op, LOADS) and _is_repeated(op) and is_worth_it(op)]
+        self.loop, loads = self._loop(wanted)
+        self.body = self.loop.body.block
+        if (turns := known_trips(self.loop)) is not None and turns < 2:
+            raise Unfit("its loop has fewer than two turns")
+        tiles = [self._tile(load) for load in loads]
+        ahead = computed_ahead(loads, self.body)
+        if ahead is None:
+            raise Unfit("an address depends on what the loop computes")
+        self.ahead = ahead
+        self.rings = self._rings(tiles)
+        self.shared = self._needed_by_all()
+        self.budget = self._budget()
+        self._set_stages(most)
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    def _loop(self, loads: Sequence[Load]) -> tuple[scf.ForOp, list[TiledLoadOp]]:
+        """The loop with all loads that are worth to run ahead of one, and these."""
+        found: list[TiledLoadOp] = []
+        loops: dict[Operation, None] = {}
+        for load in loads:
+            loop = load.parent_op()
+            if not isinstance(load, TiledLoadOp):
+                raise Unfit(_name(load) + "is not loaded by a view")
+            if not isinstance(loop, scf.ForOp):
+                raise Unfit(_name(load) + "is loaded under a condition, or in a loop that does not count")
+            loops[loop] = None
+            found.append(load)
+        if not loops:
+            raise Unfit("no operand is loaded by a view in a loop")
+        if len(loops) > 1:
+            raise Unfit("the kernel loads operands in several loops")
+        (loop,) = loops
+        assert isinstance(loop, scf.ForOp)
+        if loop.parent is not self.function.body.block:
+            raise Unfit("its loop is within another op")
+        return loop, found
+
+    def _tile(self, load: TiledLoadOp) -> TmaOperand:
+        what = _name(load)
+        tile = tma_tile(self.function, what, load)
+        work = [] if load.result_token is None else [load.result_token]
+        while work:
+            for use in work.pop().uses:
+                op = use.operation
+                if isinstance(op, JoinMemTokenOp):
+                    work.append(op.results[0])
+                elif not (isinstance(op, scf.YieldOp) and op.parent is self.body):
+                    raise Unfit("a token orders another access behind one that is a copy by TMA")
+        assert tile.type.layout is not None
+        size = STORAGE_BYTES[NUMBER_NAMES[tile.type.element_type]]
+        for layout in _wanted(load.value):
+            warp_bits = len(layout.basis(WARP))
+            found = accesses(
+                reduced(layout, warp_bits), tile.type.layout.layout, size, self.gpu.has("ldmatrix"), storing=False
+            )
+            if found.conflicts:
+                raise Unfit(what + "would be read with bank conflicts from shared memory as TMA writes it")
+        return tile
+
+    def _rings(self, tiles: Sequence[TmaOperand]) -> list[_Ring]:
+        """Tiles by the first product that uses them, in the order of these."""
+        places = {op: number for number, op in enumerate(self.body.ops)}
+        found: dict[Operation, list[TmaOperand]] = {}
+        for tile in tiles:
+            users = list(self._users(tile.load.value))
+            if not users:
+                raise Unfit(_name(tile.load) + "is used by no product of its loop")
+            found.setdefault(min(users, key=lambda op: places[op]), []).append(tile)
+        return [_Ring(found[op]) for op in sorted(found, key=lambda op: places[op])]
+
+    def _users(self, value: SSAValue) -> Iterator[Operation]:
+        """The ops of the body in which the products are that use a tile, or what it only becomes on its way there."""
+        for use in value.uses:
+            op = use.operation
+            if isinstance(op, PRODUCTS):
+                yield self._of_body(op)
+            elif not isinstance(op, scf.YieldOp) and is_pure(op):
+                for result in op.results:
+                    yield from self._users(result)
+
+    def _of_body(self, op: Operation) -> Operation:
+        while op.parent is not self.body:
+            parent = op.parent_op()
+            assert parent is not None
+            op = parent
+        return op
+
+    def _needed_by_all(self) -> set[Operation]:
+        """The ops in front of the loop that the producer and the descriptors need."""
+        loop, block = self.loop, self.function.body.block
+        work: list[SSAValue] = [loop.lb, loop.ub, loop.step]
+        work += [loop.iter_args[n] for n in self.ahead.carried]
+        work += [v for op in (*self.ahead.ops, *self.ahead.updates) for v in op.operands]
+        for tile in (t for r in self.rings for t in r.tiles):
+            work += [*tile.memref.results, *tile.load.group("indices")]
+        found: set[Operation] = set()
+        while work:
+            op = work.pop().owner
+            if isinstance(op, Operation) and op.parent is block and op not in found:
+                if not is_pure(op):
+                    raise Unfit(f"its copies need what '{op.name}' gives")
+                found.add(op)
+                work += op.operands
+        return found
+
+    def _budget(self) -> tuple[int, int] | None:
+        """Registers of a thread of each agent where they do not share alike. Unfit where that is too many."""
+        budget, wanted = BUDGETS.get(self.spec.num_warps), self._registers()
+        threads = (self.spec.num_warps + LONE_PRODUCER + 3) // 4 * 4 * self.gpu.warp_size
+        blocks = self.spec.occupancy or 1
+        if budget is None or wanted <= self.gpu.registers_per_sm // blocks // threads:
+            return None
+        consumer_registers(self.spec, self.gpu, budget)
+        return budget
+
+    def _registers(self) -> int:
+        """Of a thread, about, in an iteration: for what the loop carries, for what it takes from before it, for the
+        results of its products, and the rest."""
+        held: dict[SSAValue, None] = dict.fromkeys(self.body.args)
+        for op in self.body.walk():
+            held.update(dict.fromkeys(v for v in op.operands if self._is_before(v)))
+            if isinstance(op, PRODUCTS) and op.c.owner is not self.body:
+                held[op.result] = None
+        return OTHER_REGISTERS + sum(_registers(v) for v in held)
+
+    def _is_before(self, value: SSAValue) -> bool:
+        return isinstance(value.owner, Operation) and value.owner.parent is self.function.body.block
+
+    def _set_stages(self, most: int) -> None:
+        """As many stages for each ring as there is room for, and as hints of the loads' latency ask for."""
+        limit, stages, piece = block_bytes(self.gpu, self.spec), 0, PIECE_BYTES
+        while stages < ENOUGH_STAGES and piece >= PIECE_BYTES // 16:
+            stages = max(stages, self._stages_in(limit - self._exchanged(piece), most))
+            piece //= 2
+        if not stages:
+            each = sum(pipeline_bytes(r.staged(1), ALIGNMENT) for r in self.rings)
+            raise Unfit(f"a stage of {each} bytes does not fit the shared memory that is free")
+        for ring in self.rings:
+            ring.stages = self._wanted(ring, stages, most)
+
+    def _wanted(self, ring: _Ring, stages: int, most: int) -> int:
+        return min(stages, max(stages_wanted(load, most) for load in ring.loads))
+
+    def _stages_in(self, free: int, most: int) -> int:
+        for stages in range(most, 0, -1):
+            types = [r.staged(self._wanted(r, stages, most)) for r in self.rings]
+            if (
+                sum(-(-pipeline_bytes(t, ALIGNMENT) // ALIGNMENT) * ALIGNMENT for t in types[:-1])
+                + pipeline_bytes(types[-1], ALIGNMENT)
+                <= free
+            ):
+                return stages
+        return 0
+
+    def _exchanged(self, most: int) -> int:
+        """Bytes for exchanges between the kernel's warps while copies come in: those behind the loop take the place of
+        the stages."""
+        behind = {op for later in _behind(self.loop) for op in later.walk()}
+        loads = {load for ring in self.rings for load in ring.loads}
+        return Exchanges(self.function, behind).bytes(loads, (), most)
+
+    # -- the new code -----------------------------------------------------------------------------------------------
+
+    def make(self) -> None:
+        loop, block = self.loop, self.function.body.block
+        for ring in self.rings:
+            for load in ring.loads:
+                raise_conversions(load.value)
+        at = Inserter(block, loop, loop.location)
+        descriptors = [t.descriptor(at, n) for n, t in enumerate(t for r in self.rings for t in r.tiles)]
+        for ring in self.rings:
+            made = CreatePipelineOp.make(results=[ring.staged(ring.stages)], alignment=ALIGNMENT)
+            made.attributes[DRAINED] = UnitAttr()
+            ring.pipe = at.value(made)
+        consumer, producer = Block(), Block()
+        self._produce(Inserter(producer, None, loop.location), descriptors)
+        warps = self.spec.num_warps, LONE_PRODUCER if self.budget is None else PRODUCER_WARPS
+        switch = AgentSwitchOp.make(
+            regions=[Region(consumer), Region(producer)],
+            agent_warps=_numbers(*warps),
+            agent_registers=None if self.budget is None else _numbers(*self.budget),
+            agent_elected=_numbers(0, 1),
+        )
+        at.add(switch)
+        self._consume(Inserter(consumer, None, loop.location), switch)
+        drop_unused(block)
+
+    def _produce(self, at: Inserter, descriptors: Sequence[SSAValue]) -> None:
+        """The loop again, with copies in place of everything else."""
+        loop = self.loop
+        starts = [ring.start(at) for ring in self.rings]
+        carried = [loop.iter_args[n] for n in self.ahead.carried]
+        body = Block(arg_types=[self.body.args[0].type, *(v.type for v in (*starts, *carried))])
+        inner = Inserter(body, None, loop.location)
+        values: Values = {self.body.args[0]: body.args[0]}
+        values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[1 + len(starts) :])}
+        inner.clone(self.ahead.ops, values)
+        number, following = 0, []
+        for ring, place in zip(self.rings, body.args[1:]):
+            ready = ProducerTokenType(ring.types)
+            token = inner.value(ProducerAcquireOp.make(ring.pipe, place, results=[ready]))
+            stage = Block(arg_types=ring.types)
+            copies = Inserter(stage, None, loop.location)
+            for tile, buffer in zip(ring.tiles, stage.args):
+                tile.copy(copies, number, descriptors[number], buffer, values)
+                number += 1
+            copies.add(PipelineYieldOp.make())
+            token = inner.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
+            inner.add(ProducerCommitOp.make(token))
+            following.append(ring.next(inner, place))
+        inner.clone([op for op in self.ahead.updates if op not in self.ahead.ops], values)
+        last = self.body.last_op
+        assert last is not None
+        given = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
+        inner.add(scf.YieldOp(*following, *given))
+        made = scf.ForOp(loop.lb, loop.ub, loop.step, [*starts, *carried], body)
+        made.attributes.update(loop.attributes)
+        at.add(made)
+        at.add(PipelineYieldOp.make())
+
+    def _consume(self, at: Inserter, switch: Operation) -> None:
+        """Everything that only the kernel's warps need."""
+        block, agents = self.function.body.block, {switch}
+        agents |= {r.pipe.owner for r in self.rings if r.pipe is not None and isinstance(r.pipe.owner, Operation)}
+        agents |= {use.operation for t in self._tiles() for use in t.memref.results[0].uses}
+        starts: list[SSAValue] = []
+        for op in list(block.ops):
+            if op in self.shared or isinstance(op, ReturnOp) or op in agents:
+                continue
+            if op is self.loop:
+                starts = [ring.start(at) for ring in self.rings]
+            op.detach()
+            at.block.add_op(op)
+        self._read_stages()
+        self._rebuild(starts)
+        at.add(PipelineYieldOp.make())
+
+    def _tiles(self) -> Iterable[TmaOperand]:
+        return (t for r in self.rings for t in r.tiles)
+
+    def _read_stages(self) -> None:
+        """Turns of the kernel's warps in place of the loads, at the first op that uses one of them."""
+        for ring in self.rings:
+            values = [load.value for load in ring.loads]
+            users = {self._of_body(u.operation): None for value in values for u in value.uses}
+            products = {op: None for value in values for op in self._users(value)}
+            last = [op for op in self.body.ops if op in products][-1]
+            slices = slices_of(last, values) if len(products) == 1 else None
+            first = last if slices is not None else next(op for op in self.body.ops if op in users)
+            place = self.body.insert_arg(ring.place, len(self.body.args))
+            at = Inserter(self.body, first, ring.loads[0].location)
+            for load in ring.loads:
+                if (given := load.result_token) is not None:
+                    # The copy has ended before its product does: what is ordered behind it is.
+                    given.replace_all_uses_with(at.value(CreateMemTokenOp.make(results=[given.type])))
+            held = ConsumerTokenType(ring.types)
+            token = at.value(ConsumerWaitOp.make(ring.pipe, place, results=[held]))
+            stage = Block(arg_types=ring.types)
+            inside = Inserter(stage, None, at.location)
+            buffers: Values = dict(zip(values, stage.args))
+            if slices is not None:
+                read, types = [slices.make(inside, buffers)], [slices.product.result.type]
+            else:
+                wanted = [(load, type_) for load in ring.loads for type_ in read_types(load)]
+                types = [type_ for _, type_ in wanted]
+                read = [
+                    inside.value(CopyOp.make(buffers[load.value], results=[type_]), load.location)
+                    for load, type_ in wanted
+                ]
+            inside.add(PipelineYieldOp.make(read))
+            done = at.add(ConsumerReadOp.make(token, place, results=[held, types], regions=[Region(stage)]))
+            location = last.location if isinstance(last, PRODUCTS) else self.loop.location
+            Inserter(self.body, last.next_op, location).add(ConsumerReleaseOp.make(done.results[0]))
+            if slices is not None:
+                slices.product.result.replace_all_uses_with(done.results[1])
+                slices.erase()
+            else:
+                for load in ring.loads:
+                    take_over(load, {t: v for (of, t), v in zip(wanted, done.results[1:]) if of is load})
+            for load in ring.loads:
+                erase(load)
+
+    def _rebuild(self, starts: Sequence[SSAValue]) -> None:
+        """The loop again, which carries where it reads as well."""
+        old, body = self.loop, self.body
+        last = body.last_op
+        assert last is not None
+        ends = Inserter(body, last, old.location)
+        places = body.args[len(body.args) - len(starts) :]
+        following = [ring.next(ends, place) for ring, place in zip(self.rings, places)]
+        yielded = scf.YieldOp(*last.operands, *following)
+        yielded.location = last.location
+        body.insert_op_before(yielded, last)
+        erase(last)
+        region = old.regions[0]
+        old.detach_region(region)
+        new = scf.ForOp.create(
+            operands=[*old.operands, *starts],
+            result_types=[*(r.type for r in old.results), *(v.type for v in starts)],
+            attributes=dict(old.attributes),
+            properties=dict(old.properties),
+            regions=[region],
+        )
+        new.location = old.location
+        assert old.parent is not None
+        old.parent.insert_op_before(new, old)
+        for before, after in zip(old.results, new.results):
+            after.name_hint = before.name_hint
+            before.replace_all_uses_with(after)
+        erase(old)
+
+
+def _name(load: Load) -> str:
+    """What a load is called in reasons."""
+    side = next((s for s, value in (("#A ", 0), ("#B ", 1)) for u in _ends(load.value) if u == value), None)
+    return side or "an operand "
+
+
+def _ends(value: SSAValue) -> Iterator[int]:
+    """The numbers of the operands that a tile becomes."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, PRODUCTS):
+            yield use.index
+        elif is_pure(op):
+            for result in op.results:
+                yield from _ends(result)
+
+
+def _is_repeated(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, scf.ForOp | scf.WhileOp):
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _behind(op: Operation) -> Iterator[Operation]:
+    later = op.next_op
+    while later is not None:
+        yield later
+        later = later.next_op
+
+
+def _wanted(value: SSAValue) -> list[LinearLayout]:
+    """The layouts in which a loaded tile is read when conversions are in front of what only renames or computes its
+    elements (`raise_conversions`)."""
+    found: dict[LinearLayout, None] = {}
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, ConvertLayoutOp):
+            found[layout_of(op.result)] = None
+        elif len(op.operands) == 1 and len(op.results) == 1 and is_pure(op):
+            renames = isinstance(op, RENAMING)
+            if renames or is_elementwise(op):
+                for layout in _wanted(op.results[0]):
+                    before = source_layout(op, layout) if renames else layout
+                    if before is not None:
+                        found[before] = None
+            else:
+                found[layout_of(value)] = None
+        else:
+            found[layout_of(value)] = None
+    return list(found)
+
+
+def _registers(value: SSAValue) -> int:
+    """32-bit registers of a thread that a tile takes."""
+    if not isinstance(value.type, TensorType) or not value.type.get_shape():
+        return 0
+    return layout_of(value).in_size(REGISTER) * element_bytes(value.type.element_type) // 4
+
+
+def _numbers(*values: int) -> ArrayAttr[Attribute]:
+    return ArrayAttr([IntegerAttr(n, i64) for n in values])

@@ -1,0 +1,53 @@
+// A loop whose product reads registers is fed by a producer agent that copies by TMA; the product is cut along k.
+// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_120 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize %s | FileCheck %s
+// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_120 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize --tileas-insert-barriers --tileas-select-collectives --tileas-materialize-convert-layout --tileas-allocate-shared-memory --tileas-insert-shared-barriers %s | FileCheck --check-prefix=SHARED %s
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+cuda_tile.module @kernels {
+  // CHECK-LABEL: nv_tileaa.func @product
+  // CHECK: nv_tileas.make_tiled_tma_desc {{.*}}box=[64,64]{{.*}}tmaIdx = 0
+  // CHECK: nv_tileas.make_tiled_tma_desc {{.*}}box=[64,64]{{.*}}tmaIdx = 1
+  // CHECK: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, drained}
+  // CHECK: nv_tileas.async.pipeline.agent_switch {agent_elected = [0, 1], agent_warps = [4, 1]}
+  // CHECK: nv_tileaa.block_tile
+  // CHECK: scf.for
+  // CHECK: nv_tileas.async.pipeline.consumer_wait
+  // CHECK: nv_tileas.async.pipeline.consumer_read
+  // CHECK: nv_tileas.copy {{.*}}{offsets = array<i64: 0, 0>} {{.*}} -> tile<64x16xf16
+  // CHECK: nv_tileas.copy {{.*}}{offsets = array<i64: 0, 0>} {{.*}} -> tile<16x64xf16
+  // CHECK: nv_tileas.dot
+  // CHECK: nv_tileas.copy {{.*}}{offsets = array<i64: 0, 16>} {{.*}} -> tile<64x16xf16
+  // CHECK: nv_tileas.copy {{.*}}{offsets = array<i64: 16, 0>} {{.*}} -> tile<16x64xf16
+  // CHECK-COUNT-3: nv_tileas.dot
+  // CHECK: nv_tileas.async.pipeline.consumer_release
+  // CHECK: nv_tileas.tiled_store
+  // CHECK: nv_tileas.async.pipeline.producer_acquire
+  // CHECK-COUNT-2: nv_tileas.async.tiled_tma_load
+  // CHECK: nv_tileas.async.pipeline.producer_commit
+
+  // The conversion for the store goes through the stages, behind a barrier that ends their reads.
+  // SHARED: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, drained, shared_offset = 0}
+  // SHARED: nv_tileas.convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[meet 0 : 16384], room = 81920>
+  entry @product(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+    %a = assume div_by<16>, %a0 : tile<ptr<f16>>
+    %b = assume div_by<16>, %b0 : tile<ptr<f16>>
+    %va = make_tensor_view %a, shape = [64, 256], strides = [256, 1] : tensor_view<64x256xf16, strides=[256,1]>
+    %vb = make_tensor_view %b, shape = [256, 64], strides = [64, 1] : tensor_view<256x64xf16, strides=[64,1]>
+    %vc = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %pa = make_partition_view %va : partition_view<tile=(64x64), tensor_view<64x256xf16, strides=[256,1]>>
+    %pb = make_partition_view %vb : partition_view<tile=(64x64), tensor_view<256x64xf16, strides=[64,1]>>
+    %pc = make_partition_view %vc : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %4 = constant <i32: 4> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %r = for %i in (%0 to %4, step %1) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+      %x, %t = load_view_tko weak %pa[%0, %i] : partition_view<tile=(64x64), tensor_view<64x256xf16, strides=[256,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %y, %u = load_view_tko weak %pb[%i, %0] : partition_view<tile=(64x64), tensor_view<256x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %z = mmaf %x, %y, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+      continue %z : tile<64x64xf32>
+    }
+    %s = store_view_tko weak %r, %pc[%0, %0] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    return
+  }
+}
