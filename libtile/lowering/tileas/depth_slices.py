@@ -48,6 +48,7 @@ class Slices:
             operands = [self._operand(at, side, first, buffers) for side in (0, 1)]
             made = DotOp.make(*operands, result, results=[product.result.type], location=product.location)
             made.properties.update(product.properties)
+            made.attributes |= {n: a for n, a in product.attributes.items() if n not in made.attributes}
             result = at.value(made, product.location)
         return result
 
