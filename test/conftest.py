@@ -18,6 +18,12 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Each worker takes tests that are neighbours, so that what a file makes for its tests is made by one worker."""
+    if config.getoption("dist", "no") == "load":
+        config.option.dist = "worksteal"
+
+
 @pytest.fixture
 def verified_passes(monkeypatch):
     """Compilations of the test verify the IR after each pass."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -16,16 +17,25 @@ NAMES = [str(p.relative_to(FOLDER)) for p in sorted(FOLDER.rglob("*.mlir"))]
 
 
 @pytest.fixture(scope="session")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
-    """Verdict and output by test."""
-    work = tmp_path_factory.mktemp("lit")
+def results(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, tuple[str, str]]:
+    """Verdict and output by test. Of several workers the first to come runs lit, and the others wait for its report."""
+    base = tmp_path_factory.getbasetemp()
+    work = (base if worker_id == "master" else base.parent) / "lit"
+    work.mkdir(exist_ok=True)
     report = work / "report.json"
+    with open(work / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not report.exists():
+            _run(work, report)
+    tests = json.loads(report.read_text())["tests"]
+    return {t["name"].split(" :: ", 1)[1]: (t["code"], t.get("output", "")) for t in tests}
+
+
+def _run(work: Path, report: Path) -> None:
     command = [sys.executable, "-c", "import lit.main; lit.main.main()", "-q", "-j2", "-o", str(report), str(FOLDER)]
     environment = {**os.environ, "LIBTILE_LIT_OUT": str(work / "out")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert report.exists(), done.stdout + done.stderr
-    tests = json.loads(report.read_text())["tests"]
-    return {t["name"].split(" :: ", 1)[1]: (t["code"], t.get("output", "")) for t in tests}
 
 
 @pytest.mark.parametrize("name", NAMES)
