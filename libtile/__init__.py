@@ -58,6 +58,7 @@ _HOME = {
     "verify": "libtile.asm.module",
     "write": "libtile.api",
     "run": "libtile.runtime",
+    "tune": "libtile.tuning",
     "Diagnostic": "libtile.support.diagnostics",
     "DiagnosticError": "libtile.support.diagnostics",
     "HintsDroppedWarning": "libtile.support.errors",
@@ -84,6 +85,7 @@ __all__ = [
     "read",
     "reduce",
     "run",
+    "tune",
     "verify",
     "write",
 ]

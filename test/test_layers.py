@@ -27,6 +27,7 @@ LAYERS = (
     ("runtime", "debugging"),
     ("api",),
     ("cutile", "explore"),
+    ("tuning",),
     ("tools",),
 )
 """A room imports rooms of earlier rows only; those of one row do not import each other."""

@@ -103,6 +103,13 @@ def bytecode_for(kernel: Any, args: Sequence[Any] = (), *, gpu_name: str = DEFAU
     return _compile(kernel, tuple(args), gpu_name, partial(export, gpu_name=gpu_name))[:2]
 
 
+def flat_launch(kernel: Any, args: Sequence[Any], gpu_name: str) -> tuple[bytes, str, list[Any]]:
+    """The bytecode of a `ct.kernel` for arguments, the kernel's name in it, and its flat parameters."""
+    require_cutile()
+    data, symbol, arguments = _compile(kernel, tuple(args), gpu_name, partial(export, gpu_name=gpu_name))
+    return data, symbol, [_given(word) for word in arguments.flat]
+
+
 def checked_grid(grid: Sequence[int]) -> tuple[int, ...]:
     """A grid that `ct.launch` takes. TypeError or ValueError for one that it does not."""
     if not isinstance(grid, tuple):

@@ -54,6 +54,11 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "cuModuleLoadData": [_POINTER, _TEXT],
     "cuModuleUnload": [_POINTER],
     "cuModuleGetFunction": [_POINTER, _POINTER, _TEXT],
+    "cuEventCreate": [_POINTER, _UNSIGNED],
+    "cuEventDestroy_v2": [_HANDLE],
+    "cuEventElapsedTime": [_POINTER, _HANDLE, _HANDLE],
+    "cuEventRecord": [_HANDLE, _POINTER],
+    "cuEventSynchronize": [_HANDLE],
     "cuLaunchKernel": [_POINTER, *[_UNSIGNED] * 7, _POINTER, _POINTER, _POINTER],
 }
 
@@ -194,8 +199,12 @@ class Device:
         parameters: Sequence[bytes | tuple[np.ndarray, int] | FromAddress],
         *,
         dynamic_shared: int = 0,
-    ) -> None:
+        repeat: int = 0,
+    ) -> float | None:
         """Load a cubin, run one kernel to its end, and copy memory back.
+
+        With `repeat` it is launched so often again, and the shortest time between events around a launch is returned,
+        in seconds; memory is what the first launch left.
 
         A parameter is its bytes, or an array and the byte offset of the address into it, or made of such an address:
         each array is copied to the device once and back afterwards. CudaError for what fails, a fault of the kernel
@@ -231,12 +240,35 @@ class Device:
             for address, array in memory.values():
                 if array.nbytes and array.flags.writeable:
                     driver.call("cuMemcpyDtoH_v2", array.ctypes.data, address, array.nbytes)
+
+            def again() -> None:
+                driver.call("cuLaunchKernel", function, *grid, *block, dynamic_shared, None, addresses, None)
+
+            seconds = self._shortest(again, repeat) if repeat else None
         except CudaError:
             self.reset()
             raise
         for address, _ in memory.values():
             driver.call("cuMemFree_v2", address)
         driver.call("cuModuleUnload", module)
+        return seconds
+
+    def _shortest(self, work: Callable[[], None], repeat: int) -> float:
+        """The shortest of several times between events around some work, in seconds."""
+        driver = self.driver
+        begin, end = driver.handle("cuEventCreate", 0), driver.handle("cuEventCreate", 0)
+        best = float("inf")
+        for _ in range(repeat):
+            driver.call("cuEventRecord", begin, None)
+            work()
+            driver.call("cuEventRecord", end, None)
+            driver.call("cuEventSynchronize", end)
+            milliseconds = ctypes.c_float()
+            driver.call("cuEventElapsedTime", ctypes.byref(milliseconds), begin, end)
+            best = min(best, milliseconds.value / 1000)
+        driver.call("cuEventDestroy_v2", begin)
+        driver.call("cuEventDestroy_v2", end)
+        return best
 
 
 def _capability(arch: str) -> tuple[tuple[int, int], bool]:

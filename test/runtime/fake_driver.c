@@ -94,6 +94,16 @@ int cuLaunchKernel(const char *name, unsigned gx, unsigned gy, unsigned gz, unsi
                 stream || extra ? " more" : "");
 }
 
+int cuEventCreate(void **event, unsigned flags) { return *event = (void *)9, done("cuEventCreate", "%u", flags); }
+int cuEventDestroy_v2(void *event) { return done("cuEventDestroy", "%d", (int)(intptr_t)event); }
+int cuEventRecord(void *event, void *stream) { return event != (void *)9 || stream; }
+int cuEventSynchronize(void *event) { return event != (void *)9; }
+int cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
+    static int calls;
+    *milliseconds = 3 + (calls++ % 2); // every other time is longer
+    return begin != (void *)9 || end != (void *)9;
+}
+
 int cuGetErrorName(int status, const char **text) {
     return *text = status == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_SOME_KIND", 0;
 }

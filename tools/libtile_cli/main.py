@@ -25,6 +25,7 @@ TOOLS = {
     "explore": Tool("libtile_cli.explore", "A page that shows every stage of a compilation, side by side."),
     "explain": Tool("libtile_cli.explain", "What is wrong, slow or unusual about a kernel, in words."),
     "estimate": Tool("libtile_cli.estimate", "What bounds a launch of a kernel, from counts and a GPU's peaks."),
+    "tune": Tool("libtile_cli.tune", "Hints, levels, schedules and constants, measured or estimated, and ranked."),
     "compile": Tool("tileiras.main", "Bytecode to a cubin, or to a stage before it (tileiras)."),
     "run": Tool("cuda_tile_run.main", "Run a kernel in the interpreter or the simulator (cuda-tile-run)."),
     "opt": Tool("cuda_tile_opt.main", "Run passes on text (cuda-tile-opt)."),
