@@ -12,9 +12,10 @@ from libtile.support.errors import LibtileError
 
 TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("canonicalize", "123"),
+    ("loop-unroll", "23"),
+    ("loop-peel", "23"),
     ("cse", "123"),
     ("sccp", "23"),
-    ("reorder-broadcast", "23"),
     ("simplify-integers", "123"),
     ("recover-views", "3"),
     ("eliminate-redundant-tokens", "123"),
@@ -29,10 +30,18 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
 )
 """The optimizer of cuda_tile, each pass with its levels: what `cuda-tile-optimize` and `libtile.optimize` run.
 
-`infer-in-bounds` is none of them: its flags need a bytecode version that the consumer may not read.
+`infer-in-bounds` is none of them: its flags need a bytecode version that the consumer may not read. `loop-unroll` and
+`loop-peel` follow hints, and do nothing without.
 """
 
-FOR_OTHERS = ("reorder-broadcast", "recover-views", "deduplicate-symbols")
+ADDRESSES = "reorder-broadcast, strength-reduce, canonicalize, cse, licm, dce"
+"""Address arithmetic on fewer elements, and in fewer iterations: for consumers that compute every address themselves.
+
+No level runs it: the assemblers here hold on to what is hoisted in registers, and need more of these and of
+instructions for most kernels.
+"""
+
+FOR_OTHERS = ("recover-views", "deduplicate-symbols")
 """What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
 access may be, which makes two accesses of one through a view; and a compilation keeps the globals that it is given."""
 
@@ -111,6 +120,7 @@ def tile_pipeline(level: int, fuse_fma: bool = False) -> str:
 PIPELINES: dict[str, str] = {
     **{f"O{level}": compile_pipeline(int(level)) for level in LEVELS},
     **{f"tile-O{level}": pipeline_text(level, TILE_STEPS) for level in LEVELS},
+    "tile-addresses": ADDRESSES,
     **{schedule: compile_pipeline(3, schedule) for schedule in SCHEDULES},
 }
 """Pipelines by the name that stands for them in the text of others."""

@@ -56,6 +56,8 @@ PASSES: dict[str, Entry] = {
     "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),
     "inline": Entry("libtile.transforms.inline:InlinePass", CUDA_TILE),
     "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER),
+    "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE),
+    "loop-unroll": Entry("libtile.transforms.loop_unroll:LoopUnrollPass", CUDA_TILE),
     "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE),
     "lower-tileaa-queues": Entry("libtile.lowering.to_tileas.queues:LowerTileAAQueuesPass", INNER, required=True),
     "lower-tma-load-store-to-async": Entry(
@@ -69,6 +71,7 @@ PASSES: dict[str, Entry] = {
     "sccp": Entry("libtile.transforms.sccp:SccpPass", CUDA_TILE, INNER),
     "separate-host-tma": Entry("libtile.lowering.tileas.tma.separate_host:SeparateHostTmaPass", INNER),
     "simplify-integers": Entry("libtile.transforms.simplify_integers:SimplifyIntegersPass", CUDA_TILE),
+    "strength-reduce": Entry("libtile.transforms.strength_reduce:StrengthReducePass", CUDA_TILE),
     "strip-debug-info": Entry("libtile.transforms.strip_debug_info:StripDebugInfoPass", CUDA_TILE, INNER),
     "symbol-dce": Entry("libtile.transforms.symbol_dce:SymbolDcePass", CUDA_TILE),
     "strip-mine": Entry("libtile.lowering.strip_mine.strip_mine:StripMinePass", CUDA_TILE, required=True),

@@ -16,12 +16,12 @@ Where a start is no multiple of the tile's extent, the tensor starts where the t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
@@ -54,12 +54,12 @@ from libtile.dialects.cuda_tile.types import (
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
 from libtile.transforms import reporting
-from libtile.transforms.canonical_values import constant_bool, constant_value, create_before, is_op, replace_op
+from libtile.transforms.canonical_values import constant_bool, constant_value, is_op, replace_op
 from libtile.transforms.greedy import functions_in
+from libtile.transforms.polynomial_scalars import Operands, ScalarWriter
 
 _ACCESSES = ("load_ptr_tko", "store_ptr_tko")
 _REMARK = "RecoverViews"
-_Operands = Mapping[str, SSAValue | Sequence[SSAValue] | None]
 _LARGEST = (1 << 63) - 1
 _UNIT_STRIDE = 16
 """The stride of a dimension of one element, which nothing is computed with: one that is a multiple of 16 bytes."""
@@ -338,20 +338,20 @@ def _check_access(op: CudaTileOp, pointers: TileType) -> None:
 # -- writing it -------------------------------------------------------------------------------------------------------
 
 
-class Writer:
+class Writer(ScalarWriter):
     """Replaces an access by what a plan says."""
 
     def __init__(self, op: CudaTileOp, plan: Plan) -> None:
-        self.op = op
+        super().__init__(op, plan.forms)
         self.plan = plan
-        self.place: Operation = op
+        self.access = op
         self.is_load = is_op(op, "load_ptr_tko")
 
     def write(self) -> None:
         if not self.plan.is_guarded:
-            replace_op(self.op, self._access())
+            replace_op(self.access, self._access())
             return
-        op, condition = self.op, self._condition()
+        op, condition = self.access, self._condition()
         token = op.results[-1].first_use is not None
         types = [result.type for result in op.results if token or not isinstance(result.type, TokenType)]
         then, otherwise = (Block([build("yield", {"operands": []})]) for _ in range(2))
@@ -368,64 +368,17 @@ class Writer:
             end.location = op.location
         replace_op(op, [*guard.results, *([] if token else [None])])
 
-    def _create(self, name: str, operands: _Operands, type_: Attribute, **attributes: object) -> SSAValue:
-        value = create_before(self.place, name, operands, [type_], attributes)
-        assert isinstance(value.owner, Operation)
-        value.owner.location = self.op.location
-        return value
-
-    # -- scalars ----------------------------------------------------------------------------------------------------
-
-    def _bits(self, numbers: Sequence[Polynomial]) -> int:
-        """32 where that is enough for all of the numbers and what they are computed of, else 64."""
-        forms = self.plan.forms
-        for number in numbers:
-            low, high = forms.bounds(number)
-            wide = any(_width(forms.unknowns[unknown]) > 32 for unknown in number.unknowns)
-            if wide or low < -(1 << 31) or high >= 1 << 31:
-                return 64
-        return 32
-
-    def _constant(self, number: int, bits: int) -> SSAValue:
-        type_ = TileType((), NUMBER_TYPES[f"i{bits}"])
-        raw = (number & ((1 << bits) - 1)).to_bytes(bits // 8, "little")
-        return self._create("constant", {}, type_, value=DenseElementsAttr(type_, raw))
-
-    def _number(self, number: Polynomial, bits: int) -> SSAValue:
-        """A polynomial as a scalar: sums on the way to it may wrap around, it does not."""
-        type_ = TileType((), NUMBER_TYPES[f"i{bits}"])
-        total: SSAValue | None = None
-        for monomial, factor in sorted(number.terms, key=lambda term: (term[1] < 0, term)):
-            value: SSAValue | None = None
-            for unknown in monomial:
-                scalar = self._widened(self.plan.forms.at(unknown, self.op), bits)
-                value = scalar if value is None else self._create("muli", {"lhs": value, "rhs": scalar}, type_)
-            subtract = total is not None and factor < 0
-            factor = -factor if subtract else factor
-            if value is None:
-                value = self._constant(factor, bits)
-            elif factor != 1:
-                value = self._create("muli", {"lhs": value, "rhs": self._constant(factor, bits)}, type_)
-            name = "subi" if subtract else "addi"
-            total = value if total is None else self._create(name, {"lhs": total, "rhs": value}, type_)
-        return total if total is not None else self._constant(0, bits)
-
-    def _widened(self, scalar: SSAValue, bits: int) -> SSAValue:
-        if _width(scalar) == bits:
-            return scalar
-        return self._create("exti", {"from": scalar}, TileType((), NUMBER_TYPES[f"i{bits}"]), signedness="signed")
-
     def _condition(self) -> SSAValue:
         condition: SSAValue | None = None
         type_ = TileType((), i1)
-        bits = self._bits([number for pair in self.plan.needed for number in pair])
+        bits = self.bits([number for pair in self.plan.needed for number in pair])
         parts = list(dict.fromkeys(self.plan.conditions.scalars))
         for small, large in dict.fromkeys(self.plan.needed):
-            operands = {"lhs": self._number(small, bits), "rhs": self._number(large, bits)}
+            operands = {"lhs": self.number(small, bits), "rhs": self.number(large, bits)}
             settings = {"comparison_predicate": "less_than", "signedness": "signed"}
-            parts.append(self._create("cmpi", operands, type_, **settings))
+            parts.append(self.create("cmpi", operands, type_, **settings))
         for part in parts:
-            condition = part if condition is None else self._create("andi", {"lhs": condition, "rhs": part}, type_)
+            condition = part if condition is None else self.create("andi", {"lhs": condition, "rhs": part}, type_)
         assert condition is not None  # an access without a guard needs none
         return condition
 
@@ -433,11 +386,11 @@ class Writer:
 
     def _access(self) -> list[SSAValue]:
         """Make the view and the access through it; returns the values of the op's results."""
-        op, dims = self.op, self.plan.dims
+        op, dims = self.access, self.plan.dims
         padding = self._padding() if self.is_load else None
         view = self._view(padding)
         assert isinstance(view.type, PartitionViewType)
-        bits = self._bits([dim.start for dim in dims])
+        bits = self.bits([dim.start for dim in dims])
         operands: dict[str, SSAValue | Sequence[SSAValue] | None] = {
             "view": view,
             "index": [self._index(dim, bits) for dim in dims],
@@ -460,16 +413,16 @@ class Writer:
         mask = op.optional_operand("mask")
         if other is not None and mask is not None and padding is None:
             chosen = {"cond": mask, "val_if_true": results[0], "val_if_false": other}
-            results[0] = self._create("select", chosen, results[0].type)
+            results[0] = self.create("select", chosen, results[0].type)
         return results
 
     def _index(self, dim: Dimension, bits: int) -> SSAValue:
         quotient = dim.start.divided(dim.extent)
         if quotient is not None:
-            return self._number(quotient, bits)
-        operands = {"lhs": self._number(dim.start, bits), "rhs": self._constant(dim.extent, bits)}
+            return self.number(quotient, bits)
+        operands = {"lhs": self.number(dim.start, bits), "rhs": self.constant(dim.extent, bits)}
         type_ = TileType((), NUMBER_TYPES[f"i{bits}"])
-        return self._create("divi", operands, type_, signedness="signed", rounding="zero")
+        return self.create("divi", operands, type_, signedness="signed", rounding="zero")
 
     def _view(self, padding: str | None) -> SSAValue:
         dims, base = self.plan.dims, self.plan.form.base
@@ -477,31 +430,31 @@ class Writer:
         pointer = base.type.element_type
         assert isinstance(pointer, PointerType)
         if self.plan.rest != ZERO:
-            distance = self._number(self.plan.rest, self._bits([self.plan.rest]))
-            base = self._create("offset", {"ptr": base, "offset": distance}, base.type)
+            distance = self.number(self.plan.rest, self.bits([self.plan.rest]))
+            base = self.create("offset", {"ptr": base, "offset": distance}, base.type)
         order = sorted(range(len(dims)), key=lambda number: dims[number].stride == ONE)
         sizes = [dims[number].size for number in order]
         strides = [
             Polynomial.constant(_UNIT_STRIDE) if dims[number].is_unit else dims[number].stride for number in order
         ]
-        bits = self._bits([*sizes, *strides])
+        bits = self.bits([*sizes, *strides])
         shape, steps = ([_static(number) for number in numbers] for numbers in (sizes, strides))
-        operands: _Operands = {
+        operands: Operands = {
             "base": base,
-            "dynamicShape": [self._number(size, bits) for size in sizes if size.value is None],
-            "dynamicStrides": [self._number(stride, bits) for stride in strides if stride.value is None],
+            "dynamicShape": [self.number(size, bits) for size in sizes if size.value is None],
+            "dynamicStrides": [self.number(stride, bits) for stride in strides if stride.value is None],
         }
         tensor = TensorViewType(pointer.pointee, shape, steps, pointer.ptr_attr)
-        made = self._create("make_tensor_view", operands, tensor)
+        made = self.create("make_tensor_view", operands, tensor)
         dim_map = [order.index(number) for number in range(len(dims))]
         tiles = PartitionViewType(self.plan.form.shape, tensor, dim_map, padding)
-        return self._create("make_partition_view", {"tensor_view": made}, tiles)
+        return self.create("make_partition_view", {"tensor_view": made}, tiles)
 
     def _padding(self) -> str | None:
         """The keyword of what the load gives where its mask is 0; None where there is none."""
-        value = self.op.optional_operand("paddingValue")
+        value = self.access.optional_operand("paddingValue")
         attr = constant_value(value) if value is not None else None
-        if attr is None or not attr.is_splat or self.op.optional_operand("mask") is None:
+        if attr is None or not attr.is_splat or self.access.optional_operand("mask") is None:
             return None
         element, (bits,) = attr.type.element_type, attr.elements()
         known = ELEMENTS[NUMBER_NAMES[element]].padding
@@ -510,10 +463,10 @@ class Writer:
 
     def _nothing(self) -> list[SSAValue]:
         """The op's results where no element is accessed."""
-        op = self.op
+        op = self.access
         token = op.optional_operand("token")
         if token is None:
-            token = self._create("make_token", {}, TokenType())
+            token = self.create("make_token", {}, TokenType())
         if not self.is_load:
             return [token]
         padding = op.optional_operand("paddingValue")
@@ -521,14 +474,9 @@ class Writer:
             type_ = op.results[0].type
             assert isinstance(type_, TileType)
             zero = bytes(ELEMENTS[NUMBER_NAMES[type_.element_type]].storage_bytes)
-            padding = self._create("constant", {}, type_, value=DenseElementsAttr(type_, zero))
+            padding = self.create("constant", {}, type_, value=DenseElementsAttr(type_, zero))
         return [padding, token]
 
 
 def _static(number: Polynomial) -> int:
     return DYNAMIC if number.value is None else number.value
-
-
-def _width(value: SSAValue) -> int:
-    assert isinstance(value.type, TileType)
-    return bit_width(value.type.element_type)

@@ -26,6 +26,9 @@ PIPELINES = [
     "synthesize-debug-info-scopes",
     "simplify-integers",
     "reorder-broadcast",
+    "loop-unroll{factor=3}",
+    "loop-peel{front=1 back=2}",
+    "strength-reduce{min-ops=1}",
     "eliminate-redundant-tokens",
     "if-to-select{max-ops=60 max-elements=100000}",
     "infer-in-bounds",
@@ -47,6 +50,7 @@ NOTHING_TO_DO = (
     "synthesize-debug-info-scopes",
     "infer-in-bounds",  # the profile has no views
     "reorder-broadcast",  # and no tiles
+    "strength-reduce{min-ops=1}",
     "if-to-select{max-ops=60 max-elements=100000}",  # and its branches hand tokens on
 )
 """Pipelines that need not change one of the programs of the profile "control"."""
