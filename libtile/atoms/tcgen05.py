@@ -29,6 +29,7 @@ HALF_LANES = 64
 """Rows of the instruction for smaller tiles, 16 of which lie in each quarter of the lanes."""
 COLUMNS = 512
 """Of tensor memory, each of 32 bits."""
+COLUMN_BITS = 32
 FEWEST_COLUMNS = 32
 """What is allocated is a power of two of columns, this or more."""
 WARP_LANES = 32
@@ -41,8 +42,10 @@ FRAGMENT_COLUMNS = 8
 """Columns of 32 bits that one such fragment covers, in four registers."""
 RUN_COLUMNS = 32
 """Of two groups of four warps each has every other run of so many columns, at most."""
-ROW, COLUMN = "row", "column"
-"""The dimensions of layouts of tensor memory: lane, and column."""
+ROWS_BITS = 32
+"""Of a lane in loads and stores of the shape 32x32b, in which a thread has a row."""
+ROW, COLUMN, PACKED = "row", "column", "packed"
+"""The dimensions of layouts of tensor memory: lane, column, and element of a column that holds several."""
 
 _MODES = {0: 0, 128: 2, 64: 4, 32: 6}
 _VERSION = 1 << 46
@@ -104,6 +107,39 @@ def memory_layout(shape: Sequence[int]) -> LinearLayout:
     )
 
 
+def left_layout(shape: Sequence[int], bits: int) -> LinearLayout:
+    """Where a left operand (rows, depth) of elements of so many bits lies in tensor memory: as many in a column as its
+    32 bits hold (PTX ISA, "Matrix A in tensor memory"). ValueError for one that does not."""
+    rows, depth = shape
+    together = COLUMN_BITS // bits
+    if rows != LANES or depth % together or depth // together > COLUMNS:
+        raise ValueError(f"tensor memory does not hold a left operand of {rows} x {depth} elements of {bits} bits")
+    return LinearLayout.of(
+        {
+            PACKED: [(0, c) for c in powers(1, together)],
+            ROW: [(r, 0) for r in powers(1, rows)],
+            COLUMN: [(0, c) for c in powers(together, depth)],
+        },
+        dict(zip(dim_names(2), shape)),
+    )
+
+
+@lru_cache(maxsize=256)
+def row_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
+    """A result or a left operand (rows, columns) in registers of 4 warps of which each thread has a row. ValueError
+    when rows and warps do not fit."""
+    if len(shape) != 2 or shape[0] != LANES or warps != GROUP_WARPS:
+        raise ValueError(f"{warps} warps do not have a row of {'x'.join(map(str, shape))} in each thread")
+    return LinearLayout.of(
+        {
+            REGISTER: [(0, c) for c in powers(1, shape[1])],
+            LANE: [(r, 0) for r in powers(1, WARP_LANES)],
+            WARP: [(r, 0) for r in powers(WARP_LANES, LANES)],
+        },
+        dict(zip(dim_names(2), shape)),
+    )
+
+
 def row_blocks(rows: int) -> int:
     """How many blocks of rows lie in columns of their own, one behind the other."""
     return max(rows // LANES, 1)
@@ -132,7 +168,8 @@ def are_loaded_by(shape: Sequence[int], warps: int) -> bool:
     """Whether `register_layout` has a layout of a result (rows, columns) for so many warps."""
     rows, columns = shape
     fewest = {GROUP_WARPS: 1, 2 * GROUP_WARPS: 2 * FRAGMENT_COLUMNS}.get(warps)
-    return rows % LANES == 0 and fewest is not None and columns >= fewest
+    held = rows % LANES == 0 or rows == HALF_LANES
+    return held and fewest is not None and columns >= fewest
 
 
 @lru_cache(maxsize=256)

@@ -14,8 +14,8 @@ from libtile.codegen.llvm_types import I32, VOID, StructType, registers_type
 
 LANE_SHIFT = 16
 """Of the lane in an address."""
-_LOADED_TOGETHER = 8
-"""Fragments of 8 columns that one load takes: 32 registers, as most that ptxas places well beside others."""
+_REGISTERS_TOGETHER = 32
+"""Of a thread in one load or store, as most that ptxas places well beside others."""
 
 
 def allocate(b: KernelBuilder, columns: int, slot: SharedBuffer) -> Value:
@@ -59,11 +59,13 @@ def fence_after(b: KernelBuilder) -> None:
 def multiply(
     b: KernelBuilder, kind: str, result: Value, left: Value, right: Value, instruction: int, add: Value
 ) -> None:
-    """Issue one product of operands by their descriptors (i64): to the result, or in place of it where `add` (an i32)
-    is 0. `instruction` is the instruction descriptor."""
+    """Issue one product of operands by their descriptors (i64), or of a left one by its address in tensor memory (i32):
+    to the result, or in place of it where `add` (an i32) is 0. `instruction` is the instruction descriptor."""
+    given, constraint = ("[$1]", "r") if left.type == I32 else ("$1", "l")
     b.asm(
-        f"{{ .reg .pred p; setp.ne.b32 p, $4, 0; tcgen05.mma.cta_group::1.kind::{kind} [$0], $1, $2, $3, p; }}",
-        "r,l,l,r,r", VOID, [result, left, right, integer(I32, instruction), add], memory=True, convergent=True,
+        f"{{ .reg .pred p; setp.ne.b32 p, $4, 0; tcgen05.mma.cta_group::1.kind::{kind} [$0], {given}, $2, $3, p; }}",
+        f"r,{constraint},l,r,r", VOID, [result, left, right, integer(I32, instruction), add],
+        memory=True, convergent=True,
     )  # fmt: skip
 
 
@@ -78,15 +80,27 @@ def commit(b: KernelBuilder, barrier: Value) -> None:
 def load_fragments(b: KernelBuilder, address: Value, count: int) -> list[Value]:
     """Load `count` fragments of 16 lanes and 8 columns each, side by side from an address on: four i32 of a thread for
     each. They are there behind `wait_loads`; all threads of the warp come here."""
+    return _load(b, "16x256b", 4, 8, address, count)
+
+
+def load_rows(b: KernelBuilder, address: Value, count: int) -> list[Value]:
+    """Load `count` columns of a lane to each thread, from an address on, an i32 for each. They are there behind
+    `wait_loads`; all threads of the warp come here."""
+    return _load(b, "32x32b", 1, 1, address, count)
+
+
+def _load(b: KernelBuilder, shape: str, each: int, columns: int, address: Value, count: int) -> list[Value]:
+    """Loads of a shape which gives a thread `each` registers for so many columns, `count` times."""
     loaded: list[Value] = []
-    for first in range(0, count, _LOADED_TOGETHER):
-        together = min(_LOADED_TOGETHER, count - first)
-        registers = 4 * together
+    most = _REGISTERS_TOGETHER // each
+    for first in range(0, count, most):
+        together = min(most, count - first)
+        registers = each * together
         names = ", ".join(f"${i}" for i in range(registers))
         made = b.asm(
-            f"tcgen05.ld.sync.aligned.16x256b.x{together}.b32 {{{names}}}, [${registers}];",
+            f"tcgen05.ld.sync.aligned.{shape}.x{together}.b32 {{{names}}}, [${registers}];",
             ",".join(["=r"] * registers + ["r"]), registers_type(I32, registers),
-            [b.add(address, integer(I32, 8 * first))], memory=True, convergent=True,
+            [b.add(address, integer(I32, columns * first))], memory=True, convergent=True,
         )  # fmt: skip
         loaded += [b.extract(made, i, I32) for i in range(registers)]
     return loaded
@@ -95,14 +109,24 @@ def load_fragments(b: KernelBuilder, address: Value, count: int) -> list[Value]:
 def store_fragments(b: KernelBuilder, address: Value, words: Sequence[Value]) -> None:
     """Store fragments of 16 lanes and 8 columns each, four i32 of a thread for each, side by side from an address on.
     They are there behind `wait_stores`; all threads of the warp come here."""
-    registers = 4 * _LOADED_TOGETHER
-    for first in range(0, len(words), registers):
-        given = words[first : first + registers]
+    _store(b, "16x256b", 4, 8, address, words)
+
+
+def store_rows(b: KernelBuilder, address: Value, words: Sequence[Value]) -> None:
+    """Store an i32 for each column of a lane, from an address on. They are there behind `wait_stores`; all threads of
+    the warp come here."""
+    _store(b, "32x32b", 1, 1, address, words)
+
+
+def _store(b: KernelBuilder, shape: str, each: int, columns: int, address: Value, words: Sequence[Value]) -> None:
+    """Stores of a shape which takes `each` registers of a thread for so many columns."""
+    for first in range(0, len(words), _REGISTERS_TOGETHER):
+        given = words[first : first + _REGISTERS_TOGETHER]
         names = ", ".join(f"${i + 1}" for i in range(len(given)))
+        place = b.add(address, integer(I32, first // each * columns))
         b.asm(
-            f"tcgen05.st.sync.aligned.16x256b.x{len(given) // 4}.b32 [$0], {{{names}}};",
-            ",".join(["r"] * (len(given) + 1)), VOID, [b.add(address, integer(I32, 2 * first)), *given],
-            memory=True, convergent=True,
+            f"tcgen05.st.sync.aligned.{shape}.x{len(given) // each}.b32 [$0], {{{names}}};",
+            ",".join(["r"] * (len(given) + 1)), VOID, [place, *given], memory=True, convergent=True,
         )  # fmt: skip
 
 

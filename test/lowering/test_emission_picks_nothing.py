@@ -36,9 +36,9 @@ ALLOWED: dict[str, set[str]] = {
     },
     # descriptors of given operands, and which columns and lanes of tensor memory a given tile has
     "libtile.atoms.tcgen05": {
-        "COLUMNS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES", "WARP_LANES",
-        "allocated_columns", "can_transpose", "fields", "instruction", "kind", "register_layout", "row_blocks",
-        "shared_operand",
+        "COLUMNS", "COLUMN_BITS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES",
+        "PACKED", "WARP_LANES", "allocated_columns", "can_transpose", "fields", "instruction", "kind",
+        "register_layout", "row_blocks", "row_layout", "shared_operand",
     },
     # layouts themselves, and what renaming makes of them
     "libtile.layouts": {"LANE", "OFFSET", "REGISTER", "WARP", "LinearLayout"},

@@ -129,8 +129,12 @@ def _check_tensor_memory(op: DotOp) -> None:
     if target is not None and (len(c) != 2 or atom != tcgen05.find(target, atom.a, atom.b, atom.d, *c, a[1])):
         raise VerifyException(f"expects an atom of {target.name} for a product of this shape, but got {op.atom}")
     found = _layout(op.c.type)
+    warps = 1 << len(found.basis(WARP)) if found is not None else 1
+    by_rows = warps == tcgen05.GROUP_WARPS and c[0] == tcgen05.LANES
+    if by_rows and found == tcgen05.row_layout(c, warps):
+        return
     try:
-        layout = tcgen05.register_layout(c, 1 << len(found.basis(WARP)) if found is not None else 1)
+        layout = tcgen05.register_layout(c, warps)
     except ValueError as problem:
         raise VerifyException(f"#C has no layout for products: {problem}") from None
     _require("#C", op.c.type, layout)

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.attributes import SignednessAttr
 from libtile.dialects.nv_tileaa.dot_rules import check_dot_shapes
+from libtile.dialects.nv_tileaa.element_types import bit_width
 from libtile.dialects.nv_tileaa.target import target_of
 from libtile.dialects.nv_tileas.async_products import check_product_types, check_shared_operand, matrix_shape
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
@@ -28,7 +29,7 @@ from libtile.ir.tile_form import TileOp, tile_op, type_text
 @tile_op
 class AsyncDotIntoOp(TileOp):
     """Issues D = A * B + D, or D = A * B where `accumulate` is false. A and B are buffers in shared memory, D one in
-    tensor memory."""
+    tensor memory, where A may lie as well."""
 
     name = "nv_tileas.async.dot_into"
     traits = traits_def(Observable())
@@ -62,7 +63,10 @@ class AsyncDotIntoOp(TileOp):
                 )
         transposable = target is None or tcgen05.can_transpose(target, atom)
         for side, value in (("a", self.a), ("b", self.b)):
-            check_shared_operand(side, value, atom, transposable)
+            if side == "a" and isinstance(value.type, BufferType) and value.type.space == "tmem":
+                check_left_operand(value.type)
+            else:
+                check_shared_operand(side, value, atom, transposable)
         check_tensor_memory("#D", self.d.type)
 
 
@@ -92,3 +96,15 @@ def check_tensor_memory(name: str, type_: Attribute) -> None:
         raise VerifyException(f"{name} has no layout for products: {problem}") from None
     if type_.layout is None or type_.layout.layout != layout:
         raise VerifyException(f"expects {name} in the layout {LayoutAttr(layout).body()}, but got {type_.layout}")
+
+
+def check_left_operand(type_: BufferType) -> None:
+    """A left operand in tensor memory, a row to a lane and several elements to a column; VerifyException."""
+    from libtile.atoms import tcgen05
+
+    try:
+        layout = tcgen05.left_layout(type_.shape, bit_width(type_.element_type))
+    except ValueError as problem:
+        raise VerifyException(f"#A has no layout for products: {problem}") from None
+    if type_.layout is None or type_.layout.layout != layout:
+        raise VerifyException(f"expects #A in the layout {LayoutAttr(layout).body()}, but got {type_.layout}")

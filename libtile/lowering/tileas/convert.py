@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from libtile.atoms import tcgen05, wgmma
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.tile_form import shape_of
@@ -57,11 +58,12 @@ def _for_agents(products: Sequence[DotOp], gpu: Target, warps: int) -> Callable[
     """How layouts are chosen for products by agents; None where it costs little to see that they do not compute them.
     The layouts themselves say the rest."""
     if gpu.has("tcgen05"):
-        if len(products) > 1 or tensor_memory_atom(products[0], gpu) is None:
+        if any(tensor_memory_atom(op, gpu) is None for op in products):
             return None
-        if not tcgen05.are_loaded_by(shape_of(products[0].result.type), warps):
-            return None
-        return _in_tensor_memory
+        if len(products) == 1:
+            return _in_tensor_memory if tcgen05.are_loaded_by(shape_of(products[0].result.type), warps) else None
+        tall = all(shape_of(op.result.type)[-2] == tcgen05.LANES for op in products)
+        return _chained_in_tensor_memory if tall else None
     if not gpu.has("wgmma") or any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
         return None
     return partial(convert_function, whole_rows=True)
@@ -78,3 +80,17 @@ def _in_tensor_memory(function: FuncOp) -> FuncOp:
     if part != (rows, columns):
         cut_result(product, part)
     return convert_function(copy, in_tensor_memory=[product])
+
+
+def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:
+    """Layouts for products into tensor memory of which one feeds another one: four warps, with a row to a thread."""
+    spec = function.kernel_spec
+    assert spec is not None
+    copy = function.clone()
+    warps = tcgen05.GROUP_WARPS
+    copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
+    products = [op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    for product in products:
+        rows, columns = shape_of(product.result.type)[-2:]
+        cut_result(product, tcgen05.part_shape((rows, columns), warps))
+    return convert_function(copy, in_tensor_memory=products, by_rows=True)

@@ -78,6 +78,7 @@ from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
 from libtile.lowering.tileas.specialize_chains import Chain, NotSpecialized
+from libtile.lowering.tileas.tensor_chains import TensorChain
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import STORAGE_BYTES
@@ -171,10 +172,8 @@ def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedLoop | Unfit:
 
 def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | Unfit:
     """How a loop with several products is parted, or why it is not."""
-    if gpu.has("tcgen05"):
-        return Unfit("the kernel has several products in loops")
     try:
-        return Chain(function, gpu, products, most)
+        return (TensorChain if gpu.has("tcgen05") else Chain)(function, gpu, products, most)
     except Unfit as reason:
         return reason
 

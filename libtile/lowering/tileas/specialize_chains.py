@@ -94,7 +94,7 @@ class NotSpecialized(Unfit):
 
 
 @dataclass(eq=False)
-class _Ring:
+class Ring:
     """An operand that TMA copies: the ops that bring it to its product in the loop as it was, and its pipeline.
 
     The producer fills a stage for each iteration, or one for all of them (`once`).
@@ -135,20 +135,20 @@ class _Ring:
 
 
 @dataclass(frozen=True)
-class _Product:
+class ChainProduct:
     """A product, its instruction, and the rings of its operands; A is in registers where it has none."""
 
     op: DotOp
     atom: MmaAtomAttr
-    a: _Ring | None
-    b: _Ring
+    a: Ring | None
+    b: Ring
 
     @property
-    def rings(self) -> list[_Ring]:
+    def rings(self) -> list[Ring]:
         return [r for r in (self.a, self.b) if r is not None]
 
     @property
-    def moving(self) -> list[_Ring]:
+    def moving(self) -> list[Ring]:
         """The rings that are filled anew for each iteration."""
         return [r for r in self.rings if not r.once]
 
@@ -170,7 +170,7 @@ class Chain:
         if (turns := known_trips(loop)) is not None and turns < 2:
             raise Unfit("its loop has fewer than two turns")
         check_warps(spec)
-        self.products: list[_Product] = []
+        self.products: list[ChainProduct] = []
         for product in products:
             try:
                 self.products.append(self._product(product))
@@ -188,6 +188,8 @@ class Chain:
         self.ops = [op for op in self.body.ops if op not in gone and op is not self.body.last_op]
         left = {p.op.a for p in self.products if p.a is None}
         parts = parts_of(self.body, self.ops, left)
+        self.unturned = parts if isinstance(parts, str) else ""
+        """Why iterations cannot be turned."""
         self.parts = None if isinstance(parts, str) or self._registers(parts) > self._limit() else parts
         if self.parts is None and (wanted := self._registers(None)) > (limit := self._limit()):
             raise Unfit(f"a thread has {limit} registers, and the loop's products take {wanted}")
@@ -195,18 +197,23 @@ class Chain:
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
-    def _product(self, product: DotOp) -> _Product:
-        atom = instruction(product, self.gpu)
-        check_accumulator(product, self.spec.num_warps)
+    def _product(self, product: DotOp) -> ChainProduct:
+        atom = self._instruction(product)
         b = self._ring(product, atom, "b", product.b)
         try:
             a = self._ring(product, atom, "a", product.a)
         except Unfit:
             self._check_left(product, atom)
             a = None
-        return _Product(product, atom, a, b)
+        return ChainProduct(product, atom, a, b)
 
-    def _ring(self, product: DotOp, atom: MmaAtomAttr, side: str, value: SSAValue) -> _Ring:
+    def _instruction(self, product: DotOp) -> MmaAtomAttr:
+        """The instruction of a product, whose accumulator has to lie as that wants it."""
+        atom = instruction(product, self.gpu)
+        check_accumulator(product, self.spec.num_warps)
+        return atom
+
+    def _ring(self, product: DotOp, atom: MmaAtomAttr, side: str, value: SSAValue) -> Ring:
         """The ring of an operand; Unfit where it is not one that TMA copies."""
         what = f"#{side.upper()} "
         path: list[Operation] = []
@@ -241,7 +248,7 @@ class Chain:
             self.function, self.gpu, atom.instruction, side, load, [*ones, *(wide[d] for d in places)]
         )
         once = load.parent is not self.body
-        return _Ring(operand, path, once, PipelineType(1, [operand.type], 1, MBARRIER))
+        return Ring(operand, path, once, PipelineType(1, [operand.type], 1, MBARRIER))
 
     def _check_left(self, product: DotOp, atom: MmaAtomAttr) -> None:
         """Unfit for a left operand that is not in registers as wgmma reads it."""
@@ -252,7 +259,7 @@ class Chain:
         if a != wgmma.a_layout(shape_of(type_), self.spec.num_warps, bits):
             raise Unfit("#A is computed, and does not lie in registers as wgmma reads it")
 
-    def _check_token(self, ring: _Ring) -> None:
+    def _check_token(self, ring: Ring) -> None:
         """Unfit where the token of a copy orders something in the same iteration behind it."""
         token = ring.operand.load.result_token
         work = [] if token is None else [token]
@@ -321,8 +328,12 @@ class Chain:
                 agent_elected=_numbers(0, 1),
             )
         )
-        loop.detach()
-        loop.erase()
+        self._leave_out_the_loop()
+
+    def _leave_out_the_loop(self) -> None:
+        block = self.function.body.block
+        self.loop.detach()
+        self.loop.erase()
         for ring in self.rings:
             for op in ring.path:
                 if ring.once and op.parent is not None and op.parent is block:
@@ -384,13 +395,13 @@ class Chain:
             at.block.add_op(op)
         at.add(PipelineYieldOp.make())
 
-    def _serial(self, at: Inserter, starts: dict[_Ring, SSAValue]) -> Sequence[SSAValue]:
+    def _serial(self, at: Inserter, starts: dict[Ring, SSAValue]) -> Sequence[SSAValue]:
         """The loop as it was, with a wait behind each product."""
         loop, moving = self.loop, [r for r in self.rings if not r.once]
         body = Block(arg_types=[*(a.type for a in self.body.args), *(r.place for r in moving)])
         inner = Inserter(body, None, loop.location)
         values: Values = {**self.tokens, **dict(zip(self.body.args, body.args))}
-        places: dict[_Ring, SSAValue] = dict(zip(moving, body.args[len(self.body.args) :]))
+        places: dict[Ring, SSAValue] = dict(zip(moving, body.args[len(self.body.args) :]))
         by_op = {p.op: p for p in self.products}
         for op in self.ops:
             if isinstance(op, DotOp) and op in by_op:
@@ -409,7 +420,7 @@ class Chain:
         assert last is not None
         return [values.get(v, v) for v in last.operands]
 
-    def _turned(self, at: Inserter, count: SSAValue, starts: dict[_Ring, SSAValue], parts: Parts) -> Sequence[SSAValue]:
+    def _turned(self, at: Inserter, count: SSAValue, starts: dict[Ring, SSAValue], parts: Parts) -> Sequence[SSAValue]:
         """The loop whose turns overlap two iterations."""
         loop, number = self.loop, number_type(self.loop)
         zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
@@ -477,28 +488,28 @@ class Chain:
     # -- products ---------------------------------------------------------------------------------------------------
 
     def _products(
-        self, at: Inserter, products: Sequence[_Product], values: Values, places: dict[_Ring, SSAValue]
+        self, at: Inserter, products: Sequence[ChainProduct], values: Values, places: dict[Ring, SSAValue]
     ) -> None:
         """Issue products, and wait for them."""
         self._wait(at, products, values, self._issue(at, products, values, places), 0)
 
     @staticmethod
-    def _registers_of(products: Sequence[_Product], values: Values) -> list[SSAValue]:
+    def _registers_of(products: Sequence[ChainProduct], values: Values) -> list[SSAValue]:
         """What products read from registers."""
         found = [v for p in products for v in (*([p.op.a] if p.a is None else []), p.op.c)]
         return list(dict.fromkeys(values.get(v, v) for v in found))
 
     def _issue(
-        self, at: Inserter, products: Sequence[_Product], values: Values, places: dict[_Ring, SSAValue],
+        self, at: Inserter, products: Sequence[ChainProduct], values: Values, places: dict[Ring, SSAValue],
         ahead: Sequence[SSAValue] = (), fenced: bool = False,
-    ) -> dict[_Ring, SSAValue]:  # fmt: skip
+    ) -> dict[Ring, SSAValue]:  # fmt: skip
         """Wait for stages and issue products, whose results are in flight; the tokens for the release of stages.
 
         The first product fences its own registers and those `ahead` that `fenced` products read."""
-        tokens: dict[_Ring, SSAValue] = {}
+        tokens: dict[Ring, SSAValue] = {}
         for product in products:
             granted = {r: self.held[r] if r.once else (r.wait(at, places[r]), places[r]) for r in product.rings}
-            inner, buffers, around = at, dict[_Ring, SSAValue](), []
+            inner, buffers, around = at, dict[Ring, SSAValue](), []
             # Stages that are released stand around those that stay, so that their tokens are not within another region.
             for ring in sorted(product.rings, key=lambda r: r.once):
                 stage = Block(arg_types=ring.types)
@@ -531,8 +542,8 @@ class Chain:
         return tokens
 
     def _wait(
-        self, at: Inserter, products: Sequence[_Product], values: Values, tokens: dict[_Ring, SSAValue], pending: int,
-        pins: Sequence[SSAValue] = (), pinned_in: Values | None = None,
+        self, at: Inserter, products: Sequence[ChainProduct], values: Values, tokens: dict[Ring, SSAValue],
+        pending: int, pins: Sequence[SSAValue] = (), pinned_in: Values | None = None,
     ) -> None:  # fmt: skip
         """Wait for products and release their stages; `pins`, which `pinned_in` has, are computed before."""
         results = [values[p.op.result] for p in products]

@@ -112,11 +112,15 @@ class Results:
     def place(self) -> PipelineIteratorType:
         return PipelineIteratorType(self.pipe.type)
 
-    def read(self, at: Inserter, count: SSAValue, initial: SSAValue, whole: SSAValue) -> None:
+    def read(
+        self, at: Inserter, count: SSAValue, initial: SSAValue, whole: SSAValue, place: SSAValue | None = None
+    ) -> None:
         """Wait for a result, which is `initial` where there is no step, load it to registers in place of `whole`, and
-        give its storage back: part by part where parts are all that is used of it, each where it is taken."""
+        give its storage back: part by part where parts are all that is used of it, each where it is taken. It is
+        the stage at a place, or the first one."""
         held = ConsumerTokenType([self.type])
-        place = at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
+        if place is None:
+            place = at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
         token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held]))
         number = count.type
         assert isinstance(number, IntegerType | IndexType)

@@ -14,10 +14,11 @@ from libtile.codegen import tcgen05, wgmma
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import FLOAT, HALF, I16, I32
 from libtile.codegen.tile import Tile
+from libtile.codegen.words import words_of
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp, DeallocTensorOp
-from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp, ReinterpretOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import stored_shape
 from libtile.layouts import WARP
@@ -25,7 +26,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import OFFSET, TENSOR_ADDRESS_BYTES
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.storage import Buffer, TensorMemory
-from libtile.numerics.elements import STORAGE_BYTES
+from libtile.numerics.elements import STORAGE_BYTES, memory_bits
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import MmaAtom
 
@@ -67,8 +68,9 @@ def _dot(e: Emitter, op: AsyncDotIntoOp) -> None:
     b, atom, result = e.b, op.atom.instruction, _held(e, op.d)
     rows, columns = stored_shape(op.d.type)
     kind = atoms.kind(b.target, atom)
-    left, right = (_descriptor(e, value, side, atom) for value, side in ((op.a, "a"), (op.b, "b")))
-    transposed = left.operand.transposed, right.operand.transposed
+    right, stored = _descriptor(e, op.b, "b", atom), e.held[op.a]
+    left = stored if isinstance(stored, TensorMemory) else _descriptor(e, op.a, "a", atom)
+    transposed = not isinstance(left, TensorMemory) and left.operand.transposed, right.operand.transposed
     instruction = atoms.instruction(kind, atom, transposed)
     depth = right.operand.layout.shape[0]
     more, always = b.cast("zext", e.scalar(op.accumulate), I32), integer(I32, 1)
@@ -77,7 +79,12 @@ def _dot(e: Emitter, op: AsyncDotIntoOp) -> None:
             to = b.add(result.address, integer(I32, row // atoms.LANES * columns + column))
             for k in range(0, depth, atom.k):
                 add = always if k else more
-                tcgen05.multiply(b, kind, to, left.at(b, row, k), right.at(b, column, k), instruction, add)
+                if isinstance(left, TensorMemory):
+                    column_bits = memory_bits(left.element)
+                    a = b.add(left.address, integer(I32, k * column_bits // atoms.COLUMN_BITS))
+                else:
+                    a = left.at(b, row, k)
+                tcgen05.multiply(b, kind, to, a, right.at(b, column, k), instruction, add)
 
 
 def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.Descriptor:
@@ -95,17 +102,27 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
 
 
 def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
-    """A result, or a part of it, in registers, as fragments: each warp loads what it reaches."""
+    """A result, or a part of it, in registers, as fragments or rows: each warp loads what it reaches."""
     assert op.result is not None
     words: list[Value] = []
-    for address, count in _runs(e, op, op.result, held):
-        words += tcgen05.load_fragments(e.b, address, count)
+    if _by_rows(e, op, op.result):
+        words = tcgen05.load_rows(e.b, _quarter(e, op, held), stored_shape(op.result.type)[1])
+    else:
+        for address, count in _runs(e, op, op.result, held):
+            words += tcgen05.load_fragments(e.b, address, count)
     loaded = tcgen05.wait_loads(e.b, words)
     e.bind(op.result, Tile(e.layout(op.result), held.element, tuple(_typed(e, loaded, held.element))))
 
 
 def store(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
-    """Fragments in registers to where a result lies, which each warp stores where it reaches it."""
+    """Fragments or rows in registers to where a result lies, or rows to where a left operand does."""
+    if _by_rows(e, op, op.source):
+        tile = e.tile(op.source)
+        packed = op.destination is not None and _is_packed(op.destination)
+        rows = words_of(e.b, tile) if packed else [_word(e, w, held.element) for w in tile.registers]
+        tcgen05.store_rows(e.b, _quarter(e, op, held), rows)
+        tcgen05.wait_stores(e.b)
+        return
     words = list(e.tile(op.source).registers)
     words = [_word(e, w, held.element) for w in words]
     done = 0
@@ -120,22 +137,14 @@ def _runs(e: Emitter, op: CopyOp, tile: SSAValue, held: TensorMemory) -> Iterato
     """The addresses from which on a warp has fragments side by side, and how many there are, in the order of a thread's
     registers: all columns, or of two groups of four warps every other run of columns."""
     b, layout, warps = e.b, e.layout(tile), e.b.threads // e.b.target.warp_size
-    assert op.atom is not None
-    if op.atom.bits != atoms.FRAGMENT_BITS:
-        raise unsupported(op, "has an atom of rows: results of products are copied as fragments", b.target.name)
     rows, columns = shape = stored_shape(tile.type)
-    if b.agent is not None and b.agent.first_warp % atoms.GROUP_WARPS:
-        raise unsupported(op, "is run by warps that do not begin with the first lanes", b.target.name)
     if layout != atoms.register_layout(shape, warps):
         raise unsupported(op, f"has no tile that {warps} warps have of tensor memory", b.target.name)
-    warp = b.warp()
-    quarter = b.and_(warp, integer(I32, atoms.GROUP_WARPS - 1))
-    lane_bits = tcgen05.LANE_SHIFT + (atoms.WARP_LANES.bit_length() - 1)
-    address = b.add(held.address, b.binary("shl", quarter, integer(I32, lane_bits)))
+    address = _quarter(e, op, held)
     groups, run = warps // atoms.GROUP_WARPS, columns
     if groups > 1:
         run = layout.basis(WARP)[-1][1]
-        group = b.binary("lshr", warp, integer(I32, atoms.GROUP_WARPS.bit_length() - 1))
+        group = b.binary("lshr", b.warp(), integer(I32, atoms.GROUP_WARPS.bit_length() - 1))
         address = b.add(address, b.mul(group, integer(I32, run)))
     for below in range(atoms.row_blocks(rows)):
         for half in range(min(rows, atoms.LANES) // (atoms.GROUP_WARPS * atoms.FRAGMENT_LANES)):
@@ -144,10 +153,49 @@ def _runs(e: Emitter, op: CopyOp, tile: SSAValue, held: TensorMemory) -> Iterato
                 yield b.add(address, integer(I32, place)), run // atoms.FRAGMENT_COLUMNS
 
 
+def _quarter(e: Emitter, op: CopyOp, held: TensorMemory) -> Value:
+    """The address of the lanes that a warp reaches."""
+    b = e.b
+    if b.agent is not None and b.agent.first_warp % atoms.GROUP_WARPS:
+        raise unsupported(op, "is run by warps that do not begin with the first lanes", b.target.name)
+    quarter = b.and_(b.warp(), integer(I32, atoms.GROUP_WARPS - 1))
+    lane_bits = tcgen05.LANE_SHIFT + (atoms.WARP_LANES.bit_length() - 1)
+    return b.add(held.address, b.binary("shl", quarter, integer(I32, lane_bits)))
+
+
+def _by_rows(e: Emitter, op: CopyOp, tile: SSAValue) -> bool:
+    """Whether a copy is by rows, and not as fragments."""
+    assert op.atom is not None
+    if op.atom.bits == atoms.FRAGMENT_BITS:
+        return False
+    warps = e.b.threads // e.b.target.warp_size
+    if warps != atoms.GROUP_WARPS or e.layout(tile) != atoms.row_layout(stored_shape(tile.type), warps):
+        raise unsupported(op, f"has no tile that {warps} warps have by rows of tensor memory", e.b.target.name)
+    return True
+
+
+def _is_packed(buffer: SSAValue) -> bool:
+    """Whether a column of a buffer in tensor memory holds several elements."""
+    type_ = buffer.type
+    return isinstance(type_, BufferType) and type_.layout is not None and atoms.PACKED in type_.layout.layout.in_dims
+
+
+def seen_as(e: Emitter, op: ReinterpretOp, held: TensorMemory) -> None:
+    """Storage in tensor memory as that of stages of another type, which take the same columns."""
+    type_, source = op.result.type, op.source.type
+    if not isinstance(type_, BufferType) or len(type_.shape) != 3 or not isinstance(source, BufferType):
+        raise unsupported(op, "sees tensor memory as other things than stages", e.b.target.name)
+    stages, rows, _ = source.shape
+    columns = stages * atoms.row_blocks(rows) * source.shape[2]
+    e.bind(op.result, replace(held, element=element_name(type_.element_type), each=columns // type_.shape[0]))
+
+
 def part(e: Emitter, op: ExtractSliceOp, held: TensorMemory) -> None:
     """A box of a result in tensor memory, of its rows of all lanes, or of all columns."""
-    (_, columns), (rows, width) = stored_shape(op.source.type), stored_shape(op.result.type)
-    row, column = integers_of(op.offsets)
+    (*stages, _, columns), (*_, rows, width) = stored_shape(op.source.type), stored_shape(op.result.type)
+    *first, row, column = integers_of(op.offsets)
+    if any(first) or any(n != 1 for n in stages):
+        raise unsupported(op, "is a part of one of several stages", e.b.target.name)
     if op.indices or row % atoms.LANES or (rows > atoms.LANES and width != columns):
         raise unsupported(op, "is no part of a result that lies side by side", e.b.target.name)
     place = integer(I32, row // atoms.LANES * columns + column)

@@ -139,6 +139,9 @@ def _shuffle(e: Emitter, op: ShuffleOp) -> None:
 def _reinterpret(e: Emitter, op: ReinterpretOp) -> None:
     """Elements of one width stay in their threads; others would have to be parted or joined."""
     held = e.held[op.source]
+    if isinstance(held, TensorMemory):
+        tensor_memory.seen_as(e, op, held)
+        return
     if isinstance(held, Buffer):
         type_ = op.result.type
         assert isinstance(type_, BufferType)

@@ -19,18 +19,19 @@ from libtile.targets import target
 
 
 def convert_function(
-    function: FuncOp, whole_rows: bool = False, in_tensor_memory: Collection[Operation] = ()
+    function: FuncOp, whole_rows: bool = False, in_tensor_memory: Collection[Operation] = (), by_rows: bool = False
 ) -> FuncOp:
     """The function with a layout on every tile; LoweringError for what has none to get.
 
     With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes.
-    The results of the products `in_tensor_memory` lie as warps load them from there."""
+    The results of the products `in_tensor_memory` lie as warps load them from there: as fragments, or with `by_rows` a
+    row in each thread, as left operands that are stored there do."""
     spec = check_convertible(function)
     assert spec.target is not None  # which is checked there
     chained = chained_products(function)
     if whole_rows:
         chained = frozenset(op for op in function.walk() if isinstance(op, DotOp))
-    products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory)
+    products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows)
     assigner = Assigner(function, function.body, products)
     old = function.body.block
     types = [assigner.default_type(a.type) for a in old.args]

@@ -44,11 +44,13 @@ class Products:
         warps: int,
         chained: Collection[Operation] = (),
         in_tensor_memory: Collection[Operation] = (),
+        by_rows: bool = False,
     ):
         self.gpu = gpu
         self.warps = warps
         self.chained = chained
         self.in_tensor_memory = in_tensor_memory
+        self.by_rows = by_rows
         self._known: dict[Operation, DotLayouts] = {}
 
     def operand_layouts(self, op: Product) -> tuple[LinearLayout, ...]:
@@ -94,6 +96,9 @@ class Products:
         found = dot_layouts(shapes[0], shapes[1], a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
         if op in self.in_tensor_memory:
             atom = tensor_memory_atom(op, self.gpu)
+            if self.by_rows:
+                left, sums = (tcgen05.row_layout(shapes[n], self.warps) for n in (0, 2))
+                return replace(found, a=left, c=sums, atom=atom)
             return replace(found, c=tcgen05.register_layout(shapes[2], self.warps), atom=atom)
         return found
 

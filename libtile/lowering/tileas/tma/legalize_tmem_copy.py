@@ -65,6 +65,9 @@ def _legalize(op: CopyOp) -> None:
     if "generic" in spaces and is_fragment(tensor_memory, other):
         op.properties["atom"] = CopyAtomAttr(kind, tcgen05.FRAGMENT_BITS)
         return
+    if "generic" in spaces and is_left_operand(tensor_memory, other):
+        op.properties["atom"] = CopyAtomAttr(kind, tcgen05.ROWS_BITS)
+        return
     registers = register_layout(tensor_memory)
     if registers is None:
         fail(op, "failed to infer register layout from tmem layout")
@@ -92,6 +95,19 @@ def is_fragment(tensor_memory: Attribute, registers: Attribute) -> bool:
         return False
     try:
         lies, held = tcgen05.memory_layout(shape), tcgen05.register_layout(shape, 1 << len(layout.layout.basis(WARP)))
+    except ValueError:
+        return False
+    return (tensor_memory.layout.layout, layout.layout) == (lies, held)
+
+
+def is_left_operand(tensor_memory: Attribute, registers: Attribute) -> bool:
+    """Whether a tile lies in registers by rows, and in tensor memory as a left operand of products."""
+    layout, shape = layout_of(registers), stored_shape(tensor_memory)
+    if not isinstance(tensor_memory, BufferType) or tensor_memory.layout is None or not isinstance(layout, LayoutAttr):
+        return False
+    try:
+        lies = tcgen05.left_layout(shape, bit_width(stored_element(tensor_memory)))
+        held = tcgen05.row_layout(shape, 1 << len(layout.layout.basis(WARP)))
     except ValueError:
         return False
     return (tensor_memory.layout.layout, layout.layout) == (lies, held)

@@ -1,0 +1,450 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Agents for a loop with two products of which one feeds the other, on targets with tensor memory: attention.
+
+    storage in tensor memory: scores twice, left operands of the second product, its sums
+    agent_switch
+      four warps       a row to a thread; in each iteration they load the scores, compute what the second product reads,
+                       store that to tensor memory, wait for the sums of the iteration before and rescale them in place,
+                       part by part; behind the loop they load the sums, and go on
+      producer         one thread copies the tiles of each iteration, each operand's to a ring of its own
+      products         one thread issues the first product of an iteration ahead of the second one of the iteration
+                       before, so that scores are there when the warps come for them
+
+The sums are a stage of a pipeline that goes to and fro: the products' thread hands them on when its products have
+ended, and gets them back rescaled. It hands them on once before the first iteration, in which they are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, i1, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from libtile.atoms import tcgen05
+from libtile.dialects.nv_tileaa.element_types import bit_width
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
+from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    PipelineYieldOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp, DeallocTensorOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp, ReinterpretOp
+from libtile.dialects.nv_tileas.types import (
+    MBARRIER,
+    BufferType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.ir.tile_form import shape_of
+from libtile.layouts.parts import part_layout
+from libtile.lowering.tileas import tensor_products
+from libtile.lowering.tileas.consumers import check_lies
+from libtile.lowering.tileas.counted_loops import number_type, trips
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.product_turns import Parts
+from libtile.lowering.tileas.schedule import is_zero
+from libtile.lowering.tileas.specialize_chains import ALIGNMENT, Chain, ChainProduct, Ring
+from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.lowering.to_tileas.types import layout_of, with_layout
+from libtile.targets import Target
+
+SCORES = 2
+"""Results of the first product in tensor memory: one is read while the next one is made."""
+LEFTS = 2
+"""Left operands of the second product there, at most."""
+
+Values = dict[SSAValue, SSAValue]
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """A pipeline whose stages lie in tensor memory."""
+
+    type: BufferType
+    pipe: SSAValue
+
+    @property
+    def place(self) -> PipelineIteratorType:
+        assert isinstance(self.pipe.type, PipelineType)
+        return PipelineIteratorType(self.pipe.type)
+
+    def start(self, at: Inserter) -> SSAValue:
+        return at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
+
+    def next(self, at: Inserter, place: SSAValue) -> SSAValue:
+        return at.value(IncIterOp.make(place, results=[self.place]))
+
+    def fill(self, at: Inserter, place: SSAValue, *, products: bool) -> tuple[Inserter, SSAValue]:
+        """A producer's turn: the place in its region, to be ended by `handed_on`, and the stage."""
+        token = at.value(ProducerAcquireOp.make(self.pipe, place, results=[ProducerTokenType([self.type])]))
+        stage = Block(arg_types=[self.type])
+        written = at.value(ProducerWriteOp.make(token, place, results=[token.type, []], regions=[Region(stage)]))
+        at.add(ProducerCommitOp.make(written, after_products=products))
+        return Inserter(stage, None, at.location), stage.args[0]
+
+    def take(
+        self, at: Inserter, place: SSAValue, results: Sequence[Attribute] = (), *, products: bool = False
+    ) -> tuple[Inserter, SSAValue, Sequence[SSAValue]]:
+        """A consumer's turn: the place in its region, to be ended by a yield of the results, the stage, and these."""
+        held = ConsumerTokenType([self.type])
+        token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held]))
+        stage = Block(arg_types=[self.type])
+        done = at.add(ConsumerReadOp.make(token, place, results=[held, list(results)], regions=[Region(stage)]))
+        at.add(ConsumerReleaseOp.make(done.results[0], after_products=products))
+        return Inserter(stage, None, at.location), stage.args[0], done.results[1:]
+
+
+class TensorChain(Chain):
+    """One kernel, and its loop with two products. Unfit where it stays as it is."""
+
+    def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
+        super().__init__(function, gpu, products, most)
+        if self.parts is None:
+            raise Unfit(self.unturned)
+        if len(self.parts.leading) != 1 or len(self.parts.trailing) != 1:
+            raise Unfit("its loop has more products than one that feeds another one")
+        by_op = {p.op: p for p in self.products}
+        self.first, self.second = by_op[self.parts.leading[0]], by_op[self.parts.trailing[0]]
+        if self.first.a is None or self.second.a is not None:
+            raise Unfit("its loop has no product whose result is the left operand of another one")
+        self.carried = self.parts.accumulators[0]
+        if not is_zero(self.first.op.c) or not is_zero(self.loop.iter_args[self.carried]):
+            raise Unfit("its accumulators do not start with zeros")
+        self._check_rescaling(self.parts)
+        scores, sums = (shape_of(p.op.result.type)[1] for p in (self.first, self.second))
+        self.left_columns = scores * self._left_bits() // tcgen05.COLUMN_BITS
+        left = tcgen05.COLUMNS - SCORES * scores - sums
+        if left < self.left_columns:
+            raise Unfit(f"scores of {scores} columns and sums of {sums} do not fit tensor memory together")
+        self.lefts = min(left // self.left_columns, LEFTS)
+        self._check_layouts()
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    def _instruction(self, product: DotOp) -> MmaAtomAttr:
+        return tensor_products.instruction(product, self.gpu)
+
+    def _check_left(self, product: DotOp, atom: MmaAtomAttr) -> None:
+        if bit_width(self._element(product.a)) != 16:
+            raise Unfit("#A is computed, and its elements have not 16 bits")
+
+    def _left_bits(self) -> int:
+        return bit_width(self._element(self.second.op.a))
+
+    def _check_layouts(self) -> None:
+        """Products, and the left operand that is computed, lie as threads load and store them."""
+        warps = self.spec.num_warps
+        for product in (self.first.op, self.second.op):
+            check_lies(product, tcgen05.row_layout, warps, "a row in each thread")
+        left = self.second.op.a
+        if layout_of(left) != tcgen05.row_layout(shape_of(left.type), warps):
+            raise Unfit("#A is computed, and threads do not have a row of it each")
+
+    def _registers(self, parts: Parts | None) -> int:
+        """Sums lie in tensor memory."""
+        return 0
+
+    def _limit(self) -> int:
+        return self.gpu.registers_per_thread
+
+    def _check_rescaling(self, parts: Parts) -> None:
+        """What is between the sums of an iteration and the second product of the next one goes element by element."""
+        product, sums = self.second.op, self.body.args[1 + self.carried]
+        for value in (sums, *(r for op in parts.after for r in op.results)):
+            for use in value.uses:
+                if use.operation not in parts.after and not (
+                    use.operation is product and use.operation.operands[2] is value
+                ):
+                    raise Unfit("the sums of an iteration are used by more than the next one's")
+        for op in parts.after:
+            same = [v for v in (*op.operands, *op.results) if isinstance(v.type, TensorType) and shape_of(v.type)]
+            if not is_elementwise(op) or len(op.results) != 1 or any(layout_of(v) != layout_of(sums) for v in same):
+                raise Unfit("the sums of an iteration are not rescaled element by element")
+
+    # -- the new code -----------------------------------------------------------------------------------------------
+
+    def make(self) -> None:
+        loop, block = self.loop, self.function.body.block
+        at = Inserter(block, loop, loop.location)
+        for number, ring in enumerate(self.rings):
+            ring.descriptor = ring.operand.descriptor(at, number)
+        for ring in self.rings:
+            ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT))
+        count = trips(at, loop)
+        storage = self._allocate(at)
+        consumer, producer, issuer = Block(), Block(), Block()
+        self._produce(Inserter(producer, None, loop.location))
+        self._multiply(Inserter(issuer, None, loop.location), count)
+        self._consume(Inserter(consumer, None, loop.location), count)
+        at.add(
+            AgentSwitchOp.make(
+                regions=[Region(consumer), Region(producer), Region(issuer)],
+                agent_warps=_numbers(self.spec.num_warps, tensor_products.AGENT_WARPS, tensor_products.AGENT_WARPS),
+                agent_elected=_numbers(0, 1, 1),
+            )
+        )
+        at.add(DeallocTensorOp.make(storage))
+        self._leave_out_the_loop()
+
+    def _allocate(self, at: Inserter) -> SSAValue:
+        """All columns, parted among the pipelines."""
+        (rows, scores), (_, sums) = (shape_of(p.op.result.type) for p in (self.first, self.second))
+        used = SCORES * scores + sums + self.lefts * self.left_columns
+        whole = BufferType((1, rows, tcgen05.allocated_columns((rows, used))), self._element(self.first.op.c), "tmem")
+        storage = at.value(AllocTensorOp.make(results=[whole]))
+
+        def staged(first: int, columns: int, stages: int, stage: BufferType) -> _Stages:
+            part = BufferType((1, rows, columns), whole.element_type, "tmem")
+            offsets = DenseArrayBase.from_list(i64, [0, 0, first])
+            made = at.value(ExtractSliceOp.make(storage, (), results=[part], offsets=offsets))
+            seen = BufferType((stages, *stage.shape), stage.element_type, "tmem")
+            if seen != part:
+                made = at.value(ReinterpretOp.make(made, results=[seen]))
+            return _Stages(
+                stage, at.value(CreatePipelineOp.make([made], results=[PipelineType(stages, [stage], 1, MBARRIER)]))
+            )
+
+        def result(product: DotOp) -> BufferType:
+            shape = shape_of(product.result.type)
+            return BufferType(shape, self._element(product.c), "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
+
+        left = shape_of(self.second.op.a.type)
+        packed = LayoutAttr(tcgen05.left_layout(left, self._left_bits()))
+        operand = BufferType(left, self._element(self.second.op.a), "tmem", packed)
+        self.scores = staged(0, SCORES * scores, SCORES, result(self.first.op))
+        self.sums = staged(SCORES * scores, sums, 1, result(self.second.op))
+        self.operands = staged(SCORES * scores + sums, self.lefts * self.left_columns, self.lefts, operand)
+        self.storage = storage
+        return storage
+
+    @staticmethod
+    def _element(value: SSAValue) -> Attribute:
+        assert isinstance(value.type, TensorType)
+        return value.type.element_type
+
+    # -- the thread that issues products ----------------------------------------------------------------------------
+
+    def _multiply(self, at: Inserter, count: SSAValue) -> None:
+        number = number_type(self.loop)
+        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
+        held = {r: (r.wait(at, place), place) for r in self.rings if r.once for place in [self._start(at, r)]}
+        first, second = ([r for r in p.rings if not r.once] for p in (self.first, self.second))
+        starts = {r: self._start(at, r) for r in (*first, *second)}
+        scores, sums, operands = (s.start(at) for s in (self.scores, self.sums, self.operands))
+        inside, _ = self.sums.fill(at, sums, products=True)
+        inside.add(PipelineYieldOp.make())
+        sums = self.sums.next(at, sums)
+        self._if(
+            at,
+            at.value(arith.CmpiOp(count, zero, "ne")),
+            lambda inner: self._issue_first(inner, held, starts, scores),
+        )
+        ahead = {r: r.next(at, starts[r]) for r in first}
+        given = [*(ahead[r] for r in first), self.scores.next(at, scores), *(starts[r] for r in second), operands, sums]
+        body = Block(arg_types=[number, *(v.type for v in given)])
+        each = Inserter(body, None, at.location)
+        step, *places = body.args
+        of_first = dict(zip(first, places))
+        scores, *places = places[len(first) :]
+        of_second = dict(zip(second, places))
+        operands, sums = places[len(second) :]
+        more = each.value(arith.CmpiOp(each.value(arith.AddiOp(step, one)), count, "ult"))
+        self._if(each, more, lambda inner: self._issue_first(inner, held, of_first, scores))
+        adds = each.value(arith.CmpiOp(step, zero, "ne"))
+        self._issue_second(each, held, of_second, operands, sums, adds)
+        following = [
+            *(r.next(each, of_first[r]) for r in first),
+            self.scores.next(each, scores),
+            *(r.next(each, of_second[r]) for r in second),
+            self.operands.next(each, operands),
+            self.sums.next(each, sums),
+        ]
+        each.add(scf.YieldOp(*following))
+        at.add(scf.ForOp(zero, count, one, given, body))
+        for token, _ in held.values():
+            at.add(ConsumerReleaseOp.make(token, after_products=True))
+        at.add(PipelineYieldOp.make())
+
+    @staticmethod
+    def _start(at: Inserter, ring: Ring) -> SSAValue:
+        return at.value(CreateIteratorOp.make(ring.pipe, results=[ring.place]))
+
+    @staticmethod
+    def _if(at: Inserter, condition: SSAValue, fill: Callable[[Inserter], None]) -> None:
+        block = Block()
+        inner = Inserter(block, None, at.location)
+        fill(inner)
+        inner.add(scf.YieldOp())
+        at.add(scf.IfOp(condition, [], [block]))
+
+    def _issue_first(
+        self,
+        at: Inserter,
+        held: Mapping[Ring, tuple[SSAValue, SSAValue]],
+        places: Mapping[Ring, SSAValue],
+        place: SSAValue,
+    ) -> None:
+        inside, result = self.scores.fill(at, place, products=True)
+        never = inside.value(arith.ConstantOp(IntegerAttr(0, i1)))
+        self._read(inside, self.first, held, places, lambda buffers: (*buffers, result, never))
+        inside.add(PipelineYieldOp.make())
+
+    def _issue_second(
+        self,
+        at: Inserter,
+        held: Mapping[Ring, tuple[SSAValue, SSAValue]],
+        places: Mapping[Ring, SSAValue],
+        operand: SSAValue,
+        sums: SSAValue,
+        adds: SSAValue,
+    ) -> None:
+        inside, result = self.sums.fill(at, sums, products=True)
+        within, left, _ = self.operands.take(inside, operand, products=True)
+        self._read(within, self.second, held, places, lambda buffers: (left, *buffers, result, adds))
+        within.add(PipelineYieldOp.make())
+        inside.add(PipelineYieldOp.make())
+
+    def _read(
+        self,
+        at: Inserter,
+        product: ChainProduct,
+        held: Mapping[Ring, tuple[SSAValue, SSAValue]],
+        places: Mapping[Ring, SSAValue],
+        operands: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> None:
+        """Wait for the stages of a product's rings, issue it within them, and release those that are filled anew."""
+        inner, buffers, around = at, dict[Ring, SSAValue](), []
+        for ring in product.rings:
+            token, place = held[ring] if ring.once else (ring.wait(inner, places[ring]), places[ring])
+            stage = Block(arg_types=ring.types)
+            buffers[ring] = stage.args[0]
+            around.append((inner, ring, token, place, stage))
+            inner = Inserter(stage, None, at.location)
+        op = product.op
+        given = operands([buffers[r] for r in product.rings])
+        inner.add(
+            AsyncDotIntoOp.make(*given, atom=product.atom, signedness_a=op.signedness_a, signedness_b=op.signedness_b),
+            op.location,
+        )
+        for outer, ring, token, place, stage in reversed(around):
+            Inserter(stage, None, at.location).add(PipelineYieldOp.make())
+            token = outer.value(ConsumerReadOp.make(token, place, results=[token.type, []], regions=[Region(stage)]))
+            if not ring.once:
+                outer.add(ConsumerReleaseOp.make(token, after_products=True))
+
+    # -- the warps that compute -------------------------------------------------------------------------------------
+
+    def _consume(self, at: Inserter, count: SSAValue) -> None:
+        loop, parts, number = self.loop, self.parts, number_type(self.loop)
+        assert parts is not None
+        tokens: Values = {}
+        for ring in self.rings:
+            # Copies have ended before their products do: what their tokens order is ordered.
+            if (token := ring.operand.load.result_token) is not None and not ring.once:
+                tokens[token] = at.value(CreateMemTokenOp.make(results=[MemTokenType()]))
+        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
+        others = [n for n in range(len(loop.results)) if n != self.carried]
+        stages = (self.scores, self.operands, self.sums)
+        given = [*(s.start(at) for s in stages), *(loop.iter_args[n] for n in others)]
+        body = Block(arg_types=[number, *(v.type for v in given)])
+        each = Inserter(body, None, loop.location)
+        step, scores, operands, sums, *carried = body.args
+        moved = each.value(arith.MuliOp(step, loop.step))
+        values: Values = {**tokens, self.body.args[0]: each.value(arith.AddiOp(loop.lb, moved))}
+        values |= {self.body.args[1 + n]: a for n, a in zip(others, carried)}
+        each.clone(parts.before, values)
+        result = self.first.op.result
+        inside, stage, (loaded,) = self.scores.take(each, scores, [result.type])
+        inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(stage, results=[result.type]))]))
+        values[result] = loaded
+        each.clone(parts.between, values)
+        each.clone(parts.late, values)
+        left = self.second.op.a
+        inside, stage = self.operands.fill(each, operands, products=False)
+        inside.add(CopyOp.make(values.get(left, left), stage))
+        inside.add(PipelineYieldOp.make())
+        inside, stage, _ = self.sums.take(each, sums)
+        if parts.after:
+            again = inside.value(arith.CmpiOp(step, zero, "ne"))
+            self._if(inside, again, lambda inner: self._rescale(inner, stage, parts.after, values))
+        inside.add(PipelineYieldOp.make())
+        last = self.body.last_op
+        assert last is not None
+        following = [s.next(each, place) for s, place in zip(stages, (scores, operands, sums))]
+        each.add(scf.YieldOp(*following, *(values.get(last.operands[n], last.operands[n]) for n in others)))
+        made = scf.ForOp(zero, count, one, given, body)
+        at.add(made)
+        for n, value in zip(others, made.results[len(stages) :]):
+            loop.results[n].replace_all_uses_with(value)
+        results = tensor_products.Results(self.sums.type, self.storage, self.sums.pipe)
+        whole = loop.results[self.carried]
+        results.read(at, count, loop.iter_args[self.carried], whole, made.results[len(stages) - 1])
+        behind = loop.next_op
+        while behind is not None and not isinstance(behind, ReturnOp):
+            op, behind = behind, behind.next_op
+            op.detach()
+            at.block.add_op(op)
+        at.add(PipelineYieldOp.make())
+
+    def _rescale(self, at: Inserter, stage: SSAValue, ops: Sequence[Operation], values: Values) -> None:
+        """What an iteration does to the sums of the one before, in place, part by part."""
+        sums, type_ = self.body.args[1 + self.carried], self.sums.type
+        layout, (rows, columns) = layout_of(sums), type_.shape
+        shape = tcgen05.part_shape((rows, columns), self.spec.num_warps)
+        lies = LayoutAttr(tcgen05.memory_layout(shape))
+        for first in range(0, columns, shape[1]):
+            offsets = DenseArrayBase.from_list(i64, [0, first])
+            box = BufferType(shape, type_.element_type, "tmem", lies)
+            place = at.value(ExtractSliceOp.make(stage, (), results=[box], offsets=offsets))
+            part = with_layout(TensorType(type_.element_type, shape), part_layout(layout, shape))
+            made: Values = {sums: at.value(CopyOp.make(place, results=[part]))}
+            for op in ops:
+                given = [self._part(at, v, made, values, shape, offsets) for v in op.operands]
+                result = op.results[0].type
+                assert isinstance(result, TensorType)
+                again = type(op).create(
+                    operands=given,
+                    result_types=[with_layout(TensorType(result.element_type, shape), part_layout(layout, shape))],
+                    properties=dict(op.properties),
+                    attributes=dict(op.attributes),
+                )
+                made[op.results[0]] = at.value(again, op.location)
+            added = self.second.op.c
+            at.add(CopyOp.make(made[added], place))
+
+    @staticmethod
+    def _part(
+        at: Inserter, value: SSAValue, made: Values, values: Values, shape: Sequence[int], offsets: DenseArrayBase
+    ) -> SSAValue:
+        if value in made:
+            return made[value]
+        value = values.get(value, value)
+        if not isinstance(value.type, TensorType) or not shape_of(value.type):
+            return value
+        part = with_layout(TensorType(value.type.element_type, shape), part_layout(layout_of(value), shape))
+        return at.value(ExtractSliceOp.make(value, (), results=[part], offsets=offsets))
+
+
+def _numbers(*values: int) -> ArrayAttr[Attribute]:
+    return ArrayAttr([IntegerAttr(n, i64) for n in values])

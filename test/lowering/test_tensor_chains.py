@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loops with two products of which one feeds the other, on targets with tensor memory: attention on sm_100."""
+
+import re
+
+import pytest
+from specialized_kernels import loops_of
+from test_specialized_chains import attention, run
+
+import libtile
+from libtile.backend.ptxas import assemble
+from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.targets import target
+
+
+def lowered(text):
+    """(text in nv_tileas, why products stay as they are)"""
+    made = libtile.compile(
+        libtile.parse(text), gpu_name="sm_100", launch_abi="simt", emit="tileas", schedule="specialized"
+    )
+    return made.tileas, re.findall(rf'{NOT_SPECIALIZED} = "([^"]*)"', made.tileas)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "rows", "columns", "causal", "order"),
+    [
+        (64, 64, 72, 300, False, 1),  # ragged edges
+        (128, 128, 128, 256, True, 3),  # all columns of tensor memory
+        pytest.param(64, 64, 128, 64, False, None, marks=pytest.mark.slow),  # one iteration
+        pytest.param(64, 64, 256, 256, True, 2, marks=pytest.mark.slow),
+        pytest.param(128, 128, 256, 384, True, 4, marks=pytest.mark.slow),
+        pytest.param(32, 128, 300, 500, False, 5, marks=pytest.mark.slow),
+        pytest.param(128, 64, 128, 640, False, 6, marks=pytest.mark.slow),
+    ],
+)
+def test_attention_gives_what_numpy_gives(n, d, rows, columns, causal, order):
+    text = attention(128, n, d, causal)
+    made, reasons = lowered(text)
+    assert reasons == [] and made.count("async.dot_into") == 3  # the first one stands in front of the loop, too
+    run(text, 128, n, d, rows, columns, causal, order=order, gpu_name="sm_100")
+
+
+@pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_code_of_attention(causal):
+    """Nothing is spilled, and the loop of products keeps to what the reference's takes."""
+    made = libtile.compile(
+        libtile.parse(attention(128, 128, 128, causal)), gpu_name="sm_100", launch_abi="simt", schedule="specialized",
+        emit="ptx",
+    )  # fmt: skip
+    done = assemble(made.ptx, target("sm_100").ptx_target)
+    report = done.kernels["attention"]
+    assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0)
+    loops = loops_of(done.cubin)
+    products = min((x for x in loops if any("UTCHMMA" in line for line in x)), key=len)
+    assert sum("UTCHMMA" in line for line in products) == 16 and len(products) <= 150
+    said = [r.arguments for r in made.remarks if r.name == "RemarkTensorCoreMMA"]
+    assert {arguments[0][1] for arguments in said} == {"Tensor-core SM100"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            attention(128, 64, 64).replace("%none = constant <f32: 0.0>", "%none = constant <f32: 1.0>"),
+            "its accumulators do not start with zeros",
+        ),
+        (attention(128, 256, 64), "scores of 256 columns and sums of 64 do not fit tensor memory together"),
+    ],
+)
+def test_what_stays_as_it_is_says_why(text, reason):
+    made, reasons = lowered(text)
+    assert "async.dot_into" not in made and reason in reasons
