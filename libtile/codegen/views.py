@@ -264,9 +264,9 @@ class Places:
             b, start, tile = self.b, self.starts[t], self.tiled.tile[t]
             if start is None:
                 raise ValueError("a sparse dimension has no start")
-            left = b.binary("sub", self._wide(self.tiled.size(t)), start)
-            left = b.call(f"llvm.smax.{self.type}", self.type, [left, integer(self.type, 0)])
-            left = b.call(f"llvm.smin.{self.type}", self.type, [left, integer(self.type, tile)])
+            # Of a start in front of the tensor, which is a large number without sign, nothing is left either.
+            left = b.call(f"llvm.usub.sat.{self.type}", self.type, [self._wide(self.tiled.size(t)), start])
+            left = b.call(f"llvm.umin.{self.type}", self.type, [left, integer(self.type, tile)])
             self._limits[t] = b.cast("trunc", left, I32) if self.type is I64 else left
         return self._limits[t]
 

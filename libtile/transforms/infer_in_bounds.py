@@ -4,9 +4,10 @@
 Two reasons are found, dimension by dimension, of partition and strided views:
 
 - the range of the index: its last tile ends within a size that the view's type states;
-- divisibility: the size is a multiple of the tile's (stated, or by `assume`), the tiles of a partition touch, and an
-  index outside of the index space would be undefined: so a tile of the space is whole. Loads are left out here, since
-  programs do read beyond the space, whatever they do with what they get.
+- divisibility: the size that the type states is a multiple of the tile's, the tiles of a partition touch, and an index
+  outside of the index space would be undefined: so a tile of the space is whole. Loads are left out here, and so are
+  sizes of run time, since programs do read beyond the space, whatever they do with what they get, and are launched
+  with more tile blocks than a tensor that they do not know has tiles.
 
 A compiler needs no checks there. Bytecode says so from 13.4 on: a module with such a flag is written in no older
 version.
@@ -18,15 +19,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import DYNAMIC, PartitionViewType, StridedViewType, TensorViewType
+from libtile.dialects.cuda_tile.types import DYNAMIC, PartitionViewType, StridedViewType
 from libtile.support import statistics
 from libtile.transforms import reporting
-from libtile.transforms.canonical_values import defining, is_op
+from libtile.transforms.canonical_values import is_op
 from libtile.transforms.greedy import functions_in
 
 _ACCESSES = ("load_view_tko", "store_view_tko")
@@ -34,7 +35,7 @@ _ACCESSES = ("load_view_tko", "store_view_tko")
 
 @dataclass(frozen=True)
 class InferInBoundsPass(ModulePass):
-    """Set `inbounds` where ranges or divisors show it."""
+    """Set `inbounds` where ranges or sizes show it."""
 
     name = "infer-in-bounds"
 
@@ -71,7 +72,7 @@ def _infer(op: CudaTileOp, facts: Facts) -> bool:
         if size != DYNAMIC and fact.lower is not None and fact.lower >= 0 and fact.upper is not None:
             found[number] = fact.upper * step + tile <= size
         if not found[number] and is_op(op, "store_view_tko") and isinstance(type_, PartitionViewType):
-            found[number] = _divides(tile, size, view, dim, facts)
+            found[number] = size != DYNAMIC and size % tile == 0
     if not all(found):
         reporting.missed(
             op, "InBounds", "Access is not known to be in bounds",
@@ -85,17 +86,3 @@ def _infer(op: CudaTileOp, facts: Facts) -> bool:
     statistics.count("dimensions in bounds", sum(found) - sum(known))
     op.properties["inbounds"] = DenseArrayBase.from_list(i1, [int(flag) for flag in found])
     return True
-
-
-def _divides(tile: int, size: int, view: SSAValue, dim: int, facts: Facts) -> bool:
-    """Whether the tensor's size along a dimension is a multiple of the tile's."""
-    if size != DYNAMIC:
-        return size % tile == 0
-    partition = defining(view, "make_partition_view")
-    tensor = defining(partition.operand("tensor_view"), "make_tensor_view") if partition is not None else None
-    if tensor is None:
-        return False
-    type_ = tensor.results[0].type
-    assert isinstance(type_, TensorViewType)  # as declared
-    position = [d for d, extent in enumerate(type_.shape) if extent == DYNAMIC].index(dim)
-    return facts.of(tensor.operand_group("dynamicShape")[position]).scalar_divisor % tile == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from view_kernels import accesses, known
 
+import libtile
 from libtile.codegen.builder import integer
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I8, I32, I64
 from libtile.codegen.memory import load
@@ -292,3 +293,29 @@ def test_a_layout_whose_threads_and_registers_share_index_bits_is_read_rightly()
     for place in layout.places():
         held[place] = True
     assert np.array_equal(out, np.where(held, data, 0))
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+def test_a_tile_outside_of_a_tensor_of_run_time_size_is_padding_and_is_not_stored(gpu):
+    """Whatever is known of the size's divisors: grids have more blocks than tensors have tiles."""
+    view = "tensor_view<?xf32, strides=[1]>"
+    tiles = f"partition_view<tile=(16), padding_value = zero, {view}>"
+    module = libtile.parse(f"""cuda_tile.module @m {{
+      entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %n0: tile<i32>, %from: tile<i32>, %to: tile<i32>) {{
+        %n = assume div_by<16>, %n0 : tile<i32>
+        %a = make_tensor_view %p, shape = [%n], strides = [1] : tile<i32> -> {view}
+        %b = make_tensor_view %q, shape = [%n], strides = [1] : tile<i32> -> {view}
+        %va = make_partition_view %a : {tiles}
+        %vb = make_partition_view %b : {tiles}
+        %x, %t = load_view_tko weak %va[%from] : {tiles}, tile<i32> -> tile<16xf32>, token
+        %u = store_view_tko weak %x, %vb[%to] : tile<16xf32>, {tiles}, tile<i32> -> token
+        return }} }}""")
+    source = np.arange(1, 49, dtype=np.float32)
+    for given, taken in ((0, 1), (2, 1), (3, 1), (-1, 0), (-(2**31), 0), (1, 2), (1, -1), (0, 2**31 - 1)):
+        result = np.full(48, 7, np.float32)
+        args = [source[16:], result[16:], 32, given, taken]
+        libtile.run(module, "k", args=args, backend="simulator", gpu_name=gpu)
+        expected = np.full((3, 16), 7, np.float32)
+        if taken in (0, 1):
+            expected[1 + taken] = source.reshape(3, 16)[1 + given] if given in (0, 1) else 0
+        np.testing.assert_array_equal(result, expected.reshape(48), err_msg=f"{given} -> {taken}")

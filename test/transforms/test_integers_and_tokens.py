@@ -238,11 +238,10 @@ VIEW = f"""%v = make_tensor_view %p, shape = [{{shape}}], strides = [1] : {{dyna
         ("bounded<-1, 2>", 60, "", 0),
         ("div_by<1>", 64, "", 1),
         ("div_by<1>", 60, "", 0),
-        ("div_by<1>", "div_by<16>", "", 1),
-        ("div_by<1>", "div_by<8>", "", 0),
+        ("div_by<1>", "div_by<16>", "", 0),  # a launch may have more tile blocks than there are tiles
     ],
 )
-def test_ranges_and_divisors_say_what_is_in_bounds(index, size, padding, inside):
+def test_ranges_and_sizes_say_what_is_in_bounds(index, size, padding, inside):
     dynamic = isinstance(size, str)
     body = f"%i = assume {index}, %x : tile<i32>\n"
     if dynamic:

@@ -79,15 +79,16 @@ class ViewAccess:
     def needs_mask(self, t: int) -> bool:
         """Whether elements of a tile can lie beyond the tensor's end along tile dimension t.
 
-        They cannot where the size is a multiple of the tile and tiles start at multiples of it: an index outside of
-        the index space is undefined behaviour (Tile IR, "load_view_tko").
+        They cannot where the size is a constant multiple of the tile and tiles start at multiples of it: an index
+        outside of the index space is undefined behaviour (Tile IR, "load_view_tko"). A size of run time is compared
+        with in any case: programs are launched with more tile blocks than a tensor has tiles, and rely on it.
         """
         if self.inbounds and self.inbounds[t]:
             return False
-        if t == self.sparse:
+        size = self.size(t)
+        if t == self.sparse or size is None:
             return True
-        whole = self.size_divisor(t) % self.tile[t] == 0 and self.steps[t] % self.tile[t] == 0
-        return not whole
+        return size % self.tile[t] != 0 or self.steps[t] % self.tile[t] != 0
 
     @property
     def masked(self) -> tuple[int, ...]:
