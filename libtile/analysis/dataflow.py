@@ -41,7 +41,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
     def register(function: Rule) -> Rule:
         for name in names:
-            _RULES["cuda_tile." + name] = function
+            _RULES[name] = function
         return function
 
     return register
@@ -280,8 +280,8 @@ def _visit(op: Operation, state: State) -> None:
             state[result] = replace(Fact.unknown(1), lower=first, upper=first + f.MAX_GRID - 1)
     elif isinstance(op, (OPS["reduce"], OPS["scan"])):
         return  # their bodies see single elements of which nothing is known
-    elif op.name in _RULES and isinstance(op, CudaTileOp) and _is_tracked(op.results[0]):
-        state[op.results[0]] = _bits_alone(op, state) if _is_of_bits(op) else _RULES[op.name](op, state)
+    elif isinstance(op, CudaTileOp) and op.spec.name in _RULES and _is_tracked(op.results[0]):
+        state[op.results[0]] = _bits_alone(op, state) if _is_of_bits(op) else _RULES[op.spec.name](op, state)
 
 
 _ARITHMETIC = frozenset({"addi", "subi", "muli", "negi", "divi", "remi", "mini", "maxi", "shli", "shri", "cmpi"})

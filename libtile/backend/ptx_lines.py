@@ -10,7 +10,6 @@ itself, of several or of a function's beginning.
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from libtile.backend.ptx import ENTRY
@@ -119,4 +118,6 @@ class _Finisher:
 
 
 def _digest(text: str) -> str:
+    import hashlib  # it loads OpenSSL, for those who ask for lines of PTX
+
     return hashlib.md5(to_bytes(text), usedforsecurity=False).hexdigest()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
@@ -126,6 +124,8 @@ def _thread_bit(b: KernelBuilder, dim: str, bit: int) -> Value:
 
 def _table(b: KernelBuilder, element: str, values: Patterns) -> Value:
     """A read-only array of the patterns, in row-major order, shared between equal constants."""
+    import hashlib  # it loads OpenSSL, for a kernel with a table
+
     size = values.dtype.itemsize
     data = np.ascontiguousarray(values).tobytes()
     name = own_name("constant", size, hashlib.sha256(data).hexdigest()[:16])

@@ -11,20 +11,38 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.arith import ConstantOp as ArithConstantOp
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IndexType, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, element_storage_bytes
-from libtile.dialects.cuda_tile.ops import SEGMENTS, build
+from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType, TokenType
+from libtile.dialects.interfaces import (
+    Branch,
+    CountedLoop,
+    EndlessLoop,
+    EndsFunction,
+    EndsIteration,
+    EndsLoop,
+    EndsRegion,
+    control_flow,
+    exit_of,
+)
 from libtile.dialects.nv_tileaa.shapes import ConstantOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 
-MODULES = ("builtin.module", "cuda_tile.module")
-_LOOPS = ("cuda_tile.for", "cuda_tile.loop", "scf.for")
-_REPLACED_BY_BODY = ("cuda_tile.if", "scf.if", *_LOOPS)
+MODULES = (ModuleOp, OPS["module"])
+
+
+def _is_loop(op: Operation) -> bool:
+    """Whether an op is a loop of which the carried values can be changed."""
+    return isinstance(control_flow(op), CountedLoop | EndlessLoop)
+
+
+def _is_replaced_by_body(op: Operation) -> bool:
+    return isinstance(control_flow(op), Branch) or _is_loop(op)
 
 
 @dataclass(frozen=True)
@@ -43,7 +61,7 @@ class Edit:
 
 def _symbols(root: Operation) -> list[Operation]:
     """The functions, globals and modules inside of modules."""
-    return [op for op in root.walk() if op is not root and (parent := op.parent_op()) and parent.name in MODULES]
+    return [op for op in root.walk() if op is not root and isinstance(op.parent_op(), MODULES)]
 
 
 def _ops(root: Operation) -> list[Operation]:
@@ -79,7 +97,7 @@ def _erase(op: Operation) -> None:
 
 def _operand(op: Operation, result: SSAValue) -> SSAValue | None:
     """An operand of the same type: for a loop, what the carried value starts as."""
-    if op.name in _LOOPS:
+    if _is_loop(op):
         carried = op.operands[len(op.operands) - len(op.results) :]
         return next((o for o, r in zip(carried, op.results) if r is result and o.type == r.type), None)
     return next((o for o in op.operands if o.type == result.type), None)
@@ -87,8 +105,8 @@ def _operand(op: Operation, result: SSAValue) -> SSAValue | None:
 
 def _constant(op: Operation, result: SSAValue) -> SSAValue | None:
     """A zero of a number type, or a fresh token, in front of the op."""
-    new = zero(result.type, inner=not op.name.startswith("cuda_tile."))
-    if new is None or op.name == new.name or op.parent is None:
+    new = zero(result.type, inner=not isinstance(op, CudaTileOp))
+    if new is None or type(op) is type(new) or op.parent is None:
         return None
     op.parent.insert_op_before(new, op)
     return new.results[0]
@@ -116,7 +134,7 @@ def zero(type_: Attribute, inner: bool = False) -> Operation | None:
 def _earlier(op: Operation, result: SSAValue) -> SSAValue | None:
     """The nearest value of the same type that is computed before, in the op's block or around it."""
     place: Operation | None = op
-    while place is not None and place.parent is not None and place.name not in MODULES:
+    while place is not None and place.parent is not None and not isinstance(place, MODULES):
         before = place.prev_op
         while before is not None:
             for value in before.results:
@@ -134,7 +152,7 @@ def _earlier(op: Operation, result: SSAValue) -> SSAValue | None:
 
 
 def _with_bodies(root: Operation) -> list[Operation]:
-    return [op for op in root.walk() if op.name in _REPLACED_BY_BODY]
+    return [op for op in root.walk() if _is_replaced_by_body(op)]
 
 
 def _inlining(side: int) -> Callable[[Operation], None]:
@@ -147,12 +165,12 @@ def _inlining(side: int) -> Callable[[Operation], None]:
         if last is None or not last.has_trait(IsTerminator):
             return
         carried = list(op.operands[len(op.operands) - len(block.args) + 1 :])
-        values = [op.operands[0], *carried] if op.name.endswith(".for") else list(op.operands)
+        values = [op.operands[0], *carried] if isinstance(control_flow(op), CountedLoop) else list(op.operands)
         if block.args and [a.type for a in block.args] != [v.type for v in values]:
             return
         for argument, value in zip(block.args, values):
             argument.replace_all_uses_with(value)
-        leaves = last.name.endswith(".return")
+        leaves = isinstance(exit_of(last), EndsFunction)
         results = list(last.operands)
         if not leaves and [r.type for r in op.results] != [v.type for v in results]:
             return
@@ -176,14 +194,15 @@ def _inlining(side: int) -> Callable[[Operation], None]:
 
 def _carrying(root: Operation) -> list[Operation]:
     """Loops and conditionals that have results or carried values."""
-    return [op for op in root.walk() if op.name in _REPLACED_BY_BODY and (op.results or _carried(op))]
+    return [op for op in root.walk() if _is_replaced_by_body(op) and (op.results or _carried(op))]
 
 
 def _carried(op: Operation) -> list[SSAValue]:
     """What a loop's carried values start as."""
-    if op.name == "cuda_tile.loop":
+    flow = control_flow(op)
+    if isinstance(flow, EndlessLoop):
         return list(op.operands)
-    return list(op.operands[3:]) if op.name in _LOOPS else []
+    return list(op.operands[flow.bounds :]) if isinstance(flow, CountedLoop) else []
 
 
 def _drop_values(op: Operation) -> None:
@@ -191,10 +210,10 @@ def _drop_values(op: Operation) -> None:
     if op.parent is None:
         return
     keep = [result.first_use is not None for result in op.results]
-    if op.name in _LOOPS and op.name != "cuda_tile.loop":
+    if isinstance(control_flow(op), CountedLoop):
         kept_results = [i for i, kept in enumerate(keep) if kept]
         _rebuilt(op, kept_results, kept_results)
-    elif op.name == "cuda_tile.loop":
+    elif isinstance(control_flow(op), EndlessLoop):
         _rebuilt(op, [i for i, kept in enumerate(keep) if kept], list(range(len(op.operands))))
     else:
         _rebuilt(op, [i for i, kept in enumerate(keep) if kept], [])
@@ -202,9 +221,9 @@ def _drop_values(op: Operation) -> None:
 
 def _drop_carried(op: Operation) -> None:
     """Let the body of a loop use what it starts with in every iteration."""
-    if op.parent is None or op.name not in _LOOPS:
+    if op.parent is None or not _is_loop(op):
         return
-    if op.name == "cuda_tile.loop":
+    if isinstance(control_flow(op), EndlessLoop):
         _rebuilt(op, list(range(len(op.results))), [])
         return
     for result, start in zip(op.results, _carried(op)):
@@ -254,22 +273,23 @@ def _exits(op: Operation) -> Iterator[tuple[Operation, str]]:
 
     def inside(block: Block, direct: bool) -> Iterator[tuple[Operation, str]]:
         for inner in block.ops:
-            if inner.name == "cuda_tile.continue":
+            exit_ = exit_of(inner)
+            if isinstance(exit_, EndsIteration):
                 yield inner, "carried"
-            elif inner.name == "cuda_tile.break":
+            elif isinstance(exit_, EndsLoop):
                 yield inner, "results"
-            elif inner.name == "scf.yield" and direct:
+            elif isinstance(exit_, EndsRegion) and direct:
                 yield inner, "carried"
-            elif inner.name not in _LOOPS:
+            elif not _is_loop(inner):
                 for region in inner.regions:
                     for nested in region.blocks:
                         yield from inside(nested, False)
 
     for region in op.regions:
         for block in region.blocks:
-            if op.name in _LOOPS:
+            if _is_loop(op):
                 yield from inside(block, True)
-            elif (last := block.last_op) is not None and last.name.endswith(".yield"):
+            elif (last := block.last_op) is not None and isinstance(exit_of(last), EndsRegion):
                 yield last, "results"
 
 
@@ -312,7 +332,7 @@ def _first_of_its_type(op: Operation, block: Block, argument: BlockArgument) -> 
 
 
 def _zero_at_start(op: Operation, block: Block, argument: BlockArgument) -> SSAValue | None:
-    constant = zero(argument.type, inner=not op.name.startswith("cuda_tile."))
+    constant = zero(argument.type, inner=not isinstance(op, CudaTileOp))
     if constant is None:
         return None
     _put_first(block, constant)

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
 from libtile.asm.module import Module, load
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, OptimizationHintsAttr
 from libtile.dialects.cuda_tile.locations import source_location
-from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, python_value
+from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, python_value
 from libtile.dialects.cuda_tile.types import type_text
 from libtile.support.files import Bytes, Path
 
-_CONTAINERS = ("builtin.module", "cuda_tile.module")
+_CONTAINERS = (ModuleOp, OPS["module"])
 _NAME = "sym_name"
 
 
@@ -51,9 +51,9 @@ def diff(
 
 def _unwrapped(op: Operation) -> Operation:
     """The one `cuda_tile.module` that a `builtin.module` holds stands for it."""
-    if op.name == "builtin.module" and op.regions[0].blocks:
+    if isinstance(op, ModuleOp) and op.regions[0].blocks:
         inner = list(op.regions[0].blocks[0].ops)
-        if len(inner) == 1 and inner[0].name == "cuda_tile.module":
+        if len(inner) == 1 and isinstance(inner[0], OPS["module"]):
             return inner[0]
     return op
 
@@ -62,10 +62,10 @@ def _unwrapped(op: Operation) -> Operation:
 
 
 def _containers(left: Operation, right: Operation, locations: bool) -> Iterator[Difference]:
-    if left.name != right.name:
+    if type(left) is not type(right):
         yield Difference("the module", "another op", f"'{left.name}'", f"'{right.name}'")
         return
-    if left.name not in _CONTAINERS:
+    if not isinstance(left, _CONTAINERS):
         yield from _first(left, right, locations)
         return
     yield from _own_attributes(left, right)
@@ -75,7 +75,7 @@ def _containers(left: Operation, right: Operation, locations: bool) -> Iterator[
             present = _place(ours.get(key) or theirs[key])
             sides = (present, "nothing") if key in ours else ("nothing", present)
             yield Difference(_title(key), "only on one side", *sides)
-        elif ours[key].name in _CONTAINERS:
+        elif isinstance(ours[key], _CONTAINERS):
             yield from _containers(ours[key], theirs[key], locations)
         else:
             yield from _first(ours[key], theirs[key], locations)
@@ -104,7 +104,7 @@ def _members(container: Operation) -> dict[Key, Operation]:
 
 
 def _symbol(op: Operation) -> str:
-    if op.name in _CONTAINERS:
+    if isinstance(op, _CONTAINERS):
         return ""
     name = op.properties.get(_NAME) or op.attributes.get(_NAME)
     return name.data if isinstance(name, StringAttr) else ""
@@ -154,7 +154,7 @@ class _Comparison:
         return "one side has another op here", kinds[0], kinds[1]
 
     def op(self, left: Operation, right: Operation) -> Found | None:
-        if left.name != right.name:
+        if type(left) is not type(right):
             return "another op", _place(left), _place(right)
         shape = self._shape(left, right)
         if shape is not None:
@@ -299,7 +299,7 @@ def _place(op: Operation, detail: str = "") -> str:
 def _number(op: Operation) -> int:
     """The number of an op in its function, the function itself being 0."""
     function = op
-    while (parent := function.parent_op()) is not None and parent.name not in _CONTAINERS:
+    while (parent := function.parent_op()) is not None and not isinstance(parent, _CONTAINERS):
         function = parent
     return next((number for number, inner in enumerate(function.walk()) if inner is op), 0)
 

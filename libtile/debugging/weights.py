@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from xdsl.dialects.builtin import IntegerType, NoneAttr, UnknownLoc
+from xdsl.dialects.builtin import IntegerType, ModuleOp, NoneAttr, UnknownLoc
 from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
 
 from libtile.dialects.cuda_tile.attributes import DILocAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, f32, i1, i32
+from libtile.dialects.nv_tileaa.shapes import ConstantOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 
 Weight = tuple[int, int, int]
 """Ops, values, and what types and attributes hold; compared in this order."""
 
-_LIGHT = frozenset({"cuda_tile.constant", "cuda_tile.make_token", "nv_tileaa.constant", "nv_tileaa.create_mem_token"})
+_LIGHT = (OPS["constant"], OPS["make_token"], ConstantOp, CreateMemTokenOp)
 """Ops that take the place of others: they depend on nothing."""
 
 
@@ -23,7 +25,7 @@ def weight(root: Operation) -> Weight:
     """The weight of a program. What replaces a larger thing by a simpler one makes it less."""
     ops = values = rest = 0
     for op in root.walk():
-        ops += 1 if op.name in _LIGHT else 4
+        ops += 1 if isinstance(op, _LIGHT) else 4
         values += len(op.results) + len(op.operands)
         rest += isinstance(op.location, DILocAttr)
         for name, attr in (*op.properties.items(), *op.attributes.items()):
@@ -47,7 +49,7 @@ def _is_default(op: Operation, name: str) -> bool:
 
 def count(root: Operation) -> int:
     """The ops below a module: what a reader of the program counts."""
-    return sum(1 for op in root.walk() if op.name not in ("builtin.module", "cuda_tile.module"))
+    return sum(1 for op in root.walk() if not isinstance(op, (ModuleOp, OPS["module"])))
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.locations import source_location
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i1
 from libtile.spec import default_spec
 from libtile.support import remarks
@@ -29,7 +29,7 @@ MOST = {name: hint.most for name, hint in _DECLARED.items() if hint.most is not 
 POWERS = tuple(name for name, hint in _DECLARED.items() if hint.powers_of_two)
 """Hints that are powers of two."""
 
-_STORES = ("cuda_tile.store_view_tko", "cuda_tile.store_ptr_tko")
+_STORES = (OPS["store_view_tko"], OPS["store_ptr_tko"])
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _usable(key: str, given: Attribute, target: Target) -> int | None:
 def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Iterator[remarks.Remark]:
     """What became of each hint of the kernels of a `cuda_tile.module`, with a schedule of the compilation's."""
     for entry in module.walk():
-        if isinstance(entry, CudaTileOp) and entry.name == "cuda_tile.entry":
+        if isinstance(entry, OPS["entry"]):
             function = str(entry.attribute_value("sym_name"))
             for op in entry.walk():
                 if isinstance(op, CudaTileOp):
@@ -136,9 +136,9 @@ def _ignored(op: CudaTileOp, hint: Hint, target: Target, schedule: str) -> str:
         return f"it is no hint of {op.name}"
     if hint.key == "num_cta_in_cga" and hint.value != 1:
         return "this version of the compiler makes no clusters"
-    if hint.key == "allow_tma" and hint.value and (op.name in _STORES or not _copies_by_tma(target, schedule)):
+    if hint.key == "allow_tma" and hint.value and (isinstance(op, _STORES) or not _copies_by_tma(target, schedule)):
         return remarks.NO_TENSOR_MAPS
-    if hint.key == "latency" and op.name in _STORES:
+    if hint.key == "latency" and isinstance(op, _STORES):
         return "stores are not started iterations ahead"
     if hint.key == "latency" and schedule == "serial":
         return "the schedule is 'serial'"

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.codegen.limits import MAX_TILE_REGISTERS
 from libtile.dialects.cuda_tile.locations import source_location
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, type_text
 from libtile.lowering.to_tileaa.functions import number_of_warps
 from libtile.support.diagnostics import LoweringError
@@ -51,7 +51,7 @@ def check_registers(
     `reasons` says of ops why their tiles could not be worked through in pieces.
     """
     for entry in module.walk():
-        if entry.name != "cuda_tile.entry" or not isinstance(entry, CudaTileOp):
+        if not isinstance(entry, OPS["entry"]):
             continue
         warps = number_of_warps(entry, gpu)
         known = {op: reason for op, reason in reasons.items() if entry.is_ancestor(op)}

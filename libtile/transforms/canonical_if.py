@@ -102,10 +102,10 @@ def _can_be_inlined(op: CudaTileOp, region: Region) -> bool:
     if not _leaves(region):
         return True
     terminator, parent = _terminator(region), op.parent_op()
-    if not isinstance(terminator, CudaTileOp) or parent is None:
+    if not isinstance(terminator, CudaTileOp) or not isinstance(parent, CudaTileOp):
         return False
     allowed = terminator.spec.trait("parent")
-    return allowed is None or parent.name.removeprefix("cuda_tile.") in allowed.arguments
+    return allowed is None or parent.spec.name in allowed.arguments
 
 
 # -- the patterns -----------------------------------------------------------------------------------------------------

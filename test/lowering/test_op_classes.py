@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Lowering and transforms ask for classes of ops, and not for their names."""
+"""Analyses, lowering, transforms and debugging ask for classes of ops, and not for their names."""
 
 import ast
 import inspect
@@ -11,15 +11,22 @@ from xdsl.dialects import arith, math, scf, tensor
 
 import libtile
 from libtile.dialects import nv_tileaa, nv_tileas  # noqa: F401  (their ops are in OP_CLASSES)
+from libtile.dialects.cuda_tile.ops import OPS
 from libtile.ir.tile_form import OP_CLASSES
 from libtile.lowering.rules import Rules
 from libtile.lowering.tileas import barriers, shared_barriers
 from libtile.lowering.to_llvm.emitter import RULES
 
 LIBRARY = Path(libtile.__file__).parent
-SOURCES = sorted(path for room in ("lowering", "transforms") for path in (LIBRARY / room).rglob("*.py"))
+SOURCES = sorted(
+    path for room in ("analysis", "debugging", "lowering", "transforms") for path in (LIBRARY / room).rglob("*.py")
+)
 DIALECTS = (arith.Arith, math.Math, scf.Scf, tensor.Tensor)
-NAMES = {*OP_CLASSES, *(op.name for dialect in DIALECTS for op in dialect.operations)}
+NAMES = {
+    *OP_CLASSES,
+    *(f"cuda_tile.{name}" for name in OPS),
+    *(op.name for dialect in DIALECTS for op in dialect.operations),
+}
 PREFIXES = {name.split(".")[0] + "." for name in NAMES}
 
 EXCEPTIONS: dict[tuple[str, str], str] = {}

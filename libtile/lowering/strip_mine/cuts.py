@@ -210,7 +210,7 @@ def same_value(a: SSAValue, b: SSAValue, depth: int = 16) -> bool:
     x, y = a.owner, b.owner
     if not isinstance(a, OpResult) or not isinstance(b, OpResult) or depth == 0:
         return False
-    if not isinstance(x, CudaTileOp) or not isinstance(y, CudaTileOp) or x.regions or x.name != y.name:
+    if not isinstance(x, CudaTileOp) or not isinstance(y, CudaTileOp) or x.regions or type(x) is not type(y):
         return False
     if not (x.spec.has_trait("pure") or x.spec.has_trait("no_memory_effect") or mnemonic(x) == "assume"):
         return False
@@ -231,7 +231,7 @@ def piecewise_apart(a: CudaTileOp, dim_a: int, b: CudaTileOp, dim_b: int) -> boo
         return True
     if dim_a != dim_b or domain_of(a) != domain_of(b):
         return False
-    views = [op.operand_group("view")[0] for op in (a, b) if op.name.endswith("view_tko")]
+    views = [op.operand_group("view")[0] for op in (a, b) if any(v.name == "view" for v in op.spec.operands)]
     if len(views) == 1:
         return False
     if not views:

@@ -450,7 +450,7 @@ def _is_same(a: SSAValue, b: SSAValue) -> bool:
     if not isinstance(a, OpResult) or not isinstance(b, OpResult) or a.type != b.type or a.index != b.index:
         return False
     assert isinstance(x, Operation) and isinstance(y, Operation)
-    if x.name != y.name or not is_pure(x) or x.properties != y.properties or len(x.operands) != len(y.operands):
+    if type(x) is not type(y) or not is_pure(x) or x.properties != y.properties or len(x.operands) != len(y.operands):
         return False
     return all(_is_same(v, w) for v, w in zip(x.operands, y.operands))
 
