@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from broken_turns import BROKEN as TURNS_BROKEN
 from queue_kernels import KERNELS, Kernel
 from test_documents import FOLDER, queue, turns
 from xdsl.dialects import scf
@@ -220,6 +221,26 @@ def test_broken_turns_are_found(name, gpu_name):
         check(ALL["turns"], text, backend="simulator", gpu_name=gpu_name, check="full")
     fault = caught.value
     assert fault.kind == expected if isinstance(fault, SimulationFault) else expected in str(fault)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["queue", "two-consumers", "persistent", "nested"])
+def test_turns_that_are_broken_in_any_way_are_found(name):
+    """In the modules of nv_tileas that the compiler makes of queues; on a target of each class in turn."""
+    for number, (what, (change, expected)) in enumerate(TURNS_BROKEN.items()):
+        gpu_name = TARGETS[(number + len(name)) % len(TARGETS)]
+        text = libtile.compile(libtile.parse(ALL[name].text), gpu_name, emit="tileas").tileas
+        module = libtile.parse(text).op
+        change(module)
+        for seed in (None, 1):
+            with pytest.raises((SimulationFault, DiagnosticError, LoweringError)) as caught:
+                check(ALL[name], print_op(module), backend="simulator", gpu_name=gpu_name, check="full",
+                      block_order=seed)  # fmt: skip
+            fault = caught.value
+            if isinstance(expected, str):
+                assert expected in str(fault), (what, gpu_name, str(fault))
+            else:
+                assert isinstance(fault, SimulationFault) and fault.kind in expected, (what, gpu_name, str(fault))
 
 
 ARRIVAL = r"mbarrier\.arrive\.shared\.b64\s+%rd\d+, \[[^]]*\](, %r\d+)?;"
