@@ -87,6 +87,61 @@ def two_consumers() -> Case:
     return args, 8, a.astype(np.float32) @ b.astype(np.float32)
 
 
+# -- a product of tensors of which enough is known for tensor maps: TMA fills the stages where there is TMA --------------
+
+_FACTS = "{divisibility = array<i64: 16>, stride_divisibility = array<i64: 8, 1>, size_bounds = array<i64: 4096, 4096>}"
+_TAKEN = "!nv_tileaa.ptr<f16, 1>, index, index, index -> !a"
+PRODUCT = f"""
+!q = !nv_tileaa.queue<(tile<64x64xf16>, tile<64x32xf16>)>
+!a = !nv_tileaa.memref<?x?xf16, strides=[?,1], 1>
+!c = !nv_tileaa.memref<?x?xf32, strides=[?,1], 1>
+!va = !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf16, strides=[?,1], 1>, 64x64>
+!vb = !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf16, strides=[?,1], 1>, 64x32>
+!vc = !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf32, strides=[?,1], 1>, 64x32>
+nv_tileaa.func @k(%p: !nv_tileaa.ptr<f16, 1>, %pm: index, %pk: index, %ps: index, %r: !nv_tileaa.ptr<f16, 1>, %rk: index, %rn: index, %rs: index, %c: !c, %turns: index) {SPEC} {{
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %zero = nv_tileaa.constant {{value = dense<0.0> : !cuda_tile.tile<64x32xf32>}} : tile<64x32xf32>
+  %a = nv_tileaa.make_memref %p, %pm, %pk, %ps {_FACTS} : {_TAKEN}
+  %b = nv_tileaa.make_memref %r, %rk, %rn, %rs {_FACTS} : {_TAKEN}
+  %va = nv_tileaa.block_tile %a {{tileSizes = array<i64: 64, 64>, dimGroups = [array<i64: 0>, array<i64: 1>]}} : !a -> !va
+  %vb = nv_tileaa.block_tile %b {{tileSizes = array<i64: 64, 32>, dimGroups = [array<i64: 0>, array<i64: 1>]}} : !a -> !vb
+  %vc = nv_tileaa.block_tile %c {{tileSizes = array<i64: 64, 32>, dimGroups = [array<i64: 0>, array<i64: 1>]}} : !c -> !vc
+  %q = nv_tileaa.create_queue {{depth = 2}} : !q
+  nv_tileaa.execute {{agent_warps = [1, 4]}} ({{
+    scf.for %k = %0 to %turns step %1 {{
+      nv_tileaa.queue.put %q ({{
+        %x = nv_tileaa.tiled_load %va[%0, %k] : !va, index, index -> tile<64x64xf16>
+        %y = nv_tileaa.tiled_load %vb[%k, %0] : !vb, index, index -> tile<64x32xf16>
+        nv_tileaa.queue.yield %x, %y : tile<64x64xf16>, tile<64x32xf16>
+      }}) : !q
+    }}
+    nv_tileaa.yield
+  }}, {{
+    %sum = scf.for %k = %0 to %turns step %1 iter_args(%acc = %zero) -> (tensor<64x32xf32>) {{
+      %d = nv_tileaa.queue.get %q ({{
+      ^bb0(%x: tensor<64x64xf16>, %y: tensor<64x32xf16>):
+        %d0 = nv_tileaa.dot %x, %y, %acc : tile<64x64xf16>, tile<64x32xf16>, tile<64x32xf32> -> tile<64x32xf32>
+        nv_tileaa.queue.yield %d0 : tile<64x32xf32>
+      }}) : !q -> tile<64x32xf32>
+      scf.yield %d : tensor<64x32xf32>
+    }}
+    %t = nv_tileaa.tiled_store %vc[%0, %0], %sum : !vc, tile<64x32xf32>, index, index -> !nv_tileaa.mem_token
+    nv_tileaa.yield
+  }})
+  nv_tileaa.return
+}}
+"""
+
+
+def product() -> Case:
+    rng, depth = np.random.default_rng(4), 168  # of the last tile most is outside
+    a, b = (rng.integers(-8, 9, shape).astype(np.float16) for shape in ((64, depth), (depth, 32)))
+    c = np.zeros((64, 32), np.float32)
+    args = [a, *a.shape, a.shape[1], b, *b.shape, b.shape[1], c, *c.shape, c.shape[1], 3]
+    return args, 8, a.astype(np.float32) @ b.astype(np.float32)
+
+
 # -- a persistent loop: tiles go through one queue to be summed up, and their sums through another to be stored ---------
 
 PERSISTENT = f"""
@@ -334,6 +389,7 @@ KERNELS = {
     "alone": Kernel(ALONE, alone),
     "sums": Kernel(SUMS, sums),
     "two-consumers": Kernel(TWO_CONSUMERS, two_consumers),
+    "product": Kernel(PRODUCT, product),
     "persistent": Kernel(PERSISTENT, persistent),
     "nested": Kernel(NESTED, nested),
 }

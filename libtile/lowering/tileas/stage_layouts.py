@@ -3,7 +3,8 @@
 
 The buffers of a stage that have no layout get one by what copies to them and from them: neither should meet bank
 conflicts. A pipeline whose turns are those of agents gets barrier objects, by which agents wait for each other. What a
-producer loads only to copy it to a stage is copied there without a detour where asynchronous copies can do it.
+producer loads only to copy it to a stage is copied there without a detour where asynchronous copies can do it: by TMA
+where tensor maps describe all that is put at its place (`stage_copies`), and else by cp.async.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.atoms.cp_async import operand_shared_layout, staged_layout
@@ -37,6 +38,8 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.iterators import propagate_iterators, retype
 from libtile.lowering.tileas.materialize import Inserter, start_copy
 from libtile.lowering.tileas.schedule import fastest_dim, not_copied, not_handed_on
+from libtile.lowering.tileas.stage_copies import ALIGNMENT as STAGE_COPY_ALIGNMENT
+from libtile.lowering.tileas.stage_copies import StageCopy, stage_copies
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target, target
 
@@ -60,15 +63,23 @@ def assign_stage_layouts(function: FuncOp, gpu: Target) -> None:
         turns = [use.operation for use in op.pipeline.uses]
         assert isinstance(op.pipeline.type, PipelineType)
         type_ = op.pipeline.type
-        elements = [
-            _laid_out(op, number, held, turns, gpu) if isinstance(held, BufferType) and held.layout is None else held
-            for number, held in enumerate(type_.element_types)
-        ]
         between_agents = any(isinstance(turn, SIDES) and agent_of(turn)[0] is not None for turn in turns)
+        copies: list[StageCopy] = []
+        elements: list[Attribute] = []
+        for number, held in enumerate(type_.element_types):
+            if isinstance(held, BufferType) and held.layout is None:
+                by_tma = stage_copies(function, gpu, _written(turns, number)) if between_agents else []
+                copies += by_tma
+                held = by_tma[0].type if by_tma else _laid_out(op, number, held, turns, gpu)
+            elements.append(held)
         synchronization = MBARRIER if between_agents else type_.synchronization
         wanted = PipelineType(type_.stages, elements, type_.consumers, synchronization)
         if wanted != type_:
             retype(op, wanted)
+        if copies:
+            op.properties["alignment"] = IntegerAttr(STAGE_COPY_ALIGNMENT, i64)
+        for copy in copies:
+            copy.make(function)
         if wanted.has_barriers and gpu.has("cp_async"):
             _copy_directly(turns)
     if pipelines:
@@ -88,6 +99,10 @@ def _buffers(turns: list[Operation], number: int) -> Iterator[tuple[ProducerWrit
                 if isinstance(op, ProducerWriteOp | ConsumerReadOp) and use.index == 0:
                     yield op, op.body.block.args[number]
                     work.append(op.handed_on)
+
+
+def _written(turns: list[Operation], number: int) -> Iterator[tuple[ProducerWriteOp, BlockArgument]]:
+    return ((op, buffer) for op, buffer in _buffers(turns, number) if isinstance(op, ProducerWriteOp))
 
 
 def _laid_out(op: CreatePipelineOp, number: int, held: BufferType, turns: list[Operation], gpu: Target) -> BufferType:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Operands of products that a producer agent copies by TMA: which loads can be copies, and the copies themselves."""
+"""Tiles that a producer agent copies by TMA, operands of products and others: which loads can be copies, and the copies
+themselves."""
 
 from __future__ import annotations
 
