@@ -107,7 +107,7 @@ def test_copies_and_barrier_objects_are_what_the_target_has():
 def test_stages_are_filled_by_tma_where_tensor_maps_describe_what_is_put_there():
     """One thread asks for all boxes of both tiles, and a kernel of which less is known copies with its threads."""
     known, less = (KERNELS[name].text for name in ("product", "two-consumers"))
-    copies = r"cp\.async\.bulk\.tensor\.2d\.shared::cluster\.global\.mbarrier"
+    copies = r"cp\.async\.bulk\.tensor\.2d\.shared::cta\.global\.mbarrier"
     for gpu, text, bulk in (("sm_80", known, 0), ("sm_90", known, 2), ("sm_90", less, 0)):
         ptx = compiled(text, gpu).ptx
         assert len(re.findall(copies, ptx)) == bulk
