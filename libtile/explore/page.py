@@ -50,7 +50,8 @@ def _compilation(made: Compilation) -> dict[str, Any]:
 
 
 def _kernel(kernel: KernelFacts) -> dict[str, Any]:
-    return asdict(kernel) | {"limit": kernel.limit}
+    agents = kernel.timeline.picture() if kernel.timeline is not None else ""
+    return asdict(kernel) | {"limit": kernel.limit, "timeline": agents}
 
 
 def _remark(remark: Remark) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from libtile.dialects.cuda_tile.locations import source_line, source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.explore import listings, sass
+from libtile.explore.agents import Timeline, timeline
 from libtile.explore.listings import Layout, Layouts, Listing
 from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, Numbering, storage_bytes
 from libtile.passes.manager import Instrument, PassRun
@@ -82,6 +83,8 @@ class KernelFacts:
     ctas: dict[str, int]
     loops: list[sass.Loop]
     rooms: list[Room]
+    timeline: Timeline | None = None
+    """What its agents do, where the stages are known."""
 
     @property
     def limit(self) -> str:
@@ -184,6 +187,7 @@ class _Stages(Instrument):
         self.layouts = layouts
         self.listings: dict[str, Listing] = {}
         self.rooms: dict[str, list[Room]] = {}
+        self.timelines: dict[str, Timeline] = {}
         self.last = 0
 
     def begin(self, items: Sequence[Item], op: Operation) -> None:
@@ -196,7 +200,9 @@ class _Stages(Instrument):
     def after(self, run: PassRun, op: Operation) -> None:
         if run.number == self.last:
             self.listings["nv_tileas"], places = listings.of_module("nv_tileas", op, self.layouts)
-            self.rooms = {f.sym_name.data: _rooms(f, places) for f in op.walk() if isinstance(f, FuncOp)}
+            functions = {f.sym_name.data: f for f in op.walk() if isinstance(f, FuncOp)}
+            self.rooms = {name: _rooms(f, places) for name, f in functions.items()}
+            self.timelines = {name: timeline(f) for name, f in functions.items()}
 
 
 def _rooms(function: FuncOp, places: dict[Operation, int]) -> list[Room]:
@@ -234,11 +240,15 @@ def _compilation(module: Operation, options: Options, layouts: Layouts) -> Compi
     found["ptx"], by_line = listings.of_ptx(made.ptx)
     code = sass.disassembled(made.cubin, by_line)
     found["sass"] = code.listing
-    kernels = [kernel_facts(made, name, code, stages.rooms.get(name, [])) for name in made.kernels]
+    kernels = [
+        kernel_facts(made, name, code, stages.rooms.get(name, []), stages.timelines.get(name)) for name in made.kernels
+    ]
     return Compilation(options.gpu_name, options.opt_level, options.pipeline, found, kernels, list(made.remarks))
 
 
-def kernel_facts(made: Compiled, name: str, code: sass.Code, rooms: list[Room]) -> KernelFacts:
+def kernel_facts(
+    made: Compiled, name: str, code: sass.Code, rooms: list[Room], agents: Timeline | None = None
+) -> KernelFacts:
     """A kernel of a compilation in numbers."""
     kernel, gpu = made.kernels[name], target(made.gpu_name)
     threads = kernel.block_dim[0] * kernel.block_dim[1] * kernel.block_dim[2]
@@ -249,5 +259,5 @@ def kernel_facts(made: Compiled, name: str, code: sass.Code, rooms: list[Room]) 
         ctas["registers"] = gpu.registers_per_sm // per_warp // warps
     return KernelFacts(
         name, kernel.registers, kernel.spills, kernel.smem, threads, kernel.cluster,
-        code.instructions.get(name, 0), ctas, code.loops.get(name, []), rooms,
+        code.instructions.get(name, 0), ctas, code.loops.get(name, []), rooms, agents,
     )  # fmt: skip

@@ -82,6 +82,7 @@ def test_a_pane_can_show_another_compilation(shown):
         ("Remarks", "MMA"),
         ("Layouts", "lane"),
         ("Shared memory", "create_pipeline"),
+        ("Agents", "gemm, sm_80"),
         ("Keys", "PageDown"),
     ],
 )

@@ -239,7 +239,7 @@ function remember() {
 
 // ---- beside the panes ----------------------------------------------------------------------------------------------
 
-const tabs = { Summary: summary, Remarks: remarks, Layouts: () => layouts(Object.keys(data.layouts)[0]), "Shared memory": sharedMemory, Keys: keys };
+const tabs = { Summary: summary, Remarks: remarks, Layouts: () => layouts(Object.keys(data.layouts)[0]), "Shared memory": sharedMemory, Agents: agents, Keys: keys };
 let open = "";
 for (const name of Object.keys(tabs)) {
   const button = make("button", { textContent: name, role: "tab" });
@@ -393,6 +393,16 @@ function sharedMemory() {
     out.push(svg, table(["bytes", "op", "lines"], kernel.rooms.map((room) => [`${room.offset} - ${room.offset + room.size}`,
       link(room.what, () => showRow(text, room.first - 1)), `${room.first} - ${room.last}`])));
   }));
+  return out;
+}
+
+function agents() {
+  const out = [];
+  for (const made of data.compilations) for (const kernel of made.kernels) {
+    const picture = `data:image/svg+xml,${encodeURIComponent(kernel.timeline)}`;
+    const drawn = make("img", { src: picture, alt: `What the agents of ${kernel.name} do, step by step` });
+    out.push(make("h2", { textContent: `${kernel.name}, ${made.title}` }), drawn);
+  }
   return out;
 }
 
