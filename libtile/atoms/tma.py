@@ -111,16 +111,22 @@ class Boxes:
         return f"{self.swizzle}B" if self.swizzle else "none"
 
 
+def rows_of(box: Sequence[int]) -> int:
+    """The `rows` of `boxes` for tiles in boxes of these extents."""
+    return box[1] if len(box) > 1 else MAX_BOX
+
+
 @lru_cache(maxsize=256)
-def boxes(shared: LinearLayout, contiguous: int, element_bytes: int) -> Boxes | str:
+def boxes(shared: LinearLayout, contiguous: int, element_bytes: int, rows: int = MAX_BOX) -> Boxes | str:
     """The boxes that a tile with this layout in shared memory is made of, where `contiguous` is its dense dimension in
-    global memory; or why there are none."""
+    global memory; or why there are none. A box has at most so many `rows`, elements along the second dimension of its
+    order."""
     if shared.in_dims != (OFFSET,) or not shared.is_invertible:
         return "its layout in shared memory does not give each element one place"
     for swizzle in SWIZZLES:
-        rows = _rows(shared, contiguous, element_bytes, swizzle)
-        if rows is not None:
-            return _boxes(shared, contiguous, element_bytes, swizzle, *rows)
+        found = _rows(shared, contiguous, element_bytes, swizzle)
+        if found is not None:
+            return _boxes(shared, contiguous, element_bytes, swizzle, *found, rows)
     return "its layout in shared memory is none that tensor copies write"
 
 
@@ -151,13 +157,16 @@ def _rows(shared: LinearLayout, contiguous: int, size: int, swizzle: int) -> tup
 
 
 def _boxes(
-    shared: LinearLayout, contiguous: int, size: int, swizzle: int, row: int, moves: list[tuple[int, int]]
+    shared: LinearLayout, contiguous: int, size: int, swizzle: int, row: int, moves: list[tuple[int, int]], rows: int
 ) -> Boxes | str:
     order, box = [contiguous], {contiguous: row}
     nbytes, inside = row * size, 0
     for d, distance in moves:
         begun = d in box
         if (begun and d != order[-1]) or d == contiguous or distance != box.get(d, 1) or 2 * distance > MAX_BOX:
+            break
+        is_second = len(order) == (2 if begun else 1)
+        if is_second and 2 * distance > rows:
             break
         if 2 * nbytes >= MAX_BYTES:
             break

@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import PragmaOp
-from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
+from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp, TiledTmaStoreOp
 from libtile.ir.classes import is_subclass
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
@@ -31,6 +31,8 @@ from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE
 from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.lowering.tileas.select_copies import offset_bits
+from libtile.lowering.tileas.tma.recipes import host_tensors
+from libtile.lowering.tileas.tma_tiles import box_of_all_rows
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support import remarks
@@ -44,11 +46,15 @@ if TYPE_CHECKING:
 def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
     """The remarks of all kernels of a module, in the order of the program; each once, however many copies an op has."""
     found: dict[remarks.Remark, None] = {}
+    hosts = host_tensors(module)
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.kernel_spec is not None:
             warps = op.kernel_spec.num_warps
             if _holds_too_much(op, target):
                 found[remarks.register_pressure(op.sym_name.data, source_location(op.location))] = None
+            name = op.sym_name.data
+            for made in hosts.get(name, ()):
+                found.update(dict.fromkeys(_of(made, name, source_location(made.location), target, warps)))
             for inner in op.walk():
                 place = source_location(inner.location)
                 found.update(dict.fromkeys(_of(inner, op.sym_name.data, place, target, warps)))
@@ -85,6 +91,8 @@ def _of(
         yield from _executed(op, function, place)
     elif isinstance(op, TiledTmaLoadOp):
         yield remarks.load_selected(function, place, remarks.TMA_LOAD, op.atom.box)
+    elif isinstance(op, TiledTmaStoreOp):
+        yield remarks.store_selected(function, place, remarks.TMA_STORE, box_of_all_rows(op))
     elif isinstance(op, MessageOp):
         yield remarks.program_message(function, place, op.text.data)
     elif isinstance(op, PragmaOp):

@@ -87,7 +87,8 @@ _INSTEAD: dict[str, dict[str, str]] = {
     "pipelined": {},
     "specialized": {
         "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{for-agents=true}",
-        "tileas-generate-schedule": "tileas-specialize, tileas-legalize-tmem-copy, tileas-generate-schedule",
+        "tileas-generate-schedule": "tileas-specialize, tileas-legalize-tmem-copy, tileas-select-tma-stores, "
+        "lower-tma-load-store-to-async, tileas-generate-schedule",
     },
 }
 """What each schedule has in place of which step."""

@@ -97,6 +97,7 @@ PASSES: dict[str, Entry] = {
     "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
     "tileas-insert-fences": Entry("libtile.lowering.tileas.fences:InsertFencesPass", INNER, required=True),
     "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),
+    "tileas-select-tma-stores": Entry("libtile.lowering.tileas.select_tma_stores:SelectTmaStoresPass", INNER),
     "tileas-specialize": Entry("libtile.lowering.tileas.specialize:SpecializePass", INNER),
     "tileas-materialize-schedule": Entry("libtile.lowering.tileas.materialize:MaterializeSchedulePass", INNER),
     "tileas-remove-layout-conversions": Entry("libtile.lowering.tileas.cleanup:RemoveLayoutConversionsPass", INNER),

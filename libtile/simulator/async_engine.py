@@ -363,7 +363,14 @@ class AsyncEngine(MBarriers):
         return True
 
     def finish_async(self) -> None:
-        """All threads have exited: what is under way still completes."""
+        """All threads have exited: what is under way still completes, unless it reads shared memory that is gone."""
+        for job in self.jobs:
+            if job.owner is not None and "memory" in self.checks:
+                text = (
+                    f"all threads have exited, and the {job.name} may still read shared memory: no "
+                    "cp.async.bulk.wait_group covers it"
+                )
+                self.fault("async", text, job.instruction, np.array([job.owner[0]]))
         while self.advance_async():
             pass
         self._complete_copies(np.full(self.thread_count, 1 << 60, dtype=np.int64))

@@ -169,6 +169,7 @@ TMA_LOAD = "TMA Load instruction"
 TMA_STORE = "TMA Store instruction"
 ASYNC_COPY = "Ldgsts instruction"
 NO_TENSOR_MAPS = "TMA copies only what the producer agent of a loop with a product loads"
+NO_TMA_STORE = "TMA stores only what agents compute behind a loop with a product"
 
 
 def load_selected(

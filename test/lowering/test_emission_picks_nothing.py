@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     # registers and offsets of a given instruction
     "libtile.atoms.shared_accesses": {"Offsets", "WORD_BYTES", "accesses_by", "normalized", "reduced"},
     # boxes and operands in shared memory, as a given layout and a given atom have them
-    "libtile.atoms.tma": {"Boxes", "Copy", "boxes", "contiguous_dim"},
+    "libtile.atoms.tma": {"Boxes", "Copy", "boxes", "contiguous_dim", "rows_of"},
     "libtile.atoms.wgmma": {
         "GROUP_WARPS", "ROWS", "can_transpose", "SharedOperand", "accumulator_registers", "shared_operand",
     },

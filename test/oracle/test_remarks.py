@@ -129,7 +129,7 @@ def _about_tma(fact: Fact, whose: str, other: list[Fact]) -> str:
         return NO_TMA_COST
     if whose == "theirs":
         return PRINTED if not other else ""
-    if remarks.NO_TENSOR_MAPS in fact.said:
+    if remarks.NO_TENSOR_MAPS in fact.said or remarks.NO_TMA_STORE in fact.said:
         return NO_TMA
     return ""
 

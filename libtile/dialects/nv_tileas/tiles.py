@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_operand_def,
@@ -43,7 +43,7 @@ from libtile.dialects.nv_tileas.atom_rules import check_same_warps, check_shared
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr, check_reduction, check_scan, check_shared_layout
-from libtile.dialects.nv_tileas.types import BufferType
+from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.ir.tile_form import TileOp, layout_of, shape_of, stored_element, stored_shape, tile_op, type_text
 
 YIELDS = (YIELD, "nv_tileas.async.pipeline.yield")
@@ -51,17 +51,33 @@ YIELDS = (YIELD, "nv_tileas.async.pipeline.yield")
 
 @tile_op
 class AllocTensorOp(TileOp):
-    """Storage for a tile in a memory space; `alignment` in bytes."""
+    """Storage for a tile in a memory space; `alignment` in bytes. That of a buffer in shared memory is the stages of
+    `pipeline`, if it is given, which nobody fills or reads any more (`drained`)."""
 
     name = "nv_tileas.alloc_tensor"
     traits = traits_def(Allocates())
+    pipeline = opt_operand_def()
     result = result_def()
     alignment = opt_prop_def(IntegerAttr)
 
     def check(self) -> None:
         if not isinstance(self.result.type, BufferType):
             raise VerifyException(f"expects a buffer as result, but got {type_text(self.result.type)}")
+        if self.pipeline is not None:
+            check_free(self.pipeline, self.result.type)
         check_alignment(self.alignment)
+
+
+def check_free(pipeline: SSAValue, buffer: BufferType) -> None:
+    """A buffer in shared memory may lie in the stages of a pipeline that is drained; VerifyException."""
+    made = pipeline.owner
+    if not isinstance(pipeline.type, PipelineType) or buffer.space != "shared":
+        raise VerifyException(
+            f"expects a buffer in shared memory in a pipeline, but got {type_text(buffer)} in one of "
+            f"{type_text(pipeline.type)}"
+        )
+    if not isinstance(made, Operation) or "drained" not in made.attributes:
+        raise VerifyException("expects the pipeline in whose stages a buffer lies to be drained")
 
 
 def check_alignment(alignment: IntegerAttr | None) -> None:

@@ -18,7 +18,7 @@ from libtile.ir.tile_form import Storage
 @pure("nv_tileas.alloc_tensor")
 def alloc_tensor(site: Site) -> Run:
     elem, shape = site.element("result"), site.shape("result")
-    return lambda: Buffer.new(elem, shape)
+    return lambda pipeline: Buffer.new(elem, shape)
 
 
 @pure("nv_tileas.convert_layout", "nv_tileas.shuffle")

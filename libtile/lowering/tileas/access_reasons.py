@@ -20,7 +20,7 @@ from libtile.layouts.registers import register_groups
 from libtile.lowering.tileas.view_accesses import ViewAccess
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.lowering.to_tileas.types import shape_of
-from libtile.support.remarks import NO_TENSOR_MAPS
+from libtile.support.remarks import NO_TENSOR_MAPS, NO_TMA_STORE
 
 TMA_BITS = 128
 
@@ -95,9 +95,14 @@ def tma_reason(op: Operation, view: ViewAccess, *, store: bool, adds: bool) -> s
     """
     if view.sparse is not None or is_forbidden(op):
         return None
+    return tensor_map_obstacle(op, view, store=store, adds=adds) or (NO_TMA_STORE if store else NO_TENSOR_MAPS)
+
+
+def tensor_map_obstacle(op: Operation, view: ViewAccess, *, store: bool, adds: bool = False) -> str | None:
+    """The first fact that an access lacks for TMA to do it; None when there is none."""
     if "mem_scope" in op.properties and not adds:
         return "memory semantic must be weak for TMA operations"
-    return _obstacle(view, store) or NO_TENSOR_MAPS
+    return _obstacle(view, store)
 
 
 def is_forbidden(op: Operation) -> bool:

@@ -44,6 +44,7 @@ from libtile.layouts.shared_access import ALIGNMENT
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.exchange_sizes import Kernel, exchanges
+from libtile.lowering.tileas.free_stages import DRAINED, room_within, stages_bytes
 from libtile.lowering.tileas.shared_memory import (
     STAGE_ALIGNMENT,
     STAGE_BARRIER_BYTES,
@@ -54,9 +55,6 @@ from libtile.lowering.tileas.shared_memory import (
 from libtile.targets import Target, target
 
 OFFSET, EXCHANGES, BYTES, BYTES_ALIGNMENT = "shared_offset", "exchanges", "shared_bytes", "shared_alignment"
-
-DRAINED = "drained"
-"""On what makes a pipeline with barrier objects: its consumer, which is one agent, waits for all that is produced."""
 
 ALTERNATING_BYTES = 8192
 """Exchanges take more than one place to spare barriers up to this size, and beyond it only where one needs more."""
@@ -142,7 +140,32 @@ class Numbering:
 
     def storages(self) -> list[Storage]:
         """What lies in shared memory, in the order in which it is made."""
-        return sorted((self._storage(op) for op in self.first if makes_shared(op)), key=lambda s: s.start)
+        made = (op for op in self.first if makes_shared(op) and _around(op) is None)
+        return sorted((self._storage(op) for op in made), key=lambda s: s.start)
+
+    def taken(self) -> dict[Operation, int]:
+        """By pipeline, the bytes of its stages in which buffers lie behind its last turn."""
+        found: dict[Operation, int] = {}
+        for storage in self.within():
+            pipeline = _around(storage.op)
+            assert pipeline is not None
+            found[pipeline] = storage.offset + room_within(pipeline, storage.size)
+        return found
+
+    def within(self) -> list[Storage]:
+        """What lies within the stages of a pipeline, by its op, from the pipeline's first byte on."""
+        found, ends = [], dict[Operation, int]()
+        for op in self.first:
+            if not makes_shared(op) or (pipeline := _around(op)) is None:
+                continue
+            storage = Storage(op, storage_bytes(op), alignment_of(op), self.first[op], len(self.first) - 1)
+            storage.offset = ends.get(pipeline, 0)
+            ends[pipeline] = storage.offset + room_within(pipeline, storage.size)
+            if storage.limit > stages_bytes(pipeline) or storage.alignment > alignment_of(pipeline):
+                problem = f"takes bytes {storage.offset} to {storage.limit} of a pipeline's stages, which have "
+                raise unsupported(op, f"{problem}{stages_bytes(pipeline)} aligned to {alignment_of(pipeline)}")
+            found.append(storage)
+        return found
 
     def _storage(self, op: Operation) -> Storage:
         """What an op makes that lies in shared memory, with its life."""
@@ -186,6 +209,12 @@ def _consumer_of(pipeline: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None,
 def _barriers_bytes(op: Operation) -> int:
     type_ = op.results[0].type
     return type_.stages * STAGE_BARRIER_BYTES if isinstance(type_, PipelineType) and type_.has_barriers else 0
+
+
+def _around(op: Operation) -> Operation | None:
+    """The pipeline in whose stages a buffer lies; None where it has storage of its own."""
+    owner = op.pipeline.owner if isinstance(op, AllocTensorOp) and op.pipeline is not None else None
+    return owner if isinstance(owner, Operation) else None
 
 
 def storage_bytes(op: Operation) -> int:
@@ -282,6 +311,10 @@ class _Allocation:
             alive = [s for s in alive if s.end >= storage.start]
             self._place(storage, alive)
             alive.append(storage)
+        for storage in self.numbering.within():
+            pipeline = _around(storage.op)
+            assert pipeline is not None
+            storage.op.attributes[OFFSET] = IntegerAttr(integer_attribute(pipeline, OFFSET) + storage.offset, i64)
 
     def _place(self, storage: Storage, alive: Sequence[Storage]) -> None:
         """At the lowest offset that nothing has that lives at the same time."""
@@ -307,6 +340,7 @@ class _Allocation:
         nothing was before; or the stages of a pipeline that its agent has drained, if these are more."""
         made = dead = 0
         alive: list[Storage] = []
+        taken = self.numbering.taken()
         # What is made from each storage on, at most.
         later = [0]
         for storage in reversed(self.storages):
@@ -322,7 +356,8 @@ class _Allocation:
             room = Room(-(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT, self.limit)
             for storage in alive:
                 if storage.is_drained(op, number):
-                    room = max(room, Room(storage.offset, storage.stages_end, own=True), key=lambda r: r.size)
+                    start = storage.offset + taken.get(storage.op, 0)
+                    room = max(room, Room(start, storage.stages_end, own=True), key=lambda r: r.size)
             yield op, room
 
     def _all_exchanges(self) -> None:

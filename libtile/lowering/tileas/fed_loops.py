@@ -56,11 +56,11 @@ from libtile.ir.tile_form import erase
 from libtile.layouts import REGISTER, WARP, LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.ahead import computed_ahead
-from libtile.lowering.tileas.allocate import DRAINED
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import slices_of
+from libtile.lowering.tileas.free_stages import DRAINED
 from libtile.lowering.tileas.materialize import Inserter, read_types, take_over
 from libtile.lowering.tileas.schedule import (
     LOADS,

@@ -169,7 +169,8 @@ class _Selector:
         """A load, store or asynchronous copy through a view: one, or two behind a check at run time."""
         view, layout = self._view(op), moved_layout(op)
         store = isinstance(op, memory.TiledStoreOp)
-        if self.gpu.has("tma") and (reason := tma_reason(op, view, store=store, adds=False)) is not None:
+        chosen = NOT_TMA in op.attributes  # by tileas-select-tma-stores
+        if self.gpu.has("tma") and not chosen and (reason := tma_reason(op, view, store=store, adds=False)) is not None:
             op.attributes[NOT_TMA] = StringAttr(reason)
         wide = view.checked(layout, self.max_registers) if "mem_scope" not in op.properties else None
         if wide is None:

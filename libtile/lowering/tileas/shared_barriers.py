@@ -36,6 +36,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumeOneOp,
     ConsumerReadOp,
+    ConsumerReleaseOp,
     ConsumerWaitOp,
     CreatePipelineOp,
     ProduceOneOp,
@@ -46,15 +47,17 @@ from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp
 from libtile.dialects.nv_tileas.tma import TmaStore
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.classes import is_subclass
+from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.allocate import DRAINED, EXCHANGES, OFFSET, makes_shared, storage_bytes
+from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, makes_shared, storage_bytes
 from libtile.lowering.tileas.cleanup import LOOPS
+from libtile.lowering.tileas.free_stages import DRAINED
 from libtile.lowering.tileas.shared_check import check_shared_memory
 from libtile.targets import target
 
 KNOWN = (
     *LOOPS, scf.IfOp, BarrierOp, AgentSwitchOp, CreatePipelineOp, ProducerAcquireOp, ConsumerWaitOp, ProducerWriteOp,
-    ConsumerReadOp, TmaStore, ProduceOneOp, ConsumeOneOp, CopyOp,
+    ConsumerReadOp, ConsumerReleaseOp, TmaStore, ProduceOneOp, ConsumeOneOp, CopyOp,
 )  # fmt: skip
 """The classes of ops that `_known` tells apart."""
 
@@ -175,6 +178,9 @@ class _Analysis:
                 return now.read(span_of(op.pipeline)) if drained else now
             case ProducerAcquireOp() if _has_barriers(op.iterator.type):
                 return now
+            case ConsumerReleaseOp():
+                # Products may have read stages until here, behind a barrier that came behind the wait for a stage.
+                return Open(now.reads | self._drained_by(op), now.writes)
             case ProducerWriteOp() | ConsumerReadOp() if _has_barriers(op.iterator.type):
                 return self._block(op.body.block, now)
             case TmaStore():
@@ -199,6 +205,16 @@ class _Analysis:
                 return self._copy(op, now)
             case _:
                 return self._other(op, now)
+
+    def _drained_by(self, op: Operation) -> frozenset[Span]:
+        """The drained pipelines whose stages the agent of an op reads."""
+        return frozenset(
+            span_of(made.pipeline)
+            for made in self.function.regions[0].block.ops
+            if isinstance(made, CreatePipelineOp) and DRAINED in made.attributes
+            and any(isinstance(u.operation, ConsumerWaitOp) and agent_of(u.operation) == agent_of(op)
+                    for u in made.pipeline.uses)
+        )  # fmt: skip
 
     def _other(self, op: Operation, now: Open) -> Open:
         """Any other op, which may exchange elements."""

@@ -314,7 +314,7 @@ class _Specialization:
         loop, block = self.loop, self.function.body.block
         at = Inserter(block, loop, loop.location)
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
-        pipe = at.value(CreatePipelineOp.make(results=[self.type], alignment=ALIGNMENT))
+        pipe = at.value(CreatePipelineOp.make(results=[self.type], alignment=ALIGNMENT, drained=UnitAttr()))
         count = trips(at, loop)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location), pipe, descriptors)

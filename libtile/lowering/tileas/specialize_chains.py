@@ -314,7 +314,7 @@ class Chain:
         for number, ring in enumerate(self.rings):
             ring.descriptor = ring.operand.descriptor(at, number)
         for ring in self.rings:
-            ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT))
+            ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT, drained=UnitAttr()))
         count = trips(at, loop)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location))

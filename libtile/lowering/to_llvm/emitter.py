@@ -149,7 +149,7 @@ class Emitter:
         self.b.set_location(outer)
         for result in op.results:
             if self.is_token(result):
-                self.held[result] = None
+                self.held.setdefault(result, None)
 
     def emit_block(self, block: Block) -> Sequence[SSAValue]:
         """Emit the ops of a block with a terminator; returns the operands of that."""

@@ -100,7 +100,8 @@ def _operands(e: Emitter, op: TmaOp) -> tuple[Descriptor, atoms.Boxes, Buffer, l
     dims = tensor_dims(op, len(buffer.layout.shape))
     if dense is None or dense not in dims:
         raise unsupported(op, "copies from a tensor of which no dimension has stride 1", e.b.target.name)
-    boxes = atoms.boxes(buffer.layout, dims.index(dense), STORAGE_BYTES[buffer.element])
+    rows = atoms.rows_of(descriptor.type.box)
+    boxes = atoms.boxes(buffer.layout, dims.index(dense), STORAGE_BYTES[buffer.element], rows)
     if isinstance(boxes, str):
         raise unsupported(op, f"copies a tile as no tensor copy does: {boxes}", e.b.target.name)
     if boxes.box != descriptor.type.box:

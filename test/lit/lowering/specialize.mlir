@@ -7,7 +7,7 @@ cuda_tile.module @kernels {
   // CHECK-LABEL: nv_tileaa.func @product
   // CHECK: nv_tileas.make_tiled_tma_desc {{.*}}box=[64,64]{{.*}}tmaIdx = 0
   // CHECK: nv_tileas.make_tiled_tma_desc {{.*}}box=[64,64]{{.*}}tmaIdx = 1
-  // CHECK: nv_tileas.async.pipeline.create_pipeline {alignment = 1024}
+  // CHECK: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, drained}
   // CHECK: nv_tileas.async.pipeline.agent_switch {agent_elected = [0, 1], agent_warps = [4, 4]}
   // CHECK: nv_tileas.async.dot
   // CHECK: scf.for

@@ -4,7 +4,7 @@
 
 cuda_tile.module @kernels {
   // CHECK-LABEL: nv_tileaa.func @product
-  // CHECK: nv_tileas.async.pipeline.create_pipeline {alignment = 1024}
+  // CHECK: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, drained}
   // CHECK: %[[MEMORY:.*]] = nv_tileas.alloc_tensor : !nv_tileas.buffer<1x128x64xf32, tmem>
   // CHECK: nv_tileas.async.pipeline.create_pipeline %[[MEMORY]]
   // CHECK: nv_tileas.async.pipeline.agent_switch {agent_elected = [0, 1, 1], agent_warps = [4, 1, 1]}

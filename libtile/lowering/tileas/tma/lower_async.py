@@ -18,10 +18,11 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, UnknownLoc, i8
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.atoms import tma as atoms
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -30,7 +31,7 @@ from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.memory import TiledAtomicRmwOp, TiledLoadOp, TiledMemOp, TiledStoreOp
-from libtile.dialects.nv_tileas.pipeline import WaitOp
+from libtile.dialects.nv_tileas.pipeline import ProduceOneOp, ProducerWriteOp, WaitOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp, CopyOp
 from libtile.dialects.nv_tileas.tma import (
     CommitGroupOp,
@@ -50,7 +51,11 @@ from libtile.dialects.nv_tileas.tma import TiledAtomicRmwOp as AsyncTiledAtomicR
 from libtile.dialects.nv_tileas.tma_rules import check_partition
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
 from libtile.ir.tile_form import SEGMENTS, element_of, erase, shape_of
-from libtile.lowering.tileas.tma.common import fail, functions
+from libtile.lowering.tileas.free_stages import FreeStages
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.shared_memory import tile_bytes
+from libtile.lowering.tileas.tma.common import descriptors, fail, functions, index_of
+from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
@@ -88,14 +93,26 @@ class _Lowering:
     known: dict[tuple[SSAValue, Block | None, CopyAtomAttr], tuple[SSAValue, int]] = field(default_factory=dict)
     """Descriptors by tensor, block, atom and element type, so that accesses of one kind share one."""
     next_index: int = 0
+    unwaited: dict[Block, list[SSAValue]] = field(default_factory=dict)
+    """Groups of stores of which nothing but their buffers is waited for, at the end of their blocks."""
 
     def run(self) -> None:
         spec = self.function.kernel_spec
         if spec is None or not spec.is_valid:
             fail(self.function, "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function")
         accesses = [op for op in self.function.walk() if isinstance(op, TiledMemOp) and self._takes_part(op)]
+        self.free = FreeStages(self.function)
+        self.next_index = 1 + max((index_of(op) or 0 for op in descriptors(self.function)), default=-1)
         for op in accesses:
-            self._lower(op)
+            tile = _known_tile(self.function, op)
+            if tile is None:
+                self._lower(op)
+            else:
+                self._store_tile(tile)
+        for block, groups in self.unwaited.items():
+            last = block.last_op
+            assert last is not None
+            _insert(WaitOp.make(groups, pending=0, read=True), last)
         _check_finished(self.function)
 
     def _takes_part(self, op: TiledMemOp) -> bool:
@@ -188,6 +205,75 @@ class _Lowering:
         wait = WaitOp.make(group, pending=0, location=op.location)
         _insert(wait, _behind_next_barrier(op) if self.delay else op)
         _finish(op)
+
+    def _store_tile(self, tile: TmaTile) -> None:
+        """A store of which it is known how the tile lies in shared memory: in stages of a pipeline that are free, where
+        there are any."""
+        op = tile.access
+        assert isinstance(op, TiledStoreOp) and op.parent is not None
+        top = _at_top(self.function, op)
+        key = (tile.memref.results[0], self.function.body.block, tile.atom)
+        if key not in self.known:
+            self.known[key] = (
+                tile.descriptor(Inserter(self.function.body.block, top, op.location), self.next_index), self.next_index
+            )  # fmt: skip
+            self.next_index += 1
+        descriptor, index = self.known[key]
+        at = Inserter(op.parent, op, op.location)
+        stages = self.free.take(op, tile_bytes(tile.type))
+        within = None if stages is None else stages.pipeline
+        buffer = at.value(AllocTensorOp.make(within, results=[tile.type], alignment=tile.boxes.alignment))
+        at.add(CopyOp.make(op.value, buffer))
+        # Others may have accessed the tile's memory before, which a token says.
+        ordered = any(not isinstance(token.owner, CreateMemTokenOp) for token in op.group("token"))
+        at.add(FenceProxyOp.make(proxy="async" if ordered else "async.shared"))
+        at.add(BarrierOp.make())
+        token = at.value(
+            TiledTmaStoreOp.make(
+                descriptor,
+                tile.corner(at, {}),
+                buffer,
+                results=[AsyncTokenType()],
+                atom=tile.atom,
+                tmaIdx=index,
+                dim_map=tile.dim_map,
+                delay_wait=self.delay,
+            )
+        )
+        group = at.value(CommitGroupOp.make(token, results=[AsyncTokenType()]))
+        if _orders(op):
+            at.add(WaitOp.make([group], pending=0))
+            at.add(BarrierOp.make())
+        else:
+            self.unwaited.setdefault(op.parent, []).append(group)
+        _finish(op)
+
+
+def _known_tile(function: FuncOp, op: TiledMemOp) -> TmaTile | None:
+    """How a tile that is stored lies in shared memory, where the view and the box tell; None where they do not."""
+    if not isinstance(op, TiledStoreOp):
+        return None
+    try:
+        box = op.atom.box if op.atom is not None else ()
+        tile = described_tile(function, op, rows=atoms.rows_of(box))
+    except Unfit:
+        return None
+    return tile if box == tile.atom.box else None
+
+
+def _at_top(function: FuncOp, op: Operation) -> Operation:
+    """The op of a function's block in which an op is."""
+    while op.parent is not function.body.block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _orders(op: TiledMemOp) -> bool:
+    """Whether a token says that something comes behind an access."""
+    last = op.results[-1] if op.results else None
+    return last is not None and isinstance(last.type, MemTokenType) and last.first_use is not None
 
 
 def _padding(op: TiledMemOp) -> PaddingValueAttr | None:
@@ -305,10 +391,15 @@ def _finish(op: TiledMemOp) -> None:
     erase(op)
 
 
+def _is_stage(buffer: SSAValue) -> bool:
+    """Whether a buffer is in a stage that a producer fills."""
+    return isinstance(buffer, BlockArgument) and isinstance(buffer.owner.parent_op(), ProducerWriteOp | ProduceOneOp)
+
+
 def _check_finished(function: FuncOp) -> None:
-    """Every asynchronous load has its bytes and an initialised barrier object."""
+    """Every asynchronous load has its bytes and an initialised barrier object; that to a stage has the pipeline's."""
     for op in function.walk():
-        if not isinstance(op, TmaLoad):
+        if not isinstance(op, TmaLoad) or _is_stage(op.group("buffer")[0]):
             continue
         barriers = op.group("mbarrier")
         if op.tx_count is None:

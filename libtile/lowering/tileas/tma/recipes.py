@@ -42,6 +42,15 @@ def recipes(module: ModuleOp) -> dict[str, tuple[TensorMapRecipe, ...]]:
     return found
 
 
+def host_tensors(module: ModuleOp) -> dict[str, list[MakeMemRefOp]]:
+    """The tensors that the host code of a module describes, by kernel."""
+    return {
+        op.sym_name.data.removesuffix("_host"): [made for made in op.walk() if isinstance(made, MakeMemRefOp)]
+        for op in module.body.block.ops
+        if isinstance(op, ModuleOp) and HOST_CODE in op.attributes and op.sym_name is not None
+    }
+
+
 def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
     memref, made = op.tensor.type, op.tensor.owner
     if not isinstance(memref, MemRefType) or not isinstance(made, MakeMemRefOp):
@@ -60,8 +69,9 @@ def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
         or not isinstance(address, FromParameter)
     ):
         raise unsupported(op, "has no layout in shared memory, or is of a tensor that no tensor map describes")
-    boxes, described = atoms.boxes(op.layout.layout, dense, STORAGE_BYTES[element]), op.result.type
+    described = op.result.type
     assert isinstance(described, TmaDescType)  # the verifier has seen to it
+    boxes = atoms.boxes(op.layout.layout, dense, STORAGE_BYTES[element], atoms.rows_of(described.box))
     if isinstance(boxes, str) or boxes.box != described.box:
         raise unsupported(op, f"has boxes of {list(op.atom.box)}, which its layout in shared memory is not made of")
     return TensorMapRecipe(

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tiles that TMA copies between a tensor and shared memory: how they lie there, their descriptors and their corners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i64
+from xdsl.ir import Operation, SSAValue
+
+from libtile.atoms import tma
+from libtile.atoms.cp_async import operand_shared_layout
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
+from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp, TiledTmaStoreOp
+from libtile.dialects.nv_tileas.types import BufferType, TmaDescType
+from libtile.ir.tile_form import SEGMENTS, stored_element
+from libtile.layouts.builders import dim_names
+from libtile.lowering.index_width import index_bits
+from libtile.lowering.tileas.access_reasons import is_forbidden
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.select_copies import OFFSET_BITS
+from libtile.lowering.tileas.tma.recipes import launched_number
+from libtile.lowering.to_tileas.accesses import access, numbers
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.diagnostics import LoweringError
+from libtile.targets.tensor_map import MAX_BOX
+
+_TAKEN_OVER = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector", "allow_tma", "atom"})
+"""Properties of an access that have done their work, or that a copy by TMA needs no more."""
+
+
+class Unfit(Exception):
+    """Why a product's loop stays as it is, or an access is not done by TMA."""
+
+
+@dataclass(frozen=True)
+class TmaTile:
+    """A tile that TMA copies: the access, its buffer, the boxes, and for each dimension of the buffer those of the
+    tensor and of the view's index, and the elements of a step of that."""
+
+    access: TiledLoadOp | TiledStoreOp
+    type: BufferType
+    boxes: tma.Boxes
+    memref: MakeMemRefOp
+    dims: tuple[int, ...]
+    indices: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @property
+    def atom(self) -> CopyAtomAttr:
+        kind = "tma_load" if isinstance(self.access, TiledLoadOp) else "tma_store"
+        return CopyAtomAttr(kind, box=self.boxes.box)
+
+    def descriptor(self, at: Inserter, number: int) -> SSAValue:
+        """The descriptor of the tensor; its layout is by the tensor's dimensions."""
+        assert self.type.layout is not None
+        if OFFSET_BITS not in self.memref.attributes and (bits := index_bits(self.memref)):
+            self.memref.attributes[OFFSET_BITS] = IntegerAttr(bits, i64)  # of views that may go with the access
+        layout = self.type.layout.layout
+        names = dim_names(len(layout.shape))
+        renamed = layout.rename_outs({names[t]: names[d] for t, d in enumerate(self.dims)})
+        return at.value(
+            MakeTiledTmaDescOp.make(
+                self.memref.results[0],
+                results=[TmaDescType(self.memref.results[0].type, self.boxes.box)],
+                atom=self.atom,
+                tmaIdx=number,
+                layout=LayoutAttr(renamed.transpose_outs(names)),
+            )
+        )
+
+    def corner(self, at: Inserter, values: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+        """Where the tile begins, in elements of the tensor's dimensions; `values` stand for some that it is computed
+        from."""
+        corner: dict[int, SSAValue] = {}
+        index = self.access.group("indices")
+        for t, i in enumerate(self.indices):
+            given = values.get(index[i], index[i])
+            assert isinstance(given.type, IntegerType | IndexType)
+            step = at.value(arith.ConstantOp(IntegerAttr(self.steps[t], given.type)))
+            corner[self.dims[t]] = at.value(arith.MuliOp(given, step))
+        return [corner[d] for d in range(len(corner))]
+
+    @property
+    def dim_map(self) -> list[int] | None:
+        """The tensor's dimension for each of the buffer's, where they are not the same ones."""
+        return list(self.dims) if self.dims != tuple(range(len(self.dims))) else None
+
+
+def described_tile(
+    function: FuncOp,
+    op: TiledLoadOp | TiledStoreOp,
+    what: str = "",
+    order: Sequence[int] | None = None,
+    rows: int = MAX_BOX,
+) -> TmaTile:
+    """How TMA copies the tile of an access that is in order with all others; Unfit, with `what` in front of the reason,
+    where it does not. Dimension n of the buffer is dimension order[n] of the tile; a box has at
+    most so many `rows`."""
+    if is_forbidden(op):
+        raise Unfit(what + "may not be copied by TMA, as a hint says")
+    # What a store has beyond the tensor's end is not written, whatever it is.
+    taken = _TAKEN_OVER | {"padding_value"} if isinstance(op, TiledStoreOp) else _TAKEN_OVER
+    more = [n for n in op.properties if n not in taken]
+    if more or op.group("offsets") or "mem_scope" in op.properties:
+        raise Unfit(what + "is accessed in a way that copies by TMA have not")
+    view, stored = op.view.type, stored_element(op.value_type)
+    element = NUMBER_NAMES[stored]
+    block = op.view.owner
+    memref = block.operands[0].owner if isinstance(block, Operation) and block.operands else None
+    if (
+        not isinstance(view, TiledViewType)
+        or not isinstance(memref, MakeMemRefOp)
+        or view.layout.sparse_dim is not None
+    ):
+        raise Unfit(what + "is not of a tiled view of a tensor")
+    type_ = memref.results[0].type
+    assert isinstance(type_, MemRefType)
+    if memref.parent is not function.body.block:
+        raise Unfit(what + "is of a view that is made within another op")
+    _check_tensor(what, memref, type_, element, view.layout.padding if isinstance(op, TiledLoadOp) else None)
+    order = tuple(range(len(view.shape))) if order is None else tuple(order)
+    shape, fastest = tuple(view.shape[d] for d in order), order.index(access(op)[1])
+    if type_.strides[view.dim_map[order[fastest]]] != 1:
+        raise Unfit(what + "has no dimension of stride 1")
+    size = STORAGE_BYTES[element]
+    if shape[fastest] * size < tma.CHUNK:
+        raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
+    shared = operand_shared_layout(shape, element, fastest)
+    boxes = tma.boxes(shared, fastest, size, rows)
+    if isinstance(boxes, str):
+        raise Unfit(what + "cannot be copied by TMA: " + boxes)
+    return TmaTile(
+        op,
+        BufferType(shape, stored, "shared", LayoutAttr(shared)),
+        boxes,
+        memref,
+        tuple(view.dim_map[d] for d in order),
+        order,
+        tuple(view.traversal_strides[d] for d in order),
+    )
+
+
+def box_of_all_rows(op: TiledTmaStoreOp) -> tuple[int, ...]:
+    """The box of a store if it had all rows of the tile: the reference assembler names it in remarks, although its
+    descriptors have the rows of a product."""
+    descriptor, buffer = op.descriptor.type, op.buffer.type
+    if not isinstance(descriptor, TmaDescType) or not isinstance(buffer, BufferType) or buffer.layout is None:
+        return op.atom.box
+    memref, rank = descriptor.memref, len(buffer.shape)
+    assert isinstance(memref, MemRefType)
+    dense, dims = tma.contiguous_dim(memref.strides), integers_of(op.dim_map) or tuple(range(rank))
+    if dense not in dims:
+        return op.atom.box
+    found = tma.boxes(buffer.layout.layout, dims.index(dense), STORAGE_BYTES[NUMBER_NAMES[buffer.element_type]])
+    return op.atom.box if isinstance(found, str) else found.box
+
+
+def _check_tensor(what: str, memref: MakeMemRefOp, type_: MemRefType, element: str, padding: str | None) -> None:
+    strides = tuple(None if s < 0 else s for s in type_.strides)
+    alignment = numbers(memref, "divisibility")
+    divisors = numbers(memref, "stride_divisibility") or (1,) * type_.rank
+    bounds = numbers(memref, "size_bounds") or (-1,) * type_.rank
+    narrow = all(0 <= (bound if size < 0 else size) < 1 << 31 for size, bound in zip(type_.shape, bounds))
+    known = tma.Tensor(element, alignment[0] if alignment else 1, strides, divisors, narrow)
+    if (reason := tma.not_copied(known, padding)) is not None:
+        raise Unfit(f"{what}cannot be copied by TMA: {reason}")
+    try:
+        for operand in memref.operands:
+            launched_number(memref, operand)
+    except LoweringError as problem:
+        raise Unfit(f"{what}is of a tensor that {problem}") from None
