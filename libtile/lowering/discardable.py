@@ -19,6 +19,9 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
 
 Classes = tuple[type[Operation], ...]
 
+NOT_WIDE, NOT_TMA = "not_wide", "not_tma"
+"""On an access: why it is narrower than 128 bits, and why TMA does not do it."""
+
 _POINTERS: Classes = (memory.LoadOp, memory.StoreOp, tileas_memory.LoadOp, tileas_memory.StoreOp, async_memory.LoadOp)
 _VIEWS: Classes = (
     memory.TiledLoadOp,
@@ -63,8 +66,8 @@ DECISIONS: dict[str, Classes] = {
     "ways": (Operation,),
     "steps_at_once": (products.DotOp,),
     "checks_access": (scf.IfOp,),
-    "not_wide": (*_POINTERS, *_VIEWS),
-    "not_tma": (*_POINTERS, *_VIEWS),
+    NOT_WIDE: (*_POINTERS, *_VIEWS),
+    NOT_TMA: (*_POINTERS, *_VIEWS),
     "offset_bits": (MakeMemRefOp,),
     "instruction_semantic": (memory.MemoryOp, tileas_memory.FenceOp),
 }

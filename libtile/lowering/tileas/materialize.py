@@ -345,7 +345,7 @@ def start_copy(at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffe
     def moved(value: SSAValue | None) -> SSAValue | None:
         return None if value is None else values.get(value, value)
 
-    source, token, atom = moved(load.accessed), moved(load.token), CopyAtomAttr("ldgsts")
+    source, token, atom = moved(load.accessed), moved(load.token), load.atom or CopyAtomAttr("ldgsts")
     made: TileOp
     if isinstance(load, LoadOp):
         made = tma.LoadOp.make(source, buffer, moved(load.mask), token, results=[AsyncTokenType()], atom=atom)

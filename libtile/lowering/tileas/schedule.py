@@ -7,6 +7,7 @@ decision is written down as attributes, and the IR stays as it was:
 
     num_stages      on the loop: how many tiles of each of its scheduled loads there are at a time
     stage, order    on the load: the stage of the loop that it belongs to (0, the first), and its place among them
+    atom            on such a load by pointers: the asynchronous copies that will do it; not_wide if they are narrow
     not_pipelined   on a load that goes into a product but does not run ahead: why
 
 `tileas-materialize-schedule` makes a pipeline of it.
@@ -24,11 +25,13 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.atoms.cp_async import copy_width, operand_shared_layout, staged_layout
+from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, ExpandDimsOp, PermuteOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, PtrType, TiledViewType
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
@@ -36,6 +39,8 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.tile_form import SEGMENTS, erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
+from libtile.lowering.discardable import NOT_WIDE
+from libtile.lowering.tileas.access_reasons import pointer_reason
 from libtile.lowering.tileas.ahead import computed_ahead, is_inside
 from libtile.lowering.tileas.cleanup import LOOPS, is_pure
 from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, tile_bytes
@@ -43,7 +48,7 @@ from libtile.lowering.to_tileas.accesses import access, element_bytes, pointer_v
 from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
-from libtile.numerics.elements import PACKED
+from libtile.numerics.elements import PACKED, STORAGE_BYTES
 from libtile.targets import Target, target
 
 LOADS = (TiledLoadOp, LoadOp)
@@ -134,6 +139,8 @@ class _Scheduler:
         loop.attributes[STAGES] = IntegerAttr(stages, i64)
         for order, load in enumerate(chosen):
             load.attributes[STAGE], load.attributes[ORDER] = IntegerAttr(0, i64), IntegerAttr(order, i64)
+            if isinstance(load, LoadOp):
+                _copied_by_pointers(load)
         self._copied.update(chosen)
 
     def _free(self, inside: int, each: int, wanted: int, chosen: Sequence[Load]) -> int:
@@ -262,18 +269,31 @@ def not_copied(load: Load) -> str | None:
 
 
 def _pointers_not_copied(load: LoadOp) -> str | None:
-    layout, element, dim, width = pointer_copy(load)
     if load.other is not None and not is_zero(load.other):
         return "asynchronous copies pad with zeros, not with a tile"
-    if copy_width(operand_shared_layout(layout.shape, element, fastest_dim(load)), layout, element, dim, width) is None:
+    if pointer_copy(load) is None:
         return "adjacent pointers are not known to be adjacent and aligned in memory"
     return None
 
 
-def pointer_copy(load: LoadOp) -> tuple[LinearLayout, str, int, int]:
-    """(layout, element, dimension, most elements of one copy) of a load by pointers."""
+def pointer_copy(load: LoadOp) -> CopyAtomAttr | None:
+    """The asynchronous copies that do a load by pointers, in any layout of a stage, which keeps what one copy moves
+    together; None where pointers are not known to be adjacent and aligned."""
     vector, element = pointer_vector(load)
-    return layout_of(load.base), element, vector.dim, vector.count
+    layout = layout_of(load.base)
+    shared = operand_shared_layout(layout.shape, element, fastest_dim(load))
+    width = copy_width(shared, layout, element, vector.dim, vector.count)
+    return None if width is None else CopyAtomAttr("ldgsts", 8 * STORAGE_BYTES[element] * width, dim=vector.dim)
+
+
+def _copied_by_pointers(load: LoadOp) -> None:
+    """Decide about the copies of a load by pointers, and say why they are narrow if they are."""
+    atom = pointer_copy(load)
+    assert atom is not None  # else the load is not scheduled
+    load.atom = atom
+    if atom.bits < 8 * MAX_ACCESS_BYTES:
+        size = STORAGE_BYTES[pointer_vector(load)[1]]
+        load.attributes[NOT_WIDE] = StringAttr(pointer_reason(load, layout_of(load.base), size))
 
 
 def buffer_layout(load: Load, gpu: Target) -> LinearLayout:

@@ -56,6 +56,7 @@ from libtile.ir.tile_form import Given, build, operand_group
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
 from libtile.lowering.agents import warps_of
+from libtile.lowering.discardable import NOT_TMA, NOT_WIDE
 from libtile.lowering.errors import unsupported
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import pointer_reason, tma_reason, view_reason
@@ -70,7 +71,7 @@ from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
 
 MAX_BITS = 8 * MAX_ACCESS_BYTES
-CHECKS, NOT_WIDE, NOT_TMA, OFFSET_BITS = "checks_access", "not_wide", "not_tma", "offset_bits"
+CHECKS, OFFSET_BITS = "checks_access", "offset_bits"
 
 
 @dataclass(frozen=True)

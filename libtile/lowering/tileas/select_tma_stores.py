@@ -23,10 +23,10 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.layouts import LANE, WARP
+from libtile.lowering.discardable import NOT_TMA
 from libtile.lowering.tileas.access_reasons import tensor_map_obstacle
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.free_stages import FreeStages
-from libtile.lowering.tileas.select_copies import NOT_TMA
 from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.lowering.tileas.view_accesses import view_access

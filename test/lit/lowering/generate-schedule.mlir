@@ -131,4 +131,43 @@ cuda_tile.module @m {
     print_tko "%f", %r : tile<16x128xf32> -> token
     return
   }
+
+  // The copies that will do loads by pointers are decided here, in place of which they stand later.
+  // CHECK-LABEL: nv_tileaa.func @pointers
+  // CHECK:       nv_tileas.load {{.*}}atom = #nv_tileas.copy_atom<ldgsts, bits=128, dim=1>{{.*}}order = 0, stage = 0
+  // CHECK:       nv_tileas.load {{.*}}atom = #nv_tileas.copy_atom<ldgsts, bits=64, dim=1>{{.*}}not_wide = "the pointers are not known to be aligned to 16 bytes", order = 1, stage = 0
+  entry @pointers(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %n: tile<i32>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %acc = constant <f32: 0.0> : tile<32x32xf32>
+    %a16 = assume div_by<16>, %pa : tile<ptr<f16>>
+    %b16 = assume div_by<8>, %pb : tile<ptr<f16>>
+    %i = iota : tile<32xi32>
+    %c1 = reshape %i : tile<32xi32> -> tile<1x32xi32>
+    %cols = broadcast %c1 : tile<1x32xi32> -> tile<32x32xi32>
+    %r1 = reshape %i : tile<32xi32> -> tile<32x1xi32>
+    %rows = broadcast %r1 : tile<32x1xi32> -> tile<32x32xi32>
+    %w = constant <i32: 32> : tile<32x32xi32>
+    %rw = muli %rows, %w : tile<32x32xi32>
+    %sq = addi %rw, %cols : tile<32x32xi32>
+    %r = for %k in (%zero to %n, step %one) : tile<i32> iter_values(%c = %acc) -> (tile<32x32xf32>) {
+      %k1 = constant <i32: 1024> : tile<i32>
+      %kk = muli %k, %k1 : tile<i32>
+      %k2 = reshape %kk : tile<i32> -> tile<1x1xi32>
+      %k3 = broadcast %k2 : tile<1x1xi32> -> tile<32x32xi32>
+      %at = addi %sq, %k3 : tile<32x32xi32>
+      %p1 = reshape %a16 : tile<ptr<f16>> -> tile<1x1xptr<f16>>
+      %p2 = broadcast %p1 : tile<1x1xptr<f16>> -> tile<32x32xptr<f16>>
+      %p = offset %p2, %at : tile<32x32xptr<f16>>, tile<32x32xi32> -> tile<32x32xptr<f16>>
+      %q1 = reshape %b16 : tile<ptr<f16>> -> tile<1x1xptr<f16>>
+      %q2 = broadcast %q1 : tile<1x1xptr<f16>> -> tile<32x32xptr<f16>>
+      %q = offset %q2, %at : tile<32x32xptr<f16>>, tile<32x32xi32> -> tile<32x32xptr<f16>>
+      %a, %t0 = load_ptr_tko weak %p : tile<32x32xptr<f16>> -> tile<32x32xf16>, token
+      %b, %t1 = load_ptr_tko weak %q : tile<32x32xptr<f16>> -> tile<32x32xf16>, token
+      %d = mmaf %a, %b, %c : tile<32x32xf16>, tile<32x32xf16>, tile<32x32xf32>
+      continue %d : tile<32x32xf32>
+    }
+    print_tko "%f", %r : tile<32x32xf32> -> token
+    return
+  }
 }
