@@ -119,6 +119,20 @@ def test_stages_are_filled_by_tma_where_tensor_maps_describe_what_is_put_there()
     assert len(re.findall(copies, compiled(other, "sm_90").ptx)) == 1
 
 
+def test_a_warpgroup_multiplies_what_tma_has_put_into_its_stage():
+    """By wgmma, from shared memory; other numbers of warps, and stages that threads fill, by mma.sync."""
+    text = KERNELS["product"].text
+    for gpu, other, asynchronous in (
+        ("sm_90", text, True),
+        ("sm_90", text.replace("[1, 4]", "[1, 2]"), False),
+        ("sm_90", text.replace("divisibility = array<i64: 16>", "divisibility = array<i64: 8>"), False),
+        ("sm_120", text, False),
+    ):
+        ptx = compiled(other, gpu).ptx
+        found = ["wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16" in ptx, "mma.sync.aligned.m16n8k16" in ptx]
+        assert found == [asynchronous, not asynchronous]
+
+
 def test_registers_that_cannot_be_given_are_said_to_be_left_aside():
     for gpu, expected in (("sm_80", 1), ("sm_90", 0)):
         made = compiled(KERNELS["two-consumers"].text, gpu)

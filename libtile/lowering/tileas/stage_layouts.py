@@ -40,6 +40,7 @@ from libtile.lowering.tileas.materialize import Inserter, start_copy
 from libtile.lowering.tileas.schedule import fastest_dim, not_copied, not_handed_on
 from libtile.lowering.tileas.stage_copies import ALIGNMENT as STAGE_COPY_ALIGNMENT
 from libtile.lowering.tileas.stage_copies import StageCopy, stage_copies
+from libtile.lowering.tileas.stage_products import multiply_in_stages
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target, target
 
@@ -65,11 +66,13 @@ def assign_stage_layouts(function: FuncOp, gpu: Target) -> None:
         type_ = op.pipeline.type
         between_agents = any(isinstance(turn, SIDES) and agent_of(turn)[0] is not None for turn in turns)
         copies: list[StageCopy] = []
+        filled: set[int] = set()
         elements: list[Attribute] = []
         for number, held in enumerate(type_.element_types):
             if isinstance(held, BufferType) and held.layout is None:
                 by_tma = stage_copies(function, gpu, _written(turns, number)) if between_agents else []
                 copies += by_tma
+                filled |= {number} if by_tma else set()
                 held = by_tma[0].type if by_tma else _laid_out(op, number, held, turns, gpu)
             elements.append(held)
         synchronization = MBARRIER if between_agents else type_.synchronization
@@ -80,6 +83,8 @@ def assign_stage_layouts(function: FuncOp, gpu: Target) -> None:
             op.properties["alignment"] = IntegerAttr(STAGE_COPY_ALIGNMENT, i64)
         for copy in copies:
             copy.make(function)
+        if filled:
+            multiply_in_stages(function, gpu, _reads(turns), filled)
         if wanted.has_barriers and gpu.has("cp_async"):
             _copy_directly(turns)
     if pipelines:
@@ -103,6 +108,11 @@ def _buffers(turns: list[Operation], number: int) -> Iterator[tuple[ProducerWrit
 
 def _written(turns: list[Operation], number: int) -> Iterator[tuple[ProducerWriteOp, BlockArgument]]:
     return ((op, buffer) for op, buffer in _buffers(turns, number) if isinstance(op, ProducerWriteOp))
+
+
+def _reads(turns: list[Operation]) -> list[ConsumerReadOp]:
+    tokens = [turn.token for turn in turns if isinstance(turn, ConsumerWaitOp)]
+    return [use.operation for token in tokens for use in token.uses if isinstance(use.operation, ConsumerReadOp)]
 
 
 def _laid_out(op: CreatePipelineOp, number: int, held: BufferType, turns: list[Operation], gpu: Target) -> BufferType:

@@ -57,6 +57,7 @@ from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.ordering import fence_of, lowered_properties, make_fence
 from libtile.lowering.to_tileas.origins import Origins
 from libtile.lowering.to_tileas.products import Product, Products
+from libtile.lowering.to_tileas.stage_products import products_of_stages
 from libtile.lowering.to_tileas.stages import held_tiles, staged_element, staged_type
 from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
 
@@ -629,7 +630,8 @@ def _agents(a: Assigner, op: AgentSwitchOp) -> None:
     for region, warps in zip(op.regions, op.warps):
         if warps & (warps - 1) and any(tile_shape(r) for inner in region.walk() for r in inner.results):
             raise unsupported(op, f"has an agent of {warps} warps, and tiles lie in a power of two of them", gpu.name)
-        agent = Assigner(op, region, Products(gpu, warps, chained_products(region)), a)
+        chained = chained_products(region) | products_of_stages(region, gpu, warps)
+        agent = Assigner(op, region, Products(gpu, warps, chained), a)
         block = Block()
         with agent.inside(block):
             agent.import_tiles(region)
