@@ -109,6 +109,29 @@ class Aliasing:
         except NotAffineError:
             return False
 
+    def step_in_loop(self, op: Operation, loop: CudaTileOp) -> int | None:
+        """The bytes by which what a load or a store touches moves with each iteration of a `for`; None: not known."""
+        access = self.access(op)
+        if access is None or self._is_inside(access.base, loop):
+            return None
+        try:
+            # Counters of loops in this one are other directions; what else changes in it is not known.
+            kept = {
+                monomial: factor
+                for monomial, factor in access.start.terms
+                if any(self._counts(unknown, loop) for unknown in monomial)
+                or not all(self._counts(unknown) for unknown in monomial)
+            }
+            factor = self._factor(Polynomial.of(kept), loop)
+            return None if factor is None else (factor * self.forms.of(loop.operand("step")).start).value
+        except NotAffineError:
+            return None
+
+    def _counts(self, unknown: int, loop: CudaTileOp | None = None) -> bool:
+        """Whether an unknown is the counter of a loop, of this one if one is named."""
+        found = loop_of(self.forms.unknowns[unknown])
+        return found is loop if loop is not None else found is not None
+
     def access(self, op: Operation) -> Access | None:
         """The memory of a load or a store; None where it is not known, or is no such box."""
         if op not in self._accesses:

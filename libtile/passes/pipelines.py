@@ -19,6 +19,7 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("simplify-integers", "123"),
     ("recover-views", "3"),
     ("eliminate-redundant-tokens", "123"),
+    ("merge-loads", "23"),
     ("licm", "23"),
     ("loop-split", "3"),
     ("if-to-select", "23"),
@@ -39,6 +40,13 @@ ADDRESSES = "reorder-broadcast, strength-reduce, canonicalize, cse, licm, dce"
 
 No level runs it: the assemblers here hold on to what is hoisted in registers, and need more of these and of
 instructions for most kernels.
+"""
+
+LOCALITY = "eliminate-redundant-tokens, loop-interchange, merge-loads{adjacent=true}, canonicalize, cse, licm, dce"
+"""Accesses in an order that suits the caches, and fewer and larger ones.
+
+No level runs it: which order of loops is the better one depends on what the blocks beside share, and two tiles at once
+need the registers of both.
 """
 
 FOR_OTHERS = ("recover-views", "deduplicate-symbols")
@@ -122,6 +130,7 @@ PIPELINES: dict[str, str] = {
     **{f"O{level}": compile_pipeline(int(level)) for level in LEVELS},
     **{f"tile-O{level}": pipeline_text(level, TILE_STEPS) for level in LEVELS},
     "tile-addresses": ADDRESSES,
+    "tile-locality": LOCALITY,
     **{schedule: compile_pipeline(3, schedule) for schedule in SCHEDULES},
 }
 """Pipelines by the name that stands for them in the text of others."""

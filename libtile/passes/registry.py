@@ -56,6 +56,8 @@ PASSES: dict[str, Entry] = {
     "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),
     "inline": Entry("libtile.transforms.inline:InlinePass", CUDA_TILE),
     "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER),
+    "loop-interchange": Entry("libtile.transforms.loop_interchange:LoopInterchangePass", CUDA_TILE),
+    "merge-loads": Entry("libtile.transforms.merge_loads:MergeLoadsPass", CUDA_TILE),
     "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE),
     "loop-unroll": Entry("libtile.transforms.loop_unroll:LoopUnrollPass", CUDA_TILE),
     "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE),

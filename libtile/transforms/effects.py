@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from xdsl.traits import IsTerminator, RecursiveMemoryEffect, is_side_effect_free
 from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
+from libtile.dialects.effect_traits import AlwaysReturns
 from libtile.dialects.interfaces import StatesFact, control_flow, exit_of, is_defined
 
 
@@ -65,6 +66,18 @@ def leaves_region(op: Operation) -> bool:
         if target is None or not op.is_ancestor(target):
             return True
     return False
+
+
+def returns_for_certain(op: Operation) -> bool:
+    """Whether what follows the op runs: it cannot leave the iteration, stop the program, or go on for ever."""
+    return not leaves_region(op) and all(map(_goes_on, op.walk()))
+
+
+def _goes_on(op: Operation) -> bool:
+    flow = control_flow(op)
+    if flow is not None:
+        return flow.ends
+    return op.has_trait(AlwaysReturns) or op.has_trait(IsTerminator) or is_removable(op)
 
 
 def is_speculatable(op: Operation) -> bool:

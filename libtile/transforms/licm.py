@@ -16,11 +16,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from libtile.dialects.effect_traits import AlwaysReturns
 from libtile.dialects.interfaces import ControlFlow, control_flow
 from libtile.support import statistics
 from libtile.transforms import reporting
-from libtile.transforms.effects import has_no_effects, is_removable, is_speculatable, leaves_region
+from libtile.transforms.effects import has_no_effects, is_speculatable, returns_for_certain
 from libtile.transforms.greedy import functions_in, inner_functions_in
 
 
@@ -64,21 +63,9 @@ def _hoist(loop: Operation, flow: ControlFlow) -> bool:
             if movable and not op.regions:
                 reason = "it may be undefined where the loop does not run it, and no iteration is certain to reach it"
                 reporting.missed(op, "LoopInvariant", "Computation that does not change stays in its loop", reason)
-            if certain and not _returns_for_certain(op):
+            if certain and not returns_for_certain(op):
                 certain = False
     return changed
-
-
-def _returns_for_certain(op: Operation) -> bool:
-    """Whether what follows the op runs: it cannot leave the iteration, stop the program, or go on for ever."""
-    return not leaves_region(op) and all(map(_goes_on, op.walk()))
-
-
-def _goes_on(op: Operation) -> bool:
-    flow = control_flow(op)
-    if flow is not None:
-        return flow.ends
-    return op.has_trait(AlwaysReturns) or op.has_trait(IsTerminator) or is_removable(op)
 
 
 def _is_movable(op: Operation) -> bool:

@@ -26,6 +26,8 @@ PIPELINES = [
     "synthesize-debug-info-scopes",
     "simplify-integers",
     "reorder-broadcast",
+    "merge-loads{adjacent=true}",
+    "eliminate-redundant-tokens,loop-interchange",
     "loop-unroll{factor=3}",
     "loop-peel{front=1 back=2}",
     "strength-reduce{min-ops=1}",
@@ -50,6 +52,7 @@ NOTHING_TO_DO = (
     "synthesize-debug-info-scopes",
     "infer-in-bounds",  # the profile has no views
     "reorder-broadcast",  # and no tiles
+    "merge-loads{adjacent=true}",
     "strength-reduce{min-ops=1}",
     "if-to-select{max-ops=60 max-elements=100000}",  # and its branches hand tokens on
 )
