@@ -19,6 +19,9 @@ from libtile.layouts.registers import unique_registers
 from libtile.layouts.renaming import without_register_copies
 
 Body = Callable[[list[Value], list[Value]], list[Value]]
+PAIRED_BIT = 3
+"""Of registers: values this far apart are folded two at a time. What is farther has to be alive at once, and what is
+nearer is soon folded itself."""
 """(what was accumulated, what follows it), one value for each operand, to what results."""
 
 
@@ -37,21 +40,34 @@ def shuffle_value(b: KernelBuilder, value: Value, source: Value | int) -> Value:
 
 
 def reduce(
-    b: KernelBuilder, tiles: Sequence[Tile], dim: int, steps: tuple[Step, ...], body: Body, *, commutative: bool = False
+    b: KernelBuilder,
+    tiles: Sequence[Tile],
+    dim: int,
+    steps: tuple[Step, ...],
+    body: Body,
+    *,
+    commutative: bool = False,
+    in_pairs: bool = False,
 ) -> list[Tile]:
     """Reduce tiles of one unit layout along a dimension by steps; the results have `result_layout` of these. All
     threads of the block must come here.
 
-    The body gets what has the lower index as accumulated; with `commutative` its two arguments may be exchanged.
+    The body gets what has the lower index as accumulated; with `commutative` its two arguments may be exchanged, and
+    with `in_pairs` it takes vectors of two values as well.
     ValueError for steps that do not reduce the tiles.
     """
     current = prepared(tiles)
+    bits = (len(current[0].registers) - 1).bit_length()
+    # Values that are side by side stay so from fold to fold until their own bit is folded.
+    beside = min(PAIRED_BIT, bits - 1) if in_pairs and bits > 1 else None
     for fold in folds(tiles[0].layout, dim, steps, commutative):
         match fold.kind:
             case collectives.WARPS:
                 current = _warps_to_registers(b, current, fold)
             case collectives.REGISTERS:
-                current = _fold_registers(current, fold, body)
+                current = _fold_registers(b, current, fold, body, beside)
+                if beside is not None:
+                    beside = None if fold.position == beside else beside - (fold.position < beside)
             case collectives.EXCHANGE:
                 current = _fold_lanes_into_registers(b, current, fold, body)
             case _:
@@ -60,13 +76,20 @@ def reduce(
     return [Tile(result, t.element, t.registers) for t in current]
 
 
-def _fold_registers(tiles: Sequence[Tile], fold: Fold, body: Body) -> list[Tile]:
-    bit = 1 << fold.position
-    results = [
-        body([t.registers[r] for t in tiles], [t.registers[r | bit] for t in tiles])
-        for r in range(fold.before.in_size(REGISTER))
-        if not r & bit
-    ]
+def _fold_registers(b: KernelBuilder, tiles: Sequence[Tile], fold: Fold, body: Body, beside: int | None) -> list[Tile]:
+    """Fold a bit of the registers; with `beside` the results that another bit tells apart go two at a time."""
+    bit, other = 1 << fold.position, 0 if beside is None else 1 << beside
+    kept = [r for r in range(fold.before.in_size(REGISTER)) if not r & bit]
+    made: dict[int, list[Value]] = {}
+    for r in kept:
+        if not other or other == bit:
+            made[r] = body([t.registers[r] for t in tiles], [t.registers[r | bit] for t in tiles])
+        elif not r & other:
+            first, second = ([b.vector([t.registers[r | m | n] for n in (0, other)]) for t in tiles] for m in (0, bit))
+            pairs = body(first, second)
+            for i, n in enumerate((r, r | other)):
+                made[n] = [b.extract(v, i, t.llvm_type) for v, t in zip(pairs, tiles)]
+    results = [made[r] for r in kept]
     return [Tile(fold.after, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
 
 

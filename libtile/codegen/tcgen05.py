@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, SharedBuffer, Value, integer
-from libtile.codegen.llvm_types import I32, VOID, StructType, registers_type
+from libtile.codegen.llvm_types import I32, I64, VOID, StructType, registers_type
 
 LANE_SHIFT = 16
 """Of the lane in an address."""
@@ -67,6 +67,12 @@ def multiply(
         f"r,{constraint},l,r,r", VOID, [result, left, right, integer(I32, instruction), add],
         memory=True, convergent=True,
     )  # fmt: skip
+
+
+def opaque(b: KernelBuilder, descriptor: Value) -> Value:
+    """A descriptor of which nothing is known: its steps are then 64-bit additions to what stays in uniform registers,
+    and none of them is kept in others across a loop."""
+    return b.asm("mov.b64 $0, $1;", "=l,l", I64, [descriptor], memory=True)
 
 
 def commit(b: KernelBuilder, barrier: Value) -> None:

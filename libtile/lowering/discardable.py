@@ -10,6 +10,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from libtile.dialects.nv_tileaa import memory
+from libtile.dialects.nv_tileaa.arithmetic import ElementwiseOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileas import async_products, products, tensor_memory, tiles
@@ -55,6 +56,7 @@ DECISIONS: dict[str, Classes] = {
     "not_native": (products.DotOp, products.ScaledDotOp),
     "executed": (products.DotOp, products.ScaledDotOp, async_products.AsyncDotOp, tensor_memory.AsyncDotIntoOp),
     "registers_shared": (AgentSwitchOp,),
+    "in_pairs": (ElementwiseOp, tiles.ReduceOp),
     "drained": (CreatePipelineOp,),
     "nv_tileas.host-code": (FuncOp,),
     "nv_tileas.num-device-tmas": (FuncOp,),

@@ -10,6 +10,7 @@ from test_specialized_chains import attention, run
 import libtile
 from libtile.backend.ptxas import assemble
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.support.diagnostics import LoweringError
 from libtile.targets import target
 
 
@@ -52,9 +53,20 @@ def test_code_of_attention(causal):
     assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0)
     loops = loops_of(done.cubin)
     products = min((x for x in loops if any("UTCHMMA" in line for line in x)), key=len)
-    assert sum("UTCHMMA" in line for line in products) == 16 and len(products) <= 150
+    assert sum("UTCHMMA" in line for line in products) == 16 and len(products) <= 125
+    softmax = min((x for x in loops if sum("MUFU.EX2" in line for line in x) > 128), key=len)
+    assert sum("FFMA2" in line for line in softmax) == 64 and len(softmax) <= (850 if causal else 600)
     said = [r.arguments for r in made.remarks if r.name == "RemarkTensorCoreMMA"]
     assert {arguments[0][1] for arguments in said} == {"Tensor-core SM100"}
+
+
+def test_only_what_takes_pairs_of_registers_may_ask_for_it():
+    made, _ = lowered(attention(128, 64, 64))
+    assert re.search(r"nv_tileaa.fma .*in_pairs", made) and re.search(r"nv_tileas.reduce .*in_pairs", made)
+    wrong = re.sub(r"(nv_tileaa.exp2 %\S+ {flush_to_zero)", r"\1, in_pairs", made)
+    assert wrong != made
+    with pytest.raises(LoweringError, match="is not computed two registers at a time"):
+        libtile.compile(libtile.parse(wrong), gpu_name="sm_100", emit="llvm")
 
 
 @pytest.mark.parametrize(

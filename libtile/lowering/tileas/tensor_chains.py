@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05
@@ -57,6 +57,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.parts import part_layout
+from libtile.lowering.pairs import IN_PAIRS, takes_pairs
 from libtile.lowering.tileas import tensor_products
 from libtile.lowering.tileas.consumers import check_lies
 from libtile.lowering.tileas.counted_loops import number_type, trips
@@ -261,24 +262,25 @@ class TensorChain(Chain):
             lambda inner: self._issue_first(inner, held, starts, scores),
         )
         ahead = {r: r.next(at, starts[r]) for r in first}
-        given = [*(ahead[r] for r in first), self.scores.next(at, scores), *(starts[r] for r in second), operands, sums]
+        # Those of the first product are one ahead of those of the second one, which come before them.
+        given = [*(starts[r] for r in second), operands, sums, *(ahead[r] for r in first), self.scores.next(at, scores)]
         body = Block(arg_types=[number, *(v.type for v in given)])
         each = Inserter(body, None, at.location)
         step, *places = body.args
-        of_first = dict(zip(first, places))
-        scores, *places = places[len(first) :]
         of_second = dict(zip(second, places))
-        operands, sums = places[len(second) :]
+        operands, sums, *places = places[len(second) :]
+        of_first = dict(zip(first, places))
+        (scores,) = places[len(first) :]
         more = each.value(arith.CmpiOp(each.value(arith.AddiOp(step, one)), count, "ult"))
         self._if(each, more, lambda inner: self._issue_first(inner, held, of_first, scores))
         adds = each.value(arith.CmpiOp(step, zero, "ne"))
         self._issue_second(each, held, of_second, operands, sums, adds)
         following = [
-            *(r.next(each, of_first[r]) for r in first),
-            self.scores.next(each, scores),
             *(r.next(each, of_second[r]) for r in second),
             self.operands.next(each, operands),
             self.sums.next(each, sums),
+            *(r.next(each, of_first[r]) for r in first),
+            self.scores.next(each, scores),
         ]
         each.add(scf.YieldOp(*following))
         at.add(scf.ForOp(zero, count, one, given, body))
@@ -394,6 +396,9 @@ class TensorChain(Chain):
         following = [s.next(each, place) for s, place in zip(stages, (scores, operands, sums))]
         each.add(scf.YieldOp(*following, *(values.get(last.operands[n], last.operands[n]) for n in others)))
         made = scf.ForOp(zero, count, one, given, body)
+        for op in body.walk():
+            if takes_pairs(op, self.gpu):
+                op.attributes[IN_PAIRS] = UnitAttr()
         at.add(made)
         for n, value in zip(others, made.results[len(stages) :]):
             loop.results[n].replace_all_uses_with(value)

@@ -11,6 +11,7 @@ from libtile.codegen.control import Carried
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.tokens import AssertOp, PrintOp
 from libtile.lowering.errors import unsupported
+from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.flow import bind_carried, carried_values, emit_arm
 from libtile.support.diagnostics import LoweringError
@@ -24,6 +25,8 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
     def body(counter: Value, carried: list[Carried]) -> list[Carried]:
         e.bind(block.args[0], counter)
         bind_carried(e, block.args[1:], carried, op.operands[3:])
+        if block.last_op is not None:
+            rings.bind_equal(e, block.args[1:], op.iter_args, block.last_op.operands)
         return emit_arm(e, block)
 
     initial = carried_values(e, op.iter_args)

@@ -26,6 +26,7 @@ from libtile.dialects.nv_tileaa.pointers import (
 )
 from libtile.ir.tile_form import TileOp
 from libtile.lowering.errors import unsupported
+from libtile.lowering.pairs import IN_PAIRS, takes_pairs
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 
 Function = Callable[..., Value]
@@ -128,6 +129,15 @@ def apply(e: Emitter, op: Operation, function: Function, *arguments: object) -> 
     e.bind(result, map_tiles(lambda *rs: function(e.b, *rs, *arguments), *tiles, element=e.element(result)))
 
 
+def in_pairs(e: Emitter, op: TileOp) -> bool:
+    """Whether an op says that it works on two registers at a time. LoweringError for one that cannot."""
+    if IN_PAIRS not in op.attributes:
+        return False
+    if not takes_pairs(op, e.b.target):
+        raise unsupported(op, f"is not computed two registers at a time, as '{IN_PAIRS}' says", e.b.target.name)
+    return True
+
+
 @rule(*INTEGERS)
 def _integer(e: Emitter, op: Operation) -> None:
     function, arguments = INTEGERS[type(op)]
@@ -201,7 +211,11 @@ def _truncate(e: Emitter, op: arith.TruncIOp) -> None:
 @rule(*(OPS[name] for name in _FLOATS))
 def _float(e: Emitter, op: ElementwiseOp) -> None:
     function, attributes = FLOATS[type(op)]
-    apply(e, op, function, *(_ATTRIBUTES[a](op) for a in attributes))
+    arguments = [_ATTRIBUTES[a](op) for a in attributes]
+    if in_pairs(e, op):
+        e.bind(op.results[0], floats.on_tiles(e.b, function, [e.tile(v) for v in op.operands], *arguments))
+        return
+    apply(e, op, function, *arguments)
 
 
 @rule(FpToFpOp, EmulatedFpToFpOp)

@@ -14,9 +14,9 @@ a turn may copy with cp.async, each thread arrives once more, when its copies ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from libtile.codegen import agents, mbarrier, tcgen05, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
@@ -26,11 +26,12 @@ from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerWaitOp,
     CreatePipelineOp,
+    IncIterOp,
     ProducerAcquireOp,
     ProducerWriteOp,
 )
 from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp
-from libtile.dialects.nv_tileas.types import PipelineType
+from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -128,11 +129,46 @@ def empty(e: Emitter, ring: Ring, stage: Value) -> Value:
 def following(e: Emitter, place: Place, stages: int) -> Place:
     """The next stage; behind the last one the first of the next round."""
     b, one = e.b, integer(I32, 1)
+    if place.stage.constant is not None and place.phase.constant is not None:
+        stage = (place.stage.constant + 1) % stages
+        return Place(integer(I32, stage), integer(I32, place.phase.constant ^ (stage == 0)))
     more = b.add(place.stage, one)
     if stages == 1:
         return Place(integer(I32, 0), b.xor(place.phase, one))
     wraps = b.compare("eq", more, integer(I32, stages))
     return Place(b.select(wraps, integer(I32, 0), more), b.xor(place.phase, b.cast("zext", wraps, I32)))
+
+
+def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAValue], back: Sequence[SSAValue]) -> None:
+    """Bind places that a loop carries to others of them, where they always are the same place, or the one behind
+    it, of pipelines of as many stages: they begin so, and each turn moves on by one. `given` is what arguments
+    begin with, `back` what a turn gives back."""
+    known: list[tuple[int, Place, SSAValue]] = []
+    for argument, first, last in zip(arguments, given, back):
+        held, type_, step = e.held[first], argument.type, last.owner
+        if not isinstance(held, Place) or not isinstance(type_, PipelineIteratorType):
+            continue
+        if not isinstance(step, IncIterOp) or step.iterator is not argument or held.stage.constant is None:
+            continue
+        assert isinstance(type_.pipeline, PipelineType)
+        stages = type_.pipeline.stages
+        for other, begin, leader in known:
+            if other != stages:
+                continue
+            place = e.held[leader]
+            assert isinstance(place, Place)
+            if _is_same(begin, held):
+                e.bind(argument, place)
+                break
+            if _is_same(following(e, begin, stages), held):
+                e.bind(argument, following(e, place, stages))
+                break
+        else:
+            known.append((stages, held, argument))
+
+
+def _is_same(a: Place, b: Place) -> bool:
+    return (a.stage.constant, a.phase.constant) == (b.stage.constant, b.phase.constant) and a.phase.constant is not None
 
 
 def acquire(e: Emitter, ring: Ring, place: Place) -> Turn:

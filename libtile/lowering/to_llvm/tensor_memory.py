@@ -97,8 +97,10 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
         raise LoweringError(f"has an operand that products do not read: {operand}")
     fields = atoms.fields(operand)
     if buffer.first is None or buffer.moved is None:
-        return wgmma.descriptor(b, operand, buffer.pointer, fields=fields)
-    return wgmma.descriptor(b, operand, buffer.first, fields=fields).behind(b, *buffer.moved)
+        found = wgmma.descriptor(b, operand, buffer.pointer, fields=fields)
+    else:
+        found = wgmma.descriptor(b, operand, buffer.first, fields=fields).behind(b, *buffer.moved)
+    return replace(found, start=tcgen05.opaque(b, found.start))
 
 
 def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:

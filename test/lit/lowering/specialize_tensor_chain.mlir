@@ -18,7 +18,7 @@ cuda_tile.module @kernels {
   // CHECK: nv_tileas.copy {{.*}} {atom = #nv_tileas.copy_atom<tcgen05_st, bits=32>} : tile<128x64xf16,
   // CHECK: scf.if
   // CHECK: nv_tileas.copy {{.*}} {atom = #nv_tileas.copy_atom<tcgen05_ld, bits=32>} : !nv_tileas.buffer<128x32xf32, tmem,
-  // CHECK: nv_tileaa.mulf {{.*}} tile<128x32xf32
+  // CHECK: nv_tileaa.mulf {{.*}}in_pairs{{.*}} tile<128x32xf32
   // CHECK: nv_tileas.copy {{.*}} {atom = #nv_tileas.copy_atom<tcgen05_st, bits=32>} : tile<128x32xf32,
   // CHECK: nv_tileas.tiled_store
   // CHECK: nv_tileas.async.tiled_tma_load

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`in_pairs`: on an op of 32-bit floats that works on two registers at a time, where a target can do that.
+
+What is by rows of tensor memory lies in registers side by side, as such instructions want it. Elsewhere values have to
+be moved next to each other first, which costs more than it spares: so a pass says where pairs are worth it.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Operation
+
+from libtile.dialects.nv_tileaa.arithmetic import OPS, ElementwiseOp
+from libtile.dialects.nv_tileas.tiles import ReduceOp
+from libtile.targets import Target
+
+IN_PAIRS = "in_pairs"
+_ARITHMETIC = tuple(OPS[name] for name in ("addf", "subf", "mulf", "fma"))
+
+
+def takes_pairs(op: Operation, gpu: Target) -> bool:
+    """Whether an op, or the sum that a reduction is, can be done on two registers at a time."""
+    if not gpu.has("f32x2"):
+        return False
+    if isinstance(op, ReduceOp):
+        block = op.body.block
+        inner = block.first_op
+        return (
+            isinstance(inner, OPS["addf"])
+            and _is_plain(inner)
+            and set(inner.operands) == set(block.args)
+            and (inner.next_op is block.last_op)
+        )
+    return isinstance(op, _ARITHMETIC) and _is_plain(op)
+
+
+def _is_plain(op: ElementwiseOp) -> bool:
+    """Whether an op is of f32, rounds to nearest even and does not flush."""
+    type_ = op.results[0].type
+    plain = (op.rounding or "nearest_even") == "nearest_even" and not op.flushes
+    return plain and isinstance(type_, TensorType) and type_.element_type == f32
