@@ -37,6 +37,7 @@ def run(
     pipeline: str = "",
     schedule: str = "",
     libraries: Sequence[bytes] = (),
+    processes: int | None = None,
 ) -> RunResult:
     """Run a kernel over a grid of tile blocks.
 
@@ -49,7 +50,9 @@ def run(
 
     `check` is "off", "basic", "full", or a list of these and single checks, as "basic,view-range" or "full,-race" (see
     `libtile.support.checks`), `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
-    that the kernel prints to; the interpreter also takes `trace` and `progress`, see `libtile.interpreter.launch.run`.
+    that the kernel prints to; the interpreter also takes `trace`, see `libtile.interpreter.launch.run`, it and the
+    simulator `progress`, called with the tile blocks that are done and all of them. The simulator runs them in so many
+    `processes` (None: on a large grid, whose blocks cannot wait for each other, one for each processor).
     The other backends compile for `gpu_name` at `opt_level` first: the simulator without a name for the target that a
     module of an inner dialect states, or "sm_90", the gpu for the machine's own GPU. `launch_abi` is the gpu's:
     "tileir", "simt", or None for what the driver can do. `pipeline` is the text of the passes that the simulator's
@@ -69,8 +72,14 @@ def run(
         raise LibtileError("libraries are a compilation's: the interpreter links none")
     if backend == "interpreter" and schedule:
         raise LibtileError("a schedule is a compilation's: the interpreter takes none")
-    if backend != "interpreter" and (trace is not None or progress is not None):
-        raise LibtileError(f"trace and progress are the interpreter's: the {backend} takes neither")
+    if backend != "interpreter" and trace is not None:
+        raise LibtileError(f"a trace is the interpreter's: the {backend} takes none")
+    if backend == "gpu" and progress is not None:
+        raise LibtileError("the gpu tells no progress: the interpreter and the simulator do")
+    if backend != "simulator" and processes is not None:
+        raise LibtileError(f"processes are the simulator's: the {backend} takes none")
+    if processes is not None and processes < 1:
+        raise LibtileError(f"{processes} processes run nothing: give at least 1")
     if not (block_order is None or isinstance(block_order, int) or block_order == "reverse"):
         raise LibtileError(f"{block_order!r} is not a block order: give 'reverse' or a number, the seed")
     from libtile.asm.module import load
@@ -99,7 +108,7 @@ def run(
         return simulate(
             op, kernel, grid, args,
             gpu_name=gpu_name, opt_level=opt_level, check=check, block_order=block_order, out=out, pipeline=pipeline,
-            schedule=schedule, libraries=libraries,
+            schedule=schedule, libraries=libraries, processes=processes, progress=progress,
         )  # fmt: skip
     from libtile.interpreter.launch import run as interpret
 

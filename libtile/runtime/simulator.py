@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -37,6 +37,8 @@ def simulate(
     pipeline: str = "",
     schedule: str = "",
     libraries: Sequence[bytes] = (),
+    processes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> RunResult:
     """Compile a verified module and run a kernel in the PTX simulator; arrays in `args` are modified in place.
 
@@ -65,12 +67,13 @@ def simulate(
     )  # fmt: skip
     if entry.host:
         made = compile_module(module, options, verify=False)
-        simulation = Simulation(made, check, block_order, out)
+        simulation = Simulation(made, check, block_order, out, processes=processes, progress=progress)
         done = interpret(module, name, grid, args, check="basic", out=out, start=simulation.start)
         return simulation.counted(replace(done, backend="simulator", gpu_name=gpu_name, ops=None))
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
-    simulation = Simulation(compile_module(module, options, verify=False), check, block_order, out)
+    made = compile_module(module, options, verify=False)
+    simulation = Simulation(made, check, block_order, out, processes=processes, progress=progress)
     started = time.monotonic()
     simulation.run(name, extents, as_given(args, values), values)
     result = RunResult(
@@ -99,7 +102,15 @@ class Simulation:
     """The kernels of a compilation, and what their launches did."""
 
     def __init__(
-        self, made: Compiled, check: str, order: int | None = None, out: TextIO | None = None, sample: int | None = None
+        self,
+        made: Compiled,
+        check: str,
+        order: int | None = None,
+        out: TextIO | None = None,
+        *,
+        sample: int | None = None,
+        processes: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ):
         from libtile.simulator.counters import Counters
 
@@ -108,6 +119,8 @@ class Simulation:
         self.order = order
         self.out = out
         self.sample = sample
+        self.processes = processes
+        self.progress = progress
         self.counters = Counters()
         self.output = ""
         self.touched: list[tuple[int, int, int]] = []
@@ -134,7 +147,7 @@ class Simulation:
                 raise LaunchError(f"parameter {recipe.base} of {name!r}: {problem}") from None
         result = run_ptx(
             self.made.ptx, name, grid=grid, block=kernel.block_dim, args=arguments, checks=self.check, order=self.order,
-            sample=self.sample,
+            sample=self.sample, processes=self.processes, progress=self.progress,
         )  # fmt: skip
         if self.out is not None:
             self.out.write(result.output)

@@ -31,6 +31,7 @@ from .memory import (
     Arena,
     align_up,
 )
+from .parallel import processes_for, run_batches
 from .parser import parse_ptx
 from .program import ALIGNED_MALLOC, Program
 from .tensor_map import EncodedTensorMap, TensorMap
@@ -112,9 +113,10 @@ def run_ptx(
     checks: str = "full",
     order: int | None = None,
     trace: TraceCallback | None = None,
-    processes: int = 1,
+    processes: int | None = 1,
     max_instructions: int | None = None,
     sample: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> RunResult:
     """Run one kernel of a PTX module on the CPU.
 
@@ -124,8 +126,10 @@ def run_ptx(
     `checks` is "full" (bounds, alignment, initialisation, races, memory counters), "basic" (bounds and alignment),
     "off", or a list of these and of single checks, see `libtile.support.checks`. `order` is None for the converged
     schedule or a seed for a random one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each
-    instruction of each warp. `processes` runs CTAs in that many processes. `sample` runs only so many clusters of a
-    larger grid, evenly spread over it, unless those that run may take over others.
+    instruction of each warp. `processes` runs CTAs in that many processes; None is one for each processor on a large
+    grid whose CTAs cannot wait for each other. `progress` is called now and then with the CTAs that are done, and all
+    of them. `sample` runs only so many clusters of a larger grid, evenly spread over it, unless those that run may take
+    over others.
     Raises PtxError, LaunchError, CheckError or SimulationFault; after a fault the arrays hold what memory held.
     """
     chosen = SIMULATOR.choose(checks)
@@ -143,6 +147,10 @@ def run_ptx(
         raise LaunchError(f"{program.static_shared} bytes of shared variables do not fit")
     if not 0 <= dynamic_shared <= MAX_SHARED - program.static_shared:
         raise LaunchError(f"{dynamic_shared} bytes of dynamic shared memory do not fit")
+    batches = Batches(dims, _stack_size(program, entry), program.uses("clusterlaunchcontrol"))
+    if processes is None:
+        alone = order is not None or trace is not None or sample is not None or batches.taken_over or uses_heap(program)
+        processes = 1 if alone else processes_for(program, len(batches))
     try:
         memory = _Memory(program, function, args, share=processes > 1)
     except MemoryError as error:
@@ -174,21 +182,20 @@ def run_ptx(
         launch.counters.footprint = Footprint(memory.arena.size)
     for unit in program.units:
         unit.runs = unit.threads = unit.warps = 0
-    batches = Batches(dims, launch.stack_size, program.uses("clusterlaunchcontrol"))
     try:
         if processes > 1 and len(batches) > 1 and sample is None:
-            from .parallel import run_batches
-
-            run_batches(launch, batches, processes)
+            run_batches(launch, batches, processes, progress)
         else:
-            _run_batches(launch, batches, sample)
+            _run_batches(launch, batches, sample, progress)
         _collect(launch)
     finally:
         memory.write_back()
     return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block, _touched(launch))
 
 
-def _run_batches(launch: LaunchState, batches: Batches, sample: int | None) -> None:
+def _run_batches(
+    launch: LaunchState, batches: Batches, sample: int | None, progress: Callable[[int, int], None] | None
+) -> None:
     """One batch after the other. Clusters that wait may be taken over by those that run, and start no more."""
     at = batches.dims.cluster_at
     if not batches.taken_over:
@@ -199,8 +206,12 @@ def _run_batches(launch: LaunchState, batches: Batches, sample: int | None) -> N
             for part in chosen:
                 _machine(launch, [cta for number in part for cta in at(number)]).run()
             return
+        done, total = 0, math.prod(launch.grid)
         for batch in batches:
             _machine(launch, batch).run()
+            done += len(batch)
+            if progress is not None:
+                progress(done, total)
         return
     launch.waiting_clusters = {number: at(number)[0] for number in range(batches.total)}
     for index in range(len(batches)):
@@ -396,6 +407,11 @@ def _stack_size(program: Program, entry: str) -> int:
     return align_up(size + (RECURSION_STACK if open_ended else 0), 16)
 
 
+def uses_heap(program: Program) -> bool:
+    """Whether a program may allocate memory of the device's heap."""
+    return any(name in program.module.functions for name in ("malloc", ALIGNED_MALLOC))
+
+
 class _Memory:
     """Global, constant and parameter memory of a launch."""
 
@@ -410,8 +426,8 @@ class _Memory:
             buffer.offset = at = align_up(at, 256)
             at += buffer.end - buffer.start + RED_ZONE
         self.heap_start = align_up(at, 256)
-        uses_heap = any(name in program.module.functions for name in ("malloc", ALIGNED_MALLOC))
-        self.arena = Arena("global", GLOBAL_BASE, self.heap_start + (HEAP_SIZE if uses_heap else 0), share)
+        heap = HEAP_SIZE if uses_heap(program) else 0
+        self.arena = Arena("global", GLOBAL_BASE, self.heap_start + heap, share)
         self.const = Arena("const", CONST_WINDOW, program.const_end - CONST_WINDOW)
         for address, var in program.global_variables:
             self._variable(self.arena, address - GLOBAL_BASE, var, READY)

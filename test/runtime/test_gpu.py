@@ -179,7 +179,7 @@ def test_options_that_the_gpu_does_not_have_are_refused(machine):
         launch_abi(Device(), "cuda")
     with pytest.raises(libtile.LibtileError, match="no checks"):
         add(check="full")
-    with pytest.raises(libtile.LibtileError, match="trace and progress are the interpreter's: the gpu takes neither"):
+    with pytest.raises(libtile.LibtileError, match="a trace is the interpreter's: the gpu takes none"):
         add(trace=print)
 
 

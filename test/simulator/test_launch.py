@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from libtile.simulator import LaunchError, SimulationFault, parse_ptx, run_ptx
+from libtile.simulator.parallel import run_batches
 
 from .ptx import OUT, each_thread, module, run
 
@@ -234,8 +235,38 @@ def test_parallel_processes_give_the_same_memory_counters_and_output(processes: 
     assert result.counters.ctas == 16
 
 
-def test_fault_in_a_worker_process_reaches_the_caller() -> None:
-    body = OUT + "mov.u32 %r2, %ctaid.x; setp.eq.u32 %p1, %r2, 13; @!%p1 bra E; ld.global.u32 %r1, [%rd1+1024000]; E:"
+@pytest.mark.parametrize(
+    ("talk", "expected"),
+    [("", 2), ("atom.global.add.u32 %r1, [%rd0], 1;", 1), ("ld.acquire.gpu.global.u32 %r1, [%rd0];", 1)],
+    ids=["silent", "atomics", "acquire"],
+)
+def test_a_large_grid_runs_in_processes_unless_blocks_may_wait(
+    talk: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+
+    def counting(launch: object, batches: object, processes: int, progress: object) -> None:
+        used.append(processes)
+        run_batches(launch, batches, processes, progress)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("libtile.simulator.launch.run_batches", counting)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    seen: list[tuple[int, int]] = []
+    body = (
+        f"ld.param.u64 %rd0, [out]; {talk} mov.u32 %r2, %ctaid.x; mul.wide.u32 %rd1, %r2, 4; add.u64 %rd1, %rd0, %rd1; "
+    )
+    out = np.zeros(64, np.uint32)
+    result = run(
+        body + "st.global.u32 [%rd1], %r2;", out, block=1024, grid=64, processes=None,
+        progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    assert used == ([expected] if expected > 1 else [])
+    assert out[1:].tolist() == list(range(1, 64)) and result.counters.ctas == 64
+    assert seen == sorted(seen) and seen[-1] == (64, 64) and len(seen) == 16
+
+
+def test_the_first_fault_of_worker_processes_reaches_the_caller() -> None:
+    body = OUT + "mov.u32 %r2, %ctaid.x; setp.ge.u32 %p1, %r2, 13; @!%p1 bra E; ld.global.u32 %r1, [%rd1+1024000]; E:"
     with pytest.raises(SimulationFault) as caught:
         run(body, np.zeros(1024, dtype=np.uint32), block=1024, grid=16, processes=2)
     assert (caught.value.kind, caught.value.ctaid) == ("out-of-bounds", (13, 0, 0))

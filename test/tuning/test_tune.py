@@ -84,7 +84,12 @@ def test_a_sweep_is_ranked_and_goes_on_where_it_was_stopped(tmp_path: Path) -> N
     file.write_text("".join(lines[:2]) + lines[2][:20])  # stopped while it wrote
     assert sweep() == (outcomes, 1) and seen[2:] == [(2, 2)]
     shown = re.search(r"\$ libtile tune .*\n([^`]*)```", (ROOT / "docs" / "tune.md").read_text(encoding="utf-8"))
-    assert shown is not None and shown[1] == str(Sweep("sm_90", "estimate", outcomes)), "docs/tune.md is stale"
+    assert shown is not None
+    # Times and registers change with every change of the compiler.
+    old, new = (
+        re.sub(r"\d+ ns|\d+ registers", "#", text) for text in (shown[1], str(Sweep("sm_90", "estimate", outcomes)))
+    )
+    assert old == new, "docs/tune.md is stale"
     assert sweep() == (outcomes, 2) and len(file.read_text().splitlines()) == 3
     file.write_text("something else\n")
     with pytest.raises(LibtileError, match="is no file of tuning results"):

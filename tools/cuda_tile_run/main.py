@@ -224,6 +224,14 @@ def summary(result: RunResult) -> str:
     default=None,
     help="Run tile blocks in 'reverse' order, or in a random one that this seed gives.",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=None,
+    metavar="N",
+    help="Processes of the simulator; default: one for each processor, on a large grid whose blocks cannot wait for "
+    "each other.",
+)
 @click.option("--trace", is_flag=True, help="Print a line on stderr for each op, with a summary of its results.")
 @click.option("--trace-limit", type=int, default=None, metavar="N", help="Stop tracing after N lines.")
 @click.option("--describe", is_flag=True, help="Print what parameters the kernels take, and exit.")
@@ -240,6 +248,7 @@ def command(
     launch_abi: str | None,
     check: str,
     block_order: str | None,
+    processes: int | None,
     trace: bool,
     trace_limit: int | None,
     describe: bool,
@@ -277,7 +286,8 @@ def command(
             check=check,
             block_order=_order(block_order),
             trace=Tracer(sys.stderr, trace_limit) if trace else None,
-            progress=progress_line(backend == "interpreter" and not quiet and sys.stderr.isatty()),
+            progress=progress_line(backend != "gpu" and not quiet and sys.stderr.isatty()),
+            processes=processes,
             out=sys.stdout,
         )
     except InterpreterFault as fault:
