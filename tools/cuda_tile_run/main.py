@@ -226,7 +226,7 @@ def summary(result: RunResult) -> str:
 )
 @click.option(
     "--processes",
-    type=click.IntRange(1),
+    type=int,
     default=None,
     metavar="N",
     help="Processes of the simulator; default: one for each processor, on a large grid whose blocks cannot wait for "
