@@ -35,7 +35,7 @@ def is_inside(value: SSAValue, body: Block) -> bool:
 
 def computed_ahead(users: Iterable[Operation], body: Block) -> Ahead | None:
     """How to compute the operands (but for tokens) of ops of a body ahead; None when that takes more than pure ops."""
-    found = _closure([v for op in users for v in op.operands if not isinstance(v.type, MemTokenType)], body)
+    found = closure([v for op in users for v in op.operands if not isinstance(v.type, MemTokenType)], body)
     if found is None:
         return None
     ops, carried = found
@@ -43,7 +43,7 @@ def computed_ahead(users: Iterable[Operation], body: Block) -> Ahead | None:
     assert last is not None
     updates: set[Operation] = set()
     while True:
-        more = _closure([last.operands[number] for number in carried], body)
+        more = closure([last.operands[number] for number in carried], body)
         if more is None or any(isinstance(op, DIVISIONS) for op in more[0]):
             return None
         updates |= more[0]
@@ -56,8 +56,11 @@ def computed_ahead(users: Iterable[Operation], body: Block) -> Ahead | None:
     )
 
 
-def _closure(values: Iterable[SSAValue], body: Block) -> tuple[set[Operation], set[int]] | None:
-    """The pure ops of a body that values come from, and the numbers of the carried values among what these use."""
+def closure(
+    values: Iterable[SSAValue], body: Block, also: tuple[type[Operation], ...] = ()
+) -> tuple[set[Operation], set[int]] | None:
+    """The pure ops of a body that values come from (and ops of classes in `also`), and the numbers of the carried
+    values among what these use; None where they come from others."""
     ops: set[Operation] = set()
     carried: set[int] = set()
     work = list(values)
@@ -68,7 +71,7 @@ def _closure(values: Iterable[SSAValue], body: Block) -> tuple[set[Operation], s
             if value is not body.args[0]:
                 carried.add(body.args.index(value) - 1)
         elif isinstance(owner, Operation) and owner.parent is body and owner not in ops:
-            if not is_pure(owner):
+            if not is_pure(owner) and not isinstance(owner, also):
                 return None
             ops.add(owner)
             work += owner.operands

@@ -10,7 +10,8 @@ For a loop whose only product reads, as they are, two tiles that TMA can copy,
                                        the loop
       producer, a warpgroup more       one thread goes through the loop again, and copies the tiles of each step
 
-A loop with several products is parted by `specialize_chains`, and where results lie in tensor memory a third agent
+Both go through a loop over tiles around that loop as well (`persistent`). A loop with several products is parted by
+`specialize_chains`, and where results lie in tensor memory a third agent
 issues the products (`tensor_products`). Elsewhere the accumulator has to lie as wgmma wants it, in whole rows for each
 warp. Where a loop stays as it is, `not_specialized` says why on its product.
 """
@@ -59,7 +60,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.product_reasons import explain_asynchronous
-from libtile.lowering.tileas import promoted, tensor_products
+from libtile.lowering.tileas import persistent, promoted, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import (
@@ -198,7 +199,8 @@ class _Specialization:
         loop = product.parent_op()
         assert isinstance(loop, scf.ForOp)
         self.loop, self.body = loop, loop.body.block
-        if loop.parent is not function.body.block:
+        self.outer = persistent.outer_loop(function, loop)
+        if self.outer is not None and gpu.has("tcgen05"):
             raise Unfit("its loop is within another op")
         if (turns := known_trips(loop)) is not None and turns < 2:
             raise Unfit("its loop has fewer than two turns")
@@ -207,6 +209,7 @@ class _Specialization:
         self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
         self.ahead = self._ahead()
         self._check_rest()
+        self.tiles = self._tiles()
         self.stages = self._stages(most)
         if self.atom.kind == TCGEN05:
             initial, result = loop.iter_args[self.carried], loop.results[self.carried]
@@ -270,6 +273,13 @@ class _Specialization:
             raise Unfit("an address depends on what the loop computes")
         return found
 
+    def _tiles(self) -> list[Operation]:
+        """What a producer computes for each tile of a loop over tiles; nothing without one."""
+        if self.outer is None:
+            return []
+        users = [*self.ahead.ops, *self.ahead.updates, *(o.load for o in self.operands)]
+        return persistent.needed(self.outer, self.loop, users, [self.loop.iter_args[n] for n in self.ahead.carried])
+
     def _check_rest(self) -> None:
         """Nothing else goes on in the loop: the accumulator, what addresses are computed from, and tokens of the loads
         are all that it carries."""
@@ -312,25 +322,66 @@ class _Specialization:
 
     def make(self) -> None:
         loop, block = self.loop, self.function.body.block
-        at = Inserter(block, loop, loop.location)
+        at = Inserter(block, loop if self.outer is None else self.outer, loop.location)
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
         pipe = at.value(CreatePipelineOp.make(results=[self.type], alignment=ALIGNMENT, drained=UnitAttr()))
-        count = trips(at, loop)
         consumer, producer = Block(), Block()
+        if self.outer is not None:
+            self._work_through_tiles(self.outer, consumer, producer, pipe, descriptors)
+            at.add(self._switch(consumer, producer))
+            self.outer.detach()
+            self.outer.erase()
+            drop_unused(block)
+            return
+        count = trips(at, loop)
         self._produce(Inserter(producer, None, loop.location), pipe, descriptors)
         if self.atom.kind == TCGEN05:
             self._multiply_in_tensor_memory(at, consumer, producer, pipe, count)
             return
         self._consume(Inserter(consumer, None, loop.location), pipe, count)
+        at.add(self._switch(consumer, producer))
+        self._leave_out_the_loop()
+
+    def _switch(self, consumer: Block, producer: Block) -> Operation:
         budget = BUDGETS.get(self.warps)
-        made = AgentSwitchOp.make(
+        return AgentSwitchOp.make(
             regions=[Region(consumer), Region(producer)],
             agent_warps=_numbers(self.warps, PRODUCER_WARPS),
             agent_registers=None if budget is None else _numbers(*budget),
             agent_elected=_numbers(0, 1),
         )
-        at.add(made)
-        self._leave_out_the_loop()
+
+    def _work_through_tiles(
+        self, outer: scf.ForOp, consumer: Block, producer: Block, pipe: SSAValue, descriptors: Sequence[SSAValue]
+    ) -> None:
+        """Both agents with a loop over tiles, and in the consumers what is behind it."""
+        location = self.loop.location
+        copying, computing = Inserter(producer, None, location), Inserter(consumer, None, location)
+        start = copying.value(CreateIteratorOp.make(pipe, results=[self.place]))
+        persistent.produce(
+            copying, outer, self.tiles, start,
+            lambda at, place, values: self._copies(at, pipe, descriptors, place, values),
+        )  # fmt: skip
+
+        def steps(at: Inserter, place: SSAValue) -> tuple[SSAValue, SSAValue]:
+            count = trips(at, self.loop)
+            end, following = (self._promoted if self.parts else self._overlapped)(at, pipe, count, place)
+            assert following is not None  # of steps that begin at a place
+            return end, following
+
+        start = computing.value(CreateIteratorOp.make(pipe, results=[self.place]))
+        persistent.consume(computing, outer, self.loop, self.carried, start, steps)
+        self._move_behind(outer, consumer)
+
+    @staticmethod
+    def _move_behind(loop: Operation, block: Block) -> None:
+        """Move what is behind a loop to the end of an agent's block."""
+        behind = loop.next_op
+        while behind is not None and not isinstance(behind, ReturnOp):
+            op, behind = behind, behind.next_op
+            op.detach()
+            block.add_op(op)
+        Inserter(block, None, loop.location).add(PipelineYieldOp.make())
 
     def _leave_out_the_loop(self) -> None:
         self.loop.detach()
@@ -361,12 +412,24 @@ class _Specialization:
 
     def _produce(self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue]) -> None:
         """The loop again, with copies in place of everything else."""
-        loop, types = self.loop, [o.type for o in self.operands]
         start = at.value(CreateIteratorOp.make(pipe, results=[self.place]))
-        carried = [loop.iter_args[n] for n in self.ahead.carried]
+        self._copies(at, pipe, descriptors, start, {})
+        at.add(PipelineYieldOp.make())
+
+    def _copies(
+        self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue], start: SSAValue,
+        given_values: dict[SSAValue, SSAValue],
+    ) -> SSAValue:  # fmt: skip
+        """The copies of all steps from a place on, with values for some from outside of the loop; the place behind."""
+        loop, types = self.loop, [o.type for o in self.operands]
+
+        def outside(value: SSAValue) -> SSAValue:
+            return given_values.get(value, value)
+
+        carried = [outside(loop.iter_args[n]) for n in self.ahead.carried]
         body = Block(arg_types=[self.body.args[0].type, self.place, *(v.type for v in carried)])
         inner = Inserter(body, None, loop.location)
-        values: dict[SSAValue, SSAValue] = {self.body.args[0]: body.args[0]}
+        values: dict[SSAValue, SSAValue] = {**given_values, self.body.args[0]: body.args[0]}
         values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[2:])}
         inner.clone(self.ahead.ops, values)
         ready = ProducerTokenType(types)
@@ -385,14 +448,16 @@ class _Specialization:
         assert last is not None
         given = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
         inner.add(scf.YieldOp(following, *given))
-        made = scf.ForOp(loop.lb, loop.ub, loop.step, [start, *carried], body)
+        bounds = [outside(v) for v in (loop.lb, loop.ub, loop.step)]
+        made = scf.ForOp(bounds[0], bounds[1], bounds[2], [start, *carried], body)
         made.attributes.update(loop.attributes)
         at.add(made)
-        at.add(PipelineYieldOp.make())
+        return made.results[0]
 
     def _consume(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> None:
         """The products of all steps, and then what is behind the loop."""
-        self._go_on(at, self._promoted(at, pipe, count) if self.parts else self._overlapped(at, pipe, count))
+        end, _ = (self._promoted if self.parts else self._overlapped)(at, pipe, count)
+        self._go_on(at, end)
 
     def _go_on(self, at: Inserter, end: SSAValue | None) -> None:
         """What is behind the loop, with the accumulator's last value, if anything uses that."""
@@ -405,21 +470,19 @@ class _Specialization:
                 result_.replace_all_uses_with(loop.iter_args[n])
             elif end is not None:
                 result_.replace_all_uses_with(end)
-        behind = loop.next_op
-        while behind is not None and not isinstance(behind, ReturnOp):
-            op, behind = behind, behind.next_op
-            op.detach()
-            at.block.add_op(op)
-        at.add(PipelineYieldOp.make())
+        self._move_behind(loop, at.block)
 
-    def _overlapped(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> SSAValue:
-        """The accumulator behind all steps, each of which waits for the products of the one before."""
+    def _overlapped(
+        self, at: Inserter, pipe: SSAValue, count: SSAValue, start: SSAValue | None = None
+    ) -> tuple[SSAValue, SSAValue | None]:
+        """The accumulator behind all steps, each of which waits for the products of the one before, and the place
+        behind them; they begin at the first stage, or at `start`."""
         loop, number = self.loop, number_type(self.loop)
         initial = loop.iter_args[self.carried]
         one = at.value(arith.ConstantOp(IntegerAttr(1, number)))
         steps = Block()
         inner = Inserter(steps, None, loop.location)
-        first = inner.value(CreateIteratorOp.make(pipe, results=[self.place]))
+        first = inner.value(CreateIteratorOp.make(pipe, results=[self.place])) if start is None else start
         token, product = self._step(inner, pipe, first, initial)
         second = inner.value(IncIterOp.make(first, results=[self.place]))
         body = Block(arg_types=[number, self.place, initial.type, token.type])
@@ -428,31 +491,36 @@ class _Specialization:
         own, made = self._step(each, pipe, place, accumulator)
         waited = each.value(WaitDotOp.make([made], results=[[initial.type]], pending=1))
         each.add(ConsumerReleaseOp.make(before))
-        following = each.value(IncIterOp.make(place, results=[self.place]))
-        each.add(scf.YieldOp(following, waited, own))
+        each.add(scf.YieldOp(each.value(IncIterOp.make(place, results=[self.place])), waited, own))
         rest = scf.ForOp(one, count, one, [second, product, token], body)
         rest.attributes["unsignedCmp"] = UnitAttr()
         inner.add(rest)
         result = inner.value(WaitDotOp.make([rest.results[1]], results=[[initial.type]], pending=0))
         inner.add(ConsumerReleaseOp.make(rest.results[2]))
-        inner.add(scf.YieldOp(result))
-        return self._if_any(at, count, steps)
+        if start is None:
+            inner.add(scf.YieldOp(result))
+            (end,) = self._if_any(at, count, steps, [initial])
+            return end, None
+        inner.add(scf.YieldOp(result, rest.results[0]))
+        end, following = self._if_any(at, count, steps, [initial, start])
+        return end, following
 
-    def _if_any(self, at: Inserter, count: SSAValue, steps: Block) -> SSAValue:
-        """What a block yields where there are steps, and what the accumulator starts with where there are none."""
-        initial = self.loop.iter_args[self.carried]
+    def _if_any(self, at: Inserter, count: SSAValue, steps: Block, initial: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """What a block yields where there are steps, and what there was before where there are none."""
         zero = at.value(arith.ConstantOp(IntegerAttr(0, number_type(self.loop))))
         some = at.value(arith.CmpiOp(count, zero, "ne"))
         nothing = Block()
-        nothing.add_op(scf.YieldOp(initial))
-        return at.value(scf.IfOp(some, [initial.type], [steps], [nothing]))
+        nothing.add_op(scf.YieldOp(*initial))
+        return at.add(scf.IfOp(some, [v.type for v in initial], [steps], [nothing])).results
 
-    def _promoted(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> SSAValue:
-        """The accumulator behind all steps, to whose parts each step adds its products."""
+    def _promoted(
+        self, at: Inserter, pipe: SSAValue, count: SSAValue, start: SSAValue | None = None
+    ) -> tuple[SSAValue, SSAValue | None]:
+        """The accumulator behind all steps, to whose parts each step adds its products, and the place behind them."""
         initial, number = self.loop.iter_args[self.carried], number_type(self.loop)
         zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
         nothing = promoted.zeros(at, initial, self.parts, self.warps)
-        first = at.value(CreateIteratorOp.make(pipe, results=[self.place]))
+        first = at.value(CreateIteratorOp.make(pipe, results=[self.place])) if start is None else start
         body = Block(arg_types=[number, self.place, *[nothing.type] * self.parts])
         inner = Inserter(body, None, self.loop.location)
         _, place, *sums = body.args
@@ -475,7 +543,7 @@ class _Specialization:
         made = scf.ForOp(zero, count, one, [first, *[nothing] * self.parts], body)
         made.attributes["unsignedCmp"] = UnitAttr()
         at.add(made)
-        return promoted.joined(at, made.results[1:], initial)
+        return promoted.joined(at, made.results[1:], initial), made.results[0]
 
     def _product(self, at: Inserter, stage: Block, accumulator: SSAValue, first: int | None = None) -> SSAValue:
         """Issue the products of a stage, with the columns of B from the first one on."""
