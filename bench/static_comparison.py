@@ -2,12 +2,14 @@
 """Static figures of our code beside the reference assembler's, by kernel and target, with no GPU.
 
     python bench/static_comparison.py [--kernels vector_add ...] [--targets sm_80 ...] [-o bench/results/static.md]
+    python bench/static_comparison.py --perf [-o bench/results/static-perf.md]
 
 For each kernel and target, ours / theirs: registers and shared memory of the cubin, threads of a block, bytes of stack
-(spills and local arrays), instructions, and of these tensor-core instructions, ldmatrix, 16-byte global loads and
-stores, asynchronous copies to shared memory, copies by TMA, loads and stores of local memory (spills), and barriers of
-the block. Needs nvdisasm (from nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands
-for what could not be made.
+(spills and local arrays), instructions, those of the main loop (the shortest one with tensor-core instructions, or `-`;
+where warps are parted, that which multiplies), and of all of these tensor-core instructions, ldmatrix, 16-byte global
+loads and stores, asynchronous copies to shared memory, copies by TMA, loads and stores of local memory (spills), and
+barriers of the block. With `--perf` the kernels are those of `perf_kernels.py`. Needs nvdisasm (from
+nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what could not be made.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from libtile.backend.cubin import read_cubin
@@ -33,6 +36,8 @@ EXAMPLES = ("vector_add", "softmax", "layer_norm", "gemm", "attention", "histogr
 CORPUS = ("mma_bf16_bf16_f32", "mma_f64_f64_f64", "softmax_online", "rms_norm", "attention_causal_d128")
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
+_LABEL = re.compile(r"^(\.L\w+):")
+_BRANCH = re.compile(r"\bBRA\b.*`\((\.L\w+)\)")
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
 #: Column -> pattern of the instruction with its modifiers.
 COUNTED = {
@@ -46,7 +51,9 @@ COUNTED = {
     "STL": re.compile(r"STL\b"),
     "BAR": re.compile(r"BAR\b"),
 }
-COLUMNS = ("registers", "shared", "threads", "stack", "instructions", *COUNTED)
+RETRY = 5
+"""Instructions in front of a branch among which one waits for a barrier object if it is that wait that is repeated."""
+COLUMNS = ("registers", "shared", "threads", "stack", "instructions", "loop", *COUNTED)
 
 
 def reference_assembler() -> str:
@@ -77,6 +84,7 @@ def measure(cubin: bytes, kernel: str) -> Figures:
     start = text.index(f".text.{kernel}:")
     following = text.find("\n.section", start)
     body = text[start : following if following > 0 else len(text)]
+    loop = main_loop(body)
     names = [match[1] for line in body.splitlines() if (match := _INSTRUCTION.match(line))]
     names = [name for name in names if name != "NOP"]
     counts = Counter(column for name in names for column, pattern in COUNTED.items() if pattern.match(name))
@@ -88,9 +96,29 @@ def measure(cubin: bytes, kernel: str) -> Figures:
             "threads": threads[0] * threads[1] * threads[2],
             "stack": read.frame,
             "instructions": len(names),
+            **({} if loop is None else {"loop": loop}),
             **{column: counts[column] for column in COUNTED},
         }
     )
+
+
+def main_loop(body: str) -> int | None:
+    """How many instructions the shortest loop with tensor-core instructions has; None where there is none. What tries
+    again to wait for a barrier object stands behind all loops, and leads back into one."""
+    codes: list[str] = []
+    places: dict[str, int] = {}
+    found = []
+    for line in body.splitlines():
+        if label := _LABEL.match(line):
+            places[label[1]] = len(codes)
+        if instruction := _INSTRUCTION.match(line):
+            codes.append(instruction[1])
+            branch = _BRANCH.search(line)
+            if branch and branch[1] in places and not any("TRYWAIT" in code for code in codes[-RETRY:]):
+                inside = codes[places[branch[1]] :]
+                if any(COUNTED["tensor"].match(code) for code in inside):
+                    found.append(sum(code != "NOP" for code in inside))
+    return min(found, default=None)
 
 
 def ours(data: bytes, kernel: str, target: str) -> Figures:
@@ -122,6 +150,10 @@ def bytecode(kernel: str, target: str) -> bytes:
     sys.path[:0] = [str(ROOT), str(ROOT / "test")]
     from kernels import corpus  # type: ignore[import-not-found]
 
+    if kernel not in corpus.KERNELS:
+        import perf_kernels
+
+        corpus.KERNELS.update(perf_kernels.KERNELS)
     found = corpus.KERNELS[kernel]
     data: bytes = corpus.export(found, found.versions[-1])
     return data
@@ -146,17 +178,29 @@ def table(kernels: Sequence[str], targets: Sequence[str]) -> tuple[list[str], li
     return rows, problems
 
 
+def perf_names() -> list[str]:
+    """The kernels that are compared by their speed."""
+    from perf_kernels import KERNELS
+
+    return list(KERNELS)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--kernels", nargs="+", default=[*EXAMPLES, *CORPUS])
+    parser.add_argument(
+        "--kernels", nargs="+", help="names of examples, of kernels of the corpus or of perf_kernels.py"
+    )
+    parser.add_argument("--perf", action="store_true", help="the kernels of perf_kernels.py")
     parser.add_argument("--targets", nargs="+", default=TARGETS)
     parser.add_argument("-o", "--output", type=Path, help="write the table here; stdout without it")
     options = parser.parse_args()
-    rows, problems = table(options.kernels, options.targets)
+    kernels = options.kernels or (perf_names() if options.perf else [*EXAMPLES, *CORPUS])
+    rows, problems = table(kernels, options.targets)
     lines = [
         "# Static comparison with the reference assembler",
         "",
-        "Ours / theirs, one number where they are equal; memory in bytes. Made by `python bench/static_comparison.py`.",
+        "Ours / theirs, one number where they are equal; memory in bytes. Made by `python bench/static_comparison.py"
+        f"{' --perf' * options.perf}` on {date.today()}.",
         "",
         f"| kernel | target | {' | '.join(COLUMNS)} |",
         f"|---|---|{'---:|' * len(COLUMNS)}",

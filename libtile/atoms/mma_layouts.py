@@ -166,11 +166,37 @@ def scaled_layouts(
     rhs_scale: Sequence[int],
     target: Target,
     warps: int,
+    elements: tuple[str, str, str] = ("", "", ""),
 ) -> ScaledLayouts:
-    """How to compute a scaled product of tiles of these shapes; a thread has the factors that it needs. All values of
-    the formats that can be scaled are f16, and are multiplied as such."""
+    """How to compute a scaled product of tiles of these shapes and element types (of A, B and of the factors); a thread
+    has the factors that it needs. Where no instruction takes them, operands are multiplied as f16, which all values of
+    the formats that can be scaled are."""
+    from libtile.atoms import mma_block_scale  # it asks this module, as all families do
+
+    if len(lhs) == 2 and all(elements):
+        types = ptx_type(elements[0], True), ptx_type(elements[1], True), "f32"
+        shape = lhs[0], rhs[1], lhs[1]
+        atom = mma_block_scale.choose_scaled(target, types, shape, elements[2], lhs_scale[1])
+        if atom is not None:
+            c_shape = (lhs[0], rhs[1])
+            grid = choose_grid(c_shape, *mma_block_scale.extents(atom), warps, False)
+            made = fragments(atom, grid, (tuple(lhs), tuple(rhs), c_shape))
+            return ScaledLayouts(
+                DotLayouts(*made, atom, grid), *mma_block_scale.factors(atom, grid, lhs_scale, rhs_scale)
+            )
     found = dot_layouts(lhs, rhs, "f16", "f16", "f32", target, warps)
     return ScaledLayouts(found, factors(found.c, lhs_scale, -1), factors(found.c, rhs_scale, -2))
+
+
+def scale_layouts(
+    atom: MmaAtom, grid: Grid, c: LinearLayout, lhs_scale: Sequence[int], rhs_scale: Sequence[int]
+) -> tuple[LinearLayout, LinearLayout]:
+    """Where the factors of A and of B lie for a scaled product by an atom and with an accumulator of this layout."""
+    from libtile.atoms import mma_block_scale
+
+    if atom.family == mma_block_scale.FAMILY:
+        return mma_block_scale.factors(atom, grid, lhs_scale, rhs_scale)
+    return factors(c, lhs_scale, -1), factors(c, rhs_scale, -2)
 
 
 def factors(c: LinearLayout, shape: Sequence[int], depth_dim: int) -> LinearLayout:

@@ -52,7 +52,7 @@ FACTS: dict[str, Classes] = {
 
 DECISIONS: dict[str, Classes] = {
     "not_pipelined": (*_POINTERS, *_VIEWS),
-    "not_specialized": (products.DotOp,),
+    "not_specialized": (products.DotOp, products.ScaledDotOp),
     "not_native": (products.DotOp, products.ScaledDotOp),
     "executed": (products.DotOp, products.ScaledDotOp, async_products.AsyncDotOp, tensor_memory.AsyncDotIntoOp),
     "registers_shared": (AgentSwitchOp,),

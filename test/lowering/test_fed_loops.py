@@ -13,6 +13,8 @@ from test_specialized_chains import run as run_attention
 import libtile
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 
+DTYPES = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
+
 
 def parted(text, gpu_name="sm_120", **options):
     """(text in nv_tileas, why no producer feeds its loop or None)"""
@@ -82,6 +84,94 @@ def test_attention_is_fed_by_two_rings(rows, columns, options):
     if not options:
         made = parted(text)[0]
         assert made.count("create_pipeline") == 2 and made.count("tiled_tma_load") == 2
+
+
+def scaled_gemm(m, n, k, element="f8E4M3FN"):
+    """c = (a * sa) (b * sb)^T with a factor for each 32 elements along k; the factors of a row lie side by side."""
+    names = {
+        "a": (element, m, k),
+        "b": (element, n, k),
+        "sa": ("f8E8M0FNU", m, k // 32),
+        "sb": ("f8E8M0FNU", n, k // 32),
+    }
+    views, loads = [], []
+    for name, (held, rows, columns) in names.items():
+        of_b = name in ("b", "sb")
+        tile = (columns, rows) if of_b else (rows, columns)
+        tensor = f"tensor_view<?x?x{held}, strides=[?,1]>"
+        order = ", dim_map=[1, 0]" if of_b else ""
+        view = f"partition_view<tile=({tile[0]}x{tile[1]}), padding_value = zero, {tensor}{order}>"
+        size, index = ("%n" if of_b else "%m"), ("%i, %by" if of_b else "%bx, %i")
+        width = "%blocks" if name in ("sa", "sb") else "%k"
+        views.append(f"""%{name}1 = assume div_by<16>, %{name}0 : tile<ptr<{held}>>
+    %t{name} = make_tensor_view %{name}1, shape = [{size}, {width}], strides = [{width}, 1] : tile<i32> -> {tensor}
+    %v{name} = make_partition_view %t{name} : {view}""")
+        loads.append(f"%{name}, %w{name} = load_view_tko weak %v{name}[{index}] : {view}, tile<i32> -> "
+                     f"tile<{tile[0]}x{tile[1]}x{held}>, token")  # fmt: skip
+    given = ", ".join(f"%{name}0: tile<ptr<{held}>>" for name, (held, _, _) in names.items())
+    types = f"tile<{m}x{k}x{element}>, tile<{k}x{n}x{element}>, tile<{m}x{n}xf32>"
+    types += f", tile<{m}x{k // 32}xf8E8M0FNU>, tile<{k // 32}x{n}xf8E8M0FNU>"
+    out = "tensor_view<?x?xf32, strides=[?,1]>"
+    to = f"partition_view<tile=({m}x{n}), {out}>"
+    head, body = "\n    ".join(views), "\n      ".join(loads)
+    return f"""cuda_tile.module @kernels {{
+  entry @gemm({given}, %c: tile<ptr<f32>>, %m0: tile<i32>, %n0: tile<i32>, %k0: tile<i32>, %blocks0: tile<i32>) {{
+    %m = assume bounded<0, ?>, %m0 : tile<i32>
+    %n = assume bounded<0, ?>, %n0 : tile<i32>
+    %k1 = assume bounded<0, ?>, %k0 : tile<i32>
+    %k = assume div_by<16>, %k1 : tile<i32>
+    %blocks = assume bounded<0, ?>, %blocks0 : tile<i32>
+    {head}
+    %tc = make_tensor_view %c, shape = [%m, %n], strides = [%n, 1] : tile<i32> -> {out}
+    %vc = make_partition_view %tc : {to}
+    %bx, %by, %bz = get_tile_block_id : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %step = constant <i32: {k}> : tile<i32>
+    %last = constant <i32: {k - 1}> : tile<i32>
+    %more = addi %k, %last : tile<i32>
+    %steps = divi %more, %step signed : tile<i32>
+    %none = constant <f32: 0.0> : tile<{m}x{n}xf32>
+    %r = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<{m}x{n}xf32>) {{
+      {body}
+      %d = mmaf_scaled %a, %b, %acc, %sa, %sb : {types}
+      continue %d : tile<{m}x{n}xf32>
+    }}
+    %w = store_view_tko weak %r, %vc[%bx, %by] : tile<{m}x{n}xf32>, {to}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "tile", "element"),
+    [
+        (72, 40, 160, (64, 32, 64), "f8E4M3FN"),  # ragged edges and a tail along k
+        (32, 32, 256, (32, 32, 128), "f8E5M2"),  # two slices in a step
+    ],
+)
+def test_products_with_factors_take_them_in_the_instruction(m, n, k, tile, element):
+    text, dtype = scaled_gemm(*tile, element), DTYPES[element]
+    assert parted(text)[1] is None
+    rng = np.random.default_rng(m)
+    a, b = (rng.integers(-3, 4, (lines, k)).astype(dtype) for lines in (m, n))
+    factors = [np.exp2(rng.integers(-3, 4, (lines, k // 32))).astype(ml_dtypes.float8_e8m0fnu) for lines in (m, n)]
+    c = np.full((m, n), 7, np.float32)
+    grid = -(-m // tile[0]), -(-n // tile[1]), 1
+    run(text, [a, b, *factors, c, m, n, k, k // 32], grid, block_order=1)
+    x, y = (v.astype(np.float64) * f.astype(np.float64).repeat(32, 1) for v, f in zip((a, b), factors))
+    np.testing.assert_array_equal(c, (x @ y.T).astype(np.float32))
+
+
+def test_code_of_a_product_with_factors():
+    """Two stages and more, nothing spilled, and a loop of at most 200 instructions (an aim for 128x256x64)."""
+    text = scaled_gemm(128, 256, 64).replace("assume bounded<0, ?>, %blocks0", "assume div_by<16>, %blocks0")
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_120", keep_text=True)
+    assert made.ptx.count("block_scale") == 64 and "C7506" not in made.log
+    assert int(re.findall(r"!nv_tileas\.pipeline<(\d+)", made.tileas)[0]) >= 2
+    loop = main_loop(made.cubin, "MMA")
+    assert len(loop) <= 200 and not any("LDL" in line or "STL" in line for line in loop)
 
 
 @pytest.mark.parametrize(

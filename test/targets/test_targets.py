@@ -75,8 +75,13 @@ def mma(atom) -> str:
         fragment("xc", atom.m * atom.n, atom.d),
     ]
     kind = f".kind::{atom.kind}" if atom.kind else ""
-    name = f"mma.sync.aligned{kind}.m{atom.m}n{atom.n}k{atom.k}.row.col.{atom.d}.{atom.a}.{atom.b}.{atom.d}"
-    return "\n".join(p[0] for p in parts) + f"\n{name} {', '.join(p[1] for p in parts)};"
+    shape, types = f"m{atom.m}n{atom.n}k{atom.k}.row.col", f"{atom.d}.{atom.a}.{atom.b}.{atom.d}"
+    declared, operands = "\n".join(p[0] for p in parts), ", ".join(p[1] for p in parts)
+    if atom.family == "mma_block_scale":
+        name = f"mma.sync.aligned.{shape}.kind::mxf8f6f4.block_scale.scale_vec::1X.{types}.ue8m0"
+        scales = "xs, {0, 0}, xs, {0, 0}"
+        return f"{declared} .reg .b32 xs; mov.b32 xs, 0x7f7f7f7f;\n{name} {operands}, {scales};"
+    return f"{declared}\nmma.sync.aligned{kind}.{shape}.{types} {operands};"
 
 
 @pytest.mark.oracle

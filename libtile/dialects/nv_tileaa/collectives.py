@@ -57,8 +57,8 @@ class DotOp(DotLike):
 
 
 class ScaledDotLike(TileOp):
-    """A product of block-scaled operands, made of ordinary products: `dot` with `sfa` and `sfb` is the instruction that
-    only some targets have."""
+    """A product of block-scaled operands, by an instruction that takes factors where a target has it, else made of
+    ordinary products. `dot` with `sfa` and `sfb` is the former alone."""
 
     a = operand_def()
     b = operand_def()

@@ -57,19 +57,23 @@ class ScaledDotOp(ScaledDotLike):
     warps = opt_prop_def(DenseArrayBase)
 
     def check(self) -> None:
-        from libtile.atoms.mma_layouts import factors
+        from libtile.atoms import mma_block_scale
+        from libtile.atoms.mma_layouts import scale_layouts
 
         check_scaled_dot(self)
-        if self.atom.kind != MMA_SYNC:
-            raise VerifyException(f"expects an atom of kind {MMA_SYNC}, but got {self.atom}")
+        kinds = (MMA_SYNC, mma_block_scale.FAMILY)
+        if self.atom.kind not in kinds:
+            raise VerifyException(f"expects an atom of kind {' or '.join(kinds)}, but got {self.atom}")
         _check_types(self, self.atom)
         _check_result(self)
         _check_target(self, self.atom)
-        _check_fragments(self, self.atom.instruction)
+        grid = _check_fragments(self, self.atom.instruction)
         accumulator = _layout(self.c.type)
         assert accumulator is not None  # it is that of the fragments
-        for name, type_, depth in (("SFA", self.sfa.type, -1), ("SFB", self.sfb.type, -2)):
-            _require(name, type_, factors(accumulator, shape_of(type_), depth))
+        shapes = [shape_of(v.type) for v in (self.sfa, self.sfb)]
+        wanted = scale_layouts(self.atom.instruction, grid, accumulator, *shapes)
+        for name, value, layout in zip(("SFA", "SFB"), (self.sfa, self.sfb), wanted):
+            _require(name, value.type, layout)
 
 
 def _check_types(op: TileOp, atom: MmaAtomAttr) -> None:
@@ -104,8 +108,8 @@ def _check_target(op: TileOp, atom: MmaAtomAttr) -> None:
         raise VerifyException(f"expects an atom of {target.name}, but got {atom}")
 
 
-def _check_fragments(op: TileOp, atom: MmaAtom) -> None:
-    """The operands are in the fragments that the instruction reads."""
+def _check_fragments(op: TileOp, atom: MmaAtom) -> tuple[int, int, int]:
+    """The operands are in the fragments that the instruction reads; the numbers of warps."""
     from libtile.atoms.mma_layouts import fragments
 
     warps = op.properties.get("warps")
@@ -118,6 +122,7 @@ def _check_fragments(op: TileOp, atom: MmaAtom) -> None:
     shapes: Sequence[tuple[int, ...]] = [shape_of(v.type) for v in op.operands[:3]]
     for name, value, layout in zip("ABC", op.operands, fragments(atom, (batches, rows, columns), shapes)):
         _require(f"#{name}", value.type, layout)
+    return batches, rows, columns
 
 
 def _check_tensor_memory(op: DotOp) -> None:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Operation, SSAValue
 
+from libtile.atoms import mma_block_scale
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
-from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ExtractSliceOp
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts import LinearLayout, parts
@@ -26,19 +27,22 @@ from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.targets import MMA_SYNC
 
+BLOCKS = 2
+"""Blocks with factors in a slice."""
+
 
 @dataclass(frozen=True)
 class Slices:
     """A product that can be cut along k, and for each side the ops that bring its operand from a load, the product's
     side first; None for an operand in registers."""
 
-    product: DotOp
+    product: DotOp | ScaledDotOp
     paths: tuple[list[Operation] | None, list[Operation] | None]
 
     @property
     def depth(self) -> int:
-        """Of a slice."""
-        return self.product.atom.instruction.k
+        """Of a slice: that of an instruction, or, as factors come in words, of a few with factors."""
+        return _depth(self.product)
 
     def make(self, at: Inserter, buffers: Mapping[SSAValue, SSAValue]) -> SSAValue:
         """The products of all slices, which read the buffers of the loads' tiles; the result of the last one."""
@@ -46,7 +50,8 @@ class Slices:
         result = product.c
         for first in range(0, shape_of(product.a.type)[-1], self.depth):
             operands = [self._operand(at, side, first, buffers) for side in (0, 1)]
-            made = DotOp.make(*operands, result, results=[product.result.type], location=product.location)
+            given = [*operands, result, *(self._factors(at, side, first) for side in range(len(product.operands) - 3))]
+            made = type(product).make(*given, results=[product.result.type], location=product.location)
             made.properties.update(product.properties)
             made.attributes |= {n: a for n, a in product.attributes.items() if n not in made.attributes}
             result = at.value(made, product.location)
@@ -59,6 +64,17 @@ class Slices:
             for op in path or ():
                 if op.results[0].first_use is None:
                     erase(op)
+
+    def _factors(self, at: Inserter, side: int, first: int) -> SSAValue:
+        """The factors of a slice that begins at an element along k."""
+        value, depth = self.product.operands[3 + side], shape_of(self.product.a.type)[-1]
+        rank, blocks = len(shape_of(value.type)), shape_of(value.type)[-1 - side]
+        dim = rank - 1 - side
+        shape = tuple(blocks * self.depth // depth if d == dim else n for d, n in enumerate(shape_of(value.type)))
+        type_ = _tile(value, shape, parts.part_layout(layout_of(value), shape))
+        return at.value(
+            ExtractSliceOp.make(value, (), results=[type_], offsets=_corner(rank, dim, first * blocks // depth))
+        )
 
     def _operand(self, at: Inserter, side: int, first: int, buffers: Mapping[SSAValue, SSAValue]) -> SSAValue:
         value, path = self.product.operands[side], self.paths[side]
@@ -88,7 +104,7 @@ class Slices:
 
 def slices_of(product: Operation, loaded: Sequence[SSAValue]) -> Slices | None:
     """How a product is cut whose operands are these loaded tiles, as they are; None where it is not."""
-    if not isinstance(product, DotOp) or product.atom.kind != MMA_SYNC:
+    if not isinstance(product, DotOp | ScaledDotOp) or product.atom.kind not in _KINDS[type(product)]:
         return None
     found = Slices(product, (_path(product.a, loaded), _path(product.b, loaded)))
     paths = [(path, value) for path, value in zip(found.paths, product.operands) if path is not None]
@@ -102,6 +118,13 @@ def slices_of(product: Operation, loaded: Sequence[SSAValue]) -> Slices | None:
         if not parts.are_told_apart(layout, parts.part_bits(layout, shape)):
             return None
     return found
+
+
+_KINDS: dict[type[Operation], tuple[str, ...]] = {DotOp: (MMA_SYNC,), ScaledDotOp: (mma_block_scale.FAMILY,)}
+
+
+def _depth(product: DotOp | ScaledDotOp) -> int:
+    return product.atom.instruction.k * (BLOCKS if isinstance(product, ScaledDotOp) else 1)
 
 
 def _path(value: SSAValue, loaded: Sequence[SSAValue]) -> list[Operation] | None:

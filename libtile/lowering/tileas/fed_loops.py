@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms.shared_accesses import accesses, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.interfaces import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
@@ -63,6 +64,7 @@ from libtile.lowering.tileas.depth_slices import slices_of
 from libtile.lowering.tileas.free_stages import DRAINED
 from libtile.lowering.tileas.materialize import Inserter, read_types, take_over
 from libtile.lowering.tileas.schedule import (
+    ACCUMULATOR,
     LOADS,
     RENAMING,
     Load,
@@ -135,7 +137,10 @@ class FedLoop:
         self.function, self.gpu, self.spec = function, gpu, spec
         if spec.num_warps not in WARPS:
             raise Unfit(f"{spec.num_warps} warps are not {' or '.join(map(str, WARPS))}")
-        wanted = [op for op in function.walk() if isinstance(op, LOADS) and _is_repeated(op) and is_worth_it(op)]
+        wanted = [
+            op for op in function.walk()
+            if isinstance(op, LOADS) and _is_repeated(op) and is_worth_it(op) and not _is_of_factors(op)
+        ]  # fmt: skip
         self.loop, loads = self._loop(wanted)
         self.body = self.loop.body.block
         if (turns := known_trips(self.loop)) is not None and turns < 2:
@@ -236,7 +241,7 @@ class FedLoop:
         while work:
             op = work.pop().owner
             if isinstance(op, Operation) and op.parent is block and op not in found:
-                if not is_pure(op):
+                if not is_pure(op) and not isinstance(op, DIVISIONS):
                     raise Unfit(f"its copies need what '{op.name}' gives")
                 found.add(op)
                 work += op.operands
@@ -260,6 +265,8 @@ class FedLoop:
             held.update(dict.fromkeys(v for v in op.operands if self._is_before(v)))
             if isinstance(op, PRODUCTS) and op.c.owner is not self.body:
                 held[op.result] = None
+            if isinstance(op, ScaledDotOp):  # which reads its operands as a whole
+                held.update(dict.fromkeys(op.operands))
         return OTHER_REGISTERS + sum(_registers(v) for v in held)
 
     def _is_before(self, value: SSAValue) -> bool:
@@ -464,6 +471,12 @@ def _ends(value: SSAValue) -> Iterator[int]:
         elif is_pure(op):
             for result in op.results:
                 yield from _ends(result)
+
+
+def _is_of_factors(load: Load) -> bool:
+    """Whether a tile is nothing but scale factors of products, which the warps that multiply load themselves."""
+    numbers = list(_ends(load.value))
+    return bool(numbers) and min(numbers) > ACCUMULATOR
 
 
 def _is_repeated(op: Operation) -> bool:

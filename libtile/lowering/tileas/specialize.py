@@ -47,7 +47,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerCommitOp,
     ProducerWriteOp,
 )
-from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import (
@@ -141,14 +141,15 @@ def is_fit(function: FuncOp, gpu: Target) -> bool:
 
 def _plans(
     function: FuncOp, gpu: Target, most: int
-) -> Iterator[tuple[DotOp, _Specialization | Chain | FedLoop | Unfit]]:
+) -> Iterator[tuple[DotOp | ScaledDotOp, _Specialization | Chain | FedLoop | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     products = [op for op in function.walk() if isinstance(op, DotOp)]
     if not _reads_shared_memory(gpu):
-        fed = _fed_loop(function, gpu, most) if products else None
-        for product in products:
+        scaled = [op for op in function.walk() if isinstance(op, DotOp | ScaledDotOp)]
+        fed = _fed_loop(function, gpu, most) if scaled else None
+        for op in scaled:
             if fed is not None:
-                yield product, fed
+                yield op, fed
         return
     repeated = [op for op in products if isinstance(op.parent_op(), scf.ForOp)]
     chain = _chain(function, gpu, repeated, most) if len(repeated) > 1 else None

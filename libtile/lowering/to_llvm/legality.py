@@ -14,6 +14,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from libtile.atoms import mma_block_scale
 from libtile.dialects.nv_tileaa import functions as tileaa_functions
 from libtile.dialects.nv_tileaa import memory as tileaa_memory
 from libtile.dialects.nv_tileaa import pointers as tileaa_pointers
@@ -214,7 +215,7 @@ def _padding(op: TileOp, attr: Attribute) -> str | None:
 
 _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
     tileas_products.DotOp: (FMA, *mma_families()),
-    tileas_products.ScaledDotOp: (MMA_SYNC,),
+    tileas_products.ScaledDotOp: (MMA_SYNC, mma_block_scale.FAMILY),
     tileas_memory.LoadOp: ("ldg",),
     tileas_memory.TiledLoadOp: ("ldg",),
     tileas_memory.StoreOp: ("stg",),

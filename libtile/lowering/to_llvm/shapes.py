@@ -9,7 +9,8 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import SSAValue
 
-from libtile.codegen import constants, conversions, mma, mma_scaled, packing, reduce, scan
+from libtile.atoms import mma_block_scale as block_scale
+from libtile.codegen import constants, conversions, mma, mma_block_scale, mma_scaled, packing, reduce, scan
 from libtile.codegen import shapes as movement
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.convert_layout import through_shared, within_warps
@@ -209,4 +210,5 @@ def _dot(e: Emitter, op: DotOp) -> None:
 @rule(ScaledDotOp)
 def _scaled_dot(e: Emitter, op: ScaledDotOp) -> None:
     a, b, c, sfa, sfb = (e.tile(v) for v in (op.a, op.b, op.c, op.sfa, op.sfb))
-    e.bind(op.result, mma_scaled.dot_scaled(e.b, a, b, c, sfa, sfb, op.atom.instruction))
+    by = mma_block_scale if op.atom.kind == block_scale.FAMILY else mma_scaled
+    e.bind(op.result, by.dot_scaled(e.b, a, b, c, sfa, sfb, op.atom.instruction))

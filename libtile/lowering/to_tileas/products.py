@@ -71,7 +71,8 @@ class Products:
 
     def _scaled(self, op: ScaledDotOp) -> ScaledLayouts:
         a, b, _, sfa, sfb = _shapes(op)
-        return scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps)
+        elements = element_of(op.a), element_of(op.b), element_of(op.sfa)
+        return scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps, elements)
 
     def chosen(self, op: Product) -> dict[str, Attribute]:
         """The attributes by which a dot or scaled_dot of nv_tileas says how it is computed."""
