@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from libtile.atoms import mma_sync
 from libtile.atoms.mma_moves import NOWHERE, Grid, moves, powers, tile_layout, warp_moves
 from libtile.layouts import LinearLayout
-from libtile.targets import MmaAtom, Target
+from libtile.targets import MMA_BLOCK_SCALE, MmaAtom, Target
 
-FAMILY = "mma_block_scale"
+FAMILY = MMA_BLOCK_SCALE
 FACTORS = "f8E8M0FNU"
 """The element type of the factors."""
 

@@ -24,6 +24,8 @@ DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 MMA_SYNC = "mma_sync"
 """The family of matrix instructions of rows that name none."""
+MMA_BLOCK_SCALE = "mma_block_scale"
+"""The family of those that take scale factors of their operands."""
 
 
 class UnknownTargetError(LibtileError):

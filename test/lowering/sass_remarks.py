@@ -21,6 +21,7 @@ SHAPES = {
     ("Tensor-core SM80", "[8, 8, 4]"): ("DMMA.884", "DMMA.8x8x4"),
     ("Tensor-core SM89", "[16, 8, 16]"): ("QMMA.16816.",),
     ("Tensor-core SM89", "[16, 8, 32]"): ("QMMA.16832.",),
+    ("Tensor-core SM120", "[16, 8, 32]"): ("QMMA.SF.16832.", "QMMA.16832."),
     ("Tensor-core SM90", "[16, 8, 4]"): ("DMMA.16x8x4",),
     ("Tensor-core SM90", "[16, 8, 8]"): ("DMMA.16x8x8",),
     ("Tensor-core SM90", "[16, 8, 16]"): ("DMMA.16x8x16",),

@@ -175,7 +175,8 @@ def executed_opcodes(atom) -> tuple[str, ...]:
     """How nvdisasm spells an atom's shape."""
     if atom.a == "f64":
         return DMMA[atom.m, atom.n, atom.k]
-    return (f"{FAMILIES[atom.a]}.{atom.m}{atom.n}{atom.k}.",)
+    factors = "SF." if atom.family == "mma_block_scale" else ""
+    return (f"{FAMILIES[atom.a]}.{factors}{atom.m}{atom.n}{atom.k}.",)
 
 
 def kernel_of(atoms, t) -> str:

@@ -14,7 +14,6 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from libtile.atoms import mma_block_scale
 from libtile.dialects.nv_tileaa import functions as tileaa_functions
 from libtile.dialects.nv_tileaa import memory as tileaa_memory
 from libtile.dialects.nv_tileaa import pointers as tileaa_pointers
@@ -46,7 +45,7 @@ from libtile.lowering.legality import NUMBERS, Stage
 from libtile.lowering.tileas.fences import ACQUIRES, INSTRUCTION_SEMANTIC, RELEASES
 from libtile.lowering.to_llvm import elementwise
 from libtile.lowering.to_llvm.emitter import RULES
-from libtile.targets import MMA_SYNC, mma_families
+from libtile.targets import MMA_BLOCK_SCALE, MMA_SYNC, mma_families
 
 _ORDER = frozenset({"mem_semantic", "mem_scope"})
 _CACHE = frozenset({"cache_modifier", "eviction_policy"})
@@ -215,7 +214,7 @@ def _padding(op: TileOp, attr: Attribute) -> str | None:
 
 _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
     tileas_products.DotOp: (FMA, *mma_families()),
-    tileas_products.ScaledDotOp: (MMA_SYNC, mma_block_scale.FAMILY),
+    tileas_products.ScaledDotOp: (MMA_SYNC, MMA_BLOCK_SCALE),
     tileas_memory.LoadOp: ("ldg",),
     tileas_memory.TiledLoadOp: ("ldg",),
     tileas_memory.StoreOp: ("stg",),

@@ -9,7 +9,6 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import SSAValue
 
-from libtile.atoms import mma_block_scale as block_scale
 from libtile.codegen import constants, conversions, mma, mma_block_scale, mma_scaled, packing, reduce, scan
 from libtile.codegen import shapes as movement
 from libtile.codegen.builder import Value, integer
@@ -42,6 +41,7 @@ from libtile.lowering.tileas.ways import STEPS_AT_ONCE, shared_ways_of, ways_of
 from libtile.lowering.to_llvm.elementwise import apply, in_pairs
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
+from libtile.targets import MMA_BLOCK_SCALE
 
 
 @rule(ConstantOp)
@@ -210,5 +210,5 @@ def _dot(e: Emitter, op: DotOp) -> None:
 @rule(ScaledDotOp)
 def _scaled_dot(e: Emitter, op: ScaledDotOp) -> None:
     a, b, c, sfa, sfb = (e.tile(v) for v in (op.a, op.b, op.c, op.sfa, op.sfb))
-    by = mma_block_scale if op.atom.kind == block_scale.FAMILY else mma_scaled
+    by = mma_block_scale if op.atom.kind == MMA_BLOCK_SCALE else mma_scaled
     e.bind(op.result, by.dot_scaled(e.b, a, b, c, sfa, sfb, op.atom.instruction))
