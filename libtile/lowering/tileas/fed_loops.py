@@ -28,6 +28,7 @@ from libtile.atoms.shared_accesses import accesses, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.interfaces import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
@@ -237,12 +238,24 @@ class FedLoop:
         work += [v for op in (*self.ahead.ops, *self.ahead.updates) for v in op.operands]
         for tile in (t for r in self.rings for t in r.tiles):
             work += [*tile.memref.results, *tile.load.group("indices")]
+        found = self._closure(work)
+        for op in found:
+            if not is_pure(op) and not isinstance(op, DIVISIONS):
+                raise Unfit(f"its copies need what '{op.name}' gives")
+        # The host makes tensor maps of tensors, by which results may be stored, from what stands here.
+        for op in block.ops:
+            more = self._closure(op.results) if isinstance(op, MakeMemRefOp) else set()
+            if all(map(is_pure, more)):
+                found |= more
+        return found
+
+    def _closure(self, values: Iterable[SSAValue]) -> set[Operation]:
+        """The ops of the function itself that values come from."""
         found: set[Operation] = set()
+        work = list(values)
         while work:
             op = work.pop().owner
-            if isinstance(op, Operation) and op.parent is block and op not in found:
-                if not is_pure(op) and not isinstance(op, DIVISIONS):
-                    raise Unfit(f"its copies need what '{op.name}' gives")
+            if isinstance(op, Operation) and op.parent is self.function.body.block and op not in found:
                 found.add(op)
                 work += op.operands
         return found
