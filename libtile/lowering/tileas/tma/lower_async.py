@@ -54,7 +54,7 @@ from libtile.ir.tile_form import SEGMENTS, element_of, erase, shape_of
 from libtile.lowering.tileas.free_stages import FreeStages
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_memory import tile_bytes
-from libtile.lowering.tileas.tma.common import descriptors, fail, functions, index_of
+from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
@@ -82,7 +82,8 @@ class LowerTmaLoadStoreToAsyncPass(ModulePass):
         prefer = self.prefer_tma or switched_on(PREFER_TMA)
         delay = self.delay_store_wait or switched_on(DELAY_WAIT)
         for function in functions(op):
-            _Lowering(function, prefer, delay).run()
+            if HOST_CODE not in function.attributes:
+                _Lowering(function, prefer, delay).run()
 
 
 @dataclass
