@@ -37,7 +37,7 @@ class ViewMemRefAccessesPass(ModulePass):
 
 
 def _view(access: MemoryOp) -> None:
-    base = access.operands[0]
+    base = access.accessed
     shape = shape_of(access.value_type)
     if isinstance(base.type, MemRefType) and len(shape) == base.type.rank and all(shape):
         view = _view_of(base, base.type, shape, access)

@@ -181,9 +181,9 @@ class Constants:
             return
         again, out = True, isinstance(flow, Branch) or isinstance(exit_, EndsLoop)
         if isinstance(op, scf.ConditionOp):
-            if op.operands[0] not in self._values:
+            if op.condition not in self._values:
                 return
-            chosen = _scalar(self._values[op.operands[0]])
+            chosen = _scalar(self._values[op.condition])
             again, out = chosen is None or bool(chosen & 1), chosen is None or not chosen & 1
         for number, value in edges(op):
             goes = out or isinstance(flow, CountedLoop) if isinstance(value, OpResult) else again

@@ -247,9 +247,9 @@ class BarrierAnalysis:
             end = self.block(first, live)
             leave = first.last_op
             assert leave is not None
-            if isinstance(op, scf.WhileOp):
-                self.join(last.args, leave.operands[1:])
-                self.join(op.results, leave.operands[1:])
+            if isinstance(leave, scf.ConditionOp):
+                self.join(last.args, leave.args)
+                self.join(op.results, leave.args)
                 out = end
                 end = self.block(last, end)
                 leave = last.last_op
@@ -276,11 +276,13 @@ def _kind(op: Operation) -> _Kind:
     scope = _scope(op)
     if layout is None or has_copies(layout):  # in the way of every access of the scope that is not read as well
         return is_read, scope, None, None, None
-    return is_read, scope, layout, _viewed(op.operands[0]), op.operands[0]
+    accessed = _accessed(op)
+    return is_read, scope, layout, None if accessed is None else _viewed(accessed), accessed
 
 
 def _scope(op: Operation) -> int | None:
-    return _alias_scope(op.operands[0]) if _accessed(op) else None
+    accessed = _accessed(op)
+    return None if accessed is None or not isinstance(accessed.type, TiledViewType) else _alias_scope(accessed)
 
 
 # -- what touches what ------------------------------------------------------------------------------------------------
@@ -314,8 +316,10 @@ def has_copies(layout: LinearLayout) -> bool:
 
 def _same_tiles(earlier: Operation, later: Operation) -> bool:
     """Both access tiles of one memref that never overlap: two tiles are the same or have nothing in common."""
-    a, b = earlier.operands[0], later.operands[0]
-    if a.type != b.type or not isinstance(a.type, TiledViewType) or a.type.layout.sparse_dim is not None:
+    a, b = _accessed(earlier), _accessed(later)
+    if a is None or b is None or a.type != b.type:
+        return False
+    if not isinstance(a.type, TiledViewType) or a.type.layout.sparse_dim is not None:
         return False
     if any(step < size for step, size in zip(a.type.traversal_strides, a.type.shape)):
         return False
@@ -324,14 +328,13 @@ def _same_tiles(earlier: Operation, later: Operation) -> bool:
 
 def _of_different_scopes(earlier: Operation, later: Operation) -> bool:
     """Accesses through memrefs of different alias scopes never touch the same bytes."""
-    scopes = (
-        {_alias_scope(earlier.operands[0]), _alias_scope(later.operands[0])} if _accessed(earlier, later) else set()
-    )
+    scopes = {_scope(earlier), _scope(later)}
     return len(scopes) == 2 and None not in scopes
 
 
-def _accessed(*ops: Operation) -> bool:
-    return all(op.operands and isinstance(op.operands[0].type, TiledViewType) for op in ops)
+def _accessed(op: Operation) -> SSAValue | None:
+    """The pointers or the view that an access names; None for what orders memory and names none, as a print."""
+    return op.accessed if isinstance(op, tileaa.Access) else None
 
 
 def _alias_scope(view: SSAValue) -> int | None:
@@ -355,8 +358,8 @@ def _viewed(value: SSAValue) -> SSAValue:
 
 def _same_pointers(earlier: Operation, later: Operation) -> bool:
     """Both access through one tile of pointers, which no loop changes between them."""
-    a, b = earlier.operands[0], later.operands[0]
-    if a is not b or not isinstance(a.type, TensorType):
+    a, b = _accessed(earlier), _accessed(later)
+    if a is None or a is not b or not isinstance(a.type, TensorType):
         return False
     block = a.owner.parent if isinstance(a.owner, Operation) else a.owner
     parent = block.parent_op() if block is not None else None

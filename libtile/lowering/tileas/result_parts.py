@@ -123,7 +123,7 @@ class _Cutter:
         if op.regions or any(self.dims[v] != found for v in uses):
             raise _Uncut
         if isinstance(op, Store):
-            value = op.operands[1]
+            value = op.value
             if uses != {value} or op.semantic != "weak" or not self._is_whole(value) or not _is_plain(op):
                 raise _Uncut
             self.stores.append(op)
@@ -224,7 +224,7 @@ class _Piece:
 
     def store(self) -> None:
         for op in self.cutter.stores:
-            made = self._access(op, self.part.by(self.cutter.dims[op.operands[1]]))
+            made = self._access(op, self.part.by(self.cutter.dims[op.value]))
             for old, new in zip(op.results, made.results):
                 self.tokens.setdefault(old, []).append(new)
 
@@ -232,7 +232,7 @@ class _Piece:
         """The access to a part."""
         self.at.location = op.location
         if isinstance(op, TiledLoadOp | TiledStoreOp):
-            values = [self._of(op.operands[1], part)] if isinstance(op, TiledStoreOp) else []
+            values = [self._of(op.value, part)] if isinstance(op, TiledStoreOp) else []
             return self._through_view(op, part, values)
         operands = [self._of(v, part) if _is_tile(v) else v for v in op.operands[: _tokens_from(op)]]
         results: list[Attribute] = [r.type for r in op.results]
@@ -316,7 +316,7 @@ class _Piece:
 
     def _through_view(self, op: TiledLoadOp | TiledStoreOp, part: Part, values: Sequence[SSAValue]) -> Operation:
         """The access to a part: through a view of smaller tiles."""
-        view = op.operands[0]
+        view = op.accessed
         block, type_ = view.owner, view.type
         assert isinstance(block, BlockTileOp) and isinstance(type_, TiledViewType)
         steps = [gcd(t, n) for t, n in zip(type_.traversal_strides, part.shape)]
@@ -438,8 +438,8 @@ def _ordered_behind(token: SSAValue) -> Iterator[Operation]:
 def _same_elements(load: Load, store: Operation) -> bool:
     """Whether each element that is stored is loaded in the same part."""
     assert isinstance(store, Store)
-    given = [store.operands[0], *store.group("indices")]
-    return all(_is_same(a, b) for a, b in zip([load.operands[0], *load.group("indices")], given, strict=True))
+    given = [store.accessed, *store.group("indices")]
+    return all(_is_same(a, b) for a, b in zip([load.accessed, *load.group("indices")], given, strict=True))
 
 
 def _is_same(a: SSAValue, b: SSAValue) -> bool:

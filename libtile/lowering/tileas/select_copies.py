@@ -66,7 +66,7 @@ from libtile.lowering.tileas.view_accesses import ViewAccess, constant_of, memre
 from libtile.lowering.to_tileas.accesses import pointer_vector
 from libtile.lowering.to_tileas.shape_layouts import spread
 from libtile.lowering.to_tileas.types import layout_of, with_layout
-from libtile.numerics.elements import STORAGE_BYTES, memory_bits
+from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES, memory_bits
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target, target
 
@@ -132,8 +132,8 @@ class _Selector:
             self._by_pointers(op, "ldgsts", layout, vector.dim, width, size)
             return
         mask = next(iter(operand_group(op, "mask")), None)
-        type_ = with_layout(_tile_type(op.operands[1]), layout)
-        load = build(memory.LoadOp.name, [op.operands[0], None, mask], [type_], _carried(op))
+        type_ = with_layout(_tile_type(op.buffer), layout)
+        load = build(memory.LoadOp.name, [op.base, None, mask], [type_], _carried(op))
         self._through_registers(op, load)
         self.by_pointers(load)
 
@@ -204,7 +204,7 @@ class _Selector:
             width = self._copied(op, view, layout)
             if width is None:
                 groups: dict[str, Sequence[SSAValue]] = {n: operand_group(op, n) for n in ("indices", "token")}
-                operands: list[Given] = [op.operands[0], groups["indices"], None, None]
+                operands: list[Given] = [op.view, groups["indices"], None, None]
                 type_ = with_layout(_tile_type(operand_group(op, "buffer")[0]), layout)
                 load = build(memory.TiledLoadOp.name, operands, [type_], _carried(op))
                 self._through_registers(op, load)
@@ -240,7 +240,7 @@ class _Selector:
         if self.gpu.has("tma") and (reason := tma_reason(op, view, store=True, adds=True)) is not None:
             op.attributes[NOT_TMA] = StringAttr(reason)
         mode = getattr(op.properties["rmw_mode"], "keyword", "")
-        if mode == "add" and not view.element.startswith("i"):
+        if mode == "add" and not ELEMENTS[view.element].is_integer:
             mode = "addf"
         acquires = getattr(op.properties.get("mem_semantic"), "keyword", "weak") in ("acquire", "acq_rel")
         try:

@@ -564,13 +564,13 @@ def _drops_ones(op: Operation) -> bool:
     """Whether an op only adds or takes away dimensions of size 1."""
     if not isinstance(op, ViewOp):
         return False
-    before, after = ([n for n in shape_of(v.type) if n != 1] for v in (op.operands[0], op.results[0]))
+    before, after = ([n for n in shape_of(v.type) if n != 1] for v in (op.source, op.result))
     return before == after
 
 
 def _without_ones(op: PermuteOp) -> list[int]:
     """The permutation of the dimensions that have more than one element."""
-    shape, order = shape_of(op.operands[0].type), integers_of(op.permutation)
+    shape, order = shape_of(op.source.type), integers_of(op.permutation)
     wide = [d for d, n in enumerate(shape) if n != 1]
     return [wide.index(d) for d in order if shape[d] != 1]
 

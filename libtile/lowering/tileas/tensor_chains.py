@@ -174,9 +174,7 @@ class TensorChain(Chain):
         product, sums = self.second.op, self.body.args[1 + self.carried]
         for value in (sums, *(r for op in parts.after for r in op.results)):
             for use in value.uses:
-                if use.operation not in parts.after and not (
-                    use.operation is product and use.operation.operands[2] is value
-                ):
+                if use.operation not in parts.after and not (use.operation is product and product.c is value):
                     raise Unfit("the sums of an iteration are used by more than the next one's")
         for op in parts.after:
             same = [v for v in (*op.operands, *op.results) if isinstance(v.type, TensorType) and shape_of(v.type)]

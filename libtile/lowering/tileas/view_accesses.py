@@ -210,12 +210,12 @@ def constant_of(value: SSAValue) -> int | None:
     match value.owner:
         case arith.ConstantOp(value=IntegerAttr() as given):
             return given.value.data
-        case arith.IndexCastOp() | arith.ExtSIOp() | tensor.ExtractOp() as op:
-            return constant_of(op.operands[0])
+        case arith.IndexCastOp(input=source) | arith.ExtSIOp(input=source) | tensor.ExtractOp(tensor=source):
+            return constant_of(source)
         case arith.ExtUIOp() as op:
-            number, source = constant_of(op.operands[0]), element_of(op.operands[0].type)
-            assert isinstance(source, IntegerType)
-            return None if number is None else number & (1 << source.width.data) - 1
+            number, narrow = constant_of(op.input), element_of(op.input.type)
+            assert isinstance(narrow, IntegerType)
+            return None if number is None else number & (1 << narrow.width.data) - 1
         case ConstantOp() as op if not shape_of(op.result.type):
             return int.from_bytes(op.value.raw, "little", signed=True)
     return None

@@ -24,7 +24,7 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
 
     def body(counter: Value, carried: list[Carried]) -> list[Carried]:
         e.bind(block.args[0], counter)
-        bind_carried(e, block.args[1:], carried, op.operands[3:])
+        bind_carried(e, block.args[1:], carried, op.iter_args)
         if block.last_op is not None:
             rings.bind_equal(e, block.args[1:], op.iter_args, block.last_op.operands)
         return emit_arm(e, block)
@@ -37,8 +37,9 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
 @rule(scf.WhileOp)
 def _while(e: Emitter, op: scf.WhileOp) -> None:
     first, second = op.before_region.block, op.after_region.block
-    assert first.last_op is not None
-    handed_on = first.last_op.operands[1:]
+    condition = first.last_op
+    assert isinstance(condition, scf.ConditionOp)
+    handed_on = condition.args
 
     def before(carried: list[Carried]) -> tuple[Value, list[Carried]]:
         bind_carried(e, first.args, carried, op.operands)

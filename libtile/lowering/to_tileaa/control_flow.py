@@ -227,7 +227,7 @@ def _if(c: Context, op: CudaTileOp) -> None:
     exits = Exits(types)
     results = _branch(
         c,
-        c.scalar(c.get(op.operands[0])),
+        c.scalar(c.get(op.operand("condition"))),
         types,
         lambda: lower_ops(c, _region_ops(op.regions[0]), exits, lambda values: values),
         lambda: lower_ops(c, _region_ops(op.regions[1]), exits, lambda values: values),
@@ -238,12 +238,12 @@ def _if(c: Context, op: CudaTileOp) -> None:
 @rule("for")
 def _for(c: Context, op: CudaTileOp) -> None:
     lower, upper, step = (c.scalar(c.get(v)) for v in op.operands[:3])
-    carried = [convert_type(v.type) for v in op.operands[3:]]
+    carried = [convert_type(v.type) for v in op.operand_group("initValues")]
     block = Block(arg_types=[lower.type, *carried])
     old_induction, *old_carried = op.regions[0].block.args
     for old, new in zip(old_carried, block.args[1:], strict=True):
         c.bind(old, new)
-    initial = c.all(op.operands[3:])
+    initial = c.all(op.operand_group("initValues"))
     with c.inside(block):
         c.bind(old_induction, c.tile(block.args[0]))
         exits = Exits(carried, continue_=lambda values: values)

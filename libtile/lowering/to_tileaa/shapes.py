@@ -58,14 +58,14 @@ def _cat(c: Context, op: CudaTileOp) -> None:
 
 @rule("extract")
 def _extract(c: Context, op: CudaTileOp) -> None:
-    indices = [c.index(c.get(v)) for v in op.operands[1:]]
-    c.bind(op.results[0], c.one(ExtractOp, [c.get(op.operands[0]), indices], convert_type(op.results[0].type)))
+    indices = [c.index(c.get(v)) for v in op.operand_group("indices")]
+    c.bind(op.results[0], c.one(ExtractOp, [c.get(op.operand("source")), indices], convert_type(op.results[0].type)))
 
 
 @rule("insert")
 def _insert(c: Context, op: CudaTileOp) -> None:
-    source, destination = (c.get(v) for v in op.operands[:2])
-    indices = [c.index(c.get(v)) for v in op.operands[2:]]
+    source, destination = (c.get(op.operand(name)) for name in ("source", "destination"))
+    indices = [c.index(c.get(v)) for v in op.operand_group("indices")]
     type_ = convert_type(op.results[0].type)
     c.bind(op.results[0], c.one(InsertSliceOp, [source, destination, indices], type_))
 

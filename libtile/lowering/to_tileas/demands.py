@@ -169,8 +169,8 @@ class Demands:
     def _visit_while(self, op: scf.WhileOp) -> None:
         before, after = op.before_region.block, op.after_region.block
         condition = before.last_op
-        assert condition is not None and after.last_op is not None
-        for result, inside, given in zip(op.res, after.args, condition.operands[1:]):
+        assert isinstance(condition, scf.ConditionOp) and after.last_op is not None
+        for result, inside, given in zip(op.res, after.args, condition.args):
             wanted = self.of(result)
             self._want(inside, wanted)
             self._want(given, wanted)

@@ -335,7 +335,7 @@ _HANDED_ON = frozenset({SEGMENTS, "atom", "padding_value", "rmw_mode", "allow_tm
 
 def _check_nothing_lost(op: TiledMemOp) -> None:
     """The access says nothing that a TMA copy could not say; DiagnosticError."""
-    view = op.operands[0].type
+    view = op.accessed.type
     if isinstance(view, TiledViewType) and view.dim_map != tuple(range(view.rank)):
         fail(op, f"goes through a dim_map {list(view.dim_map)}, and a TMA copy keeps the order of dimensions")
     for name, attr in op.properties.items():
