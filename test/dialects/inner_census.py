@@ -26,9 +26,12 @@ from libtile.asm.module import Module, diagnose
 from libtile.compiler.options import Options
 from libtile.compiler.stages import lower
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType
 from libtile.interpreter.inner_codegen import STRUCTURE
 from libtile.interpreter.inner_rules import load_rules
 from libtile.ir.tile_form import OP_CLASSES, layout_of
+from libtile.layouts.builders import row_major
 from libtile.lowering.to_llvm.legality import STAGE
 from libtile.lowering.to_tileas.shape_layouts import spread
 from libtile.lowering.to_tileas.types import with_layout
@@ -132,7 +135,7 @@ def _tile(name: str, type_: str, shape: str, element: str, operational: bool) ->
 
 
 def laid_out(module: ModuleOp) -> None:
-    """Give tiles without a layout one of their shape, as ops of nv_tileas have them."""
+    """Give tiles and buffers in shared memory without a layout one of their shape, as ops of nv_tileas have them."""
 
     for op in list(module.walk()):
         for value in [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]:
@@ -140,6 +143,10 @@ def laid_out(module: ModuleOp) -> None:
                 shape = tuple(value.type.get_shape())
                 layout = spread(shape, WARPS, 1, tuple(reversed(range(len(shape)))))
                 Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
+            if isinstance(value.type, BufferType) and value.type.space == "shared" and value.type.layout is None:
+                rows = LayoutAttr(row_major(value.type.shape))
+                type_ = BufferType(value.type.shape, value.type.element_type, "shared", rows)
+                Rewriter.replace_value_with_new_type(value, type_)
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.body.first_block is not None:
             inputs = [a.type for a in op.body.first_block.args]

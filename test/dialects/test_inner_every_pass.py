@@ -44,7 +44,7 @@ REWRITTEN = {
     "lower-tileaa-queues": (*QUEUES, *AGENTS),
     "tileas-arrange-agents": ("pipeline.agent_switch",),
     "tileas-assign-stage-layouts": ("copy", "tiled_load"),
-    "inline-calls": ("call", "launch_func"),
+    "inline-calls": ("call", "launch_func", "plugin"),
     "expand-tileaa-ops": (
         "load",
         "store",
@@ -62,6 +62,7 @@ REWRITTEN = {
     "attach-tma-descriptor-args": TMA,
     "tileas-legalize-tmem-copy": TMA,
     "tileas-insert-barriers": ("barrier",),
+    "tileas-insert-fences": ("barrier",),
 }
 """The observable ops that a pass is there to make, replace or move; all others come out as they went in."""
 RESPELLED = {

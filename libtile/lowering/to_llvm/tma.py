@@ -91,6 +91,8 @@ _REDUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "max": "max
 
 
 def _operands(e: Emitter, op: TmaOp) -> tuple[Descriptor, atoms.Boxes, Buffer, list[Value]]:
+    if not e.b.target.has("tma"):
+        raise unsupported(op, "copies by TMA, which is not there", e.b.target.name)
     descriptor, buffer = e.held[op.operands[0]], e.held[op.group("buffer")[0]]
     if not isinstance(descriptor, Descriptor) or not isinstance(buffer, Buffer):
         raise unsupported(op, "has no descriptor of the host's, or no buffer of its own", e.b.target.name)
