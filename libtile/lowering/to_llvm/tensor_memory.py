@@ -96,10 +96,9 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
     if isinstance(operand, str):
         raise LoweringError(f"has an operand that products do not read: {operand}")
     fields = atoms.fields(operand)
-    if buffer.first is None or buffer.moved is None:
-        found = wgmma.descriptor(b, operand, buffer.pointer, fields=fields)
-    else:
-        found = wgmma.descriptor(b, operand, buffer.first, fields=fields).behind(b, *buffer.moved)
+    if buffer.first is None or buffer.moved is None or buffer.moved[0].constant is not None:
+        return wgmma.descriptor(b, operand, buffer.pointer, fields=fields)
+    found = wgmma.descriptor(b, operand, buffer.first, fields=fields).behind(b, *buffer.moved)
     return replace(found, start=tcgen05.opaque(b, found.start))
 
 
