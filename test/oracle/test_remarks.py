@@ -131,6 +131,8 @@ def _about_tma(fact: Fact, whose: str, other: list[Fact]) -> str:
         return PRINTED if not other else ""
     if remarks.NO_TENSOR_MAPS in fact.said or remarks.NO_TMA_STORE in fact.said:
         return NO_TMA
+    if fact.name == "RemarkMemoryTmaStoreFailed" and any("TMA Store" in f.said for f in other):
+        return f"this result of a product is not stored by TMA: {fact.said.rpartition('): ')[2]}"
     return ""
 
 
