@@ -57,7 +57,7 @@ def test_a_kernel_in_order_has_little_to_be_said_of():
     told = explain(GEMM, "sm_90", source_folders=[ROOT])
     assert all(finding.weight is not Weight.WRONG for finding in told.findings)
     text = str(told)
-    assert text.startswith("gemm on sm_90: ") and "an SM holds 2 CTAs of 256 threads, by its shared memory" in text
+    assert text.startswith("gemm on sm_90: ") and "an SM holds 3 CTAs of 256 threads, by its shared memory" in text
     assert "2 matrix products" in text and "wait for other threads" not in text
 
 
