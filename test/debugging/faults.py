@@ -108,7 +108,7 @@ def _stores_are_dead(patch: pytest.MonkeyPatch) -> None:
 
 def _carried_values_are_dead(patch: pytest.MonkeyPatch) -> None:
     """What a loop carries is dead where it is used in the loop only, also for a store."""
-    patch.setattr(dce, "_live_values", lambda function: set())
+    patch.setattr(dce, "_live_values", lambda function, flow: set())
 
 
 def _hoisted_counters(patch: pytest.MonkeyPatch) -> None:
