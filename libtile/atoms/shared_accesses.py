@@ -20,7 +20,7 @@ from functools import lru_cache
 from itertools import permutations
 
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
-from libtile.layouts.convert import conflict_free_shared, shared_for
+from libtile.layouts.convert import BANKS, conflict_free_shared, shared_for
 from libtile.layouts.renaming import without_register_copies
 from libtile.layouts.shared_access import MATRIX, VECTOR, SharedAccess
 from libtile.support.diagnostics import LoweringError
@@ -72,7 +72,8 @@ class Access:
 
     Access number `w` covers, at the offset `starts[w]` from the thread's own, the registers `groups[w]`, in the order
     of their offsets (of words, for matrices: word by word). Registers are first permuted by the thread with `permute`.
-    `lanes` and `warps` give the thread's offset; for matrices that of the row that it names.
+    `lanes` and `warps` give the thread's offset; for matrices that of the row that it names. `swapped` registers are
+    selected for the banks' sake.
     """
 
     kind: str  # "vector", "matrix" or "transposed"
@@ -82,6 +83,7 @@ class Access:
     warps: tuple[int, ...]
     permute: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     conflicts: int = 0
+    swapped: int = 0
 
     @property
     def instructions(self) -> int:
@@ -135,22 +137,68 @@ def _vector_access(o: Offsets, element_bytes: int, most: int = MAX_BYTES) -> Acc
         low.append(combination)
     mask = (1 << len(low)) - 1
     members = [f2.apply(low, x) for x in range(1 << len(low))]
-    spans = _spans(_rest(o.registers, low, len(low)))
-    lanes_at_once = {16: 3, 8: 4}.get(element_bytes << len(low), 5)
-    words: dict[int, set[int]] = {}
-    for _, offset in _spans([(0, v & ~mask) for v in o.lanes[:lanes_at_once]]):
-        first = offset * element_bytes
-        for byte in range(first - first % WORD_BYTES, first + (element_bytes << len(low)), WORD_BYTES):
-            words.setdefault(byte // WORD_BYTES % 32, set()).add(byte // WORD_BYTES)
+    rest = _rest(o.registers, low, len(low))
+    spans = _spans(rest)
+    size = element_bytes << len(low)
+    lanes = [v & ~mask for v in o.lanes]
+    turned = [f2.apply(low, v & mask) for v in o.lanes]
+    swapped = 0
+    conflicts = _vector_conflicts(lanes, element_bytes, size)
+    if conflicts:
+        chosen = _spread(lanes, rest, element_bytes, size)
+        moved = [v ^ offset for v, (_, offset) in zip(lanes, chosen)]
+        if (left := _vector_conflicts(moved, element_bytes, size)) < conflicts:
+            lanes, conflicts = moved, left
+            turned = [t ^ register for t, (register, _) in zip(turned, chosen)]
+            swapped = f2.rank([register for register, _ in chosen]) << len(o.registers)
     return Access(
         "vector",
         tuple(offset for _, offset in spans),
         tuple(tuple(register ^ m for m in members) for register, _ in spans),
-        tuple(v & ~mask for v in o.lanes),
+        tuple(lanes),
         tuple(v & ~mask for v in o.warps),
-        (tuple(f2.apply(low, v & mask) for v in o.lanes), tuple(f2.apply(low, v & mask) for v in o.warps)),
-        max(map(len, words.values())) - 1,
+        (tuple(turned), tuple(f2.apply(low, v & mask) for v in o.warps)),
+        conflicts,
+        swapped,
     )
+
+
+def _lanes_at_once(access_bytes: int) -> int:
+    """Bits of the lanes whose accesses of so many bytes go over the banks together."""
+    return {16: 3, 8: 4}.get(access_bytes, LANE_BITS)
+
+
+def _vector_conflicts(lanes: Sequence[int], element_bytes: int, access_bytes: int) -> int:
+    """Extra wavefronts of accesses at the offsets of lanes."""
+    words: dict[int, set[int]] = {}
+    for _, offset in _spans([(0, v) for v in lanes[: _lanes_at_once(access_bytes)]]):
+        first = offset * element_bytes
+        for byte in range(first - first % WORD_BYTES, first + access_bytes, WORD_BYTES):
+            words.setdefault(byte // WORD_BYTES % BANKS, set()).add(byte // WORD_BYTES)
+    return max(map(len, words.values())) - 1
+
+
+def _spread(
+    lanes: Sequence[int], rest: Sequence[tuple[int, int]], element_bytes: int, access_bytes: int
+) -> list[tuple[int, int]]:
+    """For each bit of the lane the (register, offset) that lanes with that bit access earlier or later than others, so
+    that those of one wavefront meet in fewer banks; (0, 0) for none. Products' 32-bit results are stored into the
+    swizzled tiles of TMA so: rows 2n and 2n + 1 lie in the same banks there."""
+
+    def bank(offset: int) -> int:
+        return offset * element_bytes // WORD_BYTES % BANKS
+
+    chosen = [(0, 0)] * len(lanes)
+    if access_bytes < WORD_BYTES:
+        return chosen
+    used = f2.Basis([])
+    meeting = [i for i, v in enumerate(lanes[: _lanes_at_once(access_bytes)]) if not used.insert(bank(v)) and v]
+    for i in meeting:
+        for register, offset in rest:
+            if used.insert(bank(lanes[i] ^ offset)):
+                chosen[i] = register, offset
+                break
+    return chosen
 
 
 def _matrices(
@@ -232,7 +280,7 @@ def accesses_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, 
 
 
 def _cost(access: Access, element_bytes: int) -> int:
-    return access.instructions + access.wavefronts(element_bytes)
+    return access.instructions + access.wavefronts(element_bytes) + access.swapped
 
 
 # -- layouts of shared memory ----------------------------------------------------------------------------------------

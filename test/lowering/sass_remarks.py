@@ -26,9 +26,12 @@ SHAPES = {
     ("Tensor-core SM90", "[16, 8, 8]"): ("DMMA.16x8x8",),
     ("Tensor-core SM90", "[16, 8, 16]"): ("DMMA.16x8x16",),
 }
+ASYNCHRONOUS = {"Tensor-core SM90": ("HGMMA", "QGMMA", "IGMMA"), "Tensor-core SM100": ("UTCHMMA", "UTCQMMA", "UTCIMMA")}
+"""Of products by wgmma, whose opcodes have the shape, and by tcgen05, whose operands have it."""
 MULTIPLY_ADDS = ("FFMA", "DFMA", "HFMA2", "FMUL", "HMUL2", "FFMA2")
 MEMORY = {
     remarks.GLOBAL_LOAD: "LDG", remarks.ASYNC_COPY: "LDGSTS", remarks.GLOBAL_STORE: "STG", remarks.TMA_LOAD: "UTMALDG",
+    remarks.TMA_STORE: "UTMASTG",
 }  # fmt: skip
 _BITS = re.compile(r"\.[US]?(8|16|64|128)(?=\.|$)")
 
@@ -49,13 +52,27 @@ def _arguments(remark: Remark) -> dict[str, str]:
     return dict(remark.arguments)
 
 
+def _codes(instruction: str, shape: str) -> tuple[str, ...]:
+    """Beginnings of the opcodes of a product by an instruction of a shape."""
+    if (instruction, shape) in SHAPES:
+        return SHAPES[instruction, shape]
+    names = ASYNCHRONOUS[instruction]
+    if instruction == "Tensor-core SM100":
+        return names
+    return tuple(f"{name}.{shape[1:-1].replace(', ', 'x')}." for name in names)
+
+
+def _is_product(code: str) -> bool:
+    return code.split(".")[0].endswith("MMA")
+
+
 def _of_line(said: list[Remark], codes: list[str]) -> Iterator[str]:
     products = [r for r in said if r.name == "RemarkTensorCoreMMA"]
     expected = tuple(
         code for r in products if r.kind is Kind.PASSED
-        for code in SHAPES[_arguments(r)["Instruction"], _arguments(r)["Shape"]]
+        for code in _codes(_arguments(r)["Instruction"], _arguments(r)["Shape"])
     )  # fmt: skip
-    done = [code for code in codes if "MMA." in code]
+    done = [code for code in codes if _is_product(code)]
     for remark in products:
         if remark.kind is Kind.FAILED and not any(code.startswith(MULTIPLY_ADDS) for code in codes):
             yield f"no multiply-adds, but {sorted(set(codes))}"
@@ -104,5 +121,5 @@ def _unsaid(said: dict[int, list[Remark]], lines: dict[int, list[str]]) -> Itera
         products = any(r.name == "RemarkTensorCoreMMA" for r in of)
         for code in sorted(set(codes)):
             first = code.split(".")[0]
-            if (first in MEMORY.values() and first not in opcodes) or ("MMA." in code and not products):
+            if (first in MEMORY.values() and first not in opcodes) or (_is_product(code) and not products):
                 yield line, code

@@ -195,7 +195,7 @@ def test_a_load_that_cannot_run_ahead_says_why():
 
 
 TMA = {
-    "aligned": ("wide", "TMA copies only what the producer agent of a loop with a product loads"),
+    "aligned": ("wide", "TMA stores only what agents compute behind a loop with a product"),
     "unaligned base": ("unaligned base", "base pointer not 16-byte aligned"),
     "odd rows": ("odd rows", "stride not 16-byte aligned"),
     "short rows": ("short rows", "leading tile dimension not 16-byte aligned"),

@@ -114,7 +114,8 @@ def test_reduction_adds_to_the_tensor() -> None:
     add = STORE.replace(
         "cp.async.bulk.tensor.2d.global.shared::cta", "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile"
     )
-    run(FENCED + add.replace("{4, 2}", "{0, 0}"), np.zeros(1), TensorMap(tensor, box=(16, 8)))
+    waited = add.replace("{4, 2}", "{0, 0}") + "@%p1 cp.async.bulk.wait_group.read 0;"
+    run(FENCED + waited, np.zeros(1), TensorMap(tensor, box=(16, 8)))
     assert np.array_equal(tensor, 1000 + np.arange(128).reshape(8, 16))
 
 

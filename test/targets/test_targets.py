@@ -34,6 +34,7 @@ PROBES = {
     "setmaxnreg": "setmaxnreg.inc.sync.aligned.u32 64;",
     "wgmma": "wgmma.fence.sync.aligned;",
     "tcgen05": "tcgen05.wait::ld.sync.aligned;",
+    "launch_control": "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [r0], [r1];",
     "redux_f32": "redux.sync.max.f32 f0, f1, 0xffffffff;",
     "cvt_fp4": "{ .reg .b8 q; cvt.rn.satfinite.e2m1x2.f32 q, f0, f1; }",
     "f32x2": "add.rn.f32x2 d0, d1, d1;",
