@@ -8,7 +8,7 @@ kernel from below: nothing is known of latencies, and nothing was measured.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -206,11 +206,12 @@ class _Ops:
 
     def shares(self, amounts: Mapping[int, float], count: int = 3) -> tuple[Share, ...]:
         """The ops with the largest parts of amounts by line of PTX."""
-        by_op: Counter[int] = Counter()
+        by_op: defaultdict[int, float] = defaultdict(float)
         for line, amount in amounts.items():
-            by_op[self.of_line.get(line, 0)] += amount  # type: ignore[assignment]
+            by_op[self.of_line.get(line, 0)] += amount
         total = sum(by_op.values())
-        return tuple(self._share(op, by_op[op] / total) for op, _ in by_op.most_common(count) if op and by_op[op])
+        largest = sorted(by_op, key=lambda op: by_op[op], reverse=True)[:count]
+        return tuple(self._share(op, by_op[op] / total) for op in largest if op and by_op[op])
 
     def _share(self, op: int, part: float) -> Share:
         place = self.places.get(op)
@@ -278,7 +279,7 @@ class _Tally:
     def _products(self, scale: float, rounds: int) -> tuple[dict[int, float], float, dict[str, float]]:
         """What tensor cores do: operations by line of what was simulated, seconds, and operations of all by kind."""
         by_line: dict[int, float] = {}
-        operations: Counter[str] = Counter()
+        operations: defaultdict[str, float] = defaultdict(float)
         seconds = 0.0
         unknown = set()
         for line, warps in self.counters.warps_by_line.items():
@@ -304,7 +305,7 @@ class _Tally:
                 unknown.add(".".join(named))
                 continue
             by_line[line] = by_line.get(line, 0.0) + done
-            operations[f"tensor {operands}"] += done * scale  # type: ignore[assignment]
+            operations[f"tensor {operands}"] += done * scale
             seconds += done / self.counters.ctas * rounds / (peak / self.gpu.sms)
         self.notes += [f"no peak is known of {name}, which is left out" for name in sorted(unknown)]
         return by_line, seconds, dict(operations)

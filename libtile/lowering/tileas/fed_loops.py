@@ -63,7 +63,7 @@ from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import slices_of
 from libtile.lowering.tileas.free_stages import DRAINED
-from libtile.lowering.tileas.materialize import Inserter, read_types, take_over
+from libtile.lowering.tileas.materialize import Inserter, carry_more, read_types, take_over
 from libtile.lowering.tileas.schedule import (
     ACCUMULATOR,
     LOADS,
@@ -447,26 +447,7 @@ class FedLoop:
         ends = Inserter(body, last, old.location)
         places = body.args[len(body.args) - len(starts) :]
         following = [ring.next(ends, place) for ring, place in zip(self.rings, places)]
-        yielded = scf.YieldOp(*last.operands, *following)
-        yielded.location = last.location
-        body.insert_op_before(yielded, last)
-        erase(last)
-        region = old.regions[0]
-        old.detach_region(region)
-        new = scf.ForOp.create(
-            operands=[*old.operands, *starts],
-            result_types=[*(r.type for r in old.results), *(v.type for v in starts)],
-            attributes=dict(old.attributes),
-            properties=dict(old.properties),
-            regions=[region],
-        )
-        new.location = old.location
-        assert old.parent is not None
-        old.parent.insert_op_before(new, old)
-        for before, after in zip(old.results, new.results):
-            after.name_hint = before.name_hint
-            before.replace_all_uses_with(after)
-        erase(old)
+        carry_more(old, starts, following)
 
 
 def _name(load: Load) -> str:

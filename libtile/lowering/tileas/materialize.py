@@ -121,6 +121,32 @@ class Inserter:
             values.update(zip(op.results, made.results))
 
 
+def carry_more(loop: scf.ForOp, starts: Sequence[SSAValue], ends: Sequence[SSAValue]) -> None:
+    """The loop again, which carries more: values that begin as `starts`, for which its body has arguments already, and
+    that a turn hands on as `ends`."""
+    body = loop.body.block
+    last = body.last_op
+    assert last is not None and loop.parent is not None
+    yielded = scf.YieldOp(*last.operands, *ends)
+    yielded.location = last.location
+    body.insert_op_before(yielded, last)
+    erase(last)
+    region = loop.detach_region(loop.body)
+    new = scf.ForOp.create(
+        operands=[*loop.operands, *starts],
+        result_types=[*(r.type for r in loop.results), *(v.type for v in starts)],
+        attributes=dict(loop.attributes),
+        properties=dict(loop.properties),
+        regions=[region],
+    )
+    new.location = loop.location
+    loop.parent.insert_op_before(new, loop)
+    for before, after in zip(loop.results, new.results):
+        after.name_hint = before.name_hint
+        before.replace_all_uses_with(after)
+    erase(loop)
+
+
 def _positive(op: Operation, name: str, least: int = 1) -> int:
     """The number that a schedule says; LoweringError unless it is one."""
     number = op.attributes.get(name)
@@ -204,26 +230,7 @@ class _Pipeline:
             ends.value(arith.AddiOp(counter, old.step)),
             *given,
         ]
-        yielded = scf.YieldOp(*last.operands, *carried)
-        yielded.location = last.location
-        body.insert_op_before(yielded, last)
-        erase(last)
-        region = old.regions[0]
-        old.detach_region(region)
-        new = scf.ForOp.create(
-            operands=[*old.operands, *more],
-            result_types=[*(r.type for r in old.results), *(v.type for v in more)],
-            attributes=dict(old.attributes),
-            properties=dict(old.properties),
-            regions=[region],
-        )
-        new.location = old.location
-        assert old.parent is not None
-        old.parent.insert_op_before(new, old)
-        for before, after_ in zip(old.results, new.results):
-            after_.name_hint = before.name_hint
-            before.replace_all_uses_with(after_)
-        erase(old)
+        carry_more(old, more, carried)
 
     def _number(self, value: int) -> IntegerAttr:
         """A number of the type that the loop counts in."""
