@@ -56,6 +56,14 @@ def test_a_bundle_grows_by_what_is_new(tmp_path):
     assert list(kept.Bundle(path)._modules) == [str(other)]
 
 
+def test_what_two_processes_add_at_once_is_kept(tmp_path):
+    path = saved(tmp_path)
+    first, second = kept.Bundle(path), kept.Bundle(path)
+    first.save({}, {"x = 1": compile("x = 1", "x", "exec")})
+    second.save({}, {"x = 2": compile("x = 2", "x", "exec")})
+    assert {"x = 1", "x = 2", TEXT} == set(kept.Bundle(path)._texts)
+
+
 def test_texts_are_begun_anew_when_there_are_too_many(tmp_path, monkeypatch):
     path = saved(tmp_path)
     for most, count in ((2, 2), (1, 1)):
@@ -210,7 +218,21 @@ def test_two_modules_of_a_name_in_one_folder_are_left_to_python(finder, tmp_path
 
 def test_a_command_of_a_modules_name_does_not_stand_before_it(finder, tmp_path):
     (tmp_path / "one" / "some_module").write_text("#!/bin/sh")
-    assert startup._first_folders(sys.path)["some_module"] == str(tmp_path / "two")
+    assert startup._first_folders(sys.path)["some_module"] == [(str(tmp_path / "two"), True)]
+
+
+def test_a_folder_that_is_no_package_does_not_stand_before_one(finder, tmp_path):
+    (tmp_path / "one" / "some_package").mkdir()
+    finder._folders = startup._first_folders(sys.path)
+    assert type(importlib.import_module("some_package").__spec__.loader).__name__ == "_KeptLoader"
+    (tmp_path / "one" / "some_package" / "__init__.py").write_text("")
+    assert finder.find_spec("some_package", None) is None
+
+
+def test_a_module_of_the_bundle_that_python_had_to_find_is_not_added_again(finder, tmp_path, monkeypatch):
+    monkeypatch.setattr(finder, "_folders", {})
+    importlib.import_module("some_module")
+    assert finder.missed == ["some_module"] and finder.new_modules() == {}
 
 
 def test_a_path_that_has_changed_is_left_to_python(finder, tmp_path):

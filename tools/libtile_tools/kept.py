@@ -82,18 +82,22 @@ class Bundle:
 
     def module(self, source: str) -> CodeType | None:
         """The code of a source file as it is now; None when it is not here."""
+        if not self.has_module(source):
+            return None
+        _, _, start, end = self._modules[source]
+        code: CodeType = marshal.loads(self._part(start, end))
+        return code
+
+    def has_module(self, source: str) -> bool:
+        """Whether the code of a source file as it is now is here."""
         found = self._modules.get(source)
         if found is None:
-            return None
-        time, size, start, end = found
+            return False
         try:
             status = os.stat(source)
         except OSError:
-            return None
-        if status.st_mtime_ns != time or status.st_size != size:
-            return None
-        code: CodeType = marshal.loads(self._part(start, end))
-        return code
+            return False
+        return (status.st_mtime_ns, status.st_size) == found[:2]
 
     def text(self, text: str) -> CodeType | None:
         """The code of a text; None when it is not here."""
@@ -112,8 +116,17 @@ class Bundle:
     def save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, CodeType]) -> bool:
         """Write the bundle with what is new: sources with their states when they were compiled, and texts.
 
-        False for a place that cannot be written to, which is left as it is.
+        What another process has added since this one read the bundle stays. False for a place that cannot be written
+        to, which is left as it is.
         """
+        now = Bundle(self.path, private=self.private)
+        try:
+            return now._save(modules, texts)
+        finally:
+            if now._descriptor >= 0:
+                os.close(now._descriptor)
+
+    def _save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, CodeType]) -> bool:
         parts: list[bytes] = []
         size = 0
 

@@ -67,7 +67,8 @@ class KeptFinder:
     """Finds the modules of the bundle, where Python's own finder of source files would find the same ones.
 
     That one takes a module without a package from the first folder of `sys.path` that has a file of its name, so these
-    are listed, and what another file or folder of that name stands before is left to it. The submodule of a package is
+    are listed, and what another file or package of that name stands before is left to it. A folder of its name that is
+    no package does not count, as where an installation of this clone has put data files. The submodule of a package is
     beside the package's `__init__.py`.
     """
 
@@ -85,11 +86,20 @@ class KeptFinder:
         if path is not None:
             if len(path) != 1:
                 return None
-            (folder,) = path
-        elif sys.path != self.path or fullname not in self._folders:
+            found = self._in_folder(path[0], fullname)
+        elif sys.path != self.path:
             return None
         else:
-            folder = self._folders[fullname]
+            found = None
+            for folder, is_file in self._folders.get(fullname, ()):
+                found = self._in_folder(folder, fullname)
+                if found is not None or is_file or _is_package(os.path.join(folder, fullname)):
+                    break
+        if found is not None:
+            self.missed.pop()
+        return found
+
+    def _in_folder(self, folder: str, fullname: str) -> ModuleSpec | None:
         place = os.path.join(folder, fullname.rpartition(".")[2])
         for source, is_package in ((os.path.join(place, "__init__.py"), True), (f"{place}.py", False)):
             code = self.kept.module(source)
@@ -98,7 +108,6 @@ class KeptFinder:
                 spec.has_location = True
                 if is_package:
                     spec.submodule_search_locations = [place]
-                self.missed.pop()
                 return spec
         return None
 
@@ -108,6 +117,8 @@ class KeptFinder:
         for name in self.missed:
             spec = getattr(sys.modules.get(name), "__spec__", None)
             if spec is None or not isinstance(spec.loader, SourceFileLoader) or not spec.origin:
+                continue
+            if self.kept.has_module(spec.origin):  # Python's finder has to be asked for it, each time
                 continue
             try:
                 before = os.stat(spec.origin)
@@ -120,10 +131,14 @@ class KeptFinder:
         return found
 
 
-def _first_folders(path: Sequence[str]) -> dict[str, str]:
-    """The folder of `path` in which a module of each name is, by the names of files; none for two of a name in one."""
-    endings = tuple(suffix[1:] for suffix in all_suffixes())
-    found: dict[str, str] = {}
+_ENDINGS = tuple(suffix[1:] for suffix in all_suffixes())
+"""Of the names of files that are modules, behind the first dot."""
+
+
+def _first_folders(path: Sequence[str]) -> dict[str, list[tuple[str, bool]]]:
+    """The folders of `path` in which a module of each name may be, by the names of files, up to the first that is a
+    file, which comes with True; none for a name that a file and a folder have in one folder."""
+    found: dict[str, list[tuple[str, bool]]] = {}
     ambiguous: set[str] = set()
     for folder in path:
         here: set[str] = set()
@@ -131,17 +146,23 @@ def _first_folders(path: Sequence[str]) -> dict[str, str]:
             with os.scandir(folder or os.curdir) as entries:
                 for entry in entries:
                     name, dot, ending = entry.name.partition(".")
-                    if ending.endswith(endings) if dot else entry.is_dir():
-                        if name in here and found[name] == folder:
+                    if ending.endswith(_ENDINGS) if dot else entry.is_dir():
+                        if name in here:
                             ambiguous.add(name)
                         here.add(name)
-                        found.setdefault(name, folder)
+                        places = found.setdefault(name, [])
+                        if not places or not places[-1][1]:
+                            places.append((folder, bool(dot)))
         except OSError:
             if os.path.exists(folder):  # an archive, which has modules of its own
                 return {}
     for name in ambiguous:
         del found[name]
     return found
+
+
+def _is_package(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, f"__init__.{ending}")) for ending in _ENDINGS)
 
 
 class _NoSignatures:
