@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import SSAValue
@@ -26,13 +28,15 @@ def known_trips(loop: scf.ForOp) -> int | None:
     return max(-(-(last - first) // step), 0)
 
 
-def trips(at: Inserter, loop: scf.ForOp) -> SSAValue:
-    """How many iterations a loop has: as many steps as there are from the lower bound to the upper one."""
-    type_ = number_type(loop)
+def trips(at: Inserter, loop: scf.ForOp, values: Mapping[SSAValue, SSAValue] | None = None) -> SSAValue:
+    """How many iterations a loop has: as many steps as there are from the lower bound to the upper one, for which there
+    may be other `values` at this place."""
+    type_, given = number_type(loop), values or {}
+    lower, upper, step = (given.get(v, v) for v in (loop.lb, loop.ub, loop.step))
     unsigned = "unsignedCmp" in loop.attributes or "unsignedCmp" in loop.properties
     zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, type_))) for n in (0, 1))
-    some = at.value(arith.CmpiOp(loop.lb, loop.ub, "ult" if unsigned else "slt"))
-    distance = at.value(arith.SubiOp(loop.ub, loop.lb))
+    some = at.value(arith.CmpiOp(lower, upper, "ult" if unsigned else "slt"))
+    distance = at.value(arith.SubiOp(upper, lower))
     # Not (distance + step - 1) / step, which could wrap around.
-    steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), loop.step))
+    steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), step))
     return at.value(arith.SelectOp(some, at.value(arith.AddiOp(steps, one)), zero))

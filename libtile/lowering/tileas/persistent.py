@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels that work through several tiles: a loop around the one with a product, which both agents go through.
+"""Kernels that work through several tiles: a loop around the one with a product, which all agents go through.
 
     consumers   for each tile: what is in front of its steps, its steps, what is behind them
     producer    for each tile: what addresses are computed from, and the copies of its steps
+    products    for each tile, where a thread of its own issues them: how many steps there are, and their products
 
-Places in the pipeline are carried from tile to tile, so that the stages of the next tile are filled while consumers
+Places in pipelines are carried from tile to tile, so that the stages of the next tile are filled while consumers
 are behind the last step of this one.
 """
 
@@ -23,10 +24,12 @@ from libtile.lowering.tileas.ahead import closure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_operands import Unfit
 
-Steps = Callable[[Inserter, SSAValue], tuple[SSAValue, SSAValue]]
-"""Makes the steps of a tile at an inserter, from a place on: the accumulator and the place behind them."""
-Copies = Callable[[Inserter, SSAValue, dict[SSAValue, SSAValue]], SSAValue]
-"""Makes the copies of a tile at an inserter, from a place on, with values for some: the place behind them."""
+Steps = Callable[[Inserter, SSAValue], tuple[SSAValue | None, SSAValue]]
+"""Makes the steps of a tile at an inserter, from a place on: the accumulator, unless everything uses it already, and
+the place behind them."""
+Places = Sequence[SSAValue]
+Turns = Callable[[Inserter, Places, dict[SSAValue, SSAValue]], Places]
+"""Makes what an agent does for a tile at an inserter, from places on, with values for some: the places behind that."""
 
 
 def outer_loop(function: FuncOp, loop: scf.ForOp) -> scf.ForOp | None:
@@ -56,16 +59,14 @@ def needed(
     return [op for op in body.ops if op in found[0]]
 
 
-def produce(
-    at: Inserter, outer: scf.ForOp, ops: Sequence[Operation], start: SSAValue, copies: Copies
-) -> None:  # fmt: skip
-    """The producer's loop over tiles."""
-    block = Block(arg_types=[outer.body.block.args[0].type, start.type])
+def repeat(at: Inserter, outer: scf.ForOp, ops: Sequence[Operation], starts: Places, turns: Turns) -> None:
+    """The loop over tiles of an agent that computes none of them, of which it needs what `ops` give."""
+    block = Block(arg_types=[outer.body.block.args[0].type, *(v.type for v in starts)])
     inner = Inserter(block, None, at.location)
     values: dict[SSAValue, SSAValue] = {outer.body.block.args[0]: block.args[0]}
     inner.clone(ops, values)
-    inner.add(scf.YieldOp(copies(inner, block.args[1], values)))
-    made = scf.ForOp(outer.lb, outer.ub, outer.step, [start], block)
+    inner.add(scf.YieldOp(*turns(inner, block.args[1:], values)))
+    made = scf.ForOp(outer.lb, outer.ub, outer.step, starts, block)
     made.attributes.update(outer.attributes)
     at.add(made)
     at.add(PipelineYieldOp.make())
@@ -79,10 +80,14 @@ def consume(
     block = outer.body.block
     place = block.insert_arg(start.type, len(block.args))
     end, following = steps(Inserter(block, loop, loop.location), place)
-    end.name_hint = loop.results[carried].name_hint
+    if end is not None:
+        end.name_hint = loop.results[carried].name_hint
     for n, result in enumerate(loop.results):
         # Loads have ended before their products do: what tokens ordered behind them is.
-        result.replace_all_uses_with(end if n == carried else loop.iter_args[n])
+        if n != carried:
+            result.replace_all_uses_with(loop.iter_args[n])
+        elif end is not None:
+            result.replace_all_uses_with(end)
     loop.detach()
     loop.erase()
     last = block.last_op

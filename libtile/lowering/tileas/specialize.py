@@ -201,8 +201,6 @@ class _Specialization:
         assert isinstance(loop, scf.ForOp)
         self.loop, self.body = loop, loop.body.block
         self.outer = persistent.outer_loop(function, loop)
-        if self.outer is not None and gpu.has("tcgen05"):
-            raise Unfit("its loop is within another op")
         if (turns := known_trips(loop)) is not None and turns < 2:
             raise Unfit("its loop has fewer than two turns")
         check_warps(spec)
@@ -215,6 +213,7 @@ class _Specialization:
         if self.atom.kind == TCGEN05:
             initial, result = loop.iter_args[self.carried], loop.results[self.carried]
             tensor_products.check_accumulator(product, initial, result, gpu, spec)
+            self.results = tensor_products.results_at_a_time(shape_of(product.result.type), spec)
         else:
             check_accumulator(product, self.warps)
         self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
@@ -327,21 +326,27 @@ class _Specialization:
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
         pipe = at.value(CreatePipelineOp.make(results=[self.type], alignment=ALIGNMENT, drained=UnitAttr()))
         consumer, producer = Block(), Block()
-        if self.outer is not None:
-            self._work_through_tiles(self.outer, consumer, producer, pipe, descriptors)
-            at.add(self._switch(consumer, producer))
-            self.outer.detach()
-            self.outer.erase()
-            drop_unused(block)
-            return
-        count = trips(at, loop)
         self._produce(Inserter(producer, None, loop.location), pipe, descriptors)
         if self.atom.kind == TCGEN05:
-            self._multiply_in_tensor_memory(at, consumer, producer, pipe, count)
-            return
-        self._consume(Inserter(consumer, None, loop.location), pipe, count)
+            self._multiply_in_tensor_memory(at, consumer, producer, pipe)
+        else:
+            self._multiply_by_warps(at, consumer, producer, pipe)
+        for done in (loop,) if self.outer is None else (self.outer,):
+            done.detach()
+            done.erase()
+        drop_unused(block)
+
+    def _multiply_by_warps(self, at: Inserter, consumer: Block, producer: Block, pipe: SSAValue) -> None:
+        """Two agents: the kernel's warps, and the one that copies."""
+        inner = Inserter(consumer, None, self.loop.location)
+        if self.outer is None:
+            count = trips(at, self.loop)
+            end, _ = (self._promoted if self.parts else self._overlapped)(inner, pipe, count)
+            self._go_on(inner, end)
+        else:
+            start = inner.value(CreateIteratorOp.make(pipe, results=[self.place]))
+            self._consume_tiles(inner, self.outer, start, lambda at, place: self._steps(at, pipe, place))
         at.add(self._switch(consumer, producer))
-        self._leave_out_the_loop()
 
     def _switch(self, consumer: Block, producer: Block) -> Operation:
         budget = BUDGETS.get(self.warps)
@@ -352,27 +357,16 @@ class _Specialization:
             agent_elected=_numbers(0, 1),
         )
 
-    def _work_through_tiles(
-        self, outer: scf.ForOp, consumer: Block, producer: Block, pipe: SSAValue, descriptors: Sequence[SSAValue]
-    ) -> None:
-        """Both agents with a loop over tiles, and in the consumers what is behind it."""
-        location = self.loop.location
-        copying, computing = Inserter(producer, None, location), Inserter(consumer, None, location)
-        start = copying.value(CreateIteratorOp.make(pipe, results=[self.place]))
-        persistent.produce(
-            copying, outer, self.tiles, start,
-            lambda at, place, values: self._copies(at, pipe, descriptors, place, values),
-        )  # fmt: skip
+    def _consume_tiles(self, at: Inserter, outer: scf.ForOp, start: SSAValue, steps: persistent.Steps) -> None:
+        """The loop over tiles of the warps that compute them, and what is behind it."""
+        persistent.consume(at, outer, self.loop, self.carried, start, steps)
+        self._move_behind(outer, at.block)
 
-        def steps(at: Inserter, place: SSAValue) -> tuple[SSAValue, SSAValue]:
-            count = trips(at, self.loop)
-            end, following = (self._promoted if self.parts else self._overlapped)(at, pipe, count, place)
-            assert following is not None  # of steps that begin at a place
-            return end, following
-
-        start = computing.value(CreateIteratorOp.make(pipe, results=[self.place]))
-        persistent.consume(computing, outer, self.loop, self.carried, start, steps)
-        self._move_behind(outer, consumer)
+    def _steps(self, at: Inserter, pipe: SSAValue, place: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The steps of one of several tiles."""
+        end, following = (self._promoted if self.parts else self._overlapped)(at, pipe, trips(at, self.loop), place)
+        assert following is not None  # of steps that begin at a place
+        return end, following
 
     @staticmethod
     def _move_behind(loop: Operation, block: Block) -> None:
@@ -384,38 +378,53 @@ class _Specialization:
             block.add_op(op)
         Inserter(block, None, loop.location).add(PipelineYieldOp.make())
 
-    def _leave_out_the_loop(self) -> None:
-        self.loop.detach()
-        self.loop.erase()
-        drop_unused(self.function.body.block)
-
-    def _multiply_in_tensor_memory(
-        self, at: Inserter, consumer: Block, producer: Block, pipe: SSAValue, count: SSAValue
-    ) -> None:
+    def _multiply_in_tensor_memory(self, at: Inserter, consumer: Block, producer: Block, pipe: SSAValue) -> None:
         """Three agents: the kernel's warps, the one that copies, and the one that issues products."""
-        tile, location = self.product.c.type, self.loop.location
+        tile, loop, outer = self.product.c.type, self.loop, self.outer
         assert isinstance(tile, TensorType)
-        results = tensor_products.Results.make(at, tile)
-        inner, issuer = Inserter(consumer, None, location), Block()
-        whole = self.loop.results[self.carried]
-        results.read(inner, count, self.loop.iter_args[self.carried], whole)
-        self._go_on(inner, None)
-        steps = tensor_products.Steps(pipe, [o.type for o in self.operands], count)
-        tensor_products.multiply(Inserter(issuer, None, location), results, steps, self.product, self.atom)
+        stages = 1 if outer is None else self.results
+        results = tensor_products.Results.make(at, tile, stages)
+        steps = tensor_products.Steps(pipe, [o.type for o in self.operands], self.product, self.atom)
+        inner, issuer = (Inserter(block, None, loop.location) for block in (consumer, Block()))
+        initial, whole = loop.iter_args[self.carried], loop.results[self.carried]
+        if outer is None:
+            count = trips(at, loop)
+            results.read(inner, count, initial, whole)
+            self._go_on(inner, None)
+            tensor_products.multiply(issuer, results, steps, count, (results.start(issuer), steps.start(issuer)))
+            issuer.add(PipelineYieldOp.make())
+        else:
+
+            def read(at: Inserter, place: SSAValue) -> tuple[None, SSAValue]:
+                results.read(at, trips(at, loop), initial, whole, place)
+                return None, at.value(IncIterOp.make(place, results=[results.place]))
+
+            persistent.repeat(
+                issuer, outer, persistent.needed(outer, loop, (), ()), (results.start(issuer), steps.start(issuer)),
+                lambda at, places, values: tensor_products.multiply(
+                    at, results, steps, trips(at, loop, values), places
+                ),
+            )  # fmt: skip
+            self._consume_tiles(inner, outer, results.start(inner), read)
         made = AgentSwitchOp.make(
-            regions=[Region(consumer), Region(producer), Region(issuer)],
+            regions=[Region(consumer), Region(producer), Region(issuer.block)],
             agent_warps=_numbers(self.warps, tensor_products.AGENT_WARPS, tensor_products.AGENT_WARPS),
             agent_elected=_numbers(0, 1, 1),
         )
         at.add(made)
         at.add(DeallocTensorOp.make(results.storage))
-        self._leave_out_the_loop()
 
     def _produce(self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue]) -> None:
         """The loop again, with copies in place of everything else."""
         start = at.value(CreateIteratorOp.make(pipe, results=[self.place]))
-        self._copies(at, pipe, descriptors, start, {})
-        at.add(PipelineYieldOp.make())
+        if self.outer is None:
+            self._copies(at, pipe, descriptors, start, {})
+            at.add(PipelineYieldOp.make())
+            return
+        persistent.repeat(
+            at, self.outer, self.tiles, [start],
+            lambda inner, places, values: [self._copies(inner, pipe, descriptors, places[0], values)],
+        )  # fmt: skip
 
     def _copies(
         self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue], start: SSAValue,
@@ -454,11 +463,6 @@ class _Specialization:
         made.attributes.update(loop.attributes)
         at.add(made)
         return made.results[0]
-
-    def _consume(self, at: Inserter, pipe: SSAValue, count: SSAValue) -> None:
-        """The products of all steps, and then what is behind the loop."""
-        end, _ = (self._promoted if self.parts else self._overlapped)(at, pipe, count)
-        self._go_on(at, end)
 
     def _go_on(self, at: Inserter, end: SSAValue | None) -> None:
         """What is behind the loop, with the accumulator's last value, if anything uses that."""

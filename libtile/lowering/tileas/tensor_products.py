@@ -63,8 +63,9 @@ from libtile.targets import Target
 
 AGENT_WARPS = 1
 """Of the producer, and of the agent that issues products: one thread of each does everything."""
-RESULTS = 1
-"""Stages of the pipeline of results: a kernel computes one tile."""
+RESULTS = 2
+"""Stages of the pipeline of results in a kernel that works through several tiles, where there are columns for them: the
+next one is computed while one is stored."""
 
 
 def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:
@@ -75,6 +76,13 @@ def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:
     if found is None:
         raise Unfit(f"tcgen05.mma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
     return MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
+
+
+def results_at_a_time(tile: Sequence[int], spec: KernelSpecAttr) -> int:
+    """How many results of this shape a kernel that works through several tiles has in tensor memory: as many as there
+    are columns for, which blocks on a multiprocessor share."""
+    columns = tcgen05.COLUMNS // (spec.occupancy or 1)
+    return next((n for n in range(RESULTS, 1, -1) if tcgen05.allocated_columns(tile, n) <= columns), 1)
 
 
 def check_accumulator(product: DotOp, initial: SSAValue, result: SSAValue, gpu: Target, spec: KernelSpecAttr) -> None:
@@ -100,17 +108,20 @@ class Results:
     pipe: SSAValue
 
     @staticmethod
-    def make(at: Inserter, tile: TensorType[Attribute]) -> Results:
-        """Storage for tiles of this type, and a pipeline of them."""
+    def make(at: Inserter, tile: TensorType[Attribute], stages: int) -> Results:
+        """Storage for so many tiles of this type, and a pipeline of them."""
         shape, element = tile.get_shape(), tile.element_type
         type_ = BufferType(shape, element, "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
-        storage = at.value(AllocTensorOp.make(results=[BufferType((RESULTS, *shape), element, "tmem")]))
-        pipe = at.value(CreatePipelineOp.make([storage], results=[PipelineType(RESULTS, [type_], 1, MBARRIER)]))
+        storage = at.value(AllocTensorOp.make(results=[BufferType((stages, *shape), element, "tmem")]))
+        pipe = at.value(CreatePipelineOp.make([storage], results=[PipelineType(stages, [type_], 1, MBARRIER)]))
         return Results(type_, storage, pipe)
 
     @property
     def place(self) -> PipelineIteratorType:
         return PipelineIteratorType(self.pipe.type)
+
+    def start(self, at: Inserter) -> SSAValue:
+        return at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
 
     def read(
         self, at: Inserter, count: SSAValue, initial: SSAValue, whole: SSAValue, place: SSAValue | None = None
@@ -120,7 +131,7 @@ class Results:
         the stage at a place, or the first one."""
         held = ConsumerTokenType([self.type])
         if place is None:
-            place = at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
+            place = self.start(at)
         token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held]))
         number = count.type
         assert isinstance(number, IntegerType | IndexType)
@@ -193,50 +204,62 @@ def _place(op: Operation) -> int:
 
 @dataclass(frozen=True)
 class Steps:
-    """The pipeline of the steps' tiles, and how many steps there are."""
+    """The pipeline of the steps' tiles, and the product of each step with its instruction."""
 
     pipe: SSAValue
     types: Sequence[BufferType]
-    trips: SSAValue
+    product: DotOp
+    atom: MmaAtomAttr
 
     @property
     def place(self) -> PipelineIteratorType:
         return PipelineIteratorType(self.pipe.type)
 
+    def start(self, at: Inserter) -> SSAValue:
+        return at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
 
-def multiply(at: Inserter, results: Results, steps: Steps, product: DotOp, atom: MmaAtomAttr) -> None:
-    """What one thread does for the products of a result. Where there is no step, nothing is handed on."""
-    number = steps.trips.type
+
+def multiply(
+    at: Inserter, results: Results, steps: Steps, trips: SSAValue, places: Sequence[SSAValue]
+) -> tuple[SSAValue, SSAValue]:
+    """What one thread does for the products of a result: so many steps (`trips`), from places of results and of steps
+    on; the places behind them. Where there is no step, nothing is handed on."""
+    number = trips.type
     assert isinstance(number, IntegerType | IndexType)
     zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
+    place, first = places
     ready = ProducerTokenType([results.type])
-    place = at.value(CreateIteratorOp.make(results.pipe, results=[results.place]))
     token = at.value(ProducerAcquireOp.make(results.pipe, place, results=[ready]))
     stage = Block(arg_types=[results.type])
     inside = Inserter(stage, None, at.location)
-    first = inside.value(CreateIteratorOp.make(steps.pipe, results=[steps.place]))
     body = Block(arg_types=[number, steps.place])
     each = Inserter(body, None, at.location)
-    following = _step(each, steps, product, atom, stage.args[0], zero)
+    following = _step(each, steps, stage.args[0], zero)
     each.add(scf.YieldOp(following))
-    inside.add(scf.ForOp(zero, steps.trips, one, [first], body))
-    inside.add(PipelineYieldOp.make())
-    token = at.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
+    made = inside.add(scf.ForOp(zero, trips, one, [first], body))
+    inside.add(PipelineYieldOp.make([made.results[0]]))
+    written = at.add(ProducerWriteOp.make(token, place, results=[ready, [steps.place]], regions=[Region(stage)]))
+    token, behind = written.results
     at.add(ProducerCommitOp.make(token, after_products=True))
-    at.add(PipelineYieldOp.make())
+    return at.value(IncIterOp.make(place, results=[results.place])), behind
 
 
-def _step(at: Inserter, steps: Steps, product: DotOp, atom: MmaAtomAttr, result: SSAValue, zero: SSAValue) -> SSAValue:
+def _step(at: Inserter, steps: Steps, result: SSAValue, zero: SSAValue) -> SSAValue:
     """Wait for a step's tiles and issue their products, whose end releases them: the place of the next step."""
     step, place = at.block.args
     held = ConsumerTokenType(steps.types)
     token = at.value(ConsumerWaitOp.make(steps.pipe, place, results=[held]))
     more = at.value(arith.CmpiOp(step, zero, "ne"))
-    stage = Block(arg_types=list(steps.types))
+    stage, product = Block(arg_types=list(steps.types)), steps.product
     inside = Inserter(stage, None, at.location)
     inside.add(
         AsyncDotIntoOp.make(
-            *stage.args, result, more, atom=atom, signedness_a=product.signedness_a, signedness_b=product.signedness_b
+            *stage.args,
+            result,
+            more,
+            atom=steps.atom,
+            signedness_a=product.signedness_a,
+            signedness_b=product.signedness_b,
         ),
         product.location,
     )
