@@ -59,6 +59,7 @@ NARROWING = "RemarkTensorViewIndexTypeNarrowing"
 TMA_COSTS = ("software-implemented TMA padding", "hardware coordinate limits exceeded")
 
 NO_TMA = "TMA copies only for producers of loops, where the reference copies by TMA"
+TMA_PARTS = "the boxes are of parts of a result that come from tensor memory one after the other, of other columns"
 NO_TMA_COST = "TMA copies only for producers of loops: what else would cost or could not encode is not worked out"
 PRINTED = "the reference stores what print_tko prints through a view, where ours goes to the print buffer"
 ATOMS = {
@@ -138,6 +139,8 @@ def _about_tma(fact: Fact, whose: str, other: list[Fact]) -> str:
 
 def _about_access(fact: Fact, whose: str, other: list[Fact]) -> str:
     chosen = [f for f in other if f.name == fact.name]
+    if "TMA Store" in fact.said and any("TMA Store" in f.said for f in chosen):
+        return TMA_PARTS
     if "TMA " in fact.said or any("TMA " in f.said for f in chosen):
         return NO_TMA
     if whose == "ours" and fact.name == STORE:

@@ -189,7 +189,7 @@ class TensorChain(Chain):
         for number, ring in enumerate(self.rings):
             ring.descriptor = ring.operand.descriptor(at, number)
         for ring in self.rings:
-            ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT))
+            ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT, drained=UnitAttr()))
         count = trips(at, loop)
         storage = self._allocate(at)
         consumer, producer, issuer = Block(), Block(), Block()
