@@ -9,7 +9,9 @@ one allocation, so aliasing shows. A pointer is an address: integers and pointer
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,11 @@ class Allocation:
         """The one tile block (its number) that may use it; None: all may."""
         self.shadow: Any = None
         self._typed: dict[np.dtype, np.ndarray] = {}
+
+    def move(self, data: np.ndarray) -> None:
+        """Lie in other memory of the host, of the same size."""
+        self.data = data
+        self._typed = {}
 
     def typed(self, dtype: np.dtype) -> np.ndarray:
         """The whole elements of the allocation as `dtype`, counted from its base."""
@@ -117,6 +124,25 @@ class Memory:
         if index < 0 or address >= self.allocations[index].end:
             return None
         return self.allocations[index]
+
+    @contextmanager
+    def in_shared_pages(self) -> Iterator[None]:
+        """Within, what may be written lies in pages that this process shares with those that it forks; behind it, the
+        arrays of the host have what was written. OSError, with all as it was, when there is no memory for that."""
+        moved: list[tuple[Allocation, np.ndarray]] = []
+        try:
+            for allocation in self.allocations:
+                data = allocation.data
+                if not allocation.read_only and data.size:
+                    pages = np.frombuffer(mmap.mmap(-1, data.size), np.uint8)
+                    pages[:] = data
+                    allocation.move(pages)
+                    moved.append((allocation, data))
+            yield
+        finally:
+            for allocation, data in moved:
+                data[:] = allocation.data
+                allocation.move(data)
 
     # -- checks ---------------------------------------------------------------------------------------------------
 

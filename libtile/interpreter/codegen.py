@@ -66,6 +66,8 @@ class Program:
     start: Callable[..., Iterator[None]]
     source: str
     files: dict[str, list[Operation | None]]
+    shares: Operation | None = None
+    """An op by which a tile block may depend on others that run beside it; None: each runs as if alone."""
 
     def op_at(self, file: str, line: int) -> Operation | None:
         """The op that a line (from 1) of a generated file stands for."""
@@ -100,6 +102,8 @@ class Emitter:
     frames: list[Frame] = field(default_factory=list)
     depth: int = 0
     bound: int = 0
+    shares: Operation | None = None
+    """See `Program.shares`."""
 
     # -- text -----------------------------------------------------------------------------------------------------
 
@@ -187,8 +191,7 @@ class Emitter:
         masks = [self.operand_text(op, spec.name, "mask") for spec in op.spec.operands] if self.full else []
         first = ["B"] if rule.effect else [self.body_function(op)] if op.spec.name in _WITH_BODY else []
         arguments = [*first, *groups]
-        if rule.synchronises(op):
-            self.line("yield", op)
+        self.stop(op, rule.synchronises(op))
         targets = [self.define(r) for r in op.results]
         variadic = any(s.is_variadic for s in op.spec.results)
         left = list(targets)
@@ -206,6 +209,13 @@ class Emitter:
         if self.full:
             self.result_masks(op, rule, groups, masks, targets)
         self.traced(op, targets)
+
+    def stop(self, op: Operation, synchronises: bool) -> None:
+        """In front of an op by which tile blocks communicate, the others may run."""
+        if synchronises:
+            self.line("yield", op)
+        if synchronises or op.name in _ALLOCATES:  # addresses are numbers that a program can see
+            self.shares = self.shares or op
 
     def site(self, op: CudaTileOp) -> Site:
         elementwise = op.spec.name in _WITH_BODY and all(self.is_elementwise(o) for o in op.walk() if o is not op)
@@ -331,6 +341,7 @@ class Emitter:
         counter = self.fresh("n")
         if spins:
             self.line(f"{counter} = 0")
+            self.shares = self.shares or next(filter(self.has_effect, op.walk()), None)  # it may wait, if by a race
         self.line("while True:", op)
         self.depth += 1
         if spins:
@@ -342,6 +353,10 @@ class Emitter:
             return False
         rule = self.rules.get(op.spec.name)
         return rule is not None and rule.synchronises(op)
+
+    def has_effect(self, op: Operation) -> bool:
+        rule = self.rules.get(op.spec.name) if isinstance(op, CudaTileOp) else None
+        return rule is not None and rule.effect
 
     def open_loop(
         self,
@@ -552,4 +567,4 @@ def compile_entry(
     start = emitter.compiled("kernel")
     assert isinstance(entry, CudaTileOp)  # an entry of Tile IR
     name = entry.attribute_value("sym_name")
-    return Program(name, start, "\n".join(emitter.text), files)
+    return Program(name, start, "\n".join(emitter.text), files, emitter.shares)

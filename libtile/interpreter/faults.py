@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any
 
 from libtile.support.diagnostics import SourceLocation
 from libtile.support.errors import LibtileError, visible
@@ -69,6 +70,10 @@ class InterpreterFault(LibtileError):
         self.block = block
         self.index = index
         super().__init__(self.render())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Faults cross process boundaries when tile blocks run in several.
+        return InterpreterFault, (self.kind, self.message, self.op, self.location, self.block, self.index)
 
     def render(self) -> str:
         """`file:line:col: error: 'op' KIND: message (tile block (x, y, z), element [i, j])`."""

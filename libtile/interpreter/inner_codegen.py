@@ -81,8 +81,7 @@ class InnerEmitter(Emitter):
         function = self.bind("f", self.make(op, rule))
         first = ["B"] if rule.effect else [self.body_function(op)] if op.name in WITH_BODY else []
         text = f"{function}({', '.join([*first, *self.groups(op)])})"
-        if rule.synchronises(op):
-            self.line("yield", op)
+        self.stop(op, rule.synchronises(op))
         targets = [self.define(r) for r in op.results]
         if rule.waits:
             self.waiting(op, targets[0] if targets else self.fresh("w"), text)
@@ -134,6 +133,10 @@ class InnerEmitter(Emitter):
     def communicates(self, op: Operation) -> bool:
         rule = self.inner_rules.get(op.name)
         return rule is not None and (rule.synchronises(op) or rule.waits)
+
+    def has_effect(self, op: Operation) -> bool:
+        rule = self.inner_rules.get(op.name)
+        return rule is not None and rule.effect
 
     # -- regions in place -------------------------------------------------------------------------------------------
 
@@ -383,7 +386,7 @@ def compile_kernel(
     emitter.line("return")
     emitter.line("yield")
     start = emitter.compiled("kernel")
-    return Program(kernel.sym_name.data, start, "\n".join(emitter.text), files)
+    return Program(kernel.sym_name.data, start, "\n".join(emitter.text), files, emitter.shares)
 
 
 def _parameters(emitter: InnerEmitter, kernel: FuncOp, block: Block, given: Iterator[str]) -> None:

@@ -19,9 +19,11 @@ from libtile.interpreter.codegen import compile_entry
 from libtile.interpreter.entries import INNER_FUNCTION, Entry, LaunchError, ParametersError, find_entry
 from libtile.interpreter.faults import BlockId, Fault
 from libtile.interpreter.machine import Launch, RunResult, run_grid
+from libtile.interpreter.parallel import reason_for_one, run_blocks
 from libtile.interpreter.races import RaceDetector
 from libtile.interpreter.rounding import round_to
 from libtile.ir.facts import MAX_GRID
+from libtile.support import workers
 from libtile.support.arrays import memory_span
 from libtile.support.checks import INNER_INTERPRETER, INTERPRETER
 
@@ -184,13 +186,15 @@ def run(
     trace: Callable[..., None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     out: TextIO | None = None,
+    processes: int | None = None,
     start: Callable[[Memory, str, BlockId, Sequence[Any]], None] | None = None,
 ) -> RunResult:
     """Execute an entry over a grid, or a host function once; arrays in `args` are modified in place.
 
     `check` is what is checked (see `libtile.support.checks`), `block_order` None, "reverse" or a seed, `trace` is
     called after each op with (tile block, op, results), `progress` with (blocks done, blocks in all), `out` takes what
-    the kernel prints. `start` runs the kernels that a host function launches, in place of the interpreter.
+    the kernel prints. The blocks run in so many `processes` (None: one for each processor, if they cannot depend on
+    each other and it saves time). `start` runs the kernels that a host function launches, in place of the interpreter.
     Raises LaunchError or CheckError before running, InterpreterFault while running.
     """
     entry = find_entry(module, kernel)
@@ -215,4 +219,9 @@ def run(
     launch = Launch(program, extents, memory, checks, out, races)
     if start is not None:
         launch.start = partial(start, memory)
+    alone = "it is a host function" if entry.host else reason_for_one(program, checks, block_order, trace is not None)
+    if alone is None and (workers.available() if processes is None else processes) > 1:
+        return run_blocks(launch, values, processes, progress)
+    if processes is not None and processes > 1:
+        raise LaunchError(f"the tile blocks of @{entry.name} run in one process, and not in {processes}: {alone}")
     return run_grid(launch, values, order=block_order, progress=progress)

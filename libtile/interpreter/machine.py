@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import GeneratorType, TracebackType
 from typing import Any, TextIO
@@ -44,7 +44,8 @@ class RunResult:
     kernel printed. `gpu_name` is the target that it was compiled for, None in the interpreter. `ops` are those of Tile
     IR that the interpreter ran for all tile blocks together, `warp_instructions` the simulator's, `bytes_read` and
     `bytes_written` those of global memory, `bank_conflicts` the passes over shared memory beyond the necessary ones.
-    The simulator counts bytes and conflicts with the check `counters`, which is one of `full`.
+    The simulator counts bytes and conflicts with the check `counters`, which is one of `full`. The tile blocks ran in
+    so many `processes` of the host.
     """
 
     kernel: str
@@ -59,6 +60,7 @@ class RunResult:
     bytes_read: int | None = None
     bytes_written: int | None = None
     bank_conflicts: int | None = None
+    processes: int | None = None
 
     def _repr_html_(self) -> str:
         """The fields that the backend has filled in, as notebooks show them."""
@@ -132,52 +134,65 @@ def run_grid(
     resumed in random turns. `progress` is called with (blocks done, blocks in all). Raises InterpreterFault.
     """
     started = time.perf_counter()
-    total = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    result = RunResult(launch.program.name, launch.grid, total, ops=0)
-    scheduler = _Scheduler(launch, arguments, order, progress, result)
+    scheduler = Scheduler(launch, arguments, order, progress)
     with np.errstate(all="ignore"):
-        scheduler.run(total)
-    result.bytes_read, result.bytes_written = launch.memory.bytes_read, launch.memory.bytes_written
-    result.output = "".join(launch.printed)
-    result.seconds = time.perf_counter() - started
-    return result
+        scheduler.run()
+    return scheduler.result(started)
 
 
-class _Scheduler:
+class Scheduler:
+    """Runs tile blocks of a launch, and counts what they do."""
+
     def __init__(
         self,
         launch: Launch,
         arguments: Sequence[Any],
-        order: int | str | None,
-        progress: Callable[[int, int], None] | None,
-        result: RunResult,
+        order: int | str | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ):
         self.launch = launch
+        self.total = launch.grid[0] * launch.grid[1] * launch.grid[2]
         self.arguments = tuple(arguments)
         self.order = order
         self.random = random.Random(order) if isinstance(order, int) else None
         self.progress = progress
-        self.result = result
+        self.ops = 0
         self.live: list[tuple[TileBlock, Iterator[None]]] = []
         self.done = 0
 
-    def sequence(self, total: int) -> Iterator[int]:
-        if self.order == "reverse":
-            return iter(range(total - 1, -1, -1))
-        if self.random is None:
-            return iter(range(total))
-        return self.shuffled(total)
+    def result(self, started: float) -> RunResult:
+        """What has been done since a time of `time.perf_counter`."""
+        launch = self.launch
+        return RunResult(
+            launch.program.name,
+            launch.grid,
+            self.total,
+            time.perf_counter() - started,
+            "".join(launch.printed),
+            ops=self.ops,
+            bytes_read=launch.memory.bytes_read,
+            bytes_written=launch.memory.bytes_written,
+            processes=1,
+        )
 
-    def shuffled(self, total: int) -> Iterator[int]:
-        """Every number below `total` in a random order; of a huge grid, one part after the other."""
+    def sequence(self) -> Iterator[int]:
+        if self.order == "reverse":
+            return iter(range(self.total - 1, -1, -1))
+        if self.random is None:
+            return iter(range(self.total))
+        return self.shuffled()
+
+    def shuffled(self) -> Iterator[int]:
+        """The number of every block in a random order; of a huge grid, one part after the other."""
         assert self.random is not None
-        for start in range(0, total, SHUFFLED):
-            numbers = list(range(start, min(start + SHUFFLED, total)))
+        for start in range(0, self.total, SHUFFLED):
+            numbers = list(range(start, min(start + SHUFFLED, self.total)))
             self.random.shuffle(numbers)
             yield from numbers
 
-    def run(self, total: int) -> None:
-        pending = self.sequence(total)
+    def run(self, numbers: Iterable[int] | None = None) -> None:
+        """Run the blocks of these numbers; None: of all."""
+        pending = self.sequence() if numbers is None else iter(numbers)
         window = WINDOW
         exhausted = False
         quiet, version, snapshots = 0, self.launch.memory.version, None
@@ -187,10 +202,10 @@ class _Scheduler:
                 if number is None:
                     exhausted = True
                 else:
-                    self.begin(number, total)
+                    self.begin(number)
             if not self.live:
                 return
-            finished = self.turn(total)
+            finished = self.turn()
             if finished or self.launch.memory.version != version:
                 quiet, version, snapshots = 0, self.launch.memory.version, None
                 continue
@@ -207,31 +222,31 @@ class _Scheduler:
                 self.deadlock()
             snapshots = current
 
-    def begin(self, number: int, total: int) -> None:
+    def begin(self, number: int) -> None:
         block = TileBlock(self.launch, number)
         generator = self.launch.program.start(block, *self.arguments)
-        if not self.resume(block, generator, total):
+        if not self.resume(block, generator):
             self.live.append((block, generator))
 
-    def turn(self, total: int) -> bool:
+    def turn(self) -> bool:
         """Resume every live block once; whether any of them ended."""
         blocks = list(self.live)
         if self.random is not None:
             self.random.shuffle(blocks)
-        ended = {id(block) for block, generator in blocks if self.resume(block, generator, total)}
+        ended = {id(block) for block, generator in blocks if self.resume(block, generator)}
         self.live = [(b, g) for b, g in self.live if id(b) not in ended]
         return bool(ended)
 
-    def resume(self, block: TileBlock, generator: Iterator[None], total: int) -> bool:
+    def resume(self, block: TileBlock, generator: Iterator[None]) -> bool:
         """Run a block up to its next stop; whether it ended."""
         try:
             next(generator)
         except StopIteration:
             block.unwind(0)
             self.done += 1
-            self.result.ops = (self.result.ops or 0) + block.count[0]
+            self.ops += block.count[0]
             if self.progress is not None:
-                self.progress(self.done, total)
+                self.progress(self.done, self.total)
             return True
         except Fault as fault:
             raise self.report(fault, block, fault.__traceback__) from None

@@ -51,8 +51,9 @@ def run(
     `check` is "off", "basic", "full", or a list of these and single checks, as "basic,view-range" or "full,-race" (see
     `libtile.support.checks`), `block_order` None, "reverse" (interpreter only) or a seed, `out` the stream
     that the kernel prints to; the interpreter also takes `trace`, see `libtile.interpreter.launch.run`, it and the
-    simulator `progress`, called with the tile blocks that are done and all of them. The simulator runs them in so many
-    `processes` (None: on a large grid, whose blocks cannot wait for each other, one for each processor).
+    simulator `progress`, called with the tile blocks that are done and all of them. Both run them in so many
+    `processes` (None: on a large grid, whose blocks cannot depend on each other, one for each processor; the
+    interpreter refuses more than one where they can, and says by which op).
     The other backends compile for `gpu_name` at `opt_level` first: the simulator without a name for the target that a
     module of an inner dialect states, or "sm_90", the gpu for the machine's own GPU. `launch_abi` is the gpu's:
     "tileir", "simt", or None for what the driver can do. `pipeline` is the text of the passes that the simulator's
@@ -76,8 +77,8 @@ def run(
         raise LibtileError(f"a trace is the interpreter's: the {backend} takes none")
     if backend == "gpu" and progress is not None:
         raise LibtileError("the gpu tells no progress: the interpreter and the simulator do")
-    if backend != "simulator" and processes is not None:
-        raise LibtileError(f"processes are the simulator's: the {backend} takes none")
+    if backend == "gpu" and processes is not None:
+        raise LibtileError("processes are the interpreter's and the simulator's: the gpu takes none")
     if processes is not None and processes < 1:
         raise LibtileError(f"{processes} processes run nothing: give at least 1")
     if not (block_order is None or isinstance(block_order, int) or block_order == "reverse"):
@@ -114,5 +115,5 @@ def run(
 
     return interpret(
         op, kernel, grid, args,
-        check=check, block_order=block_order, trace=trace, progress=progress, out=out,
+        check=check, block_order=block_order, trace=trace, progress=progress, out=out, processes=processes,
     )  # fmt: skip

@@ -125,6 +125,8 @@ class Simulation:
         self.output = ""
         self.touched: list[tuple[int, int, int]] = []
         """What the last launch read and wrote, see `libtile.simulator.RunResult`."""
+        self.used = 1
+        """The processes of the launch that had most of them."""
 
     def run(self, name: str, grid: BlockId, given: list[Any], values: Sequence[Any]) -> None:
         """Launch a kernel with arrays and the bytes of numbers; `values` are the same as numbers and addresses."""
@@ -154,9 +156,11 @@ class Simulation:
         self.output += result.output
         self.counters.add(result.counters)
         self.touched = result.touched
+        self.used = max(self.used, result.processes)
 
     def counted(self, result: RunResult) -> RunResult:
         """The result with what was counted; of memory, only where that was asked for."""
+        result.processes = self.used
         result.warp_instructions = self.counters.warp_instructions
         counts_memory = "counters" in SIMULATOR.choose(self.check)
         result.bytes_read = self.counters.global_bytes_read if counts_memory else None

@@ -55,7 +55,7 @@ class RunResult:
     """What a launch printed and did. Array arguments hold the memory contents after it.
 
     `touched` has for each allocation of global memory its bytes, and those of its sectors that were read and written;
-    it is empty unless memory is counted.
+    it is empty unless memory is counted. The CTAs ran in so many `processes`.
     """
 
     output: str
@@ -63,6 +63,7 @@ class RunResult:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     touched: list[tuple[int, int, int]] = field(default_factory=list)
+    processes: int = 1
 
     def summary(self) -> str:
         """Counters as a table for people."""
@@ -183,14 +184,16 @@ def run_ptx(
     for unit in program.units:
         unit.runs = unit.threads = unit.warps = 0
     try:
-        if processes > 1 and len(batches) > 1 and sample is None:
+        if processes > 1 and (len(batches) == 1 or sample is not None):
+            processes = 1
+        if processes > 1:
             run_batches(launch, batches, processes, progress)
         else:
             _run_batches(launch, batches, sample, progress)
         _collect(launch)
     finally:
         memory.write_back()
-    return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block, _touched(launch))
+    return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block, _touched(launch), processes)
 
 
 def _run_batches(

@@ -12,7 +12,7 @@ import libtile
 from libtile.interpreter import memory
 from libtile.interpreter.entries import LaunchError
 from libtile.interpreter.faults import FaultKind, InterpreterFault
-from libtile.interpreter.machine import _Scheduler
+from libtile.interpreter.machine import Launch, Scheduler
 
 from .programs import fault_of, module_text, run_body
 
@@ -127,7 +127,9 @@ def test_a_grid_that_is_none_is_a_launch_error(number):
 
 
 def test_a_random_order_of_a_huge_grid_takes_no_list_of_it():
-    scheduler = _Scheduler(None, (), 3, None, None)
-    first = list(itertools.islice(scheduler.sequence((2**24 - 1) ** 3), 1000))
+    def scheduler(*grid: int) -> Scheduler:
+        return Scheduler(Launch(None, grid, None), (), 3)
+
+    first = list(itertools.islice(scheduler(2**24 - 1, 2**24 - 1, 2**24 - 1).sequence(), 1000))
     assert len(set(first)) == 1000
-    assert sorted(_Scheduler(None, (), 3, None, None).sequence(5000)) == list(range(5000))
+    assert sorted(scheduler(50, 100, 1).sequence()) == list(range(5000))

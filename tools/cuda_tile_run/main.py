@@ -169,6 +169,8 @@ def summary(result: RunResult) -> str:
         if number is not None
     ]
     blocks = f"{result.blocks} tile block{'' if result.blocks == 1 else 's'}"
+    if (result.processes or 1) > 1:
+        counts.append(f"{result.processes} processes")
     return f"@{result.kernel}: {', '.join([f'{blocks} ({grid})', *counts])}, {result.seconds:.3f} s"
 
 
@@ -229,8 +231,8 @@ def summary(result: RunResult) -> str:
     type=int,
     default=None,
     metavar="N",
-    help="Processes of the simulator; default: one for each processor, on a large grid whose blocks cannot wait for "
-    "each other.",
+    help="Processes of the interpreter or the simulator; default: one for each processor, on a large grid whose blocks "
+    "cannot depend on each other.",
 )
 @click.option("--trace", is_flag=True, help="Print a line on stderr for each op, with a summary of its results.")
 @click.option("--trace-limit", type=int, default=None, metavar="N", help="Stop tracing after N lines.")
