@@ -69,6 +69,29 @@ def multiply(
     )  # fmt: skip
 
 
+def multiply_scaled(
+    b: KernelBuilder, kind: str, block: int, result: Value, operands: tuple[Value, Value],
+    factors: tuple[Value, Value], instruction: int, add: Value,
+) -> None:  # fmt: skip
+    """Issue one product of operands by their descriptors (i64), with the factors of blocks of `block` elements along k
+    at addresses in tensor memory (i32); otherwise as `multiply`."""
+    b.asm(
+        f"{{ .reg .pred p; setp.ne.b32 p, $6, 0; tcgen05.mma.cta_group::1.kind::{kind}.block_scale.block{block} [$0], "
+        "$1, $2, $3, [$4], [$5], p; }",
+        "r,l,l,r,r,r,r", VOID, [result, *operands, integer(I32, instruction), *factors, add],
+        memory=True, convergent=True,
+    )  # fmt: skip
+
+
+def copy_factors(b: KernelBuilder, address: Value, descriptor: Value) -> None:
+    """Issue the copy of 512 bytes of scale factors from shared memory, by their descriptor (i64), to four columns of
+    tensor memory from an address (i32) on, for each quarter of the lanes."""
+    b.asm(
+        "tcgen05.cp.cta_group::1.32x128b.warpx4 [$0], $1;", "r,l", VOID, [address, descriptor],
+        memory=True, convergent=True,
+    )  # fmt: skip
+
+
 def opaque(b: KernelBuilder, descriptor: Value) -> Value:
     """A descriptor of which nothing is known: its steps are then 64-bit additions to what stays in uniform registers,
     and none of them is kept in others across a loop."""

@@ -44,13 +44,16 @@ def descriptor(
 ) -> Descriptor:
     """The descriptor of an operand at an address, `moved` (an i32) bytes further. `fields` are those beside the
     address, without them wgmma's."""
+    return Descriptor(operand, described(b, pointer, operand.fields if fields is None else fields, moved))
+
+
+def described(b: KernelBuilder, pointer: Value, fields: int, moved: Value | None = None) -> Value:
+    """A descriptor (i64) of what lies at an address, `moved` (an i32) bytes further; `fields` are those beside it."""
     address = b.cast("ptrtoint", pointer, I32)
     if moved is not None:
         address = b.add(address, moved)
     field = b.binary("lshr", b.and_(address, integer(I32, _ADDRESS_BITS)), integer(I32, _UNIT.bit_length() - 1))
-    return Descriptor(
-        operand, b.or_(b.cast("zext", field, I64), integer(I64, operand.fields if fields is None else fields))
-    )
+    return b.or_(b.cast("zext", field, I64), integer(I64, fields))
 
 
 def accumulator_type(atom: MmaAtom) -> LlvmType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from libtile.atoms import tcgen05, wgmma
+from libtile.atoms import tcgen05, tcgen05_factors, wgmma
 from libtile.atoms.mma_layouts import multiplied_element, ptx_type
 from libtile.dialects.cuda_tile.locations import without_source_line
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
@@ -44,7 +44,10 @@ def explain_asynchronous(function: Operation, gpu: Target) -> None:
         if isinstance(op, AsyncDotOp | AsyncDotIntoOp):
             atom = op.atom.instruction
             family = wgmma if isinstance(op, AsyncDotOp) else tcgen05
-            found = family.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
+            if isinstance(op, AsyncDotIntoOp) and op.sfa is not None:
+                found = tcgen05_factors.listed(gpu, atom)
+            else:
+                found = family.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
             assert found is not None  # as the verifier has it
             op.attributes[EXECUTED] = ExecutedAttr.of(found)
 

@@ -72,7 +72,8 @@ class WgmmaFamily:
 @dataclass(frozen=True, slots=True)
 class Tcgen05Family:
     """The tcgen05.mma instructions of one CTA of a `kind`, a depth `k` and these types, with any of the numbers of
-    `rows` and of `columns`. `transposed` and `since` are as of wgmma."""
+    `rows` and of `columns`. `transposed` and `since` are as of wgmma. Of those with scale factors, `block` elements
+    along k have one, which is of one of the types `factors` (libtile's names)."""
 
     kind: str
     rows: tuple[int, ...]
@@ -83,6 +84,8 @@ class Tcgen05Family:
     columns: tuple[int, ...]
     transposed: bool
     since: int
+    block: int = 0
+    factors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,15 @@ class Target:
         return next((f for f in self.wgmma_families if (f.a, f.b, f.d) == (a, b, d)), None)
 
     def tcgen05(self, a: str, b: str, d: str) -> Tcgen05Family | None:
-        """The tcgen05.mma instructions for these operand and result types; None when there are none."""
-        return next((f for f in self.tcgen05_families if (f.a, f.b, f.d) == (a, b, d)), None)
+        """The tcgen05.mma instructions without scale factors for these operand and result types; None when there are
+        none."""
+        return next((f for f in self.tcgen05_families if (f.a, f.b, f.d, f.block) == (a, b, d, 0)), None)
+
+    def tcgen05_scaled(self, a: str, b: str, factors: str, block: int) -> Tcgen05Family | None:
+        """The tcgen05.mma instructions that sum in f32 for these operand types, with a factor of an element type for
+        each `block` elements along k; None when there are none."""
+        found = (f for f in self.tcgen05_families if (f.a, f.b, f.block) == (a, b, block))
+        return next((f for f in found if factors in f.factors), None)
 
     def executed(self, atom: MmaAtom) -> MmaAtom:
         """What the hardware executes for an atom: the target's own one, or the one that ptxas makes it of. KeyError for
@@ -256,7 +266,12 @@ def _wgmma(number: int) -> tuple[WgmmaFamily, ...]:
 
 def _tcgen05(number: int) -> tuple[Tcgen05Family, ...]:
     found = _families("tcgen05", number)
-    return tuple(Tcgen05Family(row["kind"], tuple(row["rows"]), **fields) for row, fields in found)
+    return tuple(
+        Tcgen05Family(
+            row["kind"], tuple(row["rows"]), block=row.get("block", 0), factors=tuple(row.get("factors", ())), **fields
+        )
+        for row, fields in found
+    )
 
 
 def _made_of(number: int, atoms: tuple[MmaAtom, ...]) -> dict[MmaAtom, MmaAtom]:

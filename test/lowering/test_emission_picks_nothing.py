@@ -40,6 +40,10 @@ ALLOWED: dict[str, set[str]] = {
         "PACKED", "WARP_LANES", "allocated_columns", "can_transpose", "fields", "instruction", "kind",
         "register_layout", "row_blocks", "row_layout", "shared_operand",
     },
+    # and those of scale factors
+    "libtile.atoms.tcgen05_factors": {
+        "DESCRIPTOR", "UNIT", "WORD_BLOCKS", "chunks", "column", "in_bytes", "instruction", "kind",
+    },
     # layouts themselves, and what renaming makes of them
     "libtile.layouts": {"LANE", "OFFSET", "REGISTER", "WARP", "LinearLayout"},
     "libtile.layouts.builders": {"row_major"},

@@ -45,7 +45,7 @@ class CopyAtomAttr(ParsedData):
     name = "nv_tileas.copy_atom"
     kinds: ClassVar[tuple[str, ...]] = (
         "ldg", "stg", "ldgsts", "lds", "sts", "ldmatrix", "stmatrix", "tma_load", "tma_store", "tma_redg",
-        "tcgen05_ld", "tcgen05_st", "red", "atom", "cas", "multimem", UNKNOWN_COPY,
+        "tcgen05_ld", "tcgen05_st", "tcgen05_cp", "red", "atom", "cas", "multimem", UNKNOWN_COPY,
     )  # fmt: skip
 
     kind = DataField[str](0)

@@ -28,7 +28,7 @@ from libtile.layouts import WARP, LinearLayout
 from libtile.targets import MMA_SYNC
 
 if TYPE_CHECKING:
-    from libtile.targets import MmaAtom
+    from libtile.targets import MmaAtom, Target
 
 
 @tile_op
@@ -61,11 +61,14 @@ class ScaledDotOp(ScaledDotLike):
         from libtile.atoms.mma_layouts import scale_layouts
 
         check_scaled_dot(self)
-        kinds = (MMA_SYNC, mma_block_scale.FAMILY)
+        kinds = (MMA_SYNC, mma_block_scale.FAMILY, TCGEN05)
         if self.atom.kind not in kinds:
             raise VerifyException(f"expects an atom of kind {' or '.join(kinds)}, but got {self.atom}")
         _check_types(self, self.atom)
         _check_result(self)
+        if self.atom.kind == TCGEN05:
+            _check_tensor_memory(self)
+            return
         _check_target(self, self.atom)
         grid = _check_fragments(self, self.atom.instruction)
         accumulator = _layout(self.c.type)
@@ -125,13 +128,12 @@ def _check_fragments(op: TileOp, atom: MmaAtom) -> tuple[int, int, int]:
     return batches, rows, columns
 
 
-def _check_tensor_memory(op: DotOp) -> None:
+def _check_tensor_memory(op: DotOp | ScaledDotOp) -> None:
     """An instruction of the target, and a result as warps load it from tensor memory."""
     from libtile.atoms import tcgen05
 
-    a, _, c = (shape_of(v.type) for v in op.operands)
-    target, atom = target_of(op), op.atom.instruction
-    if target is not None and (len(c) != 2 or atom != tcgen05.find(target, atom.a, atom.b, atom.d, *c, a[1])):
+    target, c = target_of(op), shape_of(op.c.type)
+    if target is not None and (len(c) != 2 or op.atom.instruction != _in_tensor_memory(op, target)):
         raise VerifyException(f"expects an atom of {target.name} for a product of this shape, but got {op.atom}")
     found = _layout(op.c.type)
     warps = 1 << len(found.basis(WARP)) if found is not None else 1
@@ -143,6 +145,17 @@ def _check_tensor_memory(op: DotOp) -> None:
     except ValueError as problem:
         raise VerifyException(f"#C has no layout for products: {problem}") from None
     _require("#C", op.c.type, layout)
+
+
+def _in_tensor_memory(op: DotOp | ScaledDotOp, target: Target) -> MmaAtom | None:
+    """The instruction of a product whose result lies in tensor memory."""
+    from libtile.atoms import tcgen05, tcgen05_factors
+
+    atom, c, depth = op.atom.instruction, shape_of(op.c.type), shape_of(op.a.type)[1]
+    if isinstance(op, DotOp):
+        return tcgen05.find(target, atom.a, atom.b, atom.d, c[0], c[1], depth)
+    element, blocks = NUMBER_NAMES[element_of(op.sfa.type)], shape_of(op.sfa.type)[1]
+    return tcgen05_factors.find(target, atom.a, atom.b, element, (c[0], c[1], depth), blocks)
 
 
 def _require(name: str, type_: Attribute, layout: LinearLayout) -> None:

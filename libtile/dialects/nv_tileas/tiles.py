@@ -129,7 +129,8 @@ def check_layout(type_: Attribute) -> None:
 @tile_op
 class CopyOp(TileOp):
     """Copies a tile or a buffer into a buffer; or, without a destination, a buffer into registers, its result: all of
-    it, or the part of the result's shape from `offsets` on."""
+    it, or the part of the result's shape from `offsets` on. By `tcgen05_cp` one thread copies a buffer in shared memory
+    to tensor memory, which goes on by itself: it is there for the products that this thread issues behind it."""
 
     name = "nv_tileas.copy"
     traits = traits_def(ReadsOrWrites())
@@ -186,6 +187,14 @@ class ViewOp(View):
         check_layout(self.result.type)
 
 
+def _places(type_: Attribute) -> int:
+    """How many elements there is room for: in tensor memory a layout may have some of them several times."""
+    if isinstance(type_, BufferType) and type_.space == "tmem" and type_.layout is not None:
+        layout = type_.layout.layout
+        return prod(layout.in_size(name) for name in layout.in_dims)
+    return prod(stored_shape(type_))
+
+
 @tile_op
 class ReinterpretOp(Unary):
     """The same storage (or the same registers) seen as another type of the same number of bits."""
@@ -195,7 +204,7 @@ class ReinterpretOp(Unary):
     def check(self) -> None:
         from libtile.dialects.nv_tileaa.element_types import bit_width
 
-        bits = [prod(stored_shape(t)) * bit_width(stored_element(t)) for t in (self.source.type, self.result.type)]
+        bits = [_places(t) * bit_width(stored_element(t)) for t in (self.source.type, self.result.type)]
         if bits[0] != bits[1]:
             raise VerifyException(f"expects the same number of bits, but got {bits[0]} vs {bits[1]}")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from libtile.atoms import wgmma
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
-from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileas.tma_operands import Unfit
@@ -82,7 +82,9 @@ def check_accumulator(product: DotOp, warps: int) -> None:
     check_lies(product, wgmma.accumulator_layout, warps, "in whole rows of warps")
 
 
-def check_lies(product: DotOp, layout: Callable[[tuple[int, ...], int], LinearLayout], warps: int, how: str) -> None:
+def check_lies(
+    product: DotOp | ScaledDotOp, layout: Callable[[tuple[int, ...], int], LinearLayout], warps: int, how: str
+) -> None:
     """Unfit for an accumulator in another layout than so many warps have of its shape, or of a shape that has none."""
     try:
         wanted = layout(shape_of(product.c.type), warps)

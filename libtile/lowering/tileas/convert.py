@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 
 from libtile.atoms import tcgen05, wgmma
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
-from libtile.dialects.nv_tileaa.collectives import DotOp
+from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
@@ -41,7 +41,7 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     """The function with layouts of warpgroups where `tileas-specialize` will part it, and with others elsewhere."""
     spec = function.kernel_spec
     gpu = target(spec.target) if spec is not None and spec.target is not None else None
-    repeated = [op for op in function.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    repeated = list(_repeated(function, gpu)) if gpu is not None else []
     if spec is not None and gpu is not None and repeated:
         from libtile.lowering.tileas.specialize import has_agents, is_fit
 
@@ -54,7 +54,15 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     return convert_function(function)
 
 
-def _for_agents(products: Sequence[DotOp], gpu: Target, warps: int) -> Callable[[FuncOp], FuncOp] | None:
+def _repeated(function: FuncOp, gpu: Target) -> Iterator[DotOp | ScaledDotOp]:
+    """The products in loops; those with scale factors where asynchronous ones have them."""
+    kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
+    for op in function.walk():
+        if isinstance(op, kinds) and isinstance(op.parent_op(), scf.ForOp):
+            yield op
+
+
+def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int) -> Callable[[FuncOp], FuncOp] | None:
     """How layouts are chosen for products by agents; None where it costs little to see that they do not compute them.
     The layouts themselves say the rest."""
     if gpu.has("tcgen05"):
@@ -62,6 +70,8 @@ def _for_agents(products: Sequence[DotOp], gpu: Target, warps: int) -> Callable[
             return None
         if len(products) == 1:
             return _in_tensor_memory if tcgen05.are_loaded_by(shape_of(products[0].result.type), warps) else None
+        if any(isinstance(op, ScaledDotOp) for op in products):
+            return None
         tall = all(shape_of(op.result.type)[-2] == tcgen05.LANES for op in products)
         return _chained_in_tensor_memory if tall else None
     if not gpu.has("wgmma") or any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
@@ -74,7 +84,8 @@ def _in_tensor_memory(function: FuncOp) -> FuncOp:
     spec = function.kernel_spec
     assert spec is not None
     copy = function.clone()
-    (product,) = (op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    assert spec.target is not None
+    (product,) = _repeated(copy, target(spec.target))
     rows, columns = shape_of(product.result.type)[-2:]
     part = tcgen05.part_shape((rows, columns), spec.num_warps)
     if part != (rows, columns):

@@ -43,7 +43,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerAcquireOp,
     ProducerWriteOp,
 )
-from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp
+from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp, ReinterpretOp
 from libtile.dialects.nv_tileas.tma import TmaStore
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.classes import is_subclass
@@ -280,7 +280,9 @@ def _is_shared(value: SSAValue) -> bool:
 
 
 def _in_turn(value: SSAValue) -> bool:
-    """Whether a buffer is a stage's: the turn says when it is written and read."""
+    """Whether a buffer is a stage's, or one seen as something else: the turn says when it is written and read."""
+    while isinstance(value.owner, ReinterpretOp):
+        value = value.owner.source
     return not isinstance(value.owner, Operation)
 
 

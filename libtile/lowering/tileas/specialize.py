@@ -60,7 +60,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.product_reasons import explain_asynchronous
-from libtile.lowering.tileas import persistent, promoted, tensor_products
+from libtile.lowering.tileas import persistent, promoted, scaled_products, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import (
@@ -76,6 +76,7 @@ from libtile.lowering.tileas.consumers import (
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
 from libtile.lowering.tileas.fed_loops import FedLoop
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
 from libtile.lowering.tileas.specialize_chains import Chain, NotSpecialized
@@ -143,7 +144,8 @@ def _plans(
     function: FuncOp, gpu: Target, most: int
 ) -> Iterator[tuple[DotOp | ScaledDotOp, _Specialization | Chain | FedLoop | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
-    products = [op for op in function.walk() if isinstance(op, DotOp)]
+    kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
+    products = [op for op in function.walk() if isinstance(op, kinds)]
     if not _reads_shared_memory(gpu):
         scaled = [op for op in function.walk() if isinstance(op, DotOp | ScaledDotOp)]
         fed = _fed_loop(function, gpu, most) if scaled else None
@@ -152,7 +154,12 @@ def _plans(
                 yield op, fed
         return
     repeated = [op for op in products if isinstance(op.parent_op(), scf.ForOp)]
-    chain = _chain(function, gpu, repeated, most) if len(repeated) > 1 else None
+    if len(repeated) > 1 and any(isinstance(op, ScaledDotOp) for op in repeated):
+        for product in products:
+            yield product, Unfit("it is not the kernel's only product in a loop, and one has scale factors")
+        return
+    dots = [op for op in repeated if isinstance(op, DotOp)]
+    chain = _chain(function, gpu, dots, most) if len(dots) > 1 else None
     for product in products:
         try:
             if product not in repeated:
@@ -180,7 +187,7 @@ def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> C
         return reason
 
 
-def _place(product: DotOp) -> str:
+def _place(product: DotOp | ScaledDotOp) -> str:
     """Where a product is whose steps are not those of a loop that counts."""
     parent = product.parent_op()
     while isinstance(parent, scf.IfOp):
@@ -193,7 +200,7 @@ def _place(product: DotOp) -> str:
 class _Specialization:
     """One kernel, and the loop with its product."""
 
-    def __init__(self, function: FuncOp, gpu: Target, product: DotOp, most: int):
+    def __init__(self, function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int):
         spec = function.kernel_spec
         assert spec is not None
         self.function, self.gpu, self.product, self.warps = function, gpu, product, spec.num_warps
@@ -204,8 +211,14 @@ class _Specialization:
         if (turns := known_trips(loop)) is not None and turns < 2:
             raise Unfit("its loop has fewer than two turns")
         check_warps(spec)
-        self.atom = self._atom()
-        self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
+        self.scaled: ScaledOperands | None = None
+        if isinstance(product, ScaledDotOp):
+            self.atom = scaled_products.instruction(product, gpu)
+            self.scaled = ScaledOperands.of(function, gpu, product, self.atom, self.body)
+            self.operands = list(self.scaled.tiles)
+        else:
+            self.atom = self._atom(product)
+            self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
         self.ahead = self._ahead()
         self._check_rest()
         self.tiles = self._tiles()
@@ -213,19 +226,20 @@ class _Specialization:
         if self.atom.kind == TCGEN05:
             initial, result = loop.iter_args[self.carried], loop.results[self.carried]
             tensor_products.check_accumulator(product, initial, result, gpu, spec)
-            self.results = tensor_products.results_at_a_time(shape_of(product.result.type), spec)
+            self.results = tensor_products.results_at_a_time(shape_of(product.result.type), spec, self._factor_columns)
         else:
+            assert isinstance(product, DotOp)
             check_accumulator(product, self.warps)
         self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
         self.place = PipelineIteratorType(self.type)
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
-    def _atom(self) -> MmaAtomAttr:
+    def _atom(self, product: DotOp) -> MmaAtomAttr:
         assert self.function.kernel_spec is not None
         if self.gpu.has("tcgen05"):
-            return tensor_products.instruction(self.product, self.gpu)
-        product, atom = self.product, instruction(self.product, self.gpu, promotes=True)
+            return tensor_products.instruction(product, self.gpu)
+        atom = instruction(product, self.gpu, promotes=True)
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
         if accumulators > MAX_ACCUMULATORS:
@@ -298,6 +312,7 @@ class _Specialization:
             if number != self.carried and not is_token and (number not in self.ahead.carried or result.first_use):
                 raise Unfit("the loop computes more than the product")
         done = {*self.ahead.ops, *self.ahead.updates, self.product, last, *(o.load for o in self.operands)}
+        done |= self.scaled.between if self.scaled is not None else set()
         for op in self.body.ops:
             if op not in done and not (is_pure(op) and self._goes_with_the_loads(op)):
                 raise Unfit(f"the loop holds '{op.name}' as well")
@@ -378,13 +393,24 @@ class _Specialization:
             block.add_op(op)
         Inserter(block, None, loop.location).add(PipelineYieldOp.make())
 
+    @property
+    def _factor_columns(self) -> int:
+        """Columns of tensor memory for factors."""
+        return 0 if self.scaled is None else self.scaled.columns
+
     def _multiply_in_tensor_memory(self, at: Inserter, consumer: Block, producer: Block, pipe: SSAValue) -> None:
         """Three agents: the kernel's warps, the one that copies, and the one that issues products."""
         tile, loop, outer = self.product.c.type, self.loop, self.outer
         assert isinstance(tile, TensorType)
         stages = 1 if outer is None else self.results
-        results = tensor_products.Results.make(at, tile, stages)
-        steps = tensor_products.Steps(pipe, [o.type for o in self.operands], self.product, self.atom)
+        scaled, product = self.scaled, self.product
+        results = tensor_products.Results.make(at, tile, stages, self._factor_columns)
+        if scaled is None:
+            assert isinstance(product, DotOp)
+            issue = tensor_products.issue_of(product, self.atom)
+        else:
+            issue = scaled.issue_into(scaled.allocate(at, results.storage, results.columns))
+        steps = tensor_products.Steps(pipe, [o.type for o in self.operands], issue)
         inner, issuer = (Inserter(block, None, loop.location) for block in (consumer, Block()))
         initial, whole = loop.iter_args[self.carried], loop.results[self.carried]
         if outer is None:
@@ -552,13 +578,15 @@ class _Specialization:
 
     def _product(self, at: Inserter, stage: Block, accumulator: SSAValue, first: int | None = None) -> SSAValue:
         """Issue the products of a stage, with the columns of B from the first one on."""
+        product = self.product
+        assert isinstance(product, DotOp)  # those with factors are no wgmma's
         return at.value(
             AsyncDotOp.make(
                 *stage.args, accumulator, results=[accumulator.type], atom=self.atom,
-                signedness_a=self.product.signedness_a, signedness_b=self.product.signedness_b,
-                fast_acc=self.product.fast_acc is not None, first_column=first,
+                signedness_a=product.signedness_a, signedness_b=product.signedness_b,
+                fast_acc=product.fast_acc is not None, first_column=first,
             ),
-            self.product.location,
+            product.location,
         )  # fmt: skip
 
     def _step(self, at: Inserter, pipe: SSAValue, place: SSAValue, accumulator: SSAValue) -> tuple[SSAValue, SSAValue]:

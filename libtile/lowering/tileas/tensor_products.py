@@ -15,11 +15,11 @@ of an accumulator of zeros.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05
@@ -40,9 +40,9 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerCommitOp,
     ProducerWriteOp,
 )
-from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
-from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp, ReinterpretOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     BufferType,
@@ -78,14 +78,21 @@ def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:
     return MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
 
 
-def results_at_a_time(tile: Sequence[int], spec: KernelSpecAttr) -> int:
-    """How many results of this shape a kernel that works through several tiles has in tensor memory: as many as there
-    are columns for, which blocks on a multiprocessor share."""
+def results_at_a_time(tile: Sequence[int], spec: KernelSpecAttr, more: int = 0) -> int:
+    """How many results of this shape a kernel that works through several tiles has in tensor memory, beside so many
+    columns `more`: as many as there are columns for, which blocks on a multiprocessor share."""
     columns = tcgen05.COLUMNS // (spec.occupancy or 1)
-    return next((n for n in range(RESULTS, 1, -1) if tcgen05.allocated_columns(tile, n) <= columns), 1)
+    each = tcgen05.row_blocks(tile[0]) * tile[1]
+
+    def taken(count: int) -> int:
+        return tcgen05.allocated_columns((tcgen05.LANES, count * each + more))
+
+    return next((n for n in range(RESULTS, 1, -1) if taken(n) <= columns), 1)
 
 
-def check_accumulator(product: DotOp, initial: SSAValue, result: SSAValue, gpu: Target, spec: KernelSpecAttr) -> None:
+def check_accumulator(
+    product: DotOp | ScaledDotOp, initial: SSAValue, result: SSAValue, gpu: Target, spec: KernelSpecAttr
+) -> None:
     """Unfit for an accumulator that does not start with zeros, does not lie as warps load it, or whose `result` behind
     the loop takes too many registers, where it is not taken part by part."""
     if not is_zero(initial):
@@ -108,13 +115,30 @@ class Results:
     pipe: SSAValue
 
     @staticmethod
-    def make(at: Inserter, tile: TensorType[Attribute], stages: int) -> Results:
-        """Storage for so many tiles of this type, and a pipeline of them."""
+    def make(at: Inserter, tile: TensorType[Attribute], stages: int, more: int = 0) -> Results:
+        """Storage for so many tiles of this type, with so many columns `more` behind them, and a pipeline of them."""
         shape, element = tile.get_shape(), tile.element_type
         type_ = BufferType(shape, element, "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
-        storage = at.value(AllocTensorOp.make(results=[BufferType((stages, *shape), element, "tmem")]))
-        pipe = at.value(CreatePipelineOp.make([storage], results=[PipelineType(stages, [type_], 1, MBARRIER)]))
+        staged = BufferType((stages, *shape), element, "tmem")
+        if not more:
+            storage = place = at.value(AllocTensorOp.make(results=[staged]))
+        else:
+            taken = stages * tcgen05.row_blocks(shape[0]) * shape[1]
+            every = (1, tcgen05.LANES, tcgen05.allocated_columns((tcgen05.LANES, taken + more)))
+            storage = at.value(AllocTensorOp.make(results=[BufferType(every, element, "tmem")]))
+            part = BufferType((1, tcgen05.LANES, taken), element, "tmem")
+            offsets = DenseArrayBase.from_list(i64, [0, 0, 0])
+            place = at.value(ExtractSliceOp.make(storage, (), results=[part], offsets=offsets))
+            if part != staged:
+                place = at.value(ReinterpretOp.make(place, results=[staged]))
+        pipe = at.value(CreatePipelineOp.make([place], results=[PipelineType(stages, [type_], 1, MBARRIER)]))
         return Results(type_, storage, pipe)
+
+    @property
+    def columns(self) -> int:
+        """Of the storage, for the results."""
+        assert isinstance(self.pipe.type, PipelineType)
+        return self.pipe.type.stages * tcgen05.row_blocks(self.type.shape[0]) * self.type.shape[1]
 
     @property
     def place(self) -> PipelineIteratorType:
@@ -202,14 +226,30 @@ def _place(op: Operation) -> int:
     return next(n for n, other in enumerate(_block_of(op).ops) if other is op)
 
 
+Issue = Callable[[Inserter, Sequence[SSAValue], SSAValue, SSAValue], None]
+"""Issues the products of a step's tiles, which add to a result where the last value is true."""
+
+
+def issue_of(product: DotOp, atom: MmaAtomAttr) -> Issue:
+    """The products of a step by an instruction."""
+
+    def issue(at: Inserter, tiles: Sequence[SSAValue], result: SSAValue, more: SSAValue) -> None:
+        signed_a, signed_b = product.signedness_a, product.signedness_b
+        at.add(
+            AsyncDotIntoOp.make(*tiles, result, more, atom=atom, signedness_a=signed_a, signedness_b=signed_b),
+            product.location,
+        )
+
+    return issue
+
+
 @dataclass(frozen=True)
 class Steps:
-    """The pipeline of the steps' tiles, and the product of each step with its instruction."""
+    """The pipeline of the steps' tiles, and what issues the products of each step."""
 
     pipe: SSAValue
     types: Sequence[BufferType]
-    product: DotOp
-    atom: MmaAtomAttr
+    issue: Issue
 
     @property
     def place(self) -> PipelineIteratorType:
@@ -250,19 +290,9 @@ def _step(at: Inserter, steps: Steps, result: SSAValue, zero: SSAValue) -> SSAVa
     held = ConsumerTokenType(steps.types)
     token = at.value(ConsumerWaitOp.make(steps.pipe, place, results=[held]))
     more = at.value(arith.CmpiOp(step, zero, "ne"))
-    stage, product = Block(arg_types=list(steps.types)), steps.product
+    stage = Block(arg_types=list(steps.types))
     inside = Inserter(stage, None, at.location)
-    inside.add(
-        AsyncDotIntoOp.make(
-            *stage.args,
-            result,
-            more,
-            atom=steps.atom,
-            signedness_a=product.signedness_a,
-            signedness_b=product.signedness_b,
-        ),
-        product.location,
-    )
+    steps.issue(inside, stage.args, result, more)
     inside.add(PipelineYieldOp.make())
     token = at.value(ConsumerReadOp.make(token, place, results=[held, []], regions=[Region(stage)]))
     at.add(ConsumerReleaseOp.make(token, after_products=True))

@@ -17,6 +17,7 @@ from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.dialects.nv_tileas.types import AsyncTokenType
+from libtile.layouts import LinearLayout
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.numerics.elements import STORAGE_BYTES
@@ -74,13 +75,20 @@ def tma_operand(
     return found
 
 
-def tma_tile(function: FuncOp, what: str, load: TiledLoadOp, order: Sequence[int] | None = None) -> TmaOperand:
+def tma_tile(
+    function: FuncOp,
+    what: str,
+    load: TiledLoadOp,
+    order: Sequence[int] | None = None,
+    shared: LinearLayout | None = None,
+) -> TmaOperand:
     """How TMA copies the tile of a load, which `what` calls it in reasons; Unfit where it does not. Dimension n of the
-    copy is dimension order[n] of the load's tile (None: they are the same)."""
+    copy is dimension order[n] of the load's tile (None: they are the same). It is to lie in shared memory as products
+    read operands, or in the layout `shared`."""
     if load.group("other"):
         raise Unfit(what + "is accessed in a way that copies by TMA have not")
     for token in load.group("token"):
         if not isinstance(token.owner, CreateMemTokenOp):
             raise Unfit(what + "is ordered behind another access by a token")
-    tile = described_tile(function, load, what, order)
+    tile = described_tile(function, load, what, order, shared=shared)
     return TmaOperand(load, tile.type, tile.boxes, tile.memref, tile.dims, tile.indices, tile.steps)

@@ -23,6 +23,7 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp, TiledTmaStoreOp
 from libtile.dialects.nv_tileas.types import BufferType, TmaDescType
 from libtile.ir.tile_form import SEGMENTS, stored_element
+from libtile.layouts import LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import is_forbidden
@@ -102,10 +103,11 @@ def described_tile(
     what: str = "",
     order: Sequence[int] | None = None,
     rows: int = MAX_BOX,
+    shared: LinearLayout | None = None,
 ) -> TmaTile:
     """How TMA copies the tile of an access that is in order with all others; Unfit, with `what` in front of the reason,
     where it does not. Dimension n of the buffer is dimension order[n] of the tile; a box has at
-    most so many `rows`."""
+    most so many `rows`. The buffer has the layout `shared` (None: that of operands of products)."""
     if is_forbidden(op):
         raise Unfit(what + "may not be copied by TMA, as a hint says")
     # What a store has beyond the tensor's end is not written, whatever it is.
@@ -135,7 +137,7 @@ def described_tile(
     size = STORAGE_BYTES[element]
     if shape[fastest] * size < tma.CHUNK:
         raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
-    shared = operand_shared_layout(shape, element, fastest)
+    shared = operand_shared_layout(shape, element, fastest) if shared is None else shared
     boxes = tma.boxes(shared, fastest, size, rows)
     if isinstance(boxes, str):
         raise Unfit(what + "cannot be copied by TMA: " + boxes)

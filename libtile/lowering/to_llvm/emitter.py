@@ -77,6 +77,9 @@ class Emitter:
         self.held: dict[SSAValue, Held] = {}
         self.allocations: list[Allocation] = []
         """Scratch memory to give back at the end of the block that is being emitted."""
+        self.descriptors: dict[tuple[str, Value, int, int], tuple[Value, int]] = {}
+        """Descriptors of what lies in stages, by basic block, stage, its bytes and the descriptors' fields: the first
+        one that is made there, and the byte of the block's shared memory that it is of."""
         self.one_thread = False
         """Whether what is being emitted is run by one thread of an agent."""
 

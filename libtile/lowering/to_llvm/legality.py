@@ -227,7 +227,7 @@ _ATOMS: dict[type[TileOp], tuple[str, ...]] = {
     tileas_memory.MultimemLoadReduceOp: ("multimem",),
     tileas_memory.MultimemReduceOp: ("multimem",),
     tileas_memory.MultimemStoreOp: ("multimem",),
-    tileas_tiles.CopyOp: ("lds", "sts", "ldmatrix", "stmatrix", "tcgen05_ld", "tcgen05_st"),
+    tileas_tiles.CopyOp: ("lds", "sts", "ldmatrix", "stmatrix", "tcgen05_ld", "tcgen05_st", "tcgen05_cp"),
 }
 """The kinds of atoms that the rule of an op spells."""
 

@@ -170,7 +170,7 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
         start = integer(I32, stage.constant * ring.stage_bytes)
     barrier = rings.full(e, ring, stage) if ring.barriers is not None else None
     pointer, layout, element = b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type)
-    return Buffer(pointer, layout, element, barrier, b.shared_pointer(part), (stage, ring.stage_bytes))
+    return Buffer(pointer, layout, element, barrier, b.shared_pointer(part), (stage, ring.stage_bytes), part.offset)
 
 
 @rule(ProducerCommitOp)
@@ -251,7 +251,8 @@ def _copy(e: Emitter, op: CopyOp) -> None:
         tensor_memory.load(e, op, source)
         return
     if op.destination is not None and isinstance(held := e.held[op.destination], TensorMemory):
-        tensor_memory.store(e, op, held)
+        by_products = op.atom is not None and op.atom.kind == "tcgen05_cp"
+        (tensor_memory.copy_factors if by_products else tensor_memory.store)(e, op, held)
         return
     assert op.atom is not None  # the legality table has seen to it
     access = access_of(op.atom)

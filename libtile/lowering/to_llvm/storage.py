@@ -14,7 +14,7 @@ from libtile.layouts import LinearLayout
 class Buffer:
     """A tile in shared memory: where it begins, its layout of offsets, and the barrier object that counts what is
     copied to it, where it is a stage's of a pipeline with barrier objects. It begins `moved` (stages, and bytes of
-    each) behind `first`, where that is known."""
+    each) behind `first`, which is at byte `offset` of the block's shared memory, where that is known."""
 
     pointer: Value
     layout: LinearLayout
@@ -22,6 +22,7 @@ class Buffer:
     barrier: Value | None = None
     first: Value | None = None
     moved: tuple[Value, int] | None = None
+    offset: int = 0
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
 from libtile.atoms import tcgen05 as atoms
+from libtile.atoms import tcgen05_factors as factors
 from libtile.codegen import tcgen05, wgmma
 from libtile.codegen.builder import SharedBuffer, Value, integer
-from libtile.codegen.llvm_types import FLOAT, HALF, I16, I32
+from libtile.codegen.llvm_types import FLOAT, HALF, I16, I32, I64
 from libtile.codegen.tile import Tile
 from libtile.codegen.words import words_of
 from libtile.dialects.nv_tileaa.shapes import integers_of
@@ -65,6 +66,9 @@ def _held(e: Emitter, value: SSAValue) -> TensorMemory:
 def _dot(e: Emitter, op: AsyncDotIntoOp) -> None:
     if not e.one_thread:
         raise unsupported(op, "is issued by one thread, and this agent is not elected", e.b.target.name)
+    if op.sfa is not None and op.sfb is not None:
+        _scaled_dot(e, op, op.sfa, op.sfb)
+        return
     b, atom, result = e.b, op.atom.instruction, _held(e, op.d)
     rows, columns = stored_shape(op.d.type)
     kind = atoms.kind(b.target, atom)
@@ -87,6 +91,54 @@ def _dot(e: Emitter, op: AsyncDotIntoOp) -> None:
                 tcgen05.multiply(b, kind, to, a, right.at(b, column, k), instruction, add)
 
 
+def _scaled_dot(e: Emitter, op: AsyncDotIntoOp, sfa: SSAValue, sfb: SSAValue) -> None:
+    """Products of operands with scale factors, which this thread has had copied to tensor memory."""
+    b, atom, result = e.b, op.atom.instruction, _held(e, op.d)
+    rows, columns = stored_shape(op.d.type)
+    stored = factors.in_bytes(atom)
+    left, right = _descriptor(e, op.a, "a", stored), _descriptor(e, op.b, "b", stored)
+    steps, blocks = right.operand.layout.shape[0] // stored.k, stored_shape(sfa.type)[1]
+    scales = _held(e, sfa), _held(e, sfb)
+    block, each = steps * atom.k // blocks, blocks // steps
+    kind = factors.kind(b.target, atom, scales[0].element, block)
+    transposed = left.operand.transposed, right.operand.transposed
+    more, always = b.cast("zext", e.scalar(op.accumulate), I32), integer(I32, 1)
+    for row in range(0, rows, atom.m):
+        for column in range(0, columns, atom.n):
+            to = b.add(result.address, integer(I32, row // atoms.LANES * columns + column))
+            for step in range(steps):
+                first = step * each
+                byte = first % factors.WORD_BLOCKS
+                places = [
+                    b.add(held.address, integer(I32, _signed(byte << _BYTE_SHIFT | factors.column(lines, line, first))))
+                    for held, lines, line in zip(scales, (rows, columns), (row, column))
+                ]
+                tcgen05.multiply_scaled(
+                    b, kind, block, to, (left.at(b, row, step * stored.k), right.at(b, column, step * stored.k)),
+                    (places[0], places[1]), factors.instruction(kind, atom, transposed, scales[0].element, byte),
+                    always if step else more,
+                )  # fmt: skip
+
+
+_BYTE_SHIFT = 30
+"""Of the byte of a word of factors in their address."""
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
+
+
+def copy_factors(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
+    """Issue the copies of scale factors from shared memory to their columns."""
+    b, source = e.b, e.held[op.source]
+    if not e.one_thread or not isinstance(source, Buffer):
+        raise unsupported(op, "is issued by one thread, for factors in shared memory", b.target.name)
+    start = _described(e, source, factors.DESCRIPTOR)
+    for offset, column in factors.chunks(source.layout):
+        place = b.add(held.address, integer(I32, column))
+        tcgen05.copy_factors(b, place, b.add(start, integer(I64, offset // factors.UNIT)))
+
+
 def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.Descriptor:
     b, buffer = e.b, e.held[value]
     assert isinstance(buffer, Buffer)
@@ -95,11 +147,22 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
     operand = atoms.shared_operand(matrix_of(buffer.layout), side, atom, size, transposable)
     if isinstance(operand, str):
         raise LoweringError(f"has an operand that products do not read: {operand}")
-    fields = atoms.fields(operand)
+    return wgmma.Descriptor(operand, _described(e, buffer, atoms.fields(operand)))
+
+
+def _described(e: Emitter, buffer: Buffer, fields: int) -> Value:
+    """A descriptor (i64) of what lies in shared memory: `fields` and its address. Those of one stage are at fixed
+    distances from the first one of such fields."""
+    b = e.b
     if buffer.first is None or buffer.moved is None or buffer.moved[0].constant is not None:
-        return wgmma.descriptor(b, operand, buffer.pointer, fields=fields)
-    found = wgmma.descriptor(b, operand, buffer.first, fields=fields).behind(b, *buffer.moved)
-    return replace(found, start=tcgen05.opaque(b, found.start))
+        return wgmma.described(b, buffer.pointer, fields)
+    stage, size = buffer.moved
+    key = b.block.name, stage, size, fields
+    if key not in e.descriptors:
+        moved = b.cast("zext", b.mul(stage, integer(I32, size // factors.UNIT)), I64)
+        e.descriptors[key] = tcgen05.opaque(b, b.add(wgmma.described(b, buffer.first, fields), moved)), buffer.offset
+    start, offset = e.descriptors[key]
+    return b.add(start, integer(I64, (buffer.offset - offset) // factors.UNIT))
 
 
 def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
@@ -184,6 +247,9 @@ def _is_packed(buffer: SSAValue) -> bool:
 def seen_as(e: Emitter, op: ReinterpretOp, held: TensorMemory) -> None:
     """Storage in tensor memory as that of stages of another type, which take the same columns."""
     type_, source = op.result.type, op.source.type
+    if isinstance(type_, BufferType) and type_.layout is not None and len(type_.shape) == 2:
+        e.bind(op.result, replace(held, element=element_name(type_.element_type)))  # the layout says the rest
+        return
     if not isinstance(type_, BufferType) or len(type_.shape) != 3 or not isinstance(source, BufferType):
         raise unsupported(op, "sees tensor memory as other things than stages", e.b.target.name)
     stages, rows, _ = source.shape

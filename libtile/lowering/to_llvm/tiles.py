@@ -148,7 +148,7 @@ def _reinterpret(e: Emitter, op: ReinterpretOp) -> None:
         element = element_name(type_.element_type)
         if ELEMENTS[element].storage_bits != ELEMENTS[held.element].storage_bits:
             raise UnsupportedError(f"sees a buffer of {held.element} as one of {element}, of another width")
-        _same_storage(e, replace(held, element=element), op.result)
+        e.bind(op.result, replace(held, element=element, layout=buffer_layout(type_)))
         return
     tile = e.tile(op.source)
     source, result = e.element(op.source), e.element(op.result)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation
 
-from libtile.atoms import tcgen05
+from libtile.atoms import tcgen05, tcgen05_factors
 from libtile.atoms.mma_layouts import (
     DotLayouts,
     ScaledLayouts,
@@ -72,7 +72,11 @@ class Products:
     def _scaled(self, op: ScaledDotOp) -> ScaledLayouts:
         a, b, _, sfa, sfb = _shapes(op)
         elements = element_of(op.a), element_of(op.b), element_of(op.sfa)
-        return scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps, elements)
+        found = scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps, elements)
+        if op in self.in_tensor_memory:
+            sums = tcgen05.register_layout((a[-2], b[-1]), self.warps)
+            return replace(found, dot=replace(found.dot, c=sums, atom=tensor_memory_atom(op, self.gpu)))
+        return found
 
     def chosen(self, op: Product) -> dict[str, Attribute]:
         """The attributes by which a dot or scaled_dot of nv_tileas says how it is computed."""
@@ -104,8 +108,12 @@ class Products:
         return found
 
 
-def tensor_memory_atom(op: DotOp, gpu: Target) -> MmaAtom | None:
+def tensor_memory_atom(op: Product, gpu: Target) -> MmaAtom | None:
     """The instruction by which a product's result can lie in tensor memory; None when there is none."""
+    if isinstance(op, ScaledDotOp):
+        (*batches, m, k), (*_, n), _, (*_, blocks) = _shapes(op)[:4]
+        a, b = (ptx_type(element_of(v), True) for v in (op.a, op.b))
+        return None if batches else tcgen05_factors.find(gpu, a, b, element_of(op.sfa), (m, n, k), blocks)
     (*batches, m, k), (*_, n) = _shapes(op)[:2]
     acc, signs = accumulator_type(element_of(op.c)), _signs(op)
     a, b = (ptx_type(element_of(v), signed) for v, signed in zip((op.a, op.b), signs.values()))

@@ -57,7 +57,7 @@ nv_tileaa.func @scaled(%a: !qa, %b: !qb, %c: !c, %sa: !sa, %sb: !sb, %rows: !sb_
     : !qa, !qb, !c, !sa, !sb -> !c
   // expected-error @+1 {{'nv_tileas.scaled_dot' op requires attribute 'atom'}}
   %none = nv_tileas.scaled_dot %a, %b, %c, %sa, %sb : !qa, !qb, !c, !sa, !sb -> !c
-  // expected-error @+1 {{'nv_tileas.scaled_dot' op expects an atom of kind mma_sync or mma_block_scale, but got #nv_tileas.mma_atom<fma, 1x1x1, f32, f32, f32>}}
+  // expected-error @+1 {{'nv_tileas.scaled_dot' op expects an atom of kind mma_sync or mma_block_scale or tcgen05, but got #nv_tileas.mma_atom<fma, 1x1x1, f32, f32, f32>}}
   %fma = nv_tileas.scaled_dot %a, %b, %c, %sa, %sb {atom = #fma} : !qa, !qb, !c, !sa, !sb -> !c
   // expected-error @+1 {{'nv_tileas.scaled_dot' op expects SFB in the layout register=[[0,1]], lane=[[0,2],[0,4],[0,0],[0,0],[0,0]], warp=[] : 1x8, but got #nv_tileas.layout<register=[[0,4]], lane=[[0,1],[0,2],[0,0],[0,0],[0,0]], warp=[] : 1x8>}}
   %factors = nv_tileas.scaled_dot %a, %b, %c, %sa, %rows {atom = #f16, warps = array<i64: 1, 1, 1>}

@@ -4,7 +4,7 @@
     tensor memory -> registers        tcgen05.ld, by rows (32x32b) or as fragments of products (16x256b)
     registers -> tensor memory        tcgen05.st
     tensor memory -> shared memory    tcgen05.ld, then stmatrix
-    shared memory -> tensor memory    ldmatrix, then tcgen05.st
+    shared memory -> tensor memory    ldmatrix, then tcgen05.st; of scale factors tcgen05.cp, by one thread
 
 Tensor memory has 128 rows (lanes) of 512 columns of 32 bits; warp w of a group of four reaches rows 32 w to 32 w + 31
 only (PTX ISA, "Tensor Memory", access restrictions). Hence the registers on the way hold row = 32 warp + lane, and the
@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from libtile.atoms import tcgen05
+from libtile.atoms import tcgen05, tcgen05_factors
 from libtile.dialects.nv_tileaa.element_types import bit_width
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -68,6 +68,9 @@ def _legalize(op: CopyOp) -> None:
     if "generic" in spaces and is_left_operand(tensor_memory, other):
         op.properties["atom"] = CopyAtomAttr(kind, tcgen05.ROWS_BITS)
         return
+    if spaces == ("shared", "tmem") and are_factors(source, target):
+        op.properties["atom"] = CopyAtomAttr("tcgen05_cp", tcgen05_factors.ROW_BITS)
+        return
     registers = register_layout(tensor_memory)
     if registers is None:
         fail(op, "failed to infer register layout from tmem layout")
@@ -111,6 +114,15 @@ def is_left_operand(tensor_memory: Attribute, registers: Attribute) -> bool:
     except ValueError:
         return False
     return (tensor_memory.layout.layout, layout.layout) == (lies, held)
+
+
+def are_factors(shared: Attribute, tensor_memory: Attribute) -> bool:
+    """Whether what lies in shared memory are scale factors, in pieces that become columns of tensor memory."""
+    if not isinstance(shared, BufferType) or not isinstance(tensor_memory, BufferType):
+        return False
+    if shared.layout is None or tensor_memory.layout is None or not tcgen05_factors.fills_chunks(shared.layout.layout):
+        return False
+    return tensor_memory.layout.layout == tcgen05_factors.layout(shared.shape)
 
 
 def register_layout(type_: Attribute) -> LinearLayout | None:
