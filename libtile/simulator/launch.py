@@ -128,9 +128,9 @@ def run_ptx(
     "off", or a list of these and of single checks, see `libtile.support.checks`. `order` is None for the converged
     schedule or a seed for a random one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each
     instruction of each warp. `processes` runs CTAs in that many processes; None is one for each processor on a large
-    grid whose CTAs cannot wait for each other. `progress` is called now and then with the CTAs that are done, and all
-    of them. `sample` runs only so many clusters of a larger grid, evenly spread over it, unless those that run may take
-    over others.
+    grid whose CTAs cannot wait for each other; more than one are refused for a kernel that uses the device's heap
+    (malloc). `progress` is called now and then with the CTAs that are done, and all of them. `sample` runs only so many
+    clusters of a larger grid, evenly spread over it, unless those that run may take over others.
     Raises PtxError, LaunchError, CheckError or SimulationFault; after a fault the arrays hold what memory held.
     """
     chosen = SIMULATOR.choose(checks)
@@ -152,6 +152,8 @@ def run_ptx(
     if processes is None:
         alone = order is not None or trace is not None or sample is not None or batches.taken_over or uses_heap(program)
         processes = 1 if alone else processes_for(program, len(batches))
+    elif processes > 1 and len(batches) > 1 and uses_heap(program):
+        raise LaunchError("the kernel allocates memory of the device's heap, which processes do not share: give one")
     try:
         memory = _Memory(program, function, args, share=processes > 1)
     except MemoryError as error:

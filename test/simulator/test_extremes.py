@@ -185,6 +185,21 @@ def test_aligned_malloc_gives_null_where_there_is_no_such_memory(size: int, alig
     assert out[0] == 0
 
 
+@pytest.mark.parametrize("processes", [1, None])
+def test_threads_of_all_ctas_get_memory_of_their_own(processes: int | None) -> None:
+    body = ALLOCATE.format(size=40, align=16) + KEEP.replace("%tid.x", "%ctaid.x") + "st.u64 [%rd2+32], %rd2;"
+    out = np.zeros(256, dtype=np.uint64)
+    run(body, out, prelude=ALIGNED, block=1, grid=256, processes=processes)
+    assert (np.diff(np.sort(out)) >= 40).all()
+
+
+def test_the_heap_of_a_device_is_not_parted_among_processes() -> None:
+    out = np.zeros(4096, dtype=np.uint64)
+    body = ALLOCATE.format(size=40, align=16) + KEEP
+    with pytest.raises(LaunchError, match="memory of the device's heap, which processes do not share: give one"):
+        run(body, out, prelude=ALIGNED, block=1024, grid=16, processes=2)
+
+
 def test_memory_of_aligned_malloc_is_checked() -> None:
     got = ALLOCATE.format(size=40, align=64)
     for body, kind in (

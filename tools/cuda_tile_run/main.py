@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from libtile_tools import cli
+from libtile_tools import cli, launching
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.interpreter import RunResult
-    from libtile.interpreter.entries import Entry
 
 EXAMPLES = (
     "cuda-tile-run add.bc --grid 64 --arg x.npy --arg y.npy --arg zeros:f32:65536 --out 2:z.npy",
@@ -26,89 +25,6 @@ STATUSES = (
     "0  the kernel ran",
     "1  the command line, the module or an argument is wrong, or the kernel had a fault; stderr says what and where",
 )
-
-
-def _is_count(text: str) -> bool:
-    """Whether a text is a number in digits, of 64 bits or about that."""
-    return text.isascii() and text.isdigit() and len(text) < 20
-
-
-def grid_of(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
-    """`X`, `X,Y` or `X,Y,Z`."""
-    parts = value.replace("x", ",").split(",")
-    if not 1 <= len(parts) <= 3 or not all(_is_count(p.strip()) for p in parts):
-        raise click.BadParameter(f"'{value}' is not a grid: give X, X,Y or X,Y,Z", ctx, param)
-    return tuple(int(p) for p in parts)
-
-
-def parse_argument(text: str) -> Any:
-    """An argument of the command line: an array, a number, or (type, number).
-
-    `FILE.npy` is a file's array; `zeros:TYPE:SHAPE` and `empty` likewise a new one; `TYPE:NUMBER` or NUMBER a scalar.
-    Raises ToolError for anything else.
-    """
-    import numpy as np
-
-    from libtile.interpreter.formats import ELEMENTS
-
-    head, _, tail = text.partition(":")
-    if head == "zeros":
-        type_, _, shape = tail.partition(":")
-        if type_ not in ELEMENTS or not all(map(_is_count, shape.split("x"))):
-            raise cli.ToolError(f"error: '{text}': give zeros:TYPE:SHAPE, such as zeros:f32:64x128")
-        elem = ELEMENTS[type_]
-        try:
-            array = np.zeros([int(n) for n in shape.split("x")], elem.unsigned_dtype)
-        except (ValueError, MemoryError) as error:  # more dimensions, or elements, than an array can have
-            raise cli.ToolError(f"error: '{text}': {error}") from None
-        return array.view(elem.dtype if elem.dtype.itemsize == elem.storage_bytes else elem.unsigned_dtype)
-    if head in ELEMENTS and tail:
-        return head, _number(tail, text)
-    if text.endswith(".npy"):
-        return _load(text)
-    return _number(text, text)
-
-
-def _number(text: str, argument: str) -> int | float:
-    for convert in (lambda t: int(t, 0), float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    raise cli.ToolError(
-        f"error: '{argument}' is not an argument: give FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or a number"
-    )
-
-
-def _load(path: str) -> Any:
-    import numpy as np
-
-    try:
-        return np.ascontiguousarray(np.load(path, allow_pickle=False))
-    except OSError as error:
-        raise cli.ToolError(f"error: cannot open '{path}': {error.strerror}") from None
-    except (ValueError, EOFError) as error:
-        raise cli.ToolError(f"error: '{path}' is not a .npy file: {error}") from None
-
-
-def typed_arguments(entry: Entry, given: list[Any]) -> list[Any]:
-    """The arguments without their type prefixes, which must be those of the entry's parameters."""
-    from libtile.runtime.arguments import places
-
-    values = []
-    untyped = [argument[1] if isinstance(argument, tuple) else argument for argument in given]
-    for number, (position, argument) in enumerate(zip(places(entry, untyped), given)):
-        if not isinstance(argument, tuple):
-            values.append(argument)
-            continue
-        type_, value = argument
-        if position < len(entry.parameters) and entry.parameters[position].text not in (type_, f"tile<{type_}>"):
-            raise cli.ToolError(
-                f"error: argument {number} is given as {type_}, and parameter {position} is "
-                f"{entry.parameters[position].text}; {entry.describe()}"
-            )
-        values.append(value)
-    return values
 
 
 def save_outputs(outputs: list[tuple[int, str]], args: list[Any]) -> None:
@@ -128,7 +44,7 @@ def parse_outputs(texts: tuple[str, ...], args: list[Any]) -> list[tuple[int, st
     outputs = []
     for text in texts:
         head, _, path = text.partition(":")
-        if not _is_count(head) or not path:
+        if not launching.is_count(head) or not path:
             raise cli.ToolError(f"error: '{text}' is not an output: give N:FILE.npy, N being the number of an argument")
         if int(head) >= len(args) or not hasattr(args[int(head)], "dtype"):
             raise cli.ToolError(f"error: '{text}': argument {head} is not an array")
@@ -181,23 +97,9 @@ def summary(result: RunResult) -> str:
     statuses=STATUSES,
 )
 @click.argument("kernel_file", metavar="KERNEL_FILE")
-@click.option("--kernel", metavar="NAME", help="The entry to run; may be left out when the module has one only.")
-@click.option(
-    "--grid",
-    metavar="X[,Y[,Z]]",
-    callback=grid_of,
-    default="1",
-    show_default=True,
-    help="Number of tile blocks by axis.",
-)
-@click.option(
-    "--arg",
-    "arguments",
-    multiple=True,
-    metavar="VALUE",
-    help="The next parameter: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER. Sizes and strides of arrays may be "
-    "left out, all of them.",
-)
+@launching.kernel_option("The entry to run; may be left out when the module has one only.")
+@launching.grid_option
+@launching.arguments_option(launching.ARGUMENT + " Sizes and strides of arrays may be left out, all of them.")
 @click.option("--out", "outputs", multiple=True, metavar="N:FILE", help="Write argument N to FILE after the run.")
 @click.option(
     "--backend",
@@ -274,7 +176,7 @@ def command(
         cli.write_output("-", "".join(f"{e.describe()}\n" for e in chosen))
         return
     entry = find_entry(module, kernel)
-    args = typed_arguments(entry, [parse_argument(text) for text in arguments])
+    args = launching.arguments_for(entry, arguments)
     destinations = parse_outputs(outputs, args)
     try:
         result = run(
@@ -302,7 +204,7 @@ def command(
 def _order(text: str | None) -> int | str | None:
     if text is None or text == "reverse":
         return text
-    if not _is_count(text):
+    if not launching.is_count(text):
         raise cli.ToolError(f"error: '{text}' is not a block order: give 'reverse' or a number, the seed")
     return int(text)
 

@@ -6,15 +6,13 @@ from __future__ import annotations
 import json
 import os
 
-import click
-
-from cuda_tile_run.main import grid_of, parse_argument, typed_arguments
-from libtile_tools import cli
+from libtile_tools import cli, launching
+from libtile_tools import command_line as click
 
 _MISUSE = 2
 
 
-@click.command("libtile estimate", cls=cli.Command, examples=(
+@click.command("libtile estimate", examples=(
     "libtile estimate add.bc --grid 256 --arg zeros:f32:65536 --arg zeros:f32:65536 --arg zeros:f32:65536",
     "libtile estimate gemm.bc --gpu-name=sm_100 --grid 16,16 --arg a.npy --arg b.npy --arg c.npy --picture gemm.svg",
 ), statuses=(
@@ -23,22 +21,9 @@ _MISUSE = 2
     f"{_MISUSE}  the command line is wrong",
 ))  # fmt: skip
 @click.argument("file")
-@click.option("--kernel", metavar="NAME", help="The entry; may be left out when the module has one only.")
-@click.option(
-    "--grid",
-    metavar="X[,Y[,Z]]",
-    callback=grid_of,
-    default="1",
-    show_default=True,
-    help="Number of tile blocks by axis.",
-)
-@click.option(
-    "--arg",
-    "arguments",
-    multiple=True,
-    metavar="VALUE",
-    help="The next parameter, as of `libtile run`: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER.",
-)
+@launching.kernel_option("The entry; may be left out when the module has one only.")
+@launching.grid_option
+@launching.arguments_option(launching.ARGUMENT)
 @click.option("--gpu-name", metavar="sm_NN", default="sm_90", show_default=True, help="The target.")
 @click.option(
     "--opt-level", "-O", type=click.IntRange(0, 3), default=3, show_default=True, help="As of `libtile compile`."
@@ -63,7 +48,7 @@ def command(
     from libtile.interpreter.entries import find_entry
 
     module = load(cli.read_input("-") if file == "-" else file)
-    args = typed_arguments(find_entry(module, kernel), [parse_argument(text) for text in arguments])
+    args = launching.arguments_for(find_entry(module, kernel), arguments)
     told = estimate(
         module, kernel, grid=grid, args=args, gpu_name=gpu_name, opt_level=opt_level, blocks=blocks or BLOCKS,
         source_folders=[os.curdir],

@@ -9,10 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from cuda_tile_run.main import parse_argument, typed_arguments
-from libtile_tools import cli
+from libtile_tools import cli, launching
+from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.tuning import Outcome
@@ -71,7 +69,7 @@ def _kernel_of(text: str) -> Any:
     return found
 
 
-@click.command("libtile tune", cls=cli.Command, examples=(
+@click.command("libtile tune", examples=(
     "libtile tune gemm.bc --grid 256 --arg a.npy --arg b.npy --arg c.npy --hint occupancy=1,2,4 -O 2 -O 3",
     'libtile tune gemm.py:gemm --grid "cdiv(1024, tm) * cdiv(1024, tn)" --arg a.npy --arg b.npy --arg c.npy '
     '--arg 64 --arg 64 --arg 32 --arg 4 --constant tm=64,128 --constant tn=64,128 --where "tm * tn <= 8192"',
@@ -81,7 +79,7 @@ def _kernel_of(text: str) -> Any:
     f"{_MISUSE}  the command line is wrong",
 ))  # fmt: skip
 @click.argument("source", metavar="FILE|FILE.py:KERNEL")
-@click.option("--kernel", metavar="NAME", help="The entry of a module; may be left out when it has one only.")
+@launching.kernel_option("The entry of a module; may be left out when it has one only.")
 @click.option(
     "--grid",
     metavar="EXPRESSION",
@@ -89,12 +87,8 @@ def _kernel_of(text: str) -> Any:
     show_default=True,
     help="Tile blocks by axis, X or X,Y or X,Y,Z, of numbers, names of what is tuned, and cdiv, min and max.",
 )
-@click.option(
-    "--arg",
-    "arguments",
-    multiple=True,
-    metavar="VALUE",
-    help="The next parameter, as of `libtile run`; of a @ct.kernel the next argument, constants included.",
+@launching.arguments_option(
+    "The next parameter, as of `libtile run`; of a @ct.kernel the next argument, constants included."
 )
 @click.option(
     "--hint",
@@ -151,14 +145,14 @@ def command(
     from libtile.tuning import Space, tune
     from libtile.tuning.space import expression
 
-    given: Any = [parse_argument(text) for text in arguments]
+    given: Any = [launching.parse_argument(text) for text in arguments]
     kernel_source: Any
     if source.rpartition(":")[0].endswith(".py"):
         kernel_source = _kernel_of(source)
         given = [value[1] if isinstance(value, tuple) else value for value in given]
     else:
         kernel_source = load(cli.read_input("-") if source == "-" else source)
-        given = typed_arguments(find_entry(kernel_source, kernel), given)
+        given = launching.typed_arguments(find_entry(kernel_source, kernel), given)
     extents = expression(grid)
 
     def grid_of(values: Mapping[str, Any]) -> Any:
