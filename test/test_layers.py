@@ -26,7 +26,7 @@ LAYERS = (
     ("compiler", "interpreter", "simulator"),
     ("runtime", "debugging"),
     ("api",),
-    ("cutile", "explore"),
+    ("cutile", "explore", "mlir"),
     ("tuning",),
     ("tools",),
 )

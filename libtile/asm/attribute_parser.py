@@ -45,7 +45,16 @@ from libtile.dialects.cuda_tile.attributes import (
     TestValueAttr,
 )
 from libtile.dialects.cuda_tile.locations import call_site_loc
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, Fnv8E5M3FNUType, bit_width, f64, i1, i64, is_float
+from libtile.dialects.cuda_tile.types import (
+    NUMBER_NAMES,
+    Fnv8E5M3FNUType,
+    TileType,
+    bit_width,
+    f64,
+    i1,
+    i64,
+    is_float,
+)
 from libtile.ir.strings import unquote
 from libtile.numerics.float_bits import decode
 from libtile.numerics.text import float_bits
@@ -105,6 +114,10 @@ class AttributeParser(TypeParser):
         if keyword in _FOREIGN:
             return self.foreign_attribute()
         return self.optional_type()
+
+    def tile_of(self, type_: Attribute) -> TileType | None:
+        """The tile type that the type of a `dense` constant stands for; None when it stands for none."""
+        return type_ if isinstance(type_, TileType) else None
 
     def foreign_attribute(self) -> Attribute:
         """An attribute that xDSL's parser reads; the full parser has one."""

@@ -167,7 +167,7 @@ def typed_elements(p: AttributeParser) -> DenseElementsAttr:
 
 
 def dense_attribute(p: AttributeParser) -> Attribute:
-    """`dense<value> : T`. For a type that is not a tile xDSL reads it."""
+    """`dense<value> : T`. For a type that stands for no tile xDSL reads it."""
     start = p.start
     p.advance()
     p.expect("<", " after 'dense'")
@@ -177,8 +177,8 @@ def dense_attribute(p: AttributeParser) -> Attribute:
     p.expect(">")
     p.expect(":")
     type_start = p.start
-    type_ = p.type()
-    if not isinstance(type_, TileType):
+    type_ = p.tile_of(p.type())
+    if type_ is None:
         p.seek(start)
         return p.foreign_attribute()
     if type_.element_type not in NUMBER_TYPES.values():

@@ -95,10 +95,10 @@ def parse(text: str, filename: str = "-") -> Module:
     if not isinstance(text, str):
         raise LibtileError(f"expected a text, but got {type(text).__name__}")
     with collector_paused():
-        return Module(_unwrapped(parse_op(text, filename)))
+        return Module(unwrapped(parse_op(text, filename)))
 
 
-def _unwrapped(op: Operation) -> Operation:
+def unwrapped(op: Operation) -> Operation:
     """A `builtin.module` around nothing but one `cuda_tile.module` stands for the latter."""
     if op.name == "builtin.module" and op.regions[0].blocks:
         inner = list(op.regions[0].block.ops)

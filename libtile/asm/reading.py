@@ -24,21 +24,21 @@ def parse(
     allow_unregistered: bool = False,
     spec: Spec | None = None,
     first_line: int = 1,
+    reader: type[Parser] = Parser,
 ) -> Operation:
     """Read a module in textual form.
 
     With `implicit_module` the result is a `builtin.module`: the one in the text, or one around its ops; without it the
-    text must hold a single top-level op, which is the result. `first_line` is the number of the text's first line.
+    text must hold a single top-level op, which is the result. `first_line` is the number of the text's first line;
+    `reader` is the class of the parser, for texts with spellings of their own.
     The result is not verified. Raises DiagnosticError with every diagnostic when the text is malformed.
     """
     with room_for_nesting(), collector_paused():
-        return _parse(text, filename, implicit_module, allow_unregistered, spec, first_line)
+        parser = reader(Source(text, filename, first_line), spec, allow_unregistered=allow_unregistered)
+        return _parse(parser, implicit_module)
 
 
-def _parse(
-    text: str, filename: str, implicit_module: bool, allow_unregistered: bool, spec: Spec | None, first_line: int
-) -> Operation:
-    parser = Parser(Source(text, filename, first_line), spec, allow_unregistered=allow_unregistered)
+def _parse(parser: Parser, implicit_module: bool) -> Operation:
     try:
         ops = parser.top_level()
         if implicit_module:

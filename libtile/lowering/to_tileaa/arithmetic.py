@@ -19,10 +19,10 @@ from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 from libtile.spec import default_spec
 
 COMPARISONS = ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal")
-_SIGNED = dict(zip(COMPARISONS, (0, 1, 2, 3, 4, 5)))
-_UNSIGNED = dict(zip(COMPARISONS, (0, 1, 6, 7, 8, 9)))
-_ORDERED = dict(zip(COMPARISONS, (1, 6, 4, 5, 2, 3)))
-_UNORDERED = dict(zip(COMPARISONS, (8, 13, 11, 12, 9, 10)))
+SIGNED = dict(zip(COMPARISONS, (0, 1, 2, 3, 4, 5)))
+UNSIGNED = dict(zip(COMPARISONS, (0, 1, 6, 7, 8, 9)))
+ORDERED = dict(zip(COMPARISONS, (1, 6, 4, 5, 2, 3)))
+UNORDERED = dict(zip(COMPARISONS, (8, 13, 11, 12, 9, 10)))
 """MLIR's numbers of the predicates of arith.cmpi and arith.cmpf."""
 
 _OVERFLOW: dict[str, tuple[arith.IntegerOverflowFlag, ...]] = {
@@ -135,14 +135,14 @@ def _divide(c: Context, op: CudaTileOp) -> None:
 
 @rule("cmpi")
 def _compare_integers(c: Context, op: CudaTileOp) -> None:
-    table = _SIGNED if op.attribute_value("signedness") == "signed" else _UNSIGNED
+    table = SIGNED if op.attribute_value("signedness") == "signed" else UNSIGNED
     number = IntegerAttr(table[op.attribute_value("comparison_predicate")], i64)
     c.bind(op.results[0], c.builtin(tile_arith.CmpiOp, c.all(op.operands), _result_type(op), {"predicate": number}))
 
 
 @rule("cmpf")
 def _compare_floats(c: Context, op: CudaTileOp) -> None:
-    table = _ORDERED if op.attribute_value("comparison_ordering") == "ordered" else _UNORDERED
+    table = ORDERED if op.attribute_value("comparison_ordering") == "ordered" else UNORDERED
     number = IntegerAttr(table[op.attribute_value("comparison_predicate")], i64)
     properties = {"predicate": number, "fastmath": arith.FastMathFlagsAttr("none")}
     c.bind(op.results[0], c.builtin(tile_arith.CmpfOp, c.all(op.operands), _result_type(op), properties))
