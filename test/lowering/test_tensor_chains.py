@@ -23,7 +23,7 @@ def lowered(text):
 
 
 def aligned(text):
-    """What is stored lies as TMA stores it: part by part, in the stages of the queries, which all products have read."""
+    """What is stored lies as TMA stores it: part by part, in the stages of queries that all products have read."""
     given = "%o16 = assume div_by<16>, %o0 : tile<ptr<f16>>\n    %to = make_tensor_view %o16"
     return text.replace("%to = make_tensor_view %o0", given)
 
