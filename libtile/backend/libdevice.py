@@ -3,7 +3,8 @@
 
 libdevice.10.bc defines 352 functions, and LLVM takes longer to read, link and optimize them all than it takes for most
 kernels. A kernel calls a handful. So the others' bodies are replaced, in the bitcode's bytes, by a lone `unreachable`
-before LLVM sees the file, and the functions are dropped when it has.
+before LLVM sees the file, and the functions are dropped when it has. What is left is kept for the next kernel with the
+same calls.
 
 What is used of the bitcode format (LLVM Bitcode File Format, "Abbreviation IDs", "Blocks", "FUNCTION_BLOCK"): a block
 is `[ENTER_SUBBLOCK, vbr8 id, vbr4 abbreviation width, align32, 32-bit length in words]` and as many words; function
@@ -20,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from libtile.backend.tools import find_libdevice
+from libtile.targets import TRIPLE
 
 _END_BLOCK, _ENTER_SUBBLOCK, _UNABBREV_RECORD = 0, 1, 3
 _FUNCTION_BLOCK_ID = 12
@@ -113,29 +115,33 @@ def functions(llvm: Any) -> frozenset[str]:
 
 
 @lru_cache(maxsize=256)
-def _needed(llvm: Any, calls: frozenset[str]) -> frozenset[str]:
-    """The functions of libdevice among `calls`, and those that they call."""
-    index = _index(llvm)
-    needed = looked_at = frozenset[str]()
+def _part(llvm: Any, calls: frozenset[str]) -> bytes:
+    """Bitcode of the functions among `calls`, which are visible, and of whatever these call, and of nothing else."""
+    index, context = _index(llvm), llvm.create_context()
     wanted = calls & index.bodies.keys()
-    while wanted != needed:
-        needed = wanted
-        module = llvm.parse_bitcode(index.keeping(needed))
+    needed = frozenset[str]()
+    while True:
+        looked_at, needed = needed, wanted
+        module = llvm.parse_bitcode(index.keeping(needed), context)
         for name in needed - looked_at:
             wanted |= index.bodies.keys() & set(_MENTION.findall(str(module.get_function(name))))
-        looked_at = needed
-    return needed
+        if wanted == needed:
+            break
+    for name in index.bodies or [f.name for f in module.functions if not f.is_declaration]:
+        if name not in calls:
+            module.get_function(name).linkage = "internal"
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    machine = llvm.Target.from_triple(TRIPLE).create_target_machine()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0)))
+    bitcode: bytes = module.as_bitcode()
+    return bitcode
 
 
 def library(llvm: Any, context: Any, calls: frozenset[str]) -> Any:
     """An llvmlite module that defines the functions of libdevice among `calls` (names), and whatever these call.
 
-    It belongs to an llvmlite context. Only those in `calls` are visible; what is not called at all is left for dead
-    code elimination, as `unreachable`.
+    It belongs to an llvmlite context. Only those in `calls` are visible.
     Raises ToolNotFoundError without a libdevice.
     """
-    module = llvm.parse_bitcode(_index(llvm).keeping(_needed(llvm, calls)), context)
-    for function in module.functions:
-        if not function.is_declaration and function.name not in calls:
-            function.linkage = "internal"
-    return module
+    return llvm.parse_bitcode(_part(llvm, calls), context)

@@ -37,14 +37,16 @@ def test_a_part_makes_the_code_that_the_whole_library_makes(monkeypatch, opt_lev
     assert libdevice._index(nvptx.load_llvm()).bodies, "libdevice's functions were not found in its bytes"
     whole = libdevice._Index(find_libdevice().read_bytes(), {})
     monkeypatch.setattr(libdevice, "_index", lambda llvm: whole)
-    monkeypatch.setattr(libdevice, "_needed", lambda llvm, calls: frozenset())
+    monkeypatch.setattr(libdevice, "_part", libdevice._part.__wrapped__)  # does not know what was made before
     assert nvptx.to_ptx(ir, target("sm_90"), opt_level) == of_part
 
 
-def test_a_function_brings_those_that_it_calls():
-    needed = libdevice._needed(nvptx.load_llvm(), frozenset({"__nv_pow"}))
-    assert {"__nv_pow", "__internal_accurate_pow"} <= needed
-    assert len(needed) < 10
+def test_a_function_brings_those_that_it_calls_and_no_others():
+    llvm = nvptx.load_llvm()
+    part = libdevice.library(llvm, llvm.create_context(), frozenset({"__nv_pow"}))
+    defined = {function.name: function.linkage for function in part.functions if not function.is_declaration}
+    assert {"__nv_pow", "__internal_accurate_pow"} <= defined.keys() and len(defined) < 10
+    assert {linkage.name for name, linkage in defined.items() if name != "__nv_pow"} == {"internal"}
 
 
 @pytest.mark.parametrize("data", (b"", libdevice._FUNCTION_HEADER + (5).to_bytes(4, "little") + bytes(40)))
