@@ -44,6 +44,20 @@ def gemm(a, b, c, tm: Constant, tn: Constant, tk: Constant):
 
 
 @ct.kernel
+def gemm_persistent(a, b, c, tm: Constant, tn: Constant, tk: Constant):
+    """Each block goes through the tiles from its number on, in steps of the grid."""
+    columns = ct.num_tiles(c, 1, (tm, tn))
+    for tile in range(ct.bid(0), ct.num_tiles(c, 0, (tm, tn)) * columns, ct.num_blocks(0)):
+        row, column = tile // columns, tile % columns
+        total = ct.zeros((tm, tn), ct.float32)
+        for k in range(ct.num_tiles(a, 1, (tm, tk))):
+            left = ct.load(a, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+            right = ct.load(b, (k, column), (tk, tn), padding_mode=ct.PaddingMode.ZERO)
+            total = ct.mma(left, right, total)
+        ct.store(c, (row, column), total.astype(c.dtype))
+
+
+@ct.kernel
 def gemm_nt(a, b, c, tm: Constant, tn: Constant, tk: Constant):
     row, column = ct.bid(0), ct.bid(1)
     total = ct.zeros((tm, tn), ct.float32)
@@ -122,6 +136,19 @@ def _gemm(name: str, kind: str, tile: tuple[int, int, int], transposed: bool = F
     return Kernel(name, gemm_nt if transposed else gemm, (*arrays, *tile), problem, reference, Tolerance())
 
 
+def _persistent(name: str, tile: tuple[int, int, int]) -> Kernel:
+    m, n, depth = tile[0] + 16, 2 * tile[1] - 16, 2 * tile[2] + tile[2] // 2
+
+    def problem(rng: np.random.Generator) -> Problem:
+        a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, depth), (depth, n)))
+        return Problem((2, 1, 1), [a, b, np.zeros((m, n), np.float16)])
+
+    def reference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> dict[str, np.ndarray]:
+        return {"c": (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16)}
+
+    return Kernel(name, gemm_persistent, (*[_array(ct.float16, 2)] * 3, *tile), problem, reference, Tolerance())
+
+
 def _attention(name: str, causal: bool) -> Kernel:
     heads, rows, depth = 1, 256, 128
 
@@ -166,6 +193,7 @@ KERNELS = {
     for kernel in (
         *(_gemm("gemm_f16_{}x{}x{}".format(*tile), "f16", tile) for tile in _TILES),
         _gemm("gemm_f16nt_128x256x64", "f16", (128, 256, 64), True),
+        *(_persistent("persistent_f16_{}x{}x{}".format(*tile), tile) for tile in _TILES[:2]),
         _gemm("gemm_fp8nt_128x256x128", "fp8", (128, 256, 128), True),
         _attention("attention_f16_d128", False),
         _attention("attention_f16_d128_causal", True),

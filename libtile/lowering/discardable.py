@@ -66,6 +66,7 @@ DECISIONS: dict[str, Classes] = {
     "shared_alignment": (FuncOp,),
     "exchanges": (Operation,),
     "ways": (Operation,),
+    "staging": (tileas_memory.TiledStoreOp,),
     "steps_at_once": (products.DotOp,),
     "checks_access": (scf.IfOp,),
     NOT_WIDE: (*_POINTERS, *_VIEWS),

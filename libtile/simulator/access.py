@@ -350,6 +350,10 @@ class Access(MachineState):
 
     # -- what is wrong
 
+    def what_reads(self, at: int) -> str:
+        """What is in flight and reads a byte of shared memory, for messages."""
+        return self.reads_in_flight
+
     def _diagnose(self, info: Any, arena: Arena, off: np.ndarray, threads: np.ndarray, *, writing: bool) -> None:
         """Find the first thread whose bytes are not fine and raise the fault that says why."""
         size = info.size
@@ -373,7 +377,7 @@ class Access(MachineState):
                 kind = test[1]
             text = {
                 "async": f"{verb} of bytes that an asynchronous copy has not completed: {where}",
-                "in-use": f"write to bytes that a {self.reads_in_flight} reads that has not been waited for: {where}",
+                "in-use": f"write to bytes that a {self.what_reads(at)} reads that has not been waited for: {where}",
                 "read-only": f"write to read-only memory: {where}",
                 "uninitialized": f"read of {size} bytes that nothing has written: {where}",
             }.get(kind, f"{size}-byte {verb} at 0x{arena.base + at:x} in {arena.name} memory: {where}")

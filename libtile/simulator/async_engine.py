@@ -21,7 +21,7 @@ from .atomics import Combine
 from .ir import Instruction
 from .limits import MAX_BYTES
 from .mbarrier import MBarriers
-from .memory import PENDING, READY
+from .memory import IN_USE, PENDING, READY
 
 if TYPE_CHECKING:
     from .group import ThreadGroup
@@ -42,6 +42,8 @@ class Job:
     owner: tuple[int, int] | None = None
     # Warp instructions that had been executed when it was submitted.
     issued: int = 0
+    # Bytes of shared memory that are not to be written until its group has been waited for.
+    reads: np.ndarray | None = None
 
 
 @dataclass
@@ -64,6 +66,27 @@ class AsyncEngine(MBarriers):
         self.copies: list[CopyBatch] = []
         self.copy_group = np.zeros(self.thread_count, dtype=np.int64)
         self.bulk_group = np.zeros(self.thread_count, dtype=np.int64)
+        # How much of what is in flight reads each shared byte; made when something does.
+        self.in_use = np.zeros(0, dtype=np.uint16)
+        # Copies out of shared memory that nobody has waited for, though some may have completed.
+        self.unwaited: list[Job] = []
+
+    # -- shared memory that something in flight reads
+
+    def hold_shared(self, spots: np.ndarray) -> None:
+        """Bytes of shared memory, each named once, are not to be written until they are let go."""
+        if not len(self.in_use):
+            self.in_use = np.zeros(self.shared_arena.size, dtype=np.uint16)
+        self.in_use[spots] += 1
+        self.shared_arena.flags[spots] |= IN_USE
+
+    def let_go_shared(self, spots: np.ndarray) -> None:
+        self.in_use[spots] -= 1
+        self.shared_arena.flags[spots[self.in_use[spots] == 0]] &= ~np.uint8(IN_USE)
+
+    def what_reads(self, at: int) -> str:
+        copies = (job.name for job in self.unwaited if job.reads is not None and at in job.reads)
+        return next(copies, super().what_reads(at))
 
     # -- cp.async
 
@@ -295,9 +318,11 @@ class AsyncEngine(MBarriers):
         races = self.races
         clock = races.snapshot(int(thread[0]) >> 5) if races is not None else None
 
+        late = origin.space == "shared" and place is None
+        held = self.locate(origin, "shared", source, run, 1)[1] if late and self.races is not None else None
+
         def finish() -> None:
             # Shared memory is read as late as the copy may read it: reusing it early shows.
-            late = origin.space == "shared" and place is None
             arena.data[off] = self.load_at(origin, source, run) if late else data
             arena.flags[off] = READY
             if place is not None:
@@ -305,7 +330,7 @@ class AsyncEngine(MBarriers):
                     races.publish(place >> 2, clock)
                 self.complete_tx(place, count)
 
-        job = Job("cp.async.bulk", ins, finish)
+        job = Job("cp.async.bulk", ins, finish, reads=held)
         job.owner = None if place is not None else (int(thread[0]), number)
         self.submit(job)
 
@@ -330,14 +355,19 @@ class AsyncEngine(MBarriers):
     def bulk_wait(self, g: ThreadGroup, keep: int, read: bool, mask: np.ndarray | None) -> None:
         """cp.async.bulk.wait_group: complete the threads' bulk groups but the newest `keep`."""
         waiting = set((g.threads if mask is None else g.threads[mask]).tolist())
-        rest: deque[Job] = deque()
-        for job in self.jobs:
+
+        def is_waited_for(job: Job) -> bool:
             owner = job.owner
-            if owner is not None and owner[0] in waiting and owner[1] < int(self.bulk_group[owner[0]]) - keep:
-                job.finish()
-            else:
-                rest.append(job)
-        self.jobs = rest
+            return owner is not None and owner[0] in waiting and owner[1] < int(self.bulk_group[owner[0]]) - keep
+
+        done = [job for job in self.jobs if is_waited_for(job)]
+        self.jobs = deque(job for job in self.jobs if not is_waited_for(job))
+        for job in done:
+            job.finish()
+        for job in self.unwaited:
+            if job.reads is not None and is_waited_for(job):
+                self.let_go_shared(job.reads)
+        self.unwaited = [job for job in self.unwaited if not is_waited_for(job)]
 
     # -- jobs
 
@@ -345,6 +375,9 @@ class AsyncEngine(MBarriers):
         """Queue work that completes later, in order."""
         job.issued = self.executed
         self.jobs.append(job)
+        if job.reads is not None:
+            self.hold_shared(job.reads)
+            self.unwaited.append(job)
 
     def finish_overdue(self) -> None:
         """Complete work that has taken its time: threads that spin may wait for a thread that waits for it."""

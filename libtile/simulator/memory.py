@@ -38,7 +38,7 @@ ALLOCATED = 1
 READY = 3  # allocated and initialised
 PENDING = 4  # an asynchronous copy has not completed
 READ_ONLY = 8
-IN_USE = 16  # a product in flight reads it
+IN_USE = 16  # a product or copy in flight reads it
 
 
 def cluster_prefix(rank: int) -> int:

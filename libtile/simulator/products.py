@@ -19,7 +19,6 @@ import numpy as np
 from .access import AccessInfo
 from .group import ThreadGroup
 from .ir import Instruction
-from .memory import IN_USE
 from .state import Frame
 from .tensor_copy import TensorCopies
 
@@ -144,8 +143,6 @@ class Products(TensorCopies):
         self.product_fenced = np.zeros(warps, dtype=bool)
         self.product_registers: list[ProductRegisters] = []
         self.check_products = "wgmma" in self.checks
-        # How many operands of products in flight each shared byte belongs to; made with the first product.
-        self.in_use = np.zeros(0, dtype=np.uint16)
 
     # -- issue
 
@@ -167,13 +164,9 @@ class Products(TensorCopies):
         state.reading[np.ix_(state.rows(call.a_registers), warps)] += 1
         state.shape[np.ix_(state.rows(call.accumulators), warps)] = call.shape
         if self.check:
-            if not len(self.in_use):
-                self.in_use = np.zeros(self.shared_arena.size, dtype=np.uint16)
             for operand in operands:
                 for number in range(len(operand.offsets)):
-                    spots = operand.bytes_of(number)
-                    self.in_use[spots] += 1
-                    self.shared_arena.flags[spots] |= IN_USE
+                    self.hold_shared(operand.bytes_of(number))
 
     def _product_registers(self, frame: Frame) -> ProductRegisters:
         if frame.products is None:
@@ -383,9 +376,7 @@ class Products(TensorCopies):
             for number, count in zip(*np.unique(operand.which[ready], return_counts=True), strict=True):
                 operand.left[number] -= count
                 if operand.left[number] == 0:
-                    spots = operand.bytes_of(int(number))
-                    self.in_use[spots] -= 1
-                    self.shared_arena.flags[spots[self.in_use[spots] == 0]] &= ~np.uint8(IN_USE)
+                    self.let_go_shared(operand.bytes_of(int(number)))
 
 
 def _write(frame: Frame, register: int, threads: np.ndarray, bits: np.ndarray) -> None:

@@ -139,9 +139,13 @@ class TensorCopies(AsyncEngine):
         places = tensor.shared_offsets(start, len(address))[inside].view(np.uint64)
         run = np.repeat(thread, len(places))
         target = address[inside]
+        held = None
         if len(places):
-            self._check_proxy(self.locate(origin, "shared", places, run, size)[1], ins, thread)
+            off = self.locate(origin, "shared", places, run, size)[1]
+            self._check_proxy(off, ins, thread)
             self.load_at(origin, places, run)
+            if self.races is not None:
+                held = (off[:, None] + np.arange(size)).reshape(-1)
 
         def finish() -> None:
             # The source is read as late as the copy may read it: reusing it early shows.
@@ -151,7 +155,7 @@ class TensorCopies(AsyncEngine):
                     values = combine(self.load_at(into, target, run), values, None)
                 self.store_at(into, target, values, run)
 
-        job = Job("cp.async.bulk.tensor", ins, finish)
+        job = Job("cp.async.bulk.tensor", ins, finish, reads=held)
         job.owner = (int(thread[0]), int(self.bulk_group[thread[0]]))
         self.submit(job)
 

@@ -21,7 +21,7 @@ from .async_engine import Job
 from .group import ThreadGroup
 from .ir import Instruction
 from .limits import TENSOR_COLUMNS
-from .memory import CLUSTER_SHIFT, IN_USE, cluster_prefix
+from .memory import CLUSTER_SHIFT, cluster_prefix
 from .tensor_memory import TensorMemory
 from .tensor_order import ENGINE
 
@@ -150,18 +150,14 @@ class TensorProducts(TensorMemory):
         if not self.check or not self.check_tensor:
             return
         self.reads_in_flight = "tcgen05 instruction"
-        if not len(self.in_use):
-            self.in_use = np.zeros(self.shared_arena.size, dtype=np.uint16)
         for spots in shared:
-            self.in_use[spots] += 1
-            self.shared_arena.flags[spots] |= IN_USE
+            self.hold_shared(spots)
 
     def _let_go(self, shared: list[np.ndarray]) -> None:
         if not self.check or not self.check_tensor:
             return
         for spots in shared:
-            self.in_use[spots] -= 1
-            self.shared_arena.flags[spots[self.in_use[spots] == 0]] &= ~np.uint8(IN_USE)
+            self.let_go_shared(spots)
 
     # -- commit
 

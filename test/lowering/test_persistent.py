@@ -20,10 +20,11 @@ TARGETS = ("sm_90", "sm_100")
 NUMBERS = "    %zero = constant <i32: 0> : tile<i32>\n    %one = constant <i32: 1> : tile<i32>\n"
 
 
-def persistent(carried: str = "", *, m: int = 64, n: int = 64, **options: object) -> str:
-    """`tile_gemm` whose blocks go through the tiles of c from their own number on, in steps of the grid."""
+def persistent(carried: str = "", *, text: str = "", m: int = 64, n: int = 64, **options: object) -> str:
+    """`tile_gemm`, or a text like it, whose blocks go through the tiles of c from their own number on, in steps of the
+    grid."""
     tile = f"tile<{m}x{n}xf32>"
-    text = tile_gemm(m=m, n=n, **options)
+    text = text or tile_gemm(m=m, n=n, **options)
     view = re.search(r"%vc = make_partition_view .*? : (.*)", text)[1]
     begin, end = text.index("    %dims:2 ="), text.index("    return\n")
     body = text[begin:end].replace(NUMBERS, "")

@@ -272,8 +272,12 @@ class CommitGroupOp(TileOp):
     traits = traits_def(Observable())
     tokens = var_operand_def()
     result = result_def()
+    stores = opt_prop_def(UnitAttr)
+    """There are no copies in the group, which stands for stores by TMA that a loop has not begun yet."""
 
     def check(self) -> None:
+        if self.stores is not None and self.tokens:
+            raise VerifyException("expects no tokens of copies in a group of no stores")
         for value in [*self.tokens, self.result]:
             expect_type("a token", value.type, AsyncTokenType)
 

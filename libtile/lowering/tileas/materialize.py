@@ -121,9 +121,9 @@ class Inserter:
             values.update(zip(op.results, made.results))
 
 
-def carry_more(loop: scf.ForOp, starts: Sequence[SSAValue], ends: Sequence[SSAValue]) -> None:
+def carry_more(loop: scf.ForOp, starts: Sequence[SSAValue], ends: Sequence[SSAValue]) -> scf.ForOp:
     """The loop again, which carries more: values that begin as `starts`, for which its body has arguments already, and
-    that a turn hands on as `ends`."""
+    that a turn hands on as `ends`. The old one is gone."""
     body = loop.body.block
     last = body.last_op
     assert last is not None and loop.parent is not None
@@ -145,6 +145,7 @@ def carry_more(loop: scf.ForOp, starts: Sequence[SSAValue], ends: Sequence[SSAVa
         after.name_hint = before.name_hint
         before.replace_all_uses_with(after)
     erase(loop)
+    return new
 
 
 def _positive(op: Operation, name: str, least: int = 1) -> int:

@@ -93,6 +93,11 @@ class Exchanges:
             elif isinstance(op, _EXCHANGES) or (isinstance(op, DotOp) and op.atom.kind == FMA):
                 self._largest = max(self._largest, min(_largest_tile(op), PIECE_BYTES))
 
+    @property
+    def are_any(self) -> bool:
+        """Whether any of a function's ops may exchange elements."""
+        return bool(self._conversions) or self._largest > 0
+
     def add(self, conversions: Iterable[ConvertLayoutOp]) -> None:
         """Conversions that were not there before. Those that are erased need not be told of."""
         for op in conversions:

@@ -60,7 +60,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.product_reasons import explain_asynchronous
-from libtile.lowering.tileas import persistent, promoted, scaled_products, tensor_products
+from libtile.lowering.tileas import persistent, promoted, scaled_products, staging, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import (
@@ -323,15 +323,22 @@ class _Specialization:
         return isinstance(op, ConvertLayoutOp) or all(isinstance(r.type, MemTokenType) for r in op.results)
 
     def _stages(self, most: int) -> int:
-        free = block_bytes(self.gpu, self.function.kernel_spec) - PIECE_BYTES
         # Not more than the loads' hints of their latency ask for.
         most = max(stages_wanted(o.load, most) for o in self.operands)
-        for stages in range(most, 1, -1):
-            wanted = PipelineType(stages, [o.type for o in self.operands], 1, MBARRIER)
-            if pipeline_bytes(wanted, ALIGNMENT) <= free:
-                return stages
-        each = sum(tile_bytes(o.type) for o in self.operands)
-        raise Unfit(f"two stages of {each} bytes do not fit the {free} bytes of shared memory that are free")
+        each = PipelineType(1, [o.type for o in self.operands], 1, MBARRIER)
+        free = [block_bytes(self.gpu, self.function.kernel_spec) - kept for kept in self._kept()]
+        found = [min(n // pipeline_bytes(each, ALIGNMENT), most) for n in free]
+        stages = next(n for n in found if n >= min(staging.ENOUGH_STAGES, max(found)))
+        if stages < 2:
+            size = sum(tile_bytes(o.type) for o in self.operands)
+            raise Unfit(f"two stages of {size} bytes do not fit the {max(free)} bytes of shared memory that are free")
+        return stages
+
+    def _kept(self) -> list[int]:
+        """Bytes of shared memory that the pipeline may leave for what is behind the loop."""
+        if self.outer is None:
+            return [PIECE_BYTES]
+        return staging.kept_beside(self.function, self.outer, [*self.loop.walk()], self.atom.instruction.m)
 
     # -- the new code -----------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
         bind_carried(e, block.args[1:], carried, op.iter_args)
         if block.last_op is not None:
             rings.bind_equal(e, block.args[1:], op.iter_args, block.last_op.operands)
+        rings.show_uniform(e, op)
         return emit_arm(e, block)
 
     initial = carried_values(e, op.iter_args)

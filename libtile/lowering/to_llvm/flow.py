@@ -18,14 +18,14 @@ from libtile.codegen.control import Carried
 from libtile.codegen.tile import Tile
 from libtile.codegen.words import BYTES, fills_words, of_words, words_of
 from libtile.lowering.to_llvm.emitter import Emitter, Held
-from libtile.lowering.to_llvm.storage import Place, Turn
+from libtile.lowering.to_llvm.storage import BulkToken, Place, Turn
 from libtile.numerics.elements import STORAGE_BYTES
 
 
 def _parts(e: Emitter, held: Held) -> list[Carried]:
     """What a value is at run time."""
     match held:
-        case None:
+        case None | BulkToken():
             return []
         case Place():
             return [held.stage, held.phase]
@@ -44,8 +44,8 @@ def _in_words(e: Emitter, tile: Tile) -> bool:
 def _again(e: Emitter, like: Held, rest: Iterator[Carried]) -> Held:
     """A value of the kind of another one, of the next parts."""
     match like:
-        case None:
-            return None
+        case None | BulkToken():
+            return like
         case Place():
             return Place(_value(next(rest)), _value(next(rest)))
         case Turn():

@@ -107,6 +107,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_pipeline.ConsumerReleaseOp: _reads("after_products"),
     tileas_tma.TiledTmaLoadOp: _reads("atom", "tx_count", "dim_map"),
     tileas_tma.TiledTmaStoreOp: _reads("atom", "dim_map"),
+    tileas_tma.CommitGroupOp: _reads("stores"),
     tileas_tma.TiledAtomicRmwOp: _reads("atom", "dim_map", "rmw_mode"),
     tileas_tma.FenceProxyOp: _reads("proxy"),
     tileas_tiles.BarrierOp: _reads("id", "num_warps"),

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from libtile.codegen import agents, mbarrier, tcgen05, tma
@@ -165,6 +166,17 @@ def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAVal
                 break
         else:
             known.append((stages, held, argument))
+
+
+def show_uniform(e: Emitter, loop: scf.ForOp) -> None:
+    """Show ptxas that all threads of a warp have the same places, which an outer loop carries: of one that it has
+    carried through inner loops it does not see that, and computes addresses of stages in all threads."""
+    if e.one_thread or not any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.walk() if op is not loop):
+        return
+    for argument in loop.body.block.args:
+        place = e.held.get(argument)
+        if isinstance(place, Place) and place.stage.constant is None:
+            e.bind(argument, Place(agents.uniform(e.b, place.stage), agents.uniform(e.b, place.phase)))
 
 
 def _is_same(a: Place, b: Place) -> bool:

@@ -54,7 +54,9 @@ from libtile.ir.tile_form import SEGMENTS, element_of, erase, shape_of
 from libtile.lowering.tileas.free_stages import FreeStages
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_memory import tile_bytes
+from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of
+from libtile.lowering.tileas.tma.staged_stores import carried_order, store_in_turns
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
@@ -220,6 +222,14 @@ class _Lowering:
             )  # fmt: skip
             self.next_index += 1
         descriptor, index = self.known[key]
+        if (loop := loop_over_tiles(op)) is not None:
+            end = loop.parent.last_op if loop.parent is not None else None
+            assert end is not None
+            at_once = _orders(op) and carried_order(op, loop) is None
+            groups = store_in_turns(tile, staging_of(tile), loop, descriptor, index, delay=self.delay, at_once=at_once)
+            _insert(WaitOp.make(groups, pending=0, read=True), end)
+            _finish(op)
+            return
         at = Inserter(op.parent, op, op.location)
         stages = self.free.take(op, tile_bytes(tile.type))
         within = None if stages is None else stages.pipeline
