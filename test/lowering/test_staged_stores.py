@@ -24,7 +24,9 @@ def in_order(text: str) -> str:
     """With a token that the loop over tiles carries: tiles are stored one behind the other."""
     made = persistent("%w : token", text=text)
     made = made.replace("    %nothing = constant <f32: 0.0> : tile<64x64xf32>\n", "    %nothing = make_token : token\n")
-    made = made.replace("iter_values(%sum = %nothing) -> (tile<64x64xf32>)", "iter_values(%before = %nothing) -> (token)")
+    made = made.replace(
+        "iter_values(%sum = %nothing) -> (tile<64x64xf32>)", "iter_values(%before = %nothing) -> (token)"
+    )
     return re.sub(
         r"(%w = store_view_tko weak %\w+, %vc\[%bx, %by\])( : [^\n]*tile<i32>)( -> token)",
         r"\1 token = %before\2, token\3",
@@ -112,13 +114,14 @@ def _parted(ptx: str) -> tuple[str, str]:
 
 def _without(text: str, what: str) -> str:
     """The store of a tile, and what follows, without one of its steps."""
-    wait = re.compile(r"cp\.async\.bulk\.wait_group\S*\s+0;")
-    barrier, fence = re.compile(r"bar\.sync[^;]*;"), re.compile(r"fence\.proxy\.async\.shared::cta;")
-    found = {
-        "wait": [*wait.finditer(text)][0],
-        "barrier behind the wait": [*barrier.finditer(text)][0],
-        "fence": [*fence.finditer(text)][0],
-        "barrier behind the fence": [*barrier.finditer(text)][1],
-        "last wait": [*wait.finditer(text)][1],
+    wait = r"cp\.async\.bulk\.wait_group\S*\s+0;"
+    barrier, fence = r"bar\.sync[^;]*;", r"fence\.proxy\.async\.shared::cta;"
+    pattern, number = {
+        "wait": (wait, 0),
+        "barrier behind the wait": (barrier, 0),
+        "fence": (fence, 0),
+        "barrier behind the fence": (barrier, 1),
+        "last wait": (wait, 1),
     }[what]
+    found = list(re.finditer(pattern, text))[number]
     return text[: found.start()] + text[found.end() :]

@@ -58,3 +58,37 @@ nv_tileaa.func @threads(%p: !nv_tileaa.ptr<f16, 1>, %q: !nv_tileaa.ptr<f16, 1>, 
   })
   nv_tileaa.return
 }
+
+// Tiles that a loop stores one behind the other go through a buffer of its own. It is written again when the tile before
+// has been stored; nothing but its last read is waited for at the end.
+// CHECK-LABEL: nv_tileaa.func @tiles
+// LOWER-LABEL: nv_tileaa.func @tiles
+nv_tileaa.func @tiles(%p: !nv_tileaa.ptr<f16, 1>, %x: tile<64x64xf16, #rows>, %n: index) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>} {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %m = nv_tileaa.make_memref %p {divisibility = array<i64: 16>} : !nv_tileaa.ptr<f16, 1> -> !memref
+  %v = nv_tileaa.block_tile %m {dimGroups = [array<i64: 0>, array<i64: 1>], tileSizes = array<i64: 64, 64>} : !memref -> !view
+  %first = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+  %pipe = nv_tileas.async.pipeline.create_pipeline {alignment = 1024, drained} : !pipe
+  nv_tileas.async.pipeline.agent_switch {agent_warps = [4]} ({
+    // LOWER: %[[BUFFER:.*]] = nv_tileas.alloc_tensor {alignment = 1024} : !nv_tileas.buffer<64x64xf16, shared
+    // LOWER-NEXT: %[[NONE:.*]] = nv_tileas.async.commit_group {stores}
+    // LOWER-NEXT: %[[LAST:.*]]:2 = scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[BEFORE:.*]] = %[[NONE]])
+    %end = scf.for %i = %0 to %n step %1 iter_args(%before = %first) -> (!nv_tileaa.mem_token) {
+      // CHECK: nv_tileas.tiled_store {{.*}}{allow_tma, atom = #nv_tileas.copy_atom<tma_store, box=[64,64]>{{.*}}staging = array<i64: 1, 64, 64>
+      // LOWER: nv_tileas.async.wait %[[BEFORE]] {pending = 0}
+      // LOWER-NEXT: nv_tileas.barrier
+      // LOWER-NEXT: nv_tileas.copy %{{.*}}, %[[BUFFER]]
+      // LOWER-NEXT: nv_tileas.fence_proxy {proxy = "async.shared"}
+      // LOWER-NEXT: nv_tileas.barrier
+      // LOWER: %[[T:.*]] = nv_tileas.async.tiled_tma_store {{.*}}, %[[BUFFER]]
+      // LOWER-NEXT: %[[G:.*]] = nv_tileas.async.commit_group %[[T]]
+      // LOWER-NEXT: scf.yield %{{.*}}, %[[G]]
+      %t = nv_tileas.tiled_store %v[%i, %0], %x, %before {mem_semantic = #nv_tileaa.mem_semantic<weak>} : !view, tile<64x64xf16, #rows>, index, index, !nv_tileaa.mem_token -> !nv_tileaa.mem_token
+      scf.yield %t : !nv_tileaa.mem_token
+    }
+    // LOWER: nv_tileas.async.wait %[[LAST]]#1 {pending = 0, read}
+    nv_tileas.async.pipeline.yield
+  })
+  nv_tileaa.return
+}

@@ -161,3 +161,11 @@ nv_tileaa.func @no_whole_boxes(%i: index, %desc: !desc, %half: !nv_tileas.buffer
     : !desc, index, index, !nv_tileas.buffer<2x8xf32, shared> -> !nv_tileas.async_token
   nv_tileaa.return
 }
+
+// A group of no stores has no copies.
+nv_tileaa.func @stores_of_a_group(%t: !nv_tileas.async_token) {
+  // expected-error @+1 {{'nv_tileas.async.commit_group' op expects no tokens of copies in a group of no stores}}
+  %g = nv_tileas.async.commit_group %t {stores} : !nv_tileas.async_token -> !nv_tileas.async_token
+  %none = nv_tileas.async.commit_group {stores} : !nv_tileas.async_token
+  nv_tileaa.return
+}
