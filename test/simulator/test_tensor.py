@@ -185,7 +185,7 @@ def test_source_of_a_store_may_not_be_reused_before_the_wait_and_needs_a_fence()
     early = FENCED + STORE + "bar.sync 0; st.shared.u32 [%r3], 0;"
     run(early + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(16, 8)), checks="basic")
     assert not tensor.any()
-    with pytest.raises(SimulationFault, match=r"bytes that a cp\.async\.bulk\.tensor reads that has not been waited for"):
+    with pytest.raises(SimulationFault, match=r"a cp\.async\.bulk\.tensor reads that has not been waited for"):
         run(early + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(16, 8)))
     with pytest.raises(SimulationFault) as caught:
         run(FILL + "bar.sync 0;" + STORE, np.zeros(1), TensorMap(tensor, box=(16, 8)))
