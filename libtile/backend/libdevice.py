@@ -118,13 +118,13 @@ def functions(llvm: Any) -> frozenset[str]:
 def _part(llvm: Any, calls: frozenset[str]) -> bytes:
     """Bitcode of the functions among `calls`, which are visible, and of whatever these call, and of nothing else."""
     index, context = _index(llvm), llvm.create_context()
-    wanted = calls & index.bodies.keys()
+    wanted = calls.intersection(index.bodies)
     needed = frozenset[str]()
     while True:
         looked_at, needed = needed, wanted
         module = llvm.parse_bitcode(index.keeping(needed), context)
         for name in needed - looked_at:
-            wanted |= index.bodies.keys() & set(_MENTION.findall(str(module.get_function(name))))
+            wanted |= index.bodies.keys() & _MENTION.findall(str(module.get_function(name)))
         if wanted == needed:
             break
     for name in index.bodies or [f.name for f in module.functions if not f.is_declaration]:
