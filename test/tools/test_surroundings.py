@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,39 @@ tileiras()
     assert done.returncode == -signal.SIGINT
     assert done.stderr in ("", "tileiras: interrupted\n")
     assert not (folder / "k.cubin").exists()
+
+
+EARLY = ROOT / "tools" / "_interrupts_libtile.pth"
+"""What Python reads when it starts in an environment that libtile is installed in."""
+COMMANDS = sorted(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"])
+
+
+def early(*argv: str) -> str:
+    """What becomes of SIGINT in a program of these arguments, once Python has read the file."""
+    code = (
+        f"import signal, sys, site; sys.argv = {list(argv)!r}; site.addpackage({str(EARLY.parent)!r}, {EARLY.name!r},"
+        " set()); print(signal.getsignal(signal.SIGINT))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@SHELL
+@pytest.mark.parametrize("command", [f"/usr/bin/{COMMANDS[0]}", *COMMANDS, r"C:\Scripts\tileiras.exe"])
+def test_ctrl_c_ends_a_command_before_its_first_line(command: str) -> None:
+    assert early(command, "k.bc") == str(signal.SIG_DFL)
+
+
+@SHELL
+@pytest.mark.parametrize(
+    "argv", [(), ("",), ("-c",), ("/usr/bin/pytest", "tileiras"), ("my-tileiras",), ("/tileiras/x",), ("libtile.py",)]
+)
+def test_other_programs_of_the_environment_keep_their_ctrl_c(argv: tuple[str, ...]) -> None:
+    assert "default_int_handler" in early(*argv)
 
 
 def test_python_m_prepares_for_ctrl_c_before_it_loads_the_tool() -> None:
