@@ -22,13 +22,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from libtile.cutile.launching import bytecode_for, launch
     from libtile.cutile.replacement import on_host
+    from libtile.cutile.scripts import Launched, launched_kernels
 
-__all__ = ["bytecode_for", "launch", "on_host"]
+__all__ = ["Launched", "bytecode_for", "launch", "launched_kernels", "on_host"]
 
 
 def __getattr__(name: str) -> Any:
     """Load on first use: the pytest plugin beside this is imported by every run of pytest."""
-    homes = {"bytecode_for": "launching", "launch": "launching", "on_host": "replacement"}
+    homes = {
+        "bytecode_for": "launching",
+        "launch": "launching",
+        "on_host": "replacement",
+        "Launched": "scripts",
+        "launched_kernels": "scripts",
+    }
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"libtile.cutile.{homes[name]}"), name)

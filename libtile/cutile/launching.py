@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Maker = Callable[[Any, Any], bytes]
 """The bytecode of a kernel for a signature."""
 
+Watcher = Callable[[str, str, bytes, tuple[int, ...]], None]
+"""Is told of each launch: the kernel's name in Python, that in the bytecode, the bytecode, and the grid."""
+
 DEFAULT_TARGET = "sm_90"
 """What is compiled for without a name. The frontend asks for a target too: some types are refused on older ones."""
 
@@ -82,12 +85,15 @@ def launch_made(
     check: str | None = None,
     block_order: int | None = None,
     out: TextIO | None = None,
+    watch: Watcher | None = None,
 ) -> RunResult:
     """`launch`, with bytecode that `made_by` makes of a kernel and a signature that it was not launched with before."""
     from libtile.runtime.run import run
 
     extents = checked_grid(grid)
     data, symbol, arguments = _compile(kernel, tuple(args), gpu_name or DEFAULT_TARGET, made_by)
+    if watch is not None:
+        watch(kernel._annotated_function.pyfunc.__name__, symbol, data, extents)
     return run(
         data, symbol,
         grid=extents, args=[_given(word) for word in arguments.flat],

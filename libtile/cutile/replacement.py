@@ -15,19 +15,24 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from libtile.cutile.launching import DEFAULT_TARGET, export, launch_made, require_cutile
+from libtile.cutile.launching import DEFAULT_TARGET, Watcher, export, launch_made, require_cutile
 from libtile.cutile.signature import read_arguments
 from libtile.targets import target
 
 
 @contextmanager
 def on_host(
-    backend: str = "interpreter", gpu_name: str = DEFAULT_TARGET, *, check: str | None = None
+    backend: str = "interpreter",
+    gpu_name: str = DEFAULT_TARGET,
+    *,
+    check: str | None = None,
+    watch: Watcher | None = None,
 ) -> Iterator[None]:
     """Within, `ct.launch` runs kernels by `cutile.launch` on a backend, with CPU torch tensors in place of CUDA's.
 
     `gpu_name` is the GPU that cuTile believes to be there. Streams are not looked at: a launch has ended when it
-    returns. LibtileError without cuTile, or for a target that there is not.
+    returns. `watch` is told of each launch before it runs. LibtileError without cuTile, or for a target that there is
+    not.
     """
     require_cutile()
     compute = _compute_capability(gpu_name)
@@ -41,7 +46,7 @@ def on_host(
     ) -> None:  # fmt: skip
         if not isinstance(programmatic_dependent_launch, bool):
             raise TypeError("expected argument programmatic_dependent_launch to have type bool")
-        launch_made(kernel, grid, kernel_args, made_by, backend=backend, gpu_name=gpu_name, check=check)
+        launch_made(kernel, grid, kernel_args, made_by, backend=backend, gpu_name=gpu_name, check=check, watch=watch)
 
     def compile_kernel(
         kernel: Any, signature: Any, context: Any, compute_capability: tuple[int, int] | None = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from libtile_cli import scripts
 from libtile_tools import cli
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ _POLL = 0.5
     "libtile explore kernel.bc -o kernel.html",
     "libtile explore --gpu-name=sm_80 --gpu-name=sm_90 kernel.bc -o both.html",
     "libtile explore -O0 -O3 --source=src kernel.mlir -o levels.html",
-    "libtile explore --serve=8000 kernel.bc",
+    "libtile explore --serve=8000 kernel.py",
 ), statuses=(
     "0  done",
     "1  the input is wrong, or it cannot be compiled; stderr says where and why",
     f"{_MISUSE}  the command line is wrong",
 ))  # fmt: skip
-@click.argument("file")
+@click.argument("file", metavar=scripts.METAVAR)
 @click.option("--gpu-name", "gpu_names", multiple=True, metavar="sm_NN", help="The GPU to compile for; default sm_90.")
 @click.option("-O", "--opt-level", "opt_levels", multiple=True, metavar="N", type=click.IntRange(0, 3),
               help="0 to 3; default 3.")  # fmt: skip
@@ -52,7 +53,10 @@ def command(
     output: str | None,
     serve: int | None,
 ) -> None:
-    """Compile FILE, bytecode or text of Tile IR, and write a page that shows it.
+    """Compile a kernel, and write a page that shows it.
+
+    FILE is bytecode or text of Tile IR, '-' for stdin, or a Python script: it is run, with the interpreter in place of
+    a GPU, and what it launches by ct.launch is shown; KERNEL says which, where it launches several.
 
     Source, Tile IR, nv_tileaa, nv_tileas, LLVM IR, PTX and machine code stand side by side, linked line by line, with
     remarks, numbers, layouts and the map of shared memory. The page is one file and needs no network.
@@ -81,13 +85,13 @@ def _page(
 ) -> str:
     from libtile.explore import explore, page
 
-    source = cli.read_input(file) if file == "-" else file
+    source = scripts.kernel_source(file, gpu_names[0])
     name = "stdin" if file == "-" else file
     return page(explore(source, gpu_names, opt_levels, pipelines, source_folders=folders, name=name))
 
 
 def _page_of(file: str) -> str:
-    return "-" if file == "-" else os.path.splitext(file)[0] + ".html"
+    return "-" if file == "-" else os.path.splitext(scripts.split(file)[0])[0] + ".html"
 
 
 # -- serving ----------------------------------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ class _Served:
 
     def _stamp(self) -> object:
         try:
-            found = os.stat(self.file)
+            found = os.stat(scripts.split(self.file)[0])
         except OSError as error:
             return error.errno
         return found.st_mtime_ns, found.st_size, found.st_ino
@@ -167,7 +171,7 @@ def _serve(file: str, port: int, make: partial[str]) -> None:
     import threading
     import time
 
-    cli.read_input(file)  # a file that is not there is an error, not a page
+    cli.read_input(scripts.split(file)[0])  # a file that is not there is an error, not a page
     served = _Served(file, make)
     with _server(served, port) as server:
         served.refresh()
