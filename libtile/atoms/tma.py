@@ -130,6 +130,41 @@ def boxes(shared: LinearLayout, contiguous: int, element_bytes: int, rows: int =
     return "its layout in shared memory is none that tensor copies write"
 
 
+GATHERED = 4
+"""Rows that one copy of the modes gather4 and scatter4 moves, each from or to a place of its own."""
+
+
+@lru_cache(maxsize=256)
+def row_boxes(shared: LinearLayout, contiguous: int, element_bytes: int) -> Boxes | str:
+    """The boxes of one row each that a tile of rank 2 with this layout in shared memory is made of, where each copy
+    moves `GATHERED` rows of it; or why there are none. There is a copy for each column of boxes, with its first rows:
+    those of rows further down lie as many rows further in shared memory."""
+    if shared.in_dims != (OFFSET,) or not shared.is_invertible or len(shared.shape) != 2:
+        return "its layout in shared memory does not give each element of rows and columns one place"
+    if shared.shape[1 - contiguous] < GATHERED:
+        return f"it has {shared.shape[1 - contiguous]} rows, and {GATHERED} are copied at a time"
+    for swizzle in SWIZZLES:
+        found = _rows(shared, contiguous, element_bytes, swizzle)
+        if found is None:
+            continue
+        row, moves = found
+        down = shared.shape[1 - contiguous].bit_length() - 1
+        nbytes = GATHERED * row * element_bytes
+        if moves[:down] != [(1 - contiguous, 1 << i) for i in range(down)]:
+            return "its rows do not lie one behind the other in shared memory"
+        if nbytes % ALIGNMENT:
+            return f"its boxes of {nbytes} bytes would not be aligned to {ALIGNMENT} in shared memory"
+        copies = [Copy((0, 0), 0)]
+        for i, (d, distance) in enumerate(moves[down:]):
+            corner = tuple(distance if n == d else 0 for n in range(2))
+            copies += [
+                Copy(tuple(map(sum, zip(c.corner, corner))), c.offset + (row * element_bytes << down + i))
+                for c in copies
+            ]
+        return Boxes((contiguous, 1 - contiguous), (row, 1), swizzle, tuple(copies), max(ALIGNMENT, 8 * swizzle))
+    return "its layout in shared memory is none that tensor copies write"
+
+
 def _rows(shared: LinearLayout, contiguous: int, size: int, swizzle: int) -> tuple[int, list[tuple[int, int]]] | None:
     """(elements of an inner row, (dimension, distance) of each further bit of the offset) of a layout with a swizzle;
     None when it has not this one."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I32, VOID
-from libtile.targets.tensor_map import MAX_RANK
+from libtile.targets.tensor_map import MAX_RANK, SIZE
 
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
@@ -34,6 +34,26 @@ def load_box(b: KernelBuilder, to: Value, descriptor: Value, coordinates: Sequen
     )
     places = [_shared_address(b, to), descriptor, *coordinates, _shared_address(b, barrier)]
     b.asm(template, ",".join(["r", "l", *"r" * rank, "r"]), VOID, places, memory=True)
+
+
+def gather_rows(
+    b: KernelBuilder, to: Value, descriptor: Value, column: Value, rows: Sequence[Value], barrier: Value
+) -> None:
+    """`load_box` of four rows (i32) of a tensor of rank 2, from a column on, which come to lie one behind the other."""
+    template = (
+        "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes "
+        f"[$0], {_address(1, [column, *rows])}, [$7];"
+    )
+    places = [_shared_address(b, to), descriptor, column, *rows, _shared_address(b, barrier)]
+    b.asm(template, "r,l,r,r,r,r,r,r", VOID, places, memory=True)
+
+
+def scatter_rows(b: KernelBuilder, descriptor: Value, column: Value, rows: Sequence[Value], source: Value) -> None:
+    """`store_box` of four rows that lie one behind the other, to rows (i32) of a tensor of rank 2, from a column on."""
+    template = (
+        f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group {_address(0, [column, *rows])}, [$6];"
+    )
+    _from_shared(b, template, descriptor, [column, *rows], source)
 
 
 def _shared_address(b: KernelBuilder, pointer: Value) -> Value:
@@ -90,6 +110,32 @@ def fence_async_shared(b: KernelBuilder) -> None:
 def fence_async(b: KernelBuilder) -> None:
     """`fence_async_shared` for all of memory."""
     b.call("llvm.nvvm.fence.proxy.async", VOID, [])
+
+
+FIELDS = {"global_address": ("global_address", "b64"), "dim_size": ("global_dim", "b32"),
+          "stride_size": ("global_stride", "b64")}  # fmt: skip
+"""Fields of a tensor map that are replaced in memory: PTX's name, and the type of the value (PTX ISA,
+"tensormap.replace")."""
+
+
+def replace_field(b: KernelBuilder, descriptor: Value, field: str, ordinal: int | None, value: Value) -> None:
+    """Replace one of `FIELDS` of a tensor map in global memory. Copies see it behind both of the fences below. One
+    thread executes this."""
+    name, type_ = FIELDS[field]
+    number = "" if ordinal is None else f"{ordinal}, "
+    template = f"tensormap.replace.tile.{name}.global.b1024.{type_} [$0], {number}$1;"
+    b.asm(template, "l,l" if type_ == "b64" else "l,r", VOID, [descriptor, value], memory=True)
+
+
+def release_descriptors(b: KernelBuilder, scope: str) -> None:
+    """What this thread has changed of tensor maps can be acquired by threads of a scope (of PTX)."""
+    b.asm(f"fence.proxy.tensormap::generic.release.{scope};", "", VOID, [], memory=True)
+
+
+def acquire_descriptor(b: KernelBuilder, descriptor: Value, scope: str) -> None:
+    """This thread's later copies see a tensor map (a generic address) as a thread of a scope has released it."""
+    template = f"fence.proxy.tensormap::generic.acquire.{scope} [$0], {SIZE};"
+    b.asm(template, "l", VOID, [descriptor], memory=True)
 
 
 def prefetch_descriptor(b: KernelBuilder, descriptor: Value) -> None:

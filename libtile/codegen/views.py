@@ -38,6 +38,7 @@ from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.layouts.registers import register_groups
 from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
+from libtile.support.diagnostics import UnsupportedError
 
 # -- views ----------------------------------------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ class Places:
     def _row_reader(self, rows: Tile, t: int) -> Callable[[int], Value]:
         wanted = sparse_layout(self.layout, t)
         if any(rows.layout.basis(d) != wanted.basis(d) for d in (LANE, WARP)):
-            raise ValueError("the index tile's layout does not follow that of the tile's rows: use sparse_layout")
+            raise UnsupportedError("has numbers of rows whose layout does not follow that of the tile's rows")
         by_row = {rows.layout(register=r)["dim0"]: v for r, v in enumerate(rows.registers)}
         return lambda register: by_row[wanted(register=register)["dim0"]]
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from .access import AccessInfo
-from .async_engine import AsyncEngine, Job
+from .async_engine import Job
 from .atomics import Combine
 from .group import ThreadGroup
 from .ir import Instruction
+from .map_edits import MapEdits
 from .memory import CLUSTER_SHIFT, PENDING, READY, cluster_prefix
 from .tensor_map import SIZE, DecodedMap, TensorMapError
 from .types import DTYPES
@@ -34,7 +35,7 @@ class TensorCopy:
     by_rows: bool = False
 
 
-class TensorCopies(AsyncEngine):
+class TensorCopies(MapEdits):
     """Tensor copies; each is a job that completes later."""
 
     def tensor_copy(self, copy: TensorCopy, g: ThreadGroup, load: bool, mask: np.ndarray | None) -> None:
@@ -58,6 +59,7 @@ class TensorCopies(AsyncEngine):
                 self._tensor_store(copy, tensor, corner, start, thread)
 
     def _tensor_map(self, ins: Instruction, address: int, thread: np.ndarray) -> DecodedMap:
+        self.check_edits(ins, address, thread)
         info = AccessInfo(ins, "generic", "u1", counted=False)
         where = np.uint64(address) + np.arange(SIZE, dtype=np.uint64)
         raw = self.load_at(info, where, np.repeat(thread, SIZE)).tobytes()

@@ -62,7 +62,7 @@ REWRITTEN = {
     "attach-tma-descriptor-args": TMA,
     "tileas-legalize-tmem-copy": TMA,
     "tileas-insert-barriers": ("barrier",),
-    "tileas-insert-fences": ("barrier",),
+    "tileas-insert-fences": ("barrier", "fence_proxy"),
 }
 """The observable ops that a pass is there to make, replace or move; all others come out as they went in."""
 RESPELLED = {

@@ -30,7 +30,9 @@ ALLOWED: dict[str, set[str]] = {
     # registers and offsets of a given instruction
     "libtile.atoms.shared_accesses": {"Offsets", "WORD_BYTES", "accesses_by", "normalized", "reduced"},
     # boxes and operands in shared memory, as a given layout and a given atom have them
-    "libtile.atoms.tma": {"Boxes", "Copy", "boxes", "contiguous_dim", "rows_of"},
+    "libtile.atoms.tma": {
+        "Boxes", "Copy", "GATHERED", "MAP_ELEMENTS", "MAX_BYTES", "boxes", "contiguous_dim", "row_boxes", "rows_of",
+    },
     "libtile.atoms.wgmma": {
         "GROUP_WARPS", "ROWS", "can_transpose", "SharedOperand", "accumulator_registers", "shared_operand",
     },
@@ -67,6 +69,7 @@ ALLOWED: dict[str, set[str]] = {
     "libtile.lowering.tileas.shared_check": {"check_shared_memory"},
     "libtile.lowering.tileas.shared_memory": {"STAGE_BARRIER_BYTES", "alignment_of", "stage_offsets", "tile_bytes"},
     "libtile.lowering.tileas.tma.common": {"HOST_CODE"},
+    "libtile.lowering.tileas.tma.recipes": {"boxes_of"},
     "libtile.lowering.tileas.ways": {
         "STEPS_AT_ONCE", "handed_out_by", "hands_out", "is_part", "shared_ways_of", "ways_of",
     },
@@ -74,7 +77,7 @@ ALLOWED: dict[str, set[str]] = {
     "libtile.lowering.to_tileas.types": {"layout_of"},
     # names of instructions and targets, and sizes of what hardware reads
     "libtile.targets": {"DATA_LAYOUT", "MMA_BLOCK_SCALE", "MMA_SYNC", "TRIPLE", "MmaAtom", "Target", "mma_families"},
-    "libtile.targets.tensor_map": {"ALIGNMENT", "MAX_RANK", "SIZE"},
+    "libtile.targets.tensor_map": {"ALIGNMENT", "MAX_RANK", "SIZE", "TiledMap", "encode"},
 }  # fmt: skip
 
 FEATURES = {
@@ -82,6 +85,7 @@ FEATURES = {
     "cluster", "cvt_fp4", "elect", "f32x2", "griddepcontrol", "launch_control", "mbarrier", "tma",
     # a chosen instruction is refused where the target lacks it
     "atomic_bf16", "atomic_vector_f32", "ldmatrix", "multimem", "setmaxnreg", "stmatrix", "tcgen05",
+    "tensormap_replace", "tma_gather4", "tma_scatter4",
 }  # fmt: skip
 
 CHOOSING = {

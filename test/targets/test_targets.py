@@ -29,6 +29,11 @@ PROBES = {
     "cluster": "barrier.cluster.arrive; barrier.cluster.wait;",
     "elect": "elect.sync r0|p0, 0xffffffff;",
     "tma": "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [r0], [d0, {r1}], [r2];",
+    "tma_gather4": "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes "
+    "[r0], [d0, {r1, r1, r1, r1, r1}], [r2];",
+    "tma_scatter4": "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group "
+    "[d0, {r1, r1, r1, r1, r1}], [r0];",
+    "tensormap_replace": "tensormap.replace.tile.global_address.global.b1024.b64 [d0], d1;",
     "griddepcontrol": "griddepcontrol.wait;",
     "multimem": "multimem.ld_reduce.global.add.f32 f0, [d0];",
     "setmaxnreg": "setmaxnreg.inc.sync.aligned.u32 64;",

@@ -35,6 +35,7 @@ from libtile.targets import MmaAtom, mma_families
 __all__ = [
     "ATOMIC_KINDS",
     "ATTRIBUTES",
+    "BY_ROWS",
     "FMA",
     "LOAD_KINDS",
     "LOAD_MODES",
@@ -62,6 +63,8 @@ MEMORY_SPACES = ("generic", "local", "shared", "global", "tmem", "constant")
 
 LOAD_MODES = ("tiled", "im2col", "im2col_at", "tiled_at", "gather4")
 STORE_MODES = ("store", "reduce", "scatter4")
+BY_ROWS = ("gather4", "scatter4")
+"""Modes in which a tile of numbers selects the rows that are copied."""
 
 
 @data_definition

@@ -26,7 +26,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
-from libtile.dialects.nv_tileaa.attributes import PaddingValueAttr, RmwModeAttr
+from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_at_least
 from libtile.dialects.nv_tileaa.memory import Access, base_rank, pointee_of
 from libtile.dialects.nv_tileas.atom_rules import check_delayed_wait
@@ -34,6 +34,7 @@ from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import expect_type
 from libtile.dialects.nv_tileas.tma_rules import (
+    MAX_RANK,
     check_box,
     check_descriptor,
     check_multicast,
@@ -284,7 +285,7 @@ class CommitGroupOp(TileOp):
 
 @tile_op
 class CreateMBarrierOp(TileOp):
-    """A barrier object in shared memory, for `arrivals` arrivals a phase."""
+    """A barrier object in shared memory, for `arrivals` arrivals a phase (one, if nothing is said)."""
 
     name = "nv_tileas.create_mbarrier"
     traits = traits_def(Allocates())
@@ -298,7 +299,7 @@ class CreateMBarrierOp(TileOp):
 
 @tile_op
 class MBarrierArriveOp(TileOp):
-    """Arrives at a barrier object, which is to expect `tx_count` more bytes."""
+    """Arrives at a barrier object, which is to expect `tx_count` more bytes: one arrival of all that run this."""
 
     name = "nv_tileas.mbarrier_arrive"
     traits = traits_def(Observable())
@@ -312,7 +313,7 @@ class MBarrierArriveOp(TileOp):
 
 @tile_op
 class MBarrierWaitOp(TileOp):
-    """Waits for the phase of a barrier object to complete: `parity` is that of the phase."""
+    """Waits for the phase of a barrier object to complete: `parity` is that of the phase, the first one's without."""
 
     name = "nv_tileas.mbarrier_wait"
     traits = traits_def(Observable())
@@ -324,25 +325,55 @@ class MBarrierWaitOp(TileOp):
 
 
 @tile_op
+class InvalidateMBarrierOp(TileOp):
+    """The end of a barrier object, whose place may be used for something else."""
+
+    name = "nv_tileas.invalidate_mbarrier"
+    traits = traits_def(Observable())
+    mbarrier = operand_def()
+
+    def check(self) -> None:
+        expect_type("an mbarrier", self.mbarrier.type, MBarrierType)
+
+
+@tile_op
 class FenceProxyOp(TileOp):
-    """Orders accesses of one proxy with those of another: `async` (TMA, tensor cores) or `tensormap`."""
+    """Orders accesses of one proxy with those of another: `async` (TMA, tensor cores) or `tensormap`.
+
+    What was changed of descriptors is released by a fence of `tensormap` without an operand; one with a descriptor
+    acquires that. Both are for the threads of `mem_scope` (the device's, if nothing is said).
+    """
 
     name = "nv_tileas.fence_proxy"
     traits = traits_def(Observable())
+    descriptor = opt_operand_def()
     proxy = prop_def(StringAttr)
+    mem_scope = opt_prop_def(MemScopeAttr)
 
     def check(self) -> None:
-        if self.proxy.data not in ("async", "async.shared", "async.global", "tensormap"):
+        if self.proxy.data not in ("async", "async.shared", "async.global", TENSORMAP):
             raise VerifyException(f"expects a proxy, but got '{self.proxy.data}'")
+        if self.proxy.data != TENSORMAP and (self.descriptor is not None or self.mem_scope is not None):
+            raise VerifyException(f"expects no descriptor and no scope with the proxy '{self.proxy.data}'")
+        for descriptor in self.group("descriptor"):
+            expect_type("a descriptor", descriptor.type, TmaDescType)
 
 
+TENSORMAP = "tensormap"
+"""The proxy by which copies read descriptors."""
 REPLACEABLE = ("global_address", "dim_size", "stride_size")
 """The fields of a descriptor that the device can replace, in the order in which they are replaced."""
 
 
 @tile_op
 class TensormapReplaceOp(TileOp):
-    """Replaces a field of a descriptor in memory. Only the address, the sizes and the strides can be replaced."""
+    """Replaces a field of a descriptor in memory (one that the device makes, or a pointer to one). Only the address,
+    the sizes and the strides can be replaced.
+
+    `ordinal` counts the descriptor's dimensions from the innermost on, of strides from 1 on. Addresses and strides are
+    in bytes, multiples of 16; sizes count elements. `mem_scope` says whose copies use it then (the device's, if nothing
+    is said).
+    """
 
     name = "nv_tileas.tensormap_replace"
     traits = traits_def(Observable())
@@ -351,6 +382,7 @@ class TensormapReplaceOp(TileOp):
     field = prop_def(StringAttr)
     ordinal = opt_prop_def(IntegerAttr)
     descriptor_alignment = opt_prop_def(IntegerAttr)
+    mem_scope = opt_prop_def(MemScopeAttr)
 
     def check(self) -> None:
         from libtile.dialects.nv_tileas.tma_rules import check_descriptor_alignment
@@ -363,3 +395,9 @@ class TensormapReplaceOp(TileOp):
             )
         if (self.ordinal is None) != (self.field.data == "global_address"):
             raise VerifyException(f"expects an ordinal with the sizes and strides only, but got '{self.field.data}'")
+        first = int(self.field.data == "stride_size")
+        if self.ordinal is not None and not first <= self.ordinal.value.data < MAX_RANK:
+            raise VerifyException(
+                f"expects an ordinal from {first} to {MAX_RANK - 1} of '{self.field.data}', but got "
+                f"{self.ordinal.value.data}"
+            )

@@ -7,13 +7,18 @@ or at the barrier object that counts its bytes. A descriptor is the memref, the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 
+from libtile.atoms import tma as atoms
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
-from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.attributes import BY_ROWS, CopyAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.interpreter.atomics import modification, update
 from libtile.interpreter.faults import Fault, FaultKind
@@ -23,6 +28,8 @@ from libtile.interpreter.nv_tileaa.memory import load_box, tokens
 from libtile.interpreter.nv_tileas.buffers import Buffer, Copy
 from libtile.interpreter.views import Box, Geometry, TensorView, ViewAccess
 from libtile.ir.tile_form import shape_of
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.targets import tensor_map
 
 
 @effect("nv_tileas.async.tiled_load")
@@ -64,13 +71,98 @@ def commit_group(site: Site) -> Run:
 
 @dataclass(frozen=True, eq=False)
 class Descriptor:
-    """A TMA descriptor: the memory, and the box, outermost dimension first."""
+    """A TMA descriptor: the memory, and the box, outermost dimension first. One that the device makes is the hardware's
+    128 bytes at an address, whose dimensions are those of the memory in `order`."""
 
-    memory: TensorView
+    described: TensorView
     box: tuple[int, ...]
+    address: int | None = None
+    order: tuple[int, ...] = ()
+
+    def memory(self, block: Any) -> TensorView:
+        """What it says now."""
+        if self.address is None:
+            return self.described
+        found = tensor_map.decode(_words(block, self.address).tobytes())
+        size, rank = tensor_map.ELEMENTS[found.element].bits // 8, len(self.order)
+        shape, strides = [0] * rank, [1] * rank
+        for number, d in enumerate(self.order):
+            shape[d] = found.sizes[number]
+            strides[d] = found.strides[number - 1] // size if number else 1
+        return TensorView(found.address, tuple(shape), tuple(strides))
 
 
-@pure("nv_tileas.make_tiled_tma_desc")
+_WORD = element(i64)
+
+
+def _places(address: int) -> np.ndarray:
+    if address % tensor_map.SIZE:
+        problem = f"a descriptor lies at {address:#x}, which is no multiple of {tensor_map.SIZE}"
+        raise Fault(FaultKind.MISALIGNED, problem)
+    return np.arange(address, address + tensor_map.SIZE, 8, dtype=np.int64)
+
+
+def _words(block: Any, address: int) -> np.ndarray:
+    """The 64-bit words of the descriptor at an address."""
+    return np.asarray(block.memory.gather(_places(address), _WORD, None))
+
+
+@effect("nv_tileas.tensormap_replace")
+def tensormap_replace(site: Site) -> Run:
+    field, ordinal = site.attr("field"), site.attr("ordinal", 0)
+
+    def run(block: Any, descriptor: Any, value: Any) -> tuple:
+        address = descriptor.address if isinstance(descriptor, Descriptor) else int(descriptor)
+        if address is None:
+            raise Fault(FaultKind.UNSUPPORTED, "a change of a descriptor of the host's, which is constant")
+        found = tensor_map.decode(_words(block, address).tobytes())
+        given, sizes, strides = int(value), list(found.sizes), list(found.strides)
+        if field == "global_address":
+            found = replace(found, address=given)
+        elif field == "dim_size":
+            sizes[ordinal] = given
+        else:
+            strides[ordinal - 1] = given
+        changed = tensor_map.encode(replace(found, sizes=tuple(sizes), strides=tuple(strides)))
+        _write(block, address, changed)
+        return ()
+
+    return run
+
+
+def _write(block: Any, address: int, raw: bytes) -> None:
+    block.memory.scatter(_places(address), np.frombuffer(raw, np.int64), _WORD, None)
+
+
+def _on_device(site: Site, memref: MemRefType, box: tuple[int, ...]) -> Run:
+    """The descriptor is written to memory."""
+    layout, atom, name = site.attr("layout"), site.attr("atom"), NUMBER_NAMES[memref.element_type]
+    dense, size = atoms.contiguous_dim(memref.strides), STORAGE_BYTES[name]
+    if dense is None or not isinstance(layout, LayoutAttr):
+        raise Fault(FaultKind.UNSUPPORTED, "a descriptor of the device's without a layout or a dense dimension")
+    by_rows = atom.mode in BY_ROWS
+    find = atoms.row_boxes if by_rows else partial(atoms.boxes, rows=atoms.rows_of(box))
+    boxes = find(layout.layout, dense, size)
+    if isinstance(boxes, str):
+        raise Fault(FaultKind.UNSUPPORTED, boxes)
+
+    def run(block: Any, tensor: TensorView, place: Array | None) -> Descriptor:
+        made = tensor_map.TiledMap(
+            tensor.base,
+            atoms.MAP_ELEMENTS[name],
+            tuple(tensor.shape[d] for d in boxes.order),
+            tuple(tensor.strides[d] * size for d in boxes.order[1:]),
+            boxes.box,
+            swizzle=boxes.swizzle_name,
+        )
+        assert place is not None
+        _write(block, int(place), tensor_map.encode(made))
+        return Descriptor(tensor, tuple(reversed(box)), int(place), boxes.order)
+
+    return run
+
+
+@effect("nv_tileas.make_tiled_tma_desc")
 def make_tiled_tma_desc(site: Site) -> Run:
     type_, result = site.type_of("tensor"), site.type_of("result")
     source = type_.source if isinstance(type_, TiledViewType) else type_
@@ -79,7 +171,9 @@ def make_tiled_tma_desc(site: Site) -> Run:
     atom = site.attr("atom")
     if isinstance(atom, CopyAtomAttr) and atom.mode not in (None, "tiled", "store", "reduce", "gather4", "scatter4"):
         raise Fault(FaultKind.UNSUPPORTED, f"a descriptor of mode '{atom.mode}'")
-    return lambda tensor, descriptor: Descriptor(tensor, tuple(reversed(result.box)))
+    if site.attr("on_device"):
+        return _on_device(site, source, result.box)
+    return lambda block, tensor, descriptor: Descriptor(tensor, tuple(reversed(result.box)))
 
 
 def _geometry(site: Site, shape: tuple[int, ...]) -> Geometry:
@@ -139,10 +233,11 @@ def tma_load(site: Site) -> Run:
         raise Fault(FaultKind.UNSUPPORTED, "a copy to the CTAs of a cluster")
 
     def run(block: Any, descriptor: Descriptor, indices: tuple, buffer: Buffer, mbarrier: MBarrier | None) -> Copy:
-        box, skipped = _box(geometry, descriptor.memory, indices)
+        memory = descriptor.memory(block)
+        box, skipped = _box(geometry, memory, indices)
         tile = np.zeros(geometry.tile, elem.dtype)
         if not box.empty():
-            tile[_place(box, skipped)] = access.load(block.memory, descriptor.memory, box)
+            tile[_place(box, skipped)] = access.load(block.memory, memory, box)
         copy = buffer.start(Copy("a TMA load"), tile.reshape(np.array(shape)[np.argsort(dims)]).transpose(dims))
         if mbarrier is not None:
             mbarrier.transfer(copy, count)
@@ -167,15 +262,16 @@ def _store(site: Site, combine: str | None) -> Run:
     def run(block: Any, descriptor: Descriptor, indices: tuple, buffer: Buffer, token: None) -> Copy:
         copy = Copy("a TMA store")
         tile = buffer.start_reading(copy).transpose(np.argsort(dims)).reshape(geometry.tile)
-        box, skipped = _box(geometry, descriptor.memory, indices)
+        memory = descriptor.memory(block)
+        box, skipped = _box(geometry, memory, indices)
         if box.empty():
             return copy
         part = tile[_place(box, skipped)]
         if modify is None:
-            access.store(block.memory, descriptor.memory, box, part)
+            access.store(block.memory, memory, box, part)
         else:
             values = part.reshape(-1)
-            addresses = access.addresses(descriptor.memory, box)
+            addresses = access.addresses(memory, box)
             update(block, addresses, None, elem, lambda now, i: modify(now, values[i]), np.array(values))
         return copy
 
@@ -262,4 +358,10 @@ def mbarrier_wait(site: Site) -> Run:
 @pure("nv_tileas.fence_proxy")
 def fence_proxy(site: Site) -> Run:
     """All proxies see one memory here."""
-    return lambda: ()
+    return lambda descriptor: ()
+
+
+@pure("nv_tileas.invalidate_mbarrier")
+def invalidate_mbarrier(site: Site) -> Run:
+    """Nothing is put in its place here."""
+    return lambda mbarrier: ()

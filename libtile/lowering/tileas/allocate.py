@@ -26,15 +26,18 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.codegen import mbarrier
 from libtile.codegen.exchange import Exchange
 from libtile.dialects.nv_tileaa.functions import ExecuteOp, FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerWaitOp, CreatePipelineOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp
+from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, InvalidateMBarrierOp
 from libtile.dialects.nv_tileas.types import (
     BufferType,
     ConsumerTokenType,
+    MBarrierType,
     PipelineIteratorType,
     PipelineType,
     ProducerTokenType,
@@ -63,7 +66,7 @@ TILED = (TiledLoadOp, TiledStoreOp)
 """Accesses that may be made twice, for a condition at run time: behind those that are weak, exchanges do not take more
 memory to spare a barrier."""
 
-MAKERS = (CreatePipelineOp, AllocTensorOp)
+MAKERS = (CreatePipelineOp, AllocTensorOp, CreateMBarrierOp)
 """Ops that make storage in shared memory."""
 
 TENSOR_ADDRESS_BYTES = 16
@@ -79,6 +82,7 @@ class AllocateSharedMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                end_barrier_objects(inner)
                 allocate(inner, target(inner.kernel_spec.target))
 
 
@@ -176,7 +180,7 @@ class Numbering:
             drained = self._drained(op) if DRAINED in op.attributes else None
             size, alignment = storage_bytes(op), alignment_of(op)
             return Storage(op, size, alignment, self.first[op], len(self.first) - 1, drained=drained)
-        if isinstance(made.type, BufferType) and made.type.space == "tmem":
+        if isinstance(made.type, MBarrierType) or (isinstance(made.type, BufferType) and made.type.space == "tmem"):
             return Storage(op, storage_bytes(op), alignment_of(op), self.first[op], len(self.first) - 1)
         switch, _ = agent_of(op)
         if switch is not None:
@@ -224,6 +228,8 @@ def storage_bytes(op: Operation) -> int:
         if not all(isinstance(element, BufferType) for element in type_.element_types):
             raise unsupported(op, "cannot lie in shared memory: a stage holds buffers there, and nothing else")
         return pipeline_bytes(type_, alignment_of(op))
+    if isinstance(type_, MBarrierType):
+        return mbarrier.BYTES
     assert isinstance(type_, BufferType)
     return TENSOR_ADDRESS_BYTES if type_.space == "tmem" else tile_bytes(type_)
 
@@ -233,7 +239,9 @@ def makes_shared(op: Operation) -> bool:
     if not is_subclass(type(op), MAKERS):
         return False
     type_ = op.results[0].type
-    return isinstance(type_, PipelineType) or (isinstance(type_, BufferType) and type_.space in ("shared", "tmem"))
+    if isinstance(type_, BufferType):
+        return type_.space in ("shared", "tmem")
+    return isinstance(type_, PipelineType | MBarrierType)
 
 
 _HANDED_ON = (PipelineIteratorType, ProducerTokenType, ConsumerTokenType, BufferType)
@@ -265,6 +273,18 @@ def _within(op: Operation, block: Block) -> Operation:
 def allocate(function: FuncOp, gpu: Target) -> None:
     """Place what lies in shared memory in one function. LoweringError where there is too much of it."""
     _Allocation(function, gpu).run()
+
+
+def end_barrier_objects(function: FuncOp) -> None:
+    """Barrier objects that are made again and again, or in one arm of a condition, end with the block that makes them:
+    in the place of one, none may be initialised (PTX ISA, "mbarrier.init")."""
+    for op in function.walk():
+        if is_subclass(type(op), (CreateMBarrierOp,)) and op.parent is not None:
+            last, parent = op.parent.last_op, op.parent_op()
+            ended = any(isinstance(use.operation, InvalidateMBarrierOp) for use in op.results[0].uses)
+            if last is None or ended or isinstance(parent, FuncOp | AgentSwitchOp):
+                continue
+            op.parent.insert_op_before(InvalidateMBarrierOp.make(op.results[0], location=op.location), last)
 
 
 def exchange_rooms(function: FuncOp, gpu: Target) -> dict[Operation, int]:

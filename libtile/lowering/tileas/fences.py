@@ -41,6 +41,7 @@ from libtile.dialects.nv_tileas.memory import (
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.tile_form import erase
 from libtile.layouts.registers import register_groups, unique_registers
+from libtile.lowering.tileas.descriptor_fences import insert_descriptor_fences
 from libtile.lowering.tileas.select_copies import moved_layout, vector_of
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.numerics.elements import PACKED, STORAGE_BYTES
@@ -63,6 +64,7 @@ class InsertFencesPass(ModulePass):
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
                 insert_fences(inner)
+                insert_descriptor_fences(inner)
 
 
 def insert_fences(function: Operation) -> None:

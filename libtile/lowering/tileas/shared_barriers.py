@@ -44,7 +44,14 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp, ReinterpretOp
-from libtile.dialects.nv_tileas.tma import TmaStore
+from libtile.dialects.nv_tileas.tma import (
+    CreateMBarrierOp,
+    InvalidateMBarrierOp,
+    MBarrierArriveOp,
+    MBarrierWaitOp,
+    TmaLoad,
+    TmaStore,
+)
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.classes import is_subclass
 from libtile.lowering.agents import agent_of
@@ -57,7 +64,8 @@ from libtile.targets import target
 
 KNOWN = (
     *LOOPS, scf.IfOp, BarrierOp, AgentSwitchOp, CreatePipelineOp, ProducerAcquireOp, ConsumerWaitOp, ProducerWriteOp,
-    ConsumerReadOp, ConsumerReleaseOp, TmaStore, ProduceOneOp, ConsumeOneOp, CopyOp,
+    ConsumerReadOp, ConsumerReleaseOp, TmaStore, TmaLoad, ProduceOneOp, ConsumeOneOp, CopyOp, CreateMBarrierOp,
+    MBarrierArriveOp, MBarrierWaitOp, InvalidateMBarrierOp,
 )  # fmt: skip
 """The classes of ops that `_known` tells apart."""
 
@@ -189,6 +197,24 @@ class _Analysis:
                     return now
                 span = span_of(buffer)
                 return self._before(op, now, any(s.meets(span) for s in now.writes)).read(span)
+            case TmaLoad():
+                (buffer,) = op.group("buffer")
+                if not _is_shared(buffer) or _in_turn(buffer):
+                    return now
+                # Whoever reads it waits at a barrier object, which says that the copy is done.
+                span = span_of(buffer)
+                return self._before(op, now, any(s.meets(span) for s in (*now.reads, *now.writes)))
+            case CreateMBarrierOp(result=made):
+                span = span_of(made)
+                self._before(op, now, any(s.meets(span) for s in (*now.reads, *now.writes)))
+                return _NOTHING  # behind it all that run it have met
+            case MBarrierWaitOp():
+                return now.read(_object(op))
+            case MBarrierArriveOp():
+                # One thread arrives, for all that come here: what they have done before is done.
+                return self._before(op, now, bool(now.reads or now.writes))
+            case InvalidateMBarrierOp():
+                return self._before(op, now, True).written(_object(op))
             case ProducerAcquireOp():
                 ring = span_of(op.pipeline)
                 others = (s for s in now.writes if s.ring is not ring.ring)
@@ -226,7 +252,7 @@ class _Analysis:
         return now
 
     def _before(self, op: Operation, now: Open, needed: bool) -> Open:
-        if needed:
+        if needed and not _is_alone(op):
             self.places[op] = None
             return _NOTHING
         return now
@@ -262,6 +288,19 @@ class _Analysis:
             self._grown = True
             self._begins[op] = kept
         return out
+
+
+def _object(op: MBarrierWaitOp | InvalidateMBarrierOp) -> Span:
+    """The bytes of the barrier object of an op. LoweringError for one that is not known by the op that makes it."""
+    if not isinstance(op.mbarrier.owner, CreateMBarrierOp):
+        raise unsupported(op, "has a barrier object that control flow hands on")
+    return span_of(op.mbarrier)
+
+
+def _is_alone(op: Operation) -> bool:
+    """Whether one thread of an agent runs an op, which nobody else of the agent has to meet."""
+    switch, number = agent_of(op)
+    return isinstance(switch, AgentSwitchOp) and bool(switch.elected[number])
 
 
 def _has_barriers(type_: Attribute) -> bool:

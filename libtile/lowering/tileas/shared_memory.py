@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileaa.shapes import CatOp, ExtractOp, InsertSliceOp
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
-from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.dialects.nv_tileas.types import BufferType, MBarrierType, PipelineType
 from libtile.layouts import WARP
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.to_tileas.accesses import element_bytes
@@ -48,6 +48,8 @@ def tile_bytes(type_: TensorType | BufferType) -> int:
 def alignment_of(op: Operation) -> int:
     """The alignment of what an op makes in shared memory, in bytes: 1024 where a 128-byte swizzle is the hardware's,
     as for copies by TMA and operands of wgmma."""
+    if isinstance(op.results[0].type, MBarrierType):
+        return mbarrier.BYTES
     given = op.properties.get("alignment")
     return given.value.data if isinstance(given, IntegerAttr) else STAGE_ALIGNMENT
 

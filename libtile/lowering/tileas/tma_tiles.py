@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import Operation, SSAValue
 
 from libtile.atoms import tma
@@ -20,10 +20,11 @@ from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp, TiledTmaStoreOp
 from libtile.dialects.nv_tileas.types import BufferType, TmaDescType
 from libtile.ir.tile_form import SEGMENTS, stored_element
-from libtile.layouts import LinearLayout
+from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import is_forbidden
@@ -31,6 +32,7 @@ from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.select_copies import OFFSET_BITS
 from libtile.lowering.tileas.tma.recipes import launched_number
 from libtile.lowering.to_tileas.accesses import access, numbers
+from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets.tensor_map import MAX_BOX
@@ -55,11 +57,14 @@ class TmaTile:
     dims: tuple[int, ...]
     indices: tuple[int, ...]
     steps: tuple[int, ...]
+    sparse: int | None = None
+    """The dimension of the view along which a tile of numbers selects rows."""
 
     @property
     def atom(self) -> CopyAtomAttr:
-        kind = "tma_load" if isinstance(self.access, TiledLoadOp) else "tma_store"
-        return CopyAtomAttr(kind, box=self.boxes.box)
+        loads = isinstance(self.access, TiledLoadOp)
+        mode = None if self.sparse is None else "gather4" if loads else "scatter4"
+        return CopyAtomAttr("tma_load" if loads else "tma_store", box=self.boxes.box, mode=mode)
 
     def descriptor(self, at: Inserter, number: int) -> SSAValue:
         """The descriptor of the tensor; its layout is by the tensor's dimensions."""
@@ -86,6 +91,9 @@ class TmaTile:
         index = self.access.group("indices")
         for t, i in enumerate(self.indices):
             given = values.get(index[i], index[i])
+            if i == self.sparse:
+                corner[self.dims[t]] = _in_fours(at, given)
+                continue
             assert isinstance(given.type, IntegerType | IndexType)
             step = at.value(arith.ConstantOp(IntegerAttr(self.steps[t], given.type)))
             corner[self.dims[t]] = at.value(arith.MuliOp(given, step))
@@ -104,10 +112,13 @@ def described_tile(
     order: Sequence[int] | None = None,
     rows: int = MAX_BOX,
     shared: LinearLayout | None = None,
+    *,
+    by_rows: bool = False,
 ) -> TmaTile:
     """How TMA copies the tile of an access that is in order with all others; Unfit, with `what` in front of the reason,
     where it does not. Dimension n of the buffer is dimension order[n] of the tile; a box has at
-    most so many `rows`. The buffer has the layout `shared` (None: that of operands of products)."""
+    most so many `rows`. The buffer has the layout `shared` (None: that of operands of products). With `by_rows` a tile
+    of numbers may select the tile's rows."""
     if is_forbidden(op):
         raise Unfit(what + "may not be copied by TMA, as a hint says")
     # What a store has beyond the tensor's end is not written, whatever it is.
@@ -122,7 +133,7 @@ def described_tile(
     if (
         not isinstance(view, TiledViewType)
         or not isinstance(memref, MakeMemRefOp)
-        or view.layout.sparse_dim is not None
+        or (view.layout.sparse_dim is not None and not by_rows)
     ):
         raise Unfit(what + "is not of a tiled view of a tensor")
     type_ = memref.results[0].type
@@ -138,7 +149,10 @@ def described_tile(
     if shape[fastest] * size < tma.CHUNK:
         raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
     shared = operand_shared_layout(shape, element, fastest) if shared is None else shared
-    boxes = tma.boxes(shared, fastest, size, rows)
+    sparse = view.layout.sparse_dim
+    if sparse is not None and (len(shape) != 2 or sparse != order[1 - fastest]):
+        raise Unfit(what + "has numbers of something else than the rows of a matrix")
+    boxes = tma.boxes(shared, fastest, size, rows) if sparse is None else tma.row_boxes(shared, fastest, size)
     if isinstance(boxes, str):
         raise Unfit(what + "cannot be copied by TMA: " + boxes)
     return TmaTile(
@@ -149,7 +163,29 @@ def described_tile(
         tuple(view.dim_map[d] for d in order),
         order,
         tuple(view.traversal_strides[d] for d in order),
+        sparse,
     )
+
+
+def _in_fours(at: Inserter, numbers: SSAValue) -> SSAValue:
+    """A tile of numbers where each thread of the first warp holds those of four neighbouring rows, which it asks for
+    by itself."""
+    type_ = numbers.type
+    assert isinstance(type_, TensorType)  # as the verifier has it
+    (count,) = type_.get_shape()
+    given = layout_of(numbers)
+    bits = [1 << i for i in range(count.bit_length() - 1)]
+    inner, lanes = tma.GATHERED.bit_length() - 1, len(given.basis(LANE))
+    held = [*bits[:inner], *bits[inner + lanes :]]
+    across = [*bits[inner : inner + lanes]]
+    across += [0] * (lanes - len(across))
+    wanted = LinearLayout.of(
+        {REGISTER: [(n,) for n in held], LANE: [(n,) for n in across], WARP: [(0,)] * len(given.basis(WARP))},
+        {"dim0": count},
+    )
+    if wanted == given:
+        return numbers
+    return at.value(ConvertLayoutOp.make(numbers, results=[with_layout(type_, wanted)]))
 
 
 def box_of_all_rows(op: TiledTmaStoreOp) -> tuple[int, ...]:

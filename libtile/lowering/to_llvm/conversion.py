@@ -27,7 +27,9 @@ from libtile.lowering.tileas.tma.common import HOST_CODE
 from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
     agents,
     async_products,
+    barrier_objects,
     control,
+    descriptors,
     elementwise,
     escapes,
     grid,
@@ -37,6 +39,7 @@ from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
     tensor_memory,
     tiles,
     tma,
+    tma_rows,
     tokens,
 )
 from libtile.lowering.to_llvm.debug_info import DebugInfo

@@ -108,8 +108,14 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_tma.TiledTmaLoadOp: _reads("atom", "tx_count", "dim_map"),
     tileas_tma.TiledTmaStoreOp: _reads("atom", "dim_map"),
     tileas_tma.CommitGroupOp: _reads("stores"),
+    tileas_tma.GatherTmaLoadOp: _reads("atom", "tx_count", "dim_map"),
+    tileas_tma.ScatterTmaStoreOp: _reads("atom", "dim_map"),
     tileas_tma.TiledAtomicRmwOp: _reads("atom", "dim_map", "rmw_mode"),
-    tileas_tma.FenceProxyOp: _reads("proxy"),
+    tileas_tma.FenceProxyOp: _reads("proxy", "mem_scope"),
+    tileas_tma.TensormapReplaceOp: _reads("field", "ordinal"),
+    tileas_tma.MakeTiledTmaDescOp: _reads("atom", "on_device", "layout"),
+    tileas_tma.CreateMBarrierOp: _reads("arrivals"),
+    tileas_tma.MBarrierArriveOp: _reads("tx_count"),
     tileas_tiles.BarrierOp: _reads("id", "num_warps"),
     tileas_tiles.AllocTensorOp: _reads("alignment"),
     tileas_pipeline.WaitOp: _reads("pending", "read"),
@@ -140,6 +146,9 @@ INFORMATION: dict[str, str] = {
     "ocgLeaveDirectives": "a remark says that they are not followed",
     "tmaIdx": "has done its work in attach-tma-descriptor-args",
     "delay_wait": "permits a later wait",
+    "descriptor_alignment": "a fact; descriptors are aligned to 128 bytes anyhow",
+    "element_strides": "are ones, as the verifier has it",
+    "tma_internal_type": "repeats what the element type says",
     "agent_ids": "a name, by which the groups of pipelines mean agents",
     "producer_group": "repeats which agent's turns produce",
     "consumer_group": "repeats which agent's turns consume",
@@ -282,7 +291,13 @@ def _no_bounds(op: TileOp, attr: Attribute) -> str | None:
     return _refuse("in_bounds", attr) if integers_of(attr) else None
 
 
+def _scope(op: TileOp, attr: Attribute) -> str | None:
+    """Of a change of a descriptor tileas-insert-fences reads it."""
+    return None if isinstance(op, tileas_tma.TensormapReplaceOp) else _refuse("mem_scope", attr)
+
+
 _CHECKED: dict[str, Check] = {
+    "mem_scope": _scope,
     "cache_modifier": _keyword("cache_modifier", "none"),
     "eviction_policy": _keyword("eviction_policy", "none", "normal"),
     "rounding_mode": _keyword("rounding_mode", "nearest_int_to_zero"),

@@ -72,12 +72,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A tensor map: its address, and what it describes."""
+    """A tensor map: its (generic) address, what it describes, and where the device has written it, if it has."""
 
     pointer: Value
     type: TmaDescType
+    place: Value | None = None
 
 
 @dataclass(frozen=True)
 class BulkToken:
-    """Copies from shared to global memory by TMA, which one thread waits for."""
+    """Copies from shared to global memory by TMA, which the threads wait for that started them: one, or each."""
+
+    by_all: bool = False

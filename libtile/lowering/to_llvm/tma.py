@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from libtile.atoms import tma as atoms
 from libtile.codegen import async_copies, mbarrier, tma
@@ -15,11 +17,13 @@ from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.dialects.nv_tileas.pipeline import WaitOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp
 from libtile.dialects.nv_tileas.tma import (
+    TENSORMAP,
     CommitGroupOp,
     FenceProxyOp,
     TiledAtomicRmwOp,
     TiledTmaLoadOp,
     TiledTmaStoreOp,
+    TmaLoad,
     TmaOp,
     TmaStore,
 )
@@ -30,6 +34,8 @@ from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.to_llvm import tensor_memory
 from libtile.lowering.to_llvm.agents import acting_thread
+from libtile.lowering.to_llvm.barrier_objects import held_barrier
+from libtile.lowering.to_llvm.descriptors import fence_descriptors
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor
 from libtile.numerics.elements import STORAGE_BYTES
@@ -53,31 +59,29 @@ def _alloc(e: Emitter, op: AllocTensorOp) -> None:
 
 @rule(TiledTmaLoadOp)
 def _load(e: Emitter, op: TiledTmaLoadOp) -> None:
-    descriptor, boxes, buffer, coordinates = _operands(e, op)
-    barrier = e.held[op.mbarrier] if op.mbarrier is not None else buffer.barrier
-    if not isinstance(barrier, Value):
-        raise unsupported(op, "copies to a buffer that no barrier object counts for", e.b.target.name)
-    nbytes = _bytes(op)
-    if (count := integer_of(op.tx_count, nbytes)) != nbytes:
-        raise unsupported(op, f"says that it copies {count} bytes, which are {nbytes}", e.b.target.name)
+    descriptor, boxes, buffer = copied_boxes(e, op)
+    coordinates = [coordinate(e, e.scalar(v)) for v in op.group("indices")]
+    barrier, nbytes = counting_barrier(e, op, buffer)
     with acting_thread(e):
-        mbarrier.expect_bytes(e.b, barrier, nbytes)
+        if op.mbarrier is None:  # an arrival at an object of the program's own says what it is to expect
+            mbarrier.expect_bytes(e.b, barrier, nbytes)
         for copy in boxes.copies:
             corner = _corner(e, op, boxes, coordinates, copy)
-            tma.load_box(e.b, _behind(e, buffer.pointer, copy.offset), descriptor.pointer, corner, barrier)
+            tma.load_box(e.b, behind(e, buffer.pointer, copy.offset), descriptor.pointer, corner, barrier)
     e.bind(op.result, None)
 
 
 @rule(TiledTmaStoreOp, TiledAtomicRmwOp)
 def _store(e: Emitter, op: TmaStore) -> None:
-    descriptor, boxes, buffer, coordinates = _operands(e, op)
+    descriptor, boxes, buffer = copied_boxes(e, op)
+    coordinates = [coordinate(e, e.scalar(v)) for v in op.group("indices")]
     mode = op.rmw_mode.keyword if isinstance(op, TiledAtomicRmwOp) else None
     if mode is not None and mode not in _REDUCTIONS:
         raise unsupported(op, f"has the mode '{mode}', by which tensor copies do not reduce", e.b.target.name)
     with acting_thread(e):
         for copy in boxes.copies:
             corner = _corner(e, op, boxes, coordinates, copy)
-            source = _behind(e, buffer.pointer, copy.offset)
+            source = behind(e, buffer.pointer, copy.offset)
             if mode is None:
                 tma.store_box(e.b, descriptor.pointer, corner, source)
             else:
@@ -90,7 +94,19 @@ _REDUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "max": "max
 """Modes of updates as tensor copies name them; signs are those of the tensor map's elements."""
 
 
-def _operands(e: Emitter, op: TmaOp) -> tuple[Descriptor, atoms.Boxes, Buffer, list[Value]]:
+def counting_barrier(e: Emitter, op: TmaLoad, buffer: Buffer) -> tuple[Value, int]:
+    """The barrier object that counts the bytes of a load, and how many these are."""
+    barrier = buffer.barrier if op.mbarrier is None else held_barrier(e, op, op.mbarrier)
+    if barrier is None:
+        raise unsupported(op, "copies to a buffer that no barrier object counts for", e.b.target.name)
+    nbytes = copied_bytes(op)
+    if (count := integer_of(op.tx_count, nbytes)) != nbytes:
+        raise unsupported(op, f"says that it copies {count} bytes, which are {nbytes}", e.b.target.name)
+    return barrier, nbytes
+
+
+def copied_boxes(e: Emitter, op: TmaOp, *, by_rows: bool = False) -> tuple[Descriptor, atoms.Boxes, Buffer]:
+    """What a copy goes through, in which boxes (`by_rows`: those of `atoms.row_boxes`), and its buffer."""
     if not e.b.target.has("tma"):
         raise unsupported(op, "copies by TMA, which is not there", e.b.target.name)
     descriptor, buffer = e.held[op.operands[0]], e.held[op.group("buffer")[0]]
@@ -102,14 +118,17 @@ def _operands(e: Emitter, op: TmaOp) -> tuple[Descriptor, atoms.Boxes, Buffer, l
     dims = tensor_dims(op, len(buffer.layout.shape))
     if dense is None or dense not in dims:
         raise unsupported(op, "copies from a tensor of which no dimension has stride 1", e.b.target.name)
-    rows = atoms.rows_of(descriptor.type.box)
-    boxes = atoms.boxes(buffer.layout, dims.index(dense), STORAGE_BYTES[buffer.element], rows)
+    size = STORAGE_BYTES[buffer.element]
+    if by_rows:
+        boxes = atoms.row_boxes(buffer.layout, dims.index(dense), size)
+    else:
+        boxes = atoms.boxes(buffer.layout, dims.index(dense), size, atoms.rows_of(descriptor.type.box))
     if isinstance(boxes, str):
         raise unsupported(op, f"copies a tile as no tensor copy does: {boxes}", e.b.target.name)
     if boxes.box != descriptor.type.box:
         box = f"{list(boxes.box)} by the layout of the buffer, and {list(descriptor.type.box)} in the descriptor"
         raise unsupported(op, f"copies boxes of {box}", e.b.target.name)
-    return descriptor, boxes, buffer, [_coordinate(e, v) for v in op.group("indices")]
+    return descriptor, boxes, buffer
 
 
 def tensor_dims(op: TmaOp, rank: int) -> tuple[int, ...]:
@@ -117,9 +136,8 @@ def tensor_dims(op: TmaOp, rank: int) -> tuple[int, ...]:
     return integers_of(op.dim_map) or tuple(range(rank))
 
 
-def _coordinate(e: Emitter, value: SSAValue) -> Value:
+def coordinate(e: Emitter, given: Value) -> Value:
     """A coordinate as an i32; one that is beyond that is outside of the tensor anyhow."""
-    given = e.scalar(value)
     if given.type is not I64:
         return given
     if given.constant is not None:
@@ -134,13 +152,13 @@ def _corner(e: Emitter, op: TmaOp, boxes: atoms.Boxes, coordinates: list[Value],
     return [e.b.add(coordinates[dims[d]], integer(I32, copy.corner[d])) for d in boxes.order]
 
 
-def _behind(e: Emitter, pointer: Value, offset: int) -> Value:
+def behind(e: Emitter, pointer: Value, offset: int) -> Value:
     if not offset:
         return pointer
     return e.b.emit(SHARED_POINTER, f"getelementptr i8, {pointer.typed}, i32 {offset}")
 
 
-def _bytes(op: TmaOp) -> int:
+def copied_bytes(op: TmaOp) -> int:
     type_ = op.group("buffer")[0].type
     assert isinstance(type_, BufferType)
     return tile_bytes(type_)
@@ -156,16 +174,20 @@ def _fence(e: Emitter, op: FenceProxyOp) -> None:
         tma.fence_async_shared(e.b)
     elif proxy == "async":
         tma.fence_async(e.b)
+    elif proxy == TENSORMAP:
+        fence_descriptors(e, op)
     else:
         raise unsupported(op, f"names the proxy '{proxy}', of which nothing here is", e.b.target.name)
 
 
-def _has_bulk(e: Emitter, op: Operation) -> bool:
-    """Whether the tokens are of copies to global memory by TMA. LoweringError where they are of several kinds."""
-    kinds = {isinstance(e.held[v], BulkToken) for v in op.operands}
-    if len(kinds) > 1:
+def _bulk(e: Emitter, op: Operation) -> BulkToken | None:
+    """What the tokens say where they are of copies to global memory by TMA. LoweringError where some are and others
+    are not. Threads that have not started any copies have nothing to wait for."""
+    held = [e.held[v] for v in op.operands]
+    bulk = [token for token in held if isinstance(token, BulkToken)]
+    if bulk and len(bulk) < len(held):
         raise unsupported(op, "has tokens of copies that complete in different ways", e.b.target.name)
-    return kinds == {True}
+    return BulkToken(any(token.by_all for token in bulk)) if bulk else None
 
 
 @rule(CommitGroupOp)
@@ -173,10 +195,10 @@ def _commit(e: Emitter, op: CommitGroupOp) -> None:
     if op.stores is not None:
         e.bind(op.result, BulkToken())  # a wait for groups of which there are none is none
         return
-    if _has_bulk(e, op):
-        with acting_thread(e):
+    if (bulk := _bulk(e, op)) is not None:
+        with nullcontext() if bulk.by_all else acting_thread(e):
             tma.commit_stores(e.b)
-        e.bind(op.result, BulkToken())
+        e.bind(op.result, bulk)
         return
     async_copies.commit_copies(e.b)
     e.bind(op.result, None)
@@ -185,8 +207,9 @@ def _commit(e: Emitter, op: CommitGroupOp) -> None:
 @rule(WaitOp)
 def _wait(e: Emitter, op: WaitOp) -> None:
     pending = integer_of(op.pending)
-    if not _has_bulk(e, op):
+    bulk = _bulk(e, op)
+    if bulk is None:
         async_copies.wait_copies(e.b, pending)
         return
-    with acting_thread(e):
+    with nullcontext() if bulk.by_all else acting_thread(e):
         tma.wait_stores(e.b, pending, read=op.read is not None)

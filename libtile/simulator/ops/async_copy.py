@@ -152,6 +152,28 @@ def _tensor(cg: Emitter, ins: Instruction) -> None:
     cg.emit(f"M.tensor_copy({copy}, g, {load}, {cg.mask()})")
 
 
+_REPLACED = ("global_address", "global_dim", "global_stride")
+
+
+@op("tensormap")
+def _tensormap(cg: Emitter, ins: Instruction) -> None:
+    """tensormap.replace.tile.field{.ss}.b1024.type [addr], {ord,} value."""
+    name = next((m for m in ins.modifiers if m in _REPLACED), None)
+    if name is None:
+        cg.fail("this field of a tensor map is not replaced here")
+    space = next((SPACES[m] for m in ins.modifiers if m in SPACES), "generic")
+    where, *ordinal, value = ins.operands
+    cg.uniform = True
+    at, given = address(cg, where), cg.src(value, TYPES[ins.modifiers[-1].replace("b", "u")])
+    number = getattr(ordinal[0], "value", None) if ordinal else 0
+    if not isinstance(number, int):
+        cg.fail("the number of a tensor map's dimension has to be constant")
+    cg.uniform = False
+    cg.emit(
+        f"M.replace_field({cg.use(ins, f'i{id(ins)}')}, {space!r}, {name!r}, {number}, {at}, {given}, g, {cg.mask()})"
+    )
+
+
 def emit_st_async(cg: Emitter, ins: Instruction, kind: PtxType, vector: int) -> NoReturn:
     cg.fail("st.async is not simulated")
 

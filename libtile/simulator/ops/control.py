@@ -59,6 +59,14 @@ def _fence(cg: Emitter, ins: Instruction) -> None:
         return
     if "mbarrier_init" in ins.modifiers:
         cg.emit(f"M.fence_mbarrier_init(g, {cg.mask()}, False)")
+    elif "tensormap::generic" in ins.modifiers:
+        if "release" in ins.modifiers:
+            cg.emit(f"M.release_maps(g, {cg.mask()})")
+        else:
+            cg.uniform = True
+            where = address(cg, ins.operands[0])
+            cg.uniform = False
+            cg.emit(f"M.acquire_map({where}, g, {cg.mask()})")
     elif "proxy" in ins.modifiers and "global" not in ins.modifiers:
         cg.emit(f"M.proxy_fence(g, {cg.mask()})")
         cg.emit(f"M.fence_mbarrier_init(g, {cg.mask()}, True)")

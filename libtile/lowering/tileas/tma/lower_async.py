@@ -110,6 +110,8 @@ class _Lowering:
             tile = _known_tile(self.function, op)
             if tile is None:
                 self._lower(op)
+            elif isinstance(op, TiledLoadOp):
+                self._load_tile(tile, op)
             else:
                 self._store_tile(tile)
         for block, groups in self.unwaited.items():
@@ -209,11 +211,9 @@ class _Lowering:
         _insert(wait, _behind_next_barrier(op) if self.delay else op)
         _finish(op)
 
-    def _store_tile(self, tile: TmaTile) -> None:
-        """A store of which it is known how the tile lies in shared memory: in stages of a pipeline that are free, where
-        there are any."""
+    def _known_descriptor(self, tile: TmaTile) -> tuple[SSAValue, int]:
+        """The descriptor of a tile of which it is known how it lies in shared memory, and its index."""
         op = tile.access
-        assert isinstance(op, TiledStoreOp) and op.parent is not None
         top = _at_top(self.function, op)
         key = (tile.memref.results[0], self.function.body.block, tile.atom)
         if key not in self.known:
@@ -221,8 +221,43 @@ class _Lowering:
                 tile.descriptor(Inserter(self.function.body.block, top, op.location), self.next_index), self.next_index
             )  # fmt: skip
             self.next_index += 1
-        descriptor, index = self.known[key]
-        if (loop := loop_over_tiles(op)) is not None:
+        return self.known[key]
+
+    def _load_tile(self, tile: TmaTile, op: TiledLoadOp) -> None:
+        """A load of which it is known how the tile lies in shared memory."""
+        assert op.parent is not None
+        descriptor, index = self._known_descriptor(tile)
+        at, nbytes = Inserter(op.parent, op, op.location), tile_bytes(tile.type)
+        buffer = at.value(AllocTensorOp.make(results=[tile.type], alignment=tile.boxes.alignment))
+        barrier = at.value(CreateMBarrierOp.make(results=[MBarrierType()], arrivals=1))
+        if _is_ordered(op):
+            # Threads may have written the memory before.
+            at.add(FenceProxyOp.make(proxy="async"))
+            at.add(BarrierOp.make())
+        at.add(MBarrierArriveOp.make(barrier, tx_count=nbytes))
+        copy = (TiledTmaLoadOp if tile.sparse is None else GatherTmaLoadOp).make(
+            descriptor,
+            tile.corner(at, {}),
+            buffer,
+            barrier,
+            results=[AsyncTokenType()],
+            atom=tile.atom,
+            tmaIdx=index,
+            tx_count=nbytes,
+            dim_map=tile.dim_map,
+        )
+        at.add(copy)
+        at.add(MBarrierWaitOp.make(barrier))
+        op.value.replace_all_uses_with(at.value(CopyOp.make(buffer, results=[op.value.type])))
+        _finish(op)
+
+    def _store_tile(self, tile: TmaTile) -> None:
+        """A store of which it is known how the tile lies in shared memory: in stages of a pipeline that are free, where
+        there are any."""
+        op = tile.access
+        assert isinstance(op, TiledStoreOp) and op.parent is not None
+        descriptor, index = self._known_descriptor(tile)
+        if tile.sparse is None and (loop := loop_over_tiles(op)) is not None:
             end = loop.parent.last_op if loop.parent is not None else None
             assert end is not None
             at_once = _orders(op) and carried_order(op, loop) is None
@@ -236,11 +271,10 @@ class _Lowering:
         buffer = at.value(AllocTensorOp.make(within, results=[tile.type], alignment=tile.boxes.alignment))
         at.add(CopyOp.make(op.value, buffer))
         # Others may have accessed the tile's memory before, which a token says.
-        ordered = any(not isinstance(token.owner, CreateMemTokenOp) for token in op.group("token"))
-        at.add(FenceProxyOp.make(proxy="async" if ordered else "async.shared"))
+        at.add(FenceProxyOp.make(proxy="async" if _is_ordered(op) else "async.shared"))
         at.add(BarrierOp.make())
         token = at.value(
-            TiledTmaStoreOp.make(
+            (TiledTmaStoreOp if tile.sparse is None else ScatterTmaStoreOp).make(
                 descriptor,
                 tile.corner(at, {}),
                 buffer,
@@ -261,12 +295,12 @@ class _Lowering:
 
 
 def _known_tile(function: FuncOp, op: TiledMemOp) -> TmaTile | None:
-    """How a tile that is stored lies in shared memory, where the view and the box tell; None where they do not."""
-    if not isinstance(op, TiledStoreOp):
+    """How a tile that is copied lies in shared memory, where the view and the box tell; None where they do not."""
+    if not isinstance(op, TiledStoreOp | TiledLoadOp):
         return None
     try:
         box = op.atom.box if op.atom is not None else ()
-        tile = described_tile(function, op, rows=atoms.rows_of(box))
+        tile = described_tile(function, op, rows=atoms.rows_of(box), by_rows=True)
     except Unfit:
         return None
     return tile if box == tile.atom.box else None
@@ -279,6 +313,11 @@ def _at_top(function: FuncOp, op: Operation) -> Operation:
         assert parent is not None
         op = parent
     return op
+
+
+def _is_ordered(op: TiledMemOp) -> bool:
+    """Whether a token says that an access comes behind something."""
+    return any(not isinstance(token.owner, CreateMemTokenOp) for token in op.group("token"))
 
 
 def _orders(op: TiledMemOp) -> bool:

@@ -17,6 +17,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import SplatOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
+from libtile.dialects.nv_tileas.attributes import BY_ROWS
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import FromParameter, Number, TensorMapRecipe
@@ -61,19 +62,11 @@ def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
     strides = [launched_number(op, next(numbers)) if n == DYNAMIC else n for n in memref.strides]
     address = launched_number(op, base)
     element = NUMBER_NAMES[memref.element_type]
-    dense = atoms.contiguous_dim(memref.strides)
-    if (
-        dense is None
-        or op.layout is None
-        or element not in atoms.MAP_ELEMENTS
-        or not isinstance(address, FromParameter)
-    ):
-        raise unsupported(op, "has no layout in shared memory, or is of a tensor that no tensor map describes")
-    described = op.result.type
-    assert isinstance(described, TmaDescType)  # the verifier has seen to it
-    boxes = atoms.boxes(op.layout.layout, dense, STORAGE_BYTES[element], atoms.rows_of(described.box))
-    if isinstance(boxes, str) or boxes.box != described.box:
-        raise unsupported(op, f"has boxes of {list(op.atom.box)}, which its layout in shared memory is not made of")
+    boxes = boxes_of(op)
+    if isinstance(boxes, str):
+        raise unsupported(op, boxes)
+    if not isinstance(address, FromParameter):
+        raise unsupported(op, "is of a tensor whose address is no parameter of the kernel")
     return TensorMapRecipe(
         address.number,
         atoms.MAP_ELEMENTS[element],
@@ -83,6 +76,24 @@ def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
         boxes.swizzle_name,
         STORAGE_BYTES[element],
     )
+
+
+def boxes_of(op: MakeTiledTmaDescOp) -> atoms.Boxes | str:
+    """The boxes that a descriptor is for; or why there are none."""
+    described = op.result.type
+    assert isinstance(described, TmaDescType) and isinstance(described.memref, MemRefType)  # by the verifier
+    memref, element = described.memref, NUMBER_NAMES[described.memref.element_type]
+    dense = atoms.contiguous_dim(memref.strides)
+    if dense is None or op.layout is None or element not in atoms.MAP_ELEMENTS:
+        return "has no layout in shared memory, or is of a tensor that no tensor map describes"
+    layout, size = op.layout.layout, STORAGE_BYTES[element]
+    if op.atom.mode in BY_ROWS:
+        boxes = atoms.row_boxes(layout, dense, size)
+    else:
+        boxes = atoms.boxes(layout, dense, size, atoms.rows_of(described.box))
+    if isinstance(boxes, str) or boxes.box != described.box:
+        return f"has boxes of {list(op.atom.box)}, which its layout in shared memory is not made of"
+    return boxes
 
 
 def launched_number(op: Operation, value: SSAValue) -> Number | FromParameter:
