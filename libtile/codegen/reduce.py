@@ -7,6 +7,7 @@ the others have.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.convert_layout import hand_out
@@ -48,19 +49,25 @@ def reduce(
     *,
     commutative: bool = False,
     in_pairs: bool = False,
+    in_threes: bool = False,
 ) -> list[Tile]:
     """Reduce tiles of one unit layout along a dimension by steps; the results have `result_layout` of these. All
     threads of the block must come here.
 
     The body gets what has the lower index as accumulated; with `commutative` its two arguments may be exchanged, and
-    with `in_pairs` it takes vectors of two values as well.
+    with `in_pairs` it takes vectors of two values as well. With `in_threes` a thread's values are combined three at a
+    time, two bodies one behind the other, for a target that does both at once.
     ValueError for steps that do not reduce the tiles.
     """
     current = prepared(tiles)
     bits = (len(current[0].registers) - 1).bit_length()
     # Values that are side by side stay so from fold to fold until their own bit is folded.
     beside = min(PAIRED_BIT, bits - 1) if in_pairs and bits > 1 else None
-    for fold in folds(tiles[0].layout, dim, steps, commutative):
+    planned = list(folds(tiles[0].layout, dim, steps, commutative))
+    if in_threes and commutative:
+        within = list(takewhile(lambda fold: fold.kind == collectives.REGISTERS, planned))
+        current, planned = _fold_in_threes(current, within, body), planned[len(within) :]
+    for fold in planned:
         match fold.kind:
             case collectives.WARPS:
                 current = _warps_to_registers(b, current, fold)
@@ -91,6 +98,26 @@ def _fold_registers(b: KernelBuilder, tiles: Sequence[Tile], fold: Fold, body: B
                 made[n] = [b.extract(v, i, t.llvm_type) for v, t in zip(pairs, tiles)]
     results = [made[r] for r in kept]
     return [Tile(fold.after, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
+
+
+def _fold_in_threes(tiles: list[Tile], within: Sequence[Fold], body: Body) -> list[Tile]:
+    """Fold bits of the registers all at once: of what comes together always three values, as long as there are."""
+    if not within:
+        return tiles
+    groups = [[r] for r in range(within[0].before.in_size(REGISTER))]
+    for fold in within:
+        bit = 1 << fold.position
+        groups = [[*groups[r], *groups[r | bit]] for r in range(len(groups)) if not r & bit]
+    results = []
+    for group in groups:
+        values = [[t.registers[r] for t in tiles] for r in group]
+        while len(values) > 1:
+            first, *rest = values[:3]
+            for other in rest:
+                first = body(first, other)
+            values = [*values[3:], first]
+        results.append(values[0])
+    return [Tile(within[-1].after, t.element, tuple(values)) for t, values in zip(tiles, zip(*results))]
 
 
 def _fold_lanes(b: KernelBuilder, tiles: Sequence[Tile], fold: Fold, body: Body, commutative: bool) -> list[Tile]:

@@ -57,6 +57,7 @@ DECISIONS: dict[str, Classes] = {
     "executed": (products.DotOp, products.ScaledDotOp, async_products.AsyncDotOp, tensor_memory.AsyncDotIntoOp),
     "registers_shared": (AgentSwitchOp,),
     "in_pairs": (ElementwiseOp, tiles.ReduceOp),
+    "in_threes": (tiles.ReduceOp,),
     "drained": (CreatePipelineOp,),
     "nv_tileas.host-code": (FuncOp,),
     "nv_tileas.num-device-tmas": (FuncOp,),

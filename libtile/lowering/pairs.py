@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`in_pairs`: on an op of 32-bit floats that works on two registers at a time, where a target can do that.
+"""`in_pairs`: on an op of 32-bit floats that works on two registers at a time, where a target can do that; `in_threes`:
+on a reduction that takes the larger or smaller of three at a time.
 
 What is by rows of tensor memory lies in registers side by side, as such instructions want it. Elsewhere values have to
 be moved next to each other first, which costs more than it spares: so a pass says where pairs are worth it.
@@ -14,8 +15,9 @@ from libtile.dialects.nv_tileaa.arithmetic import OPS, ElementwiseOp
 from libtile.dialects.nv_tileas.tiles import ReduceOp
 from libtile.targets import Target
 
-IN_PAIRS = "in_pairs"
+IN_PAIRS, IN_THREES = "in_pairs", "in_threes"
 _ARITHMETIC = tuple(OPS[name] for name in ("addf", "subf", "mulf", "fma"))
+_EXTREMES = OPS["maxf"], OPS["minf"]
 
 
 def takes_pairs(op: Operation, gpu: Target) -> bool:
@@ -23,15 +25,25 @@ def takes_pairs(op: Operation, gpu: Target) -> bool:
     if not gpu.has("f32x2"):
         return False
     if isinstance(op, ReduceOp):
-        block = op.body.block
-        inner = block.first_op
-        return (
-            isinstance(inner, OPS["addf"])
-            and _is_plain(inner)
-            and set(inner.operands) == set(block.args)
-            and (inner.next_op is block.last_op)
-        )
+        return _combines(op, (OPS["addf"],))
     return isinstance(op, _ARITHMETIC) and _is_plain(op)
+
+
+def takes_threes(op: Operation, gpu: Target) -> bool:
+    """Whether an op is a reduction to the largest or smallest value, of which three at a time are compared."""
+    return gpu.has("max3_f32") and isinstance(op, ReduceOp) and _combines(op, _EXTREMES)
+
+
+def _combines(op: ReduceOp, by: tuple[type[ElementwiseOp], ...]) -> bool:
+    """Whether the body of a reduction is an op of one of these classes."""
+    block = op.body.block
+    inner = block.first_op
+    return (
+        isinstance(inner, by)
+        and _is_plain(inner)
+        and set(inner.operands) == set(block.args)
+        and inner.next_op is block.last_op
+    )
 
 
 def _is_plain(op: ElementwiseOp) -> bool:

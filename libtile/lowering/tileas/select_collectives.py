@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 
 from libtile.atoms.conversions import cut
 from libtile.atoms.shared_accesses import reduced
+from libtile.codegen.reduce import PAIRED_BIT
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr
@@ -27,6 +28,7 @@ from libtile.dialects.nv_tileas.tiles import ReduceOp, ScanOp
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.collectives import (
+    REGISTERS,
     SharedTrip,
     Step,
     folds,
@@ -39,6 +41,7 @@ from libtile.layouts.collectives import (
 )
 from libtile.layouts.shared_access import padded, piece_bytes
 from libtile.lowering.errors import unsupported
+from libtile.lowering.pairs import IN_PAIRS
 from libtile.lowering.tileas.allocate import exchange_rooms
 from libtile.lowering.tileas.commuting import commutes
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
@@ -88,12 +91,23 @@ def _choose(op: ReduceOp | ScanOp, kernel: Kernel, room: int) -> None:
         convert_operand(op, number, unit)
     if isinstance(op, ReduceOp):
         steps = planned_reduction(unit, dim, commutative, sizes, kernel, room)
+        if commutative and IN_PAIRS in op.attributes:
+            steps = _paired_last(steps)
         made = result_layout(unit, dim, steps, commutative)
     else:
         steps, made = planned_scan(unit, dim, sizes, kernel, room), unit
     op.steps = StepsAttr(steps, commutative)
     for result in op.outputs:
         convert_result(op, result, made)
+
+
+def _paired_last(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps with the bit of the registers that tells the two of a pair apart as the last one of a thread's: all
+    others are combined in pairs."""
+    first, *rest = steps
+    if first.kind != REGISTERS or PAIRED_BIT not in first.bits:
+        return steps
+    return (replace(first, bits=(*(n for n in first.bits if n != PAIRED_BIT), PAIRED_BIT)), *rest)
 
 
 def planned_reduction(

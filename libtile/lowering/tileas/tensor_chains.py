@@ -4,8 +4,10 @@
     storage in tensor memory: scores twice, left operands of the second product, its sums
     agent_switch
       four warps       a row to a thread; in each iteration they load the scores, compute what the second product reads,
-                       store that to tensor memory, wait for the sums of the iteration before and rescale them in place,
-                       part by part; behind the loop they load the sums, and go on
+                       store that to tensor memory, and hand on what the sums are rescaled with
+      four more        in each iteration they wait for the sums of the one before and rescale them in place, part by
+                       part; behind the loop they load the sums, and go on (`chain_corrections` says when these are the
+                       same warps)
       producer         one thread copies the tiles of each iteration, each operand's to a ring of its own
       products         one thread issues the first product of an iteration ahead of the second one of the iteration
                        before, so that scores are there when the warps come for them
@@ -57,14 +59,15 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.parts import part_layout
-from libtile.lowering.pairs import IN_PAIRS, takes_pairs
-from libtile.lowering.tileas import tensor_products
+from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
+from libtile.lowering.tileas import chain_corrections, tensor_products
 from libtile.lowering.tileas.consumers import check_lies
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.product_turns import Parts
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.specialize_chains import ALIGNMENT, Chain, ChainProduct, Ring
+from libtile.lowering.tileas.tensor_products import AGENT_WARPS
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of, with_layout
@@ -80,7 +83,7 @@ Values = dict[SSAValue, SSAValue]
 
 @dataclass(frozen=True)
 class _Stages:
-    """A pipeline whose stages lie in tensor memory."""
+    """A pipeline between agents, whose stages hold one buffer."""
 
     type: BufferType
     pipe: SSAValue
@@ -114,6 +117,16 @@ class _Stages:
         done = at.add(ConsumerReadOp.make(token, place, results=[held, list(results)], regions=[Region(stage)]))
         at.add(ConsumerReleaseOp.make(done.results[0], after_products=products))
         return Inserter(stage, None, at.location), stage.args[0], done.results[1:]
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """What warps that rescale the sums get, and the pipelines by which they do: for each tile of an iteration, and for
+    results of the loop by number."""
+
+    needed: chain_corrections.Needed
+    factors: list[_Stages]
+    finals: dict[int, _Stages]
 
 
 class TensorChain(Chain):
@@ -192,15 +205,21 @@ class TensorChain(Chain):
             ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT, drained=UnitAttr()))
         count = trips(at, loop)
         storage = self._allocate(at)
-        consumer, producer, issuer = Block(), Block(), Block()
-        self._produce(Inserter(producer, None, loop.location))
-        self._multiply(Inserter(issuer, None, loop.location), count)
-        self._consume(Inserter(consumer, None, loop.location), count)
+        self.apart = self._hand_over(at)
+        consumer, corrector, producer, issuer = (Inserter(Block(), None, loop.location) for _ in range(4))
+        self._produce(producer)
+        self._multiply(issuer, count)
+        self._compute(consumer, corrector, count)
+        agents, warps, registers = [consumer, producer, issuer], [self.spec.num_warps, *[AGENT_WARPS] * 2], None
+        if self.apart is not None:
+            agents.insert(1, corrector)
+            warps, registers = [*chain_corrections.AGENTS], _numbers(*chain_corrections.REGISTERS)
         at.add(
             AgentSwitchOp.make(
-                regions=[Region(consumer), Region(producer), Region(issuer)],
-                agent_warps=_numbers(self.spec.num_warps, tensor_products.AGENT_WARPS, tensor_products.AGENT_WARPS),
-                agent_elected=_numbers(0, 1, 1),
+                regions=[Region(agent.block) for agent in agents],
+                agent_warps=_numbers(*warps),
+                agent_registers=registers,
+                agent_elected=_numbers(*(int(agent in (producer, issuer)) for agent in agents)),
             )
         )
         at.add(DeallocTensorOp.make(storage))
@@ -355,8 +374,24 @@ class TensorChain(Chain):
 
     # -- the warps that compute -------------------------------------------------------------------------------------
 
-    def _consume(self, at: Inserter, count: SSAValue) -> None:
-        loop, parts, number = self.loop, self.parts, number_type(self.loop)
+    def _hand_over(self, at: Inserter) -> _Apart | None:
+        """The pipelines by which warps of their own get what they rescale the sums with, if they can."""
+        parts = self.parts
+        assert parts is not None
+        found = chain_corrections.needed(self.loop, parts.after, self.carried) if parts.after else None
+        if found is None or self.spec.num_warps != chain_corrections.AGENTS[0] or (self.spec.occupancy or 1) > 1:
+            return None
+
+        def staged(value: SSAValue, stages: int) -> _Stages:
+            type_ = PipelineType(stages, [chain_corrections.row_buffer(value)], 1, MBARRIER)
+            return _Stages(chain_corrections.row_buffer(value), at.value(CreatePipelineOp.make(results=[type_])))
+
+        factors = [staged(value, chain_corrections.FACTORS) for value in found.tiles]
+        return _Apart(found, factors, {n: staged(self.loop.results[n], 1) for n in found.finals})
+
+    def _compute(self, at: Inserter, corrector: Inserter, count: SSAValue) -> None:
+        """The warps with the scores, and those that rescale the sums where these are others."""
+        loop, parts, number, apart = self.loop, self.parts, number_type(self.loop), self.apart
         assert parts is not None
         tokens: Values = {}
         for ring in self.rings:
@@ -365,11 +400,13 @@ class TensorChain(Chain):
                 tokens[token] = at.value(CreateMemTokenOp.make(results=[MemTokenType()]))
         zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
         others = [n for n in range(len(loop.results)) if n != self.carried]
-        stages = (self.scores, self.operands, self.sums)
+        stages = [self.scores, self.operands, *([self.sums] if apart is None else apart.factors)]
         given = [*(s.start(at) for s in stages), *(loop.iter_args[n] for n in others)]
         body = Block(arg_types=[number, *(v.type for v in given)])
         each = Inserter(body, None, loop.location)
-        step, scores, operands, sums, *carried = body.args
+        step, *rest = body.args
+        places, carried = rest[: len(stages)], rest[len(stages) :]
+        scores, operands, *last_places = places
         moved = each.value(arith.MuliOp(step, loop.step))
         values: Values = {**tokens, self.body.args[0]: each.value(arith.AddiOp(loop.lb, moved))}
         values |= {self.body.args[1 + n]: a for n, a in zip(others, carried)}
@@ -378,37 +415,110 @@ class TensorChain(Chain):
         inside, stage, (loaded,) = self.scores.take(each, scores, [result.type])
         inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(stage, results=[result.type]))]))
         values[result] = loaded
-        each.clone(parts.between, values)
+        waiting: list[tuple[SSAValue, _Stages, SSAValue]] = []
+        if apart is not None:
+            waiting += zip(apart.needed.tiles, apart.factors, last_places)
+        for op in parts.between:
+            waiting = self._give(each, waiting, values)
+            each.clone([op], values)
+        self._give(each, waiting, values)
         each.clone(parts.late, values)
         left = self.second.op.a
         inside, stage = self.operands.fill(each, operands, products=False)
         inside.add(CopyOp.make(values.get(left, left), stage))
         inside.add(PipelineYieldOp.make())
-        inside, stage, _ = self.sums.take(each, sums)
+        if apart is None:
+            self._take_sums(each, last_places[0], at.value(arith.ConstantOp(IntegerAttr(0, number))), step, values)
+        last = self.body.last_op
+        assert last is not None
+        following = [s.next(each, place) for s, place in zip(stages, places)]
+        each.add(scf.YieldOp(*following, *(values.get(last.operands[n], last.operands[n]) for n in others)))
+        made = scf.ForOp(zero, count, one, given, body)
+        at.add(made)
+        behind = at if apart is None else corrector
+        if apart is None:
+            place: SSAValue = made.results[len(stages) - 1]
+            for n, value in zip(others, made.results[len(stages) :]):
+                loop.results[n].replace_all_uses_with(value)
+        else:
+            for n, value in zip(others, made.results[len(stages) :]):
+                if n in apart.finals:
+                    pipe = apart.finals[n]
+                    inside, stage = pipe.fill(at, pipe.start(at), products=False)
+                    inside.add(CopyOp.make(value, stage))
+                    inside.add(PipelineYieldOp.make())
+            place = self._correct(corrector, count, apart)
+        results = tensor_products.Results(self.sums.type, self.storage, self.sums.pipe)
+        whole = loop.results[self.carried]
+        results.read(behind, count, loop.iter_args[self.carried], whole, place)
+        later = loop.next_op
+        while later is not None and not isinstance(later, ReturnOp):
+            op, later = later, later.next_op
+            op.detach()
+            behind.block.add_op(op)
+        for agent in (at, corrector):
+            agent.add(PipelineYieldOp.make())
+            for op in agent.block.walk():
+                if takes_pairs(op, self.gpu):
+                    op.attributes[IN_PAIRS] = UnitAttr()
+                if takes_threes(op, self.gpu):
+                    op.attributes[IN_THREES] = UnitAttr()
+
+    @staticmethod
+    def _give(
+        at: Inserter, waiting: Sequence[tuple[SSAValue, _Stages, SSAValue]], values: Values
+    ) -> list[tuple[SSAValue, _Stages, SSAValue]]:
+        """Hand on those of the tiles that are there; the others."""
+        rest = []
+        for value, pipe, place in waiting:
+            if value not in values:
+                rest.append((value, pipe, place))
+                continue
+            inside, stage = pipe.fill(at, place, products=False)
+            inside.add(CopyOp.make(values[value], stage))
+            inside.add(PipelineYieldOp.make())
+        return rest
+
+    def _take_sums(self, at: Inserter, place: SSAValue, zero: SSAValue, step: SSAValue, values: Values) -> None:
+        """A turn with the sums: they are rescaled, but not in front of the first products."""
+        parts = self.parts
+        assert parts is not None
+        inside, stage, _ = self.sums.take(at, place)
         if parts.after:
             again = inside.value(arith.CmpiOp(step, zero, "ne"))
             self._if(inside, again, lambda inner: self._rescale(inner, stage, parts.after, values))
         inside.add(PipelineYieldOp.make())
-        last = self.body.last_op
-        assert last is not None
-        following = [s.next(each, place) for s, place in zip(stages, (scores, operands, sums))]
-        each.add(scf.YieldOp(*following, *(values.get(last.operands[n], last.operands[n]) for n in others)))
+
+    def _correct(self, at: Inserter, count: SSAValue, apart: _Apart) -> SSAValue:
+        """The loop of the warps that rescale, and what they get behind it: the place of the last sums."""
+        loop, number = self.loop, number_type(self.loop)
+        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
+        stages = [*apart.factors, self.sums]
+        given = [s.start(at) for s in stages]
+        body = Block(arg_types=[number, *(v.type for v in given)])
+        each = Inserter(body, None, loop.location)
+        step, *places = body.args
+        values: Values = {}
+        for value, pipe, place in zip(apart.needed.tiles, apart.factors, places):
+            values[value] = self._row(each, pipe, place, value)
+        each.clone(apart.needed.ops, values)
+        self._take_sums(each, places[-1], zero, step, values)
+        each.add(scf.YieldOp(*(s.next(each, place) for s, place in zip(stages, places))))
         made = scf.ForOp(zero, count, one, given, body)
-        for op in body.walk():
-            if takes_pairs(op, self.gpu):
-                op.attributes[IN_PAIRS] = UnitAttr()
         at.add(made)
-        for n, value in zip(others, made.results[len(stages) :]):
-            loop.results[n].replace_all_uses_with(value)
-        results = tensor_products.Results(self.sums.type, self.storage, self.sums.pipe)
-        whole = loop.results[self.carried]
-        results.read(at, count, loop.iter_args[self.carried], whole, made.results[len(stages) - 1])
-        behind = loop.next_op
-        while behind is not None and not isinstance(behind, ReturnOp):
-            op, behind = behind, behind.next_op
-            op.detach()
-            at.block.add_op(op)
-        at.add(PipelineYieldOp.make())
+        for n, result in enumerate(loop.results):
+            if n in apart.finals:
+                result.replace_all_uses_with(self._row(at, apart.finals[n], apart.finals[n].start(at), result))
+            elif isinstance(result.type, MemTokenType) and result.first_use is not None:
+                result.replace_all_uses_with(at.value(CreateMemTokenOp.make(results=[MemTokenType()])))
+        return made.results[len(stages) - 1]
+
+    @staticmethod
+    def _row(at: Inserter, pipe: _Stages, place: SSAValue, value: SSAValue) -> SSAValue:
+        """A tile that other warps have handed on."""
+        inside, stage, (made,) = pipe.take(at, place, [value.type])
+        inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(stage, results=[value.type]))]))
+        return made
 
     def _rescale(self, at: Inserter, stage: SSAValue, ops: Sequence[Operation], values: Values) -> None:
         """What an iteration does to the sums of the one before, in place, part by part."""

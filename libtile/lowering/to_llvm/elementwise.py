@@ -26,7 +26,7 @@ from libtile.dialects.nv_tileaa.pointers import (
 )
 from libtile.ir.tile_form import TileOp
 from libtile.lowering.errors import unsupported
-from libtile.lowering.pairs import IN_PAIRS, takes_pairs
+from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 
 Function = Callable[..., Value]
@@ -135,6 +135,15 @@ def in_pairs(e: Emitter, op: TileOp) -> bool:
         return False
     if not takes_pairs(op, e.b.target):
         raise unsupported(op, f"is not computed two registers at a time, as '{IN_PAIRS}' says", e.b.target.name)
+    return True
+
+
+def in_threes(e: Emitter, op: TileOp) -> bool:
+    """Whether a reduction says that it compares three values at a time. LoweringError for one that cannot."""
+    if IN_THREES not in op.attributes:
+        return False
+    if not takes_threes(op, e.b.target):
+        raise unsupported(op, f"does not compare three values at a time, as '{IN_THREES}' says", e.b.target.name)
     return True
 
 

@@ -38,7 +38,7 @@ from libtile.ir.tile_form import integer_of
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.lowering.tileas.ways import STEPS_AT_ONCE, shared_ways_of, ways_of
-from libtile.lowering.to_llvm.elementwise import apply, in_pairs
+from libtile.lowering.to_llvm.elementwise import apply, in_pairs, in_threes
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
 from libtile.targets import MMA_BLOCK_SCALE
@@ -181,7 +181,7 @@ def _reduce(e: Emitter, op: ReduceOp) -> None:
     tiles, steps = [e.tile(v) for v in op.inputs], _steps(op)
     made = reduce.reduce(
         e.b, tiles, integer_of(op.dim), steps.steps, _body(e, op), commutative=steps.commutative,
-        in_pairs=in_pairs(e, op),
+        in_pairs=in_pairs(e, op), in_threes=in_threes(e, op),
     )  # fmt: skip
     for result, tile in zip(op.outputs, made, strict=True):
         e.bind(result, tile)
