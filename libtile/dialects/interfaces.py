@@ -3,7 +3,7 @@
 folds to, where control and the values that it carries go.
 
 An op declares each by a trait: one of cuda_tile by name in spec/, one of the inner dialects in its class. Ops of scf,
-arith and tensor are xDSL's: what they are stands in the tables of this module.
+arith and tensor are xDSL's: what they are stands in `foreign_ops`, which is not loaded before such an op may be there.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.arith import IntegerOverflowAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import OpTrait
 
@@ -57,37 +55,12 @@ class MayExcludeOverflow(Partial):
     """Integer arithmetic, which wraps around unless the op says that it does not: then an overflow is undefined."""
 
     def is_defined(self, op: Operation) -> bool:
-        flags = op.properties.get("overflowFlags")
-        if isinstance(flags, IntegerOverflowAttr):
-            return not flags.data
         return getattr(op, "overflow", "none") == "none"
 
 
 class StatesFact(OpTrait):
     """The result is the operand, with a fact about it that has to hold where the op runs: it is kept while somebody
     uses its result, and merged with an equal one."""
-
-
-@cache
-def _foreign_partial() -> dict[type[Operation], Partial]:
-    """xDSL's ops that are undefined for some operands, by class."""
-    from xdsl.dialects import tensor
-
-    signed = (arith.DivSIOp, arith.RemSIOp, arith.CeilDivSIOp, arith.FloorDivSIOp)
-    unsigned = (arith.DivUIOp, arith.RemUIOp, arith.CeilDivUIOp)
-    return {
-        **{cls: DividesBy(1, True) for cls in signed},
-        **{cls: DividesBy(1, False) for cls in unsigned},
-        **{cls: Partial() for cls in (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp, tensor.ExtractOp)},
-        **{cls: MayExcludeOverflow() for cls in (arith.AddiOp, arith.SubiOp, arith.MuliOp)},
-    }
-
-
-DIVISIONS = (
-    arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.CeilDivSIOp, arith.CeilDivUIOp,
-    arith.FloorDivSIOp,
-)  # fmt: skip
-"""Ops of arith that are undefined for a divisor of zero."""
 
 
 def is_defined(op: Operation) -> bool:
@@ -97,8 +70,9 @@ def is_defined(op: Operation) -> bool:
 
 @cache
 def _partial(cls: type[Operation]) -> tuple[Partial, ...]:
-    foreign = _foreign_partial().get(cls)
-    return (*(trait for trait in cls.traits if isinstance(trait, Partial)), *((foreign,) if foreign else ()))
+    declared = tuple(trait for trait in cls.traits if isinstance(trait, Partial))
+    foreign = None if _is_ours(cls) else _foreign().PARTIAL.get(cls)
+    return (*declared, foreign) if foreign else declared
 
 
 # -- where control goes -----------------------------------------------------------------------------------------------
@@ -192,16 +166,6 @@ class EndlessLoop(UncountedLoop):
         return list(enumerate(op.results))
 
 
-class WhileLoop(UncountedLoop):
-    """scf's: the first region ends with the condition and what the second one gets, or the results are."""
-
-    def back(self, op: Operation, exit_: Operation) -> list[Edge]:
-        if not isinstance(exit_, scf.ConditionOp):
-            return list(enumerate(body(op).args))
-        after = body(op, 1).args
-        return [(1 + index, value) for index, pair in enumerate(zip(after, op.results)) for value in pair]
-
-
 class Exit(OpTrait):
     """A terminator that hands control to an op around it."""
 
@@ -235,16 +199,6 @@ class EndsFunction(Exit):
         return None
 
 
-FOREIGN_FLOW: Mapping[type[Operation], ControlFlow] = {
-    scf.IfOp: Branch(),
-    scf.ForOp: CountedLoop(),
-    scf.WhileOp: WhileLoop(),
-}
-"""What xDSL's ops do with control."""
-
-FOREIGN_EXITS: Mapping[type[Operation], Exit] = {scf.YieldOp: EndsRegion(), scf.ConditionOp: EndsRegion()}
-
-
 def control_flow(op: Operation | None) -> ControlFlow | None:
     """What an op does with control; None for one that has no region, or whose regions are something else."""
     return None if op is None or not op.regions else _flow_of(type(op))
@@ -257,13 +211,14 @@ def exit_of(op: Operation) -> Exit | None:
 
 @cache
 def _flow_of(cls: type[Operation]) -> ControlFlow | None:
-    declared = (trait for trait in cls.traits if isinstance(trait, ControlFlow))
-    return FOREIGN_FLOW.get(cls) or next(declared, None)
+    declared = next((trait for trait in cls.traits if isinstance(trait, ControlFlow)), None)
+    return declared if declared is not None or _is_ours(cls) else _foreign().FLOW.get(cls)
 
 
 @cache
 def _exit_of(cls: type[Operation]) -> Exit | None:
-    return FOREIGN_EXITS.get(cls) or next((trait for trait in cls.traits if isinstance(trait, Exit)), None)
+    declared = next((trait for trait in cls.traits if isinstance(trait, Exit)), None)
+    return declared if declared is not None or _is_ours(cls) else _foreign().EXITS.get(cls)
 
 
 def edges(op: Operation) -> list[Edge]:
@@ -328,3 +283,16 @@ class Folds(OpTrait):
 
     def parameters(self, op: Operation) -> Mapping[str, Any]:
         return dict(self.given) | {name: getattr(op, name) for name in self.attributes}
+
+
+# -- ops of others ----------------------------------------------------------------------------------------------------
+
+
+def _is_ours(cls: type[Operation]) -> bool:
+    return not cls.__module__.startswith("xdsl.")
+
+
+def _foreign() -> Any:
+    from libtile.dialects import foreign_ops
+
+    return foreign_ops

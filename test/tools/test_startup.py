@@ -40,7 +40,11 @@ def test_a_tool_prints_what_the_library_prints(tmp_path):
             ["--gpu-name=sm_90", "--no-cache", "examples/vector_add.bc", "-o", os.devnull],
             ["numpy", "ml_dtypes", "libtile.interpreter", "libtile.simulator", "xdsl.dialects.math"],
         ),
-        ("tileirdisasm", ["examples/vector_add.bc"], ["numpy", "llvmlite", "libtile.lowering"]),
+        (
+            "tileirdisasm",
+            ["examples/vector_add.bc"],
+            ["numpy", "llvmlite", "libtile.lowering", "xdsl.dialects.arith", "xdsl.dialects.scf"],
+        ),
     ],
 )
 def test_a_tool_loads_only_what_it_needs(tool, arguments, unwanted):

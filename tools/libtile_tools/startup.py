@@ -18,6 +18,7 @@ from __future__ import annotations
 
 # This comes before there is a bundle: what is imported here is builtin or frozen.
 import builtins
+import gc
 import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, all_suffixes
@@ -255,6 +256,7 @@ def install() -> None:
     global _kept, _generated, _finder
     if _generated is not None:
         return
+    gc.disable()  # classes and code stay to the end
     _occupy_standard_descriptors()
     _kept = bundle()
     if _kept is not None and PathFinder in sys.meta_path:  # as it is wherever nobody has replaced the way of importing

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from libtile.dialects.interfaces import DIVISIONS
+from libtile.dialects.foreign_ops import DIVISIONS
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.lowering.tileas.cleanup import is_pure
 

@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms.shared_accesses import accesses, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
-from libtile.dialects.interfaces import DIVISIONS
+from libtile.dialects.foreign_ops import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp

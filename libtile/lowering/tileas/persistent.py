@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from libtile.dialects.interfaces import DIVISIONS
+from libtile.dialects.foreign_ops import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
