@@ -10,5 +10,6 @@ libtile.write(mlir.from_mlir(module, ir))                 # the same bytecode
 
 from libtile.mlir.bindings import new_context
 from libtile.mlir.exchange import PASSES, from_mlir, run_passes, to_mlir
+from libtile.mlir.llvm_dialect import llvm_to_mlir
 
-__all__ = ["PASSES", "from_mlir", "new_context", "run_passes", "to_mlir"]
+__all__ = ["PASSES", "from_mlir", "llvm_to_mlir", "new_context", "run_passes", "to_mlir"]
