@@ -26,6 +26,7 @@ _KPARAM_INFO_V2 = 0x45
 _REGCOUNT = 0x2F
 _REQNTID = 0x10
 _PARAM_CBANK = 0x0A
+_CTA_PER_CLUSTER = 0x3D
 
 _TEXT = ".text."
 
@@ -48,7 +49,8 @@ class CubinKernel:
     """A kernel of a cubin. Memory is in bytes; `threads` is what the code requires of a block, if anything.
 
     `shared` is static shared memory as the driver counts it: from sm_90 on, with the 1024 bytes that are reserved
-    in a kernel that has any. `parameters_at` is where parameters begin in the constant bank, 0 where there are none.
+    in a kernel that has any. `parameters_at` is where parameters begin in the constant bank, 0 where there are none;
+    `cluster` is how many CTAs a cluster has.
     """
 
     name: str
@@ -59,6 +61,7 @@ class CubinKernel:
     parameters: tuple[CubinParameter, ...]
     threads: tuple[int, int, int] | None
     parameters_at: int = 0
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,7 @@ def read_cubin(data: bytes) -> Cubin:
         if not section.name.startswith(_TEXT) or information is None:
             continue
         parameters: list[CubinParameter] = []
-        threads, parameters_at = None, 0
+        threads, parameters_at, cluster = None, 0, (1, 1, 1)
         for attribute, value in _attributes(_contents(data, information), information.name):
             if attribute == _KPARAM_INFO and len(value) == 12:
                 _, number, offset, packed = struct.unpack("<IHHI", value)
@@ -196,6 +199,9 @@ def read_cubin(data: bytes) -> Cubin:
             elif attribute == _REQNTID and len(value) == 12:
                 x, y, z = struct.unpack("<III", value)
                 threads = (x, y, z)
+            elif attribute == _CTA_PER_CLUSTER and len(value) == 12:
+                x, y, z = struct.unpack("<III", value)
+                cluster = (x, y, z)
             elif attribute == _PARAM_CBANK and len(value) == 8:
                 _, parameters_at, _ = struct.unpack("<IHH", value)
         shared = by_name.get(f".nv.shared.{name}")
@@ -208,6 +214,7 @@ def read_cubin(data: bytes) -> Cubin:
             tuple(sorted(parameters, key=lambda p: p.number)),
             threads,
             parameters_at,
+            cluster,
         )
     host = by_name.get(".nv.host")
     sizes = {s.name: s.size for s in sections if s.name}

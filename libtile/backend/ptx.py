@@ -6,6 +6,7 @@ directives of each part are set; instruction text is never touched.
 
 What a kernel's launch needs (observed on the reference assembler's output, 13.5): `.language 7` makes ptxas mark the
 cubin as Tile IR, so that a launch passes block (1,1,1) and the driver takes the number of threads from `.reqntid`.
+With `.blocksareclusters` the grid of a launch counts clusters, which are tile blocks.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ _TARGET = re.compile(r"^\.target\s+(\w+)(.*)$", re.MULTILINE)
 _DIRECTIVE_NAME = re.compile(r"\.(\w+)")
 _FILE = re.compile(r"^(\s*\.file\b[^\"\n]*)(.*)$", re.MULTILINE)
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+_SET_HERE = (
+    "reqntid", "maxntid", "minnctapersm", "reqnctapercluster", "explicitcluster", "blocksareclusters", "language"
+)  # fmt: skip
+"""Directives of an entry that are made anew."""
 
 
 class PtxFormatError(LibtileError):
@@ -81,13 +88,21 @@ def _header(text: str, name: str, directives: EntryDirectives) -> tuple[str, str
         inside = parameters[1:-1].rstrip()
         parameters = "(" + ",\n".join([*([inside] if inside.strip() else []), *hidden]) + "\n)"
     kept = {m[1]: line.strip() for line in rest.splitlines() if (m := _DIRECTIVE_NAME.match(line.strip()))}
-    for replaced in ("reqntid", "maxntid", "minnctapersm", "reqnctapercluster", "explicitcluster", "language"):
+    for replaced in (
+        "reqntid",
+        "maxntid",
+        "minnctapersm",
+        "reqnctapercluster",
+        "explicitcluster",
+        "blocksareclusters",
+        "language",
+    ):
         kept.pop(replaced, None)
     lines = [f".reqntid {directives.threads}"]
     if directives.min_ctas_per_sm is not None:
         lines.append(f".minnctapersm {directives.min_ctas_per_sm}")
     if directives.cluster is not None:
-        lines.append(f".reqnctapercluster {', '.join(map(str, directives.cluster))}")
+        lines += [f".reqnctapercluster {', '.join(map(str, directives.cluster))}", ".blocksareclusters"]
     if directives.language is not None:
         lines.append(f".language {directives.language}")
     lines += [f".{key} {value}".rstrip() for key, value in directives.directives.items()]

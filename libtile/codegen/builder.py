@@ -360,6 +360,10 @@ class KernelBuilder:
         register = "nclusterid" if self.target.has("cluster") else "nctaid"
         return self.special(f"blocks.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", I32, []))
 
+    def cta_rank(self) -> Value:
+        """The number of this CTA among those of its cluster."""
+        return self.special("rank", lambda: self.call("llvm.nvvm.read.ptx.sreg.cluster.ctarank", I32, []))
+
     # -- small instructions -------------------------------------------------------------------------------------
 
     def binary(self, operation: str, a: Value, b: Value) -> Value:

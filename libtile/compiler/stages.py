@@ -27,6 +27,7 @@ from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
 from libtile.ir.kernels import Launch
 from libtile.ir.locations import set_location
+from libtile.lowering.split_over_ctas import not_clustered
 from libtile.lowering.tileas.tma.recipes import recipes
 from libtile.lowering.to_llvm.conversion import LlvmModule
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
@@ -208,10 +209,12 @@ def _emit(
 ) -> None:
     """LLVM IR, PTX and a cubin of a module in nv_tileas, as far as the options ask for."""
     from libtile.compiler.remarking import collect, limited
+    from libtile.lowering.hints import without_clusters
     from libtile.lowering.to_llvm.debug_info import DebugInfo
 
     # One remark for what is said twice of one place, as of the three arrays of a view.
-    result.remarks = list(dict.fromkeys([*result.remarks, *collect(inner, gpu)]))
+    hints = without_clusters(result.remarks, not_clustered(inner))
+    result.remarks = list(dict.fromkeys([*hints, *collect(inner, gpu)]))
     with timing.stage("convert-tileas-to-llvm"):
         information = DebugInfo(full=options.debug) if options.line_info or options.debug else None
         llvm = to_llvm(inner, gpu, information)
@@ -223,6 +226,7 @@ def _emit(
             k.name,
             tuple(k.parameters),
             (k.builder.cta_threads, 1, 1),
+            cluster=(k.ctas, 1, 1),
             smem=k.shared,
             descriptors=made.get(k.name, ()),
         )
@@ -253,6 +257,7 @@ def _work(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable
         k.name: EntryDirectives(
             k.builder.cta_threads,
             min_ctas_per_sm=k.occupancy or 1,
+            cluster=(k.ctas, 1, 1) if k.ctas > 1 else None,
             language=language,
             hidden=k.descriptors if language is not None else 0,
         )

@@ -68,6 +68,8 @@ class Program:
     files: dict[str, list[Operation | None]]
     shares: Operation | None = None
     """An op by which a tile block may depend on others that run beside it; None: each runs as if alone."""
+    ctas: int = 1
+    """How many run each tile block together."""
 
     def op_at(self, file: str, line: int) -> Operation | None:
         """The op that a line (from 1) of a generated file stands for."""

@@ -386,7 +386,8 @@ def compile_kernel(
     emitter.line("return")
     emitter.line("yield")
     start = emitter.compiled("kernel")
-    return Program(kernel.sym_name.data, start, "\n".join(emitter.text), files, emitter.shares)
+    ctas = 1 if kernel.kernel_spec is None else kernel.kernel_spec.num_ctas
+    return Program(kernel.sym_name.data, start, "\n".join(emitter.text), files, emitter.shares, ctas)
 
 
 def _parameters(emitter: InnerEmitter, kernel: FuncOp, block: Block, given: Iterator[str]) -> None:

@@ -93,17 +93,19 @@ class Launch:
 
 
 class TileBlock:
-    """The state of one tile block, as rules see it."""
+    """The state of one tile block, or of one of the CTAs that share it, as rules see it."""
 
     __slots__ = (
-        "allocas", "count", "grid", "groups", "id", "launch", "linear", "memory", "progress", "races", "sequence"
+        "allocas", "count", "grid", "groups", "id", "launch", "linear", "memory", "progress", "races", "rank",
+        "sequence",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, linear: int):
         width, height, _ = launch.grid
         self.launch = launch
         self.linear = linear
-        self.id: BlockId = (linear % width, linear // width % height, linear // (width * height))
+        block, self.rank = divmod(linear, launch.program.ctas)
+        self.id: BlockId = (block % width, block // width % height, block // (width * height))
         self.grid = launch.grid
         self.memory = launch.memory
         self.races = launch.races
@@ -151,7 +153,7 @@ class Scheduler:
         progress: Callable[[int, int], None] | None = None,
     ):
         self.launch = launch
-        self.total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        self.total = launch.grid[0] * launch.grid[1] * launch.grid[2] * launch.program.ctas
         self.arguments = tuple(arguments)
         self.order = order
         self.random = random.Random(order) if isinstance(order, int) else None
@@ -166,7 +168,7 @@ class Scheduler:
         return RunResult(
             launch.program.name,
             launch.grid,
-            self.total,
+            self.total // launch.program.ctas,
             time.perf_counter() - started,
             "".join(launch.printed),
             ops=self.ops,

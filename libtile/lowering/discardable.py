@@ -20,6 +20,9 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
 
 Classes = tuple[type[Operation], ...]
 
+OUTSIDE = "outside"
+"""On an access through a view, to a part of a tile: the dimensions of the view along which the part may lie outside of
+the tensor as a whole, which no tile of a program does."""
 NOT_WIDE, NOT_TMA = "not_wide", "not_tma"
 """On an access: why it is narrower than 128 bits, and why TMA does not do it."""
 
@@ -45,6 +48,7 @@ FACTS: dict[str, Classes] = {
     "divisibility": (*_POINTERS, MakeMemRefOp),
     "mask_constancy": _POINTERS,
     "index_divisibility": _VIEWS,
+    OUTSIDE: _VIEWS,
     **dict.fromkeys(("size_divisibility", "stride_divisibility", "size_bounds", "stride_bounds"), (MakeMemRefOp,)),
     "unsignedCmp": (scf.ForOp,),
 }
@@ -59,6 +63,9 @@ DECISIONS: dict[str, Classes] = {
     "in_pairs": (ElementwiseOp, tiles.ReduceOp),
     "in_threes": (tiles.ReduceOp,),
     "drained": (CreatePipelineOp,),
+    "same_in_cluster": (memory.TiledLoadOp, tileas_memory.TiledLoadOp),
+    "not_clustered": (FuncOp,),
+    "warps_of_one_cta": (FuncOp,),
     "nv_tileas.host-code": (FuncOp,),
     "nv_tileas.num-device-tmas": (FuncOp,),
     "nv_tileas.num-host-tmas": (FuncOp,),

@@ -8,7 +8,7 @@ the target itself win over those for `default`; a value out of range is clamped 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr
@@ -29,6 +29,8 @@ MOST = {name: hint.most for name, hint in _DECLARED.items() if hint.most is not 
 POWERS = tuple(name for name, hint in _DECLARED.items() if hint.powers_of_two)
 """Hints that are powers of two."""
 
+CLUSTER = "num_cta_in_cga"
+"""How many CTAs run a tile block together."""
 _STORES = (OPS["store_view_tko"], OPS["store_ptr_tko"])
 
 
@@ -79,7 +81,7 @@ def _usable(key: str, given: Attribute, target: Target) -> int | None:
     most = MOST.get(key)
     if most is None:
         return number
-    if key == "num_cta_in_cga" and not target.has("cluster"):
+    if key == CLUSTER and not target.has("cluster"):
         most = 1
     number = max(min(number, most), 1)
     return None if key in POWERS and number & (number - 1) else number
@@ -93,6 +95,22 @@ def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Itera
             for op in entry.walk():
                 if isinstance(op, CudaTileOp):
                     yield from _of(op, function, target, schedule)
+
+
+def without_clusters(found: Iterable[remarks.Remark], reasons: Mapping[str, str]) -> Iterator[remarks.Remark]:
+    """The remarks of `hint_remarks` when it is known which kernels are not for clusters, by name, and why; a kernel of
+    nv_tileaa asks for one without a hint."""
+    said = set()
+    for remark in found:
+        used = remark.kind is remarks.Kind.PASSED and remark.message.endswith(CLUSTER)
+        if used and (reason := reasons.get(remark.function)) is not None:
+            said.add(remark.function)
+            yield remarks.hint_ignored(remark.function, remark.location, CLUSTER, reason)
+        else:
+            yield remark
+    for function, reason in reasons.items():
+        if function not in said:
+            yield remarks.hint_ignored(function, None, CLUSTER, reason)
 
 
 def _of(op: CudaTileOp, function: str, target: Target, schedule: str) -> Iterator[remarks.Remark]:
@@ -134,8 +152,6 @@ def _ignored(op: CudaTileOp, hint: Hint, target: Target, schedule: str) -> str:
         return "it is not known"
     if op.spec.name not in declared.ops:
         return f"it is no hint of {op.name}"
-    if hint.key == "num_cta_in_cga" and hint.value != 1:
-        return "this version of the compiler makes no clusters"
     if hint.key == "allow_tma" and hint.value and (isinstance(op, _STORES) or not _copies_by_tma(target, schedule)):
         return remarks.NO_TENSOR_MAPS
     if hint.key == "latency" and isinstance(op, _STORES):

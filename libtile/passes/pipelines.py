@@ -63,6 +63,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("canonicalize-tileaa", "123"),
     ("lower-tileaa-queues", "0123"),
     ("propagate-pipeline-iterators", "0123"),
+    ("split-over-ctas", "0123"),
     ("convert-tileaa-to-tileas", "0123"),
     # nv_tileas
     ("tileas-remove-layout-conversions", "0123"),

@@ -76,6 +76,7 @@ PASSES: dict[str, Entry] = {
     "strength-reduce": Entry("libtile.transforms.strength_reduce:StrengthReducePass", CUDA_TILE),
     "strip-debug-info": Entry("libtile.transforms.strip_debug_info:StripDebugInfoPass", CUDA_TILE, INNER),
     "symbol-dce": Entry("libtile.transforms.symbol_dce:SymbolDcePass", CUDA_TILE),
+    "split-over-ctas": Entry("libtile.lowering.split_over_ctas:SplitOverCtasPass", INNER, required=True),
     "strip-mine": Entry("libtile.lowering.strip_mine.strip_mine:StripMinePass", CUDA_TILE, required=True),
     "synthesize-debug-info-scopes": Entry(
         "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass", CUDA_TILE

@@ -320,6 +320,10 @@ class _Dims:
         fixed = directives.get("reqnctapercluster")
         if fixed and cluster == (1, 1, 1):
             cluster = _three(fixed)
+            if "blocksareclusters" in directives:
+                # The grid is that of tile blocks, each of which is a cluster.
+                x, y, z = (g * c for g, c in zip(grid, cluster, strict=True))
+                grid = x, y, z
         if any(c < 1 for c in cluster):
             raise LaunchError(f"{function.name} asks for clusters of {cluster}")
         if any(g > most for g, most in zip(grid, MAX_GRID, strict=True)):

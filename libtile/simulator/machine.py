@@ -284,6 +284,7 @@ class Machine(WarpState):
         self.check_warpgroup_registers(g.threads)
         self.check_tensor_memory(g.threads)
         self.barriers.threads_exited(g.threads)
+        self.check_remote_uses(g.threads)
 
     def trace_instruction(self, ins: Instruction, g: ThreadGroup, mask: np.ndarray | None) -> None:
         """Report one instruction to the trace callback, warp by warp."""

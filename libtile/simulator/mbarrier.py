@@ -34,6 +34,10 @@ class MBarrier:
     phase: int = 0
     tx: int = 0
     next_expected: int = 0
+    # Thread of its mbarrier.init, and that thread's clock.
+    made: tuple[int, int] = (0, 0)
+    # Uses by threads of other CTAs: the last one by warp, as its clock, instruction and thread.
+    remote: dict[int, tuple[int, Instruction, np.ndarray]] = field(default_factory=dict)
     # Until a fence orders the initialisation: thread and clock of its mbarrier.init.
     unfenced: tuple[int, int] | None = None
     # barrier.cluster.arrive.relaxed came before a fence.
@@ -108,10 +112,10 @@ class MBarriers(Atomics):
             self.races.release(places >> 2, threads)
 
     def _mark_unfenced(self, barrier: MBarrier, thread: int) -> None:
+        races = self.races
+        barrier.made = (thread, 0 if races is None else int(races.clock[thread >> 5, races.own[thread >> 5]]))
         if "mbarrier-init" in self.checks:
-            races = self.races
-            clock = 0 if races is None else int(races.clock[thread >> 5, races.own[thread >> 5]])
-            barrier.unfenced = (thread, clock)
+            barrier.unfenced = barrier.made
 
     def fence_mbarrier_init(self, g: ThreadGroup, mask: np.ndarray | None, proxy: bool) -> None:
         """fence.mbarrier_init covers what its own threads initialised, fence.proxy.async what happens before it too."""
@@ -159,6 +163,32 @@ class MBarriers(Atomics):
             thread,
         )
 
+    def _check_remote(self, barrier: MBarrier, info: AccessInfo, thread: np.ndarray) -> None:
+        """A thread of another CTA that uses an mbarrier knows that it is there, and is known to have used it."""
+        if self.races is None or self.cta_of[thread[0]] == barrier.place // self.shared_stride:
+            return
+        races, warp, (maker, clock) = self.races, int(thread[0]) >> 5, barrier.made
+        if "mbarrier-init" in self.checks and races.clock[warp, races.own[maker >> 5]] < clock:
+            text = f"a thread of another CTA uses the mbarrier at {barrier.name}, and nothing orders its mbarrier.init"
+            self.fault("mbarrier-init", f"{text} before that (barrier.cluster)", info.instruction, thread)
+        barrier.remote[warp] = int(races.clock[warp, races.own[warp]]), info.instruction, thread
+
+    def check_remote_uses(self, threads: np.ndarray) -> None:
+        """A CTA does not end while a thread of another one of the cluster may still use its mbarriers."""
+        if self.races is None or self.cluster_size == 1:
+            return
+        for slot in np.unique(self.cta_of[threads]).tolist():
+            if self.alive.reshape(len(self.ctas), -1)[slot].any():
+                continue
+            warps = np.unique(np.flatnonzero(self.cta_of == slot) >> 5)
+            for barrier in self.mbarriers.values():
+                if barrier.place // self.shared_stride != slot:
+                    continue
+                for warp, (clock, ins, thread) in barrier.remote.items():
+                    if (self.races.clock[warps, self.races.own[warp]] < clock).all():
+                        text = f"CTA {self.ctas[slot]} ends, and nothing orders that behind the use of the mbarrier at "
+                        self.fault("race", f"{text}{barrier.name} by this thread (barrier.cluster)", ins, thread)
+
     def mbarrier_invalidate(self, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> None:
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         for place, _ in self._each(info, addr[chosen], g.threads[chosen]):
@@ -180,6 +210,7 @@ class MBarriers(Atomics):
                     threads[row : row + 1],
                 )
             self._check_init(barrier, info, threads[row : row + 1])
+            self._check_remote(barrier, info, threads[row : row + 1])
             out.append((barrier, row))
         return out
 

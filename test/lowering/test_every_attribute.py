@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, M
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
+import libtile
 from dialects.inner import MEMREF, VIEW
 from dialects.inner import module as text_of
 from dialects.inner_samples import BODIES, TARGET, head
@@ -262,11 +263,12 @@ def test_what_code_would_leave_out_is_said(body: str, said: str | None) -> None:
     assert found is None if said is None else found is not None and said in found
 
 
-def test_clusters_and_parameters_that_are_tiles_are_refused_where_they_stand() -> None:
+def test_clusters_have_a_remark_and_parameters_that_are_tiles_are_refused_where_they_stand() -> None:
     given = kernel("nv_tileaa.print")
     assert given is not None
-    clusters = outcome_of(parse(given.replace("num_ctas=1", "num_ctas=2")))
-    assert "is for clusters of 2 CTAs" in str(clusters) and str(clusters).startswith("-:2:1: ")
+    clusters = libtile.compile(parse(given.replace("num_ctas=1", "num_ctas=2")), emit="ptx")
+    (said,) = [dict(r.arguments)["Reason"] for r in clusters.remarks if "num_cta_in_cga" in r.message]
+    assert said == "'nv_tileaa.print' would be done by each CTA" and ".reqnctapercluster" not in clusters.ptx
     tiles = outcome_of(parse(given.replace("%f: tile<f32>", "%f: tile<f32>, %more: tile<4xf32>")))
     assert "has a parameter (number 2)" in str(tiles) and str(tiles).startswith("-:2:1: ")
 

@@ -297,7 +297,8 @@ HINTS = {
     "not done": (
         hinted("sm_90 = {num_cta_in_cga = 2}", "sm_90 = {allow_tma = true}", "sm_90 = {allow_tma = true, latency = 2}"),
         "sm_90", [
-        (Kind.MISSED, IGNORED, "ignored num_cta_in_cga", "this version of the compiler makes no clusters"),
+        (Kind.MISSED, IGNORED, "ignored num_cta_in_cga",
+         "it loads and stores one tensor, of which one CTA may be ahead of the other"),
         (Kind.PASSED, USED, "used allow_tma", None),
         (Kind.MISSED, IGNORED, "ignored allow_tma", NO_MAPS),
         (Kind.MISSED, IGNORED, "ignored latency", "stores are not started iterations ahead")]),

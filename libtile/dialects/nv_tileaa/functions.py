@@ -325,6 +325,20 @@ class GetNumProgramsOp(GridQuery):
 
 
 @tile_op
+class GetCtaRankOp(TileOp):
+    """The number of this CTA among those of its cluster, which run one program together (`num_ctas` of kernel_spec)."""
+
+    name = "nv_tileaa.get_cta_rank"
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        element = element_of(self.result.type)
+        if not isinstance(element, IntegerType) and element.name != "index":
+            raise VerifyException(f"expects an integer as result, but got {type_text(element)}")
+
+
+@tile_op
 class IsValidProgramIdOp(TileOp):
     """Whether a program id that was asked for is one of the grid."""
 

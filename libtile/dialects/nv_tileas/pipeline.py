@@ -130,6 +130,8 @@ class CreatePipelineOp(TileOp):
     alignment = opt_prop_def(IntegerAttr)
     producer_group = opt_prop_def(IntegerAttr)
     consumer_group = opt_prop_def(IntegerAttr)
+    ctas = opt_prop_def(IntegerAttr)
+    """Of a cluster, whose copies fill the stages of all of them: each stage is left by the consumers of all."""
 
     def check(self) -> None:
         type_ = self.pipeline.type
@@ -140,6 +142,7 @@ class CreatePipelineOp(TileOp):
                 raise VerifyException("expects a pipeline of at least one stage and one consumer")
             check_storage([v.type for v in self.storage], type_)
         require_at_least(self, 0, "producer_group", "consumer_group")
+        require_at_least(self, 1, "ctas")
 
 
 @tile_op

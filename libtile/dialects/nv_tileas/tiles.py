@@ -315,6 +315,14 @@ class ScanOp(ScanLike):
 
 
 @tile_op
+class ClusterBarrierOp(TileOp):
+    """Waits for all warps of all CTAs of the cluster; barrier objects that were made before it are there behind it."""
+
+    name = "nv_tileas.cluster_barrier"
+    traits = traits_def(Observable())
+
+
+@tile_op
 class BarrierOp(TileOp):
     """Waits for all warps of the CTA (of `num_warps` of them, at the named barrier `id`); orders shared memory."""
 

@@ -58,6 +58,12 @@ def get_num_programs(site: Site) -> Run:
     return lambda block: wrap(np.int64(block.grid[axis]), elem)
 
 
+@effect("nv_tileaa.get_cta_rank")
+def get_cta_rank(site: Site) -> Run:
+    elem = _number(site)
+    return lambda block: wrap(np.int64(block.rank), elem)
+
+
 @pure("nv_tileaa.is_valid_program_id")
 def is_valid_program_id(site: Site) -> Run:
     return lambda program: np.bool_(program >= 0)

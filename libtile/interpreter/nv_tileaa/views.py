@@ -53,8 +53,8 @@ def box_of(site: Site, geometry: Geometry, view: TensorView, indices: tuple, off
     """The part of a tile that lies inside of the memref. `offsets` are added to where the indices point, in elements.
 
     A fault for an index outside of the index space (a check of its own: `view-range` for loads with padding,
-    `load-range` for those without, `store-range` for the others), and for a tile that is said to be in bounds and is
-    not.
+    `load-range` for those without, `store-range` for the others) but along dimensions that are said to be `outside`,
+    and for a tile that is said to be in bounds and is not.
     """
     starts: list[Any] = []
     bounds = site.attr("in_bounds") or ()
@@ -69,7 +69,8 @@ def box_of(site: Site, geometry: Geometry, view: TensorView, indices: tuple, off
         else:
             start = int(value) * geometry.steps[t] + moved[t]
             check = "load-range" if geometry.padding is None else "view-range"
-            if (start < 0 or start >= size) and site.on(check if site.op.name.endswith("load") else "store-range"):
+            leaves = (start < 0 or start >= size) and t not in (site.attr("outside") or ())
+            if leaves and site.on(check if site.op.name.endswith("load") else "store-range"):
                 raise Fault(FaultKind.INDEX, f"index {int(value)} of dimension {t} is outside of {size} elements", (t,))
             starts.append(size if start < 0 else min(start, size))
             reaches = start + geometry.tile[t] > size

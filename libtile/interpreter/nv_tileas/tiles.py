@@ -108,7 +108,7 @@ def insert_slice(site: Site) -> Run:
     return run
 
 
-@pure("nv_tileas.barrier")
+@pure("nv_tileas.barrier", "nv_tileas.cluster_barrier")
 def barrier(site: Site) -> Run:
     """An agent's threads run as one here, so that they are together at all times."""
     return lambda: ()

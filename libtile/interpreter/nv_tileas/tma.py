@@ -223,14 +223,13 @@ def _bytes(shape: tuple[int, ...], elem: Element) -> int:
 
 @effect("nv_tileas.async.tiled_tma_load", "nv_tileas.async.gather_tma_load")
 def tma_load(site: Site) -> Run:
-    """Out of bounds, zeros are written. The barrier object counts the bytes of the whole tile."""
+    """Out of bounds, zeros are written. The barrier object counts the bytes of the whole tile, all of which a CTA of a
+    cluster copies to itself here: the others copy the same."""
     shape, elem = site.shape("buffer"), site.element("buffer")
     dims = _dims(site, shape)
     geometry = _geometry(site, tuple(shape[d] for d in np.argsort(dims)))
     access = ViewAccess(geometry)
     count = _bytes(shape, elem)
-    if site.attr("multicast"):
-        raise Fault(FaultKind.UNSUPPORTED, "a copy to the CTAs of a cluster")
 
     def run(block: Any, descriptor: Descriptor, indices: tuple, buffer: Buffer, mbarrier: MBarrier | None) -> Copy:
         memory = descriptor.memory(block)

@@ -43,8 +43,10 @@ from libtile.dialects.nv_tileaa.shapes import (
 from libtile.dialects.nv_tileaa.tokens import JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.ir.tile_form import erase
+from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.to_tileas.accesses import numbers
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 
 Dims = tuple[int | None, ...]
@@ -124,7 +126,7 @@ class _Cutter:
             raise _Uncut
         if isinstance(op, Store):
             value = op.value
-            if uses != {value} or op.semantic != "weak" or not self._is_whole(value) or not _is_plain(op):
+            if uses != {value} or op.semantic != "weak" or not self._is_whole(value) or not is_plain_access(op):
                 raise _Uncut
             self.stores.append(op)
         elif is_elementwise(op) and len(op.results) == 1:
@@ -164,7 +166,7 @@ class _Cutter:
                 continue
             if (
                 op.semantic != "weak"
-                or not _is_plain(op)
+                or not is_plain_access(op)
                 or op.token is not None
                 or not self._feeds_stores(op.results[0])
             ):
@@ -310,7 +312,7 @@ class _Piece:
             sizes = zip(op.source.type.get_shape(), op.result.type.get_shape())
             dims: Dims = tuple(None if a != b else d for d, (a, b) in enumerate(sizes))
             return [self._of(op.source, part.by(dims))]
-        if isinstance(op, ViewOp | ExpandDimsOp) and (sources := _sources(op)) is not None:
+        if isinstance(op, ViewOp | ExpandDimsOp) and (sources := unit_dims_sources(op)) is not None:
             return [self._of(op.source, part.by(sources))]
         return None
 
@@ -346,6 +348,7 @@ class _Piece:
         )
         again.attributes.pop("index_divisibility", None)
         again.properties.pop("index_divisibility", None)
+        mark_outside(again, [d for d, n in enumerate(part.shape) if n != type_.shape[d]])
         return self.at.add(again, op.location)
 
     def _moved(self, index: SSAValue, factor: int, more: int) -> SSAValue:
@@ -359,6 +362,14 @@ class _Piece:
         return index
 
 
+def mark_outside(op: TiledLoadOp | TiledStoreOp, dims: Sequence[int]) -> None:
+    """Along these dimensions of its view an access is to a part of a tile."""
+    inside = op.inside
+    found = {*numbers(op, OUTSIDE), *(d for d in dims if d >= len(inside) or not inside[d])}
+    if found:
+        op.attributes[OUTSIDE] = DenseArrayBase.from_list(i64, sorted(found))
+
+
 def _is_tile(value: SSAValue) -> bool:
     return isinstance(value.type, TensorType) and bool(value.type.get_shape())
 
@@ -368,7 +379,7 @@ def _tokens_from(op: MemoryOp) -> int:
     return len(op.operands) - (op.token is not None)
 
 
-def _is_plain(op: MemoryOp) -> bool:
+def is_plain_access(op: MemoryOp) -> bool:
     """Whether an access is one by pointers, or through a view of a memref with an index for each dimension."""
     if not isinstance(op, TiledLoadOp | TiledStoreOp):
         return not op.coordinates
@@ -383,7 +394,7 @@ def _is_plain(op: MemoryOp) -> bool:
 
 def _viewed(dims: Dims, op: ViewOp | ExpandDimsOp) -> Dims:
     """The dimensions behind an op that adds or drops some of size 1; _Uncut for another one."""
-    sources = _sources(op)
+    sources = unit_dims_sources(op)
     if sources is None:
         raise _Uncut
     after: list[int | None] = [None] * len(_shape(op.result))
@@ -393,7 +404,7 @@ def _viewed(dims: Dims, op: ViewOp | ExpandDimsOp) -> Dims:
     return tuple(after)
 
 
-def _sources(op: ViewOp | ExpandDimsOp) -> Dims | None:
+def unit_dims_sources(op: ViewOp | ExpandDimsOp) -> Dims | None:
     """For each dimension of an op's source the one of its result, where it only adds or drops ones of size 1."""
     before, after = _shape(op.source), _shape(op.result)
     wide = [d for d, n in enumerate(after) if n != 1]

@@ -40,7 +40,6 @@ from libtile.dialects.nv_tileas.pipeline import (
     ConsumerReleaseOp,
     ConsumerWaitOp,
     CreateIteratorOp,
-    CreatePipelineOp,
     IncIterOp,
     PipelineYieldOp,
     ProducerAcquireOp,
@@ -63,6 +62,7 @@ from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas import persistent, promoted, scaled_products, staging, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
+from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT, end_agents, make_pipelines
 from libtile.lowering.tileas.consumers import (
     MAX_ACCUMULATORS,
     OTHER_REGISTERS,
@@ -90,8 +90,6 @@ MAX_STAGES = 8
 """Stages beyond that hide no more latency."""
 BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
-ALIGNMENT = 1024
-"""Of operands in shared memory: where the pattern of a swizzle begins again."""
 
 
 @dataclass(frozen=True)
@@ -346,7 +344,8 @@ class _Specialization:
         loop, block = self.loop, self.function.body.block
         at = Inserter(block, loop if self.outer is None else self.outer, loop.location)
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
-        pipe = at.value(CreatePipelineOp.make(results=[self.type], alignment=ALIGNMENT, drained=UnitAttr()))
+        self.kinds = [(self.type, max(o.ctas for o in self.operands))]
+        (pipe,) = make_pipelines(at, self.kinds)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location), pipe, descriptors)
         if self.atom.kind == TCGEN05:
@@ -368,7 +367,7 @@ class _Specialization:
         else:
             start = inner.value(CreateIteratorOp.make(pipe, results=[self.place]))
             self._consume_tiles(inner, self.outer, start, lambda at, place: self._steps(at, pipe, place))
-        at.add(self._switch(consumer, producer))
+        end_agents(at, self._switch(consumer, producer), self.kinds)
 
     def _switch(self, consumer: Block, producer: Block) -> Operation:
         budget = BUDGETS.get(self.warps)

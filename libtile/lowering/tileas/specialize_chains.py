@@ -38,7 +38,6 @@ from libtile.dialects.nv_tileas.pipeline import (
     ConsumerReleaseOp,
     ConsumerWaitOp,
     CreateIteratorOp,
-    CreatePipelineOp,
     IncIterOp,
     PipelineYieldOp,
     ProducerAcquireOp,
@@ -58,6 +57,7 @@ from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused
+from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT, end_agents, make_pipelines
 from libtile.lowering.tileas.consumers import (
     OTHER_REGISTERS,
     PRODUCER_WARPS,
@@ -77,8 +77,6 @@ from libtile.targets import Target
 
 BUDGETS = {8: (240, 24)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
-ALIGNMENT = 1024
-"""Of operands in shared memory: where the pattern of a swizzle begins again."""
 PINNED = 1
 """Elements in a row of a tile that keeps what it was computed from in front of a wait."""
 
@@ -313,21 +311,21 @@ class Chain:
         at = Inserter(block, loop, loop.location)
         for number, ring in enumerate(self.rings):
             ring.descriptor = ring.operand.descriptor(at, number)
-        for ring in self.rings:
-            ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT, drained=UnitAttr()))
+        kinds = [(ring.type, ring.operand.ctas) for ring in self.rings]
+        for ring, pipe in zip(self.rings, make_pipelines(at, kinds)):
+            ring.pipe = pipe
         count = trips(at, loop)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location))
         self._consume(Inserter(consumer, None, loop.location), count)
         budget = BUDGETS.get(self.spec.num_warps)
-        at.add(
-            AgentSwitchOp.make(
-                regions=[Region(consumer), Region(producer)],
-                agent_warps=_numbers(self.spec.num_warps, PRODUCER_WARPS),
-                agent_registers=None if budget is None else _numbers(*budget),
-                agent_elected=_numbers(0, 1),
-            )
+        switch = AgentSwitchOp.make(
+            regions=[Region(consumer), Region(producer)],
+            agent_warps=_numbers(self.spec.num_warps, PRODUCER_WARPS),
+            agent_registers=None if budget is None else _numbers(*budget),
+            agent_elected=_numbers(0, 1),
         )
+        end_agents(at, switch, kinds)
         self._leave_out_the_loop()
 
     def _leave_out_the_loop(self) -> None:

@@ -61,12 +61,13 @@ from libtile.ir.tile_form import shape_of
 from libtile.layouts.parts import part_layout
 from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
 from libtile.lowering.tileas import chain_corrections, tensor_products
+from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.consumers import check_lies
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.product_turns import Parts
 from libtile.lowering.tileas.schedule import is_zero
-from libtile.lowering.tileas.specialize_chains import ALIGNMENT, Chain, ChainProduct, Ring
+from libtile.lowering.tileas.specialize_chains import Chain, ChainProduct, Ring
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.elementwise import is_elementwise

@@ -5,19 +5,23 @@ themselves."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
-from libtile.atoms import tcgen05, wgmma
+from libtile.atoms import tcgen05, tma, wgmma
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileas.async_products import matrix_of
+from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
-from libtile.dialects.nv_tileas.types import AsyncTokenType
+from libtile.dialects.nv_tileas.tma_rules import MULTICAST_BITS
+from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType
 from libtile.layouts import LinearLayout
+from libtile.lowering.split_over_ctas import SAME_IN_CLUSTER
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.numerics.elements import STORAGE_BYTES
@@ -36,6 +40,14 @@ class TmaOperand(TmaTile):
     """A tile that TMA copies to a stage."""
 
     access: TiledLoadOp
+    ctas: int = 1
+    """Of a cluster, each of which copies its share of the tile to all of them."""
+
+    @property
+    def atom(self) -> CopyAtomAttr:
+        if self.ctas == 1:
+            return super().atom
+        return CopyAtomAttr("tma_load", _row_bits(self.boxes, self.type), self.boxes.box, multicast=self.ctas)
 
     @property
     def load(self) -> TiledLoadOp:
@@ -54,9 +66,33 @@ class TmaOperand(TmaTile):
                 atom=self.atom,
                 tmaIdx=number,
                 dim_map=self.dim_map,
+                multicast=UnitAttr() if self.ctas > 1 else None,
+                num_multicast=self.ctas if self.ctas > 1 else None,
             ),
             self.load.location,
         )
+
+
+def shared_by_cluster(function: FuncOp, operand: TmaOperand) -> TmaOperand:
+    """The operand, of which each CTA of the kernel's cluster copies a share to all, if they all load the same tile, and
+    it has boxes for them that are large enough."""
+    spec = function.kernel_spec
+    if spec is None or spec.num_ctas == 1 or SAME_IN_CLUSTER not in operand.load.attributes:
+        return operand
+    found = operand
+    if len(found.boxes.copies) % spec.num_ctas:
+        tile = described_tile(
+            function, found.load, order=found.indices, rows=tma.rows_of(found.boxes.box) // spec.num_ctas
+        )
+        found = replace(found, boxes=tile.boxes)
+    if len(found.boxes.copies) % spec.num_ctas or _row_bits(found.boxes, found.type) < MULTICAST_BITS:
+        return operand
+    return replace(found, ctas=spec.num_ctas)
+
+
+def _row_bits(boxes: tma.Boxes, type_: BufferType) -> int:
+    """Bits that a copy moves at once: a row of its box."""
+    return boxes.box[0] * STORAGE_BYTES[NUMBER_NAMES[type_.element_type]] * 8
 
 
 def tma_operand(
@@ -72,7 +108,7 @@ def tma_operand(
     read = wgmma.shared_operand(matrix_of(found.type.layout.layout), side, atom, size, can_transpose(gpu, atom))
     if isinstance(read, str):
         raise Unfit(what + "cannot be read from shared memory: " + read)
-    return found
+    return shared_by_cluster(function, found)
 
 
 def tma_tile(

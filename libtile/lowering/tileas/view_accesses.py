@@ -19,6 +19,7 @@ from libtile.ir.facts import power_of_two_factor
 from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
+from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.numerics.elements import PACKED, memory_bits
 
@@ -30,7 +31,7 @@ class ViewAccess:
     `steps` is how many elements there are from one tile to the next, by tile dimension, `dims` the tensor dimension of
     each. `sizes` and `strides` are in elements, by tensor dimension, None where they are of run time. `alignment`
     divides the base address, in bytes; `stride_divisors` and `size_divisors` are by tensor dimension, `index_divisors`
-    by tile dimension. `inbounds` says by tile dimension that no element lies outside.
+    by tile dimension. `inbounds` says by tile dimension that no element lies outside, `outside` along which all may.
     """
 
     element: str
@@ -45,6 +46,7 @@ class ViewAccess:
     size_divisors: tuple[int, ...] = ()
     index_divisors: tuple[int, ...] = ()
     inbounds: tuple[bool, ...] = ()
+    outside: tuple[int, ...] = ()
 
     @property
     def bits(self) -> int:
@@ -86,7 +88,7 @@ class ViewAccess:
         if self.inbounds and self.inbounds[t]:
             return False
         size = self.size(t)
-        if t == self.sparse or size is None:
+        if t == self.sparse or size is None or t in self.outside:
             return True
         return size % self.tile[t] != 0 or self.steps[t] % self.tile[t] != 0
 
@@ -197,6 +199,7 @@ def view_access(op: Operation) -> ViewAccess | None:
         size_divisors=numbers(memref, "size_divisibility"),
         index_divisors=numbers(op, "index_divisibility"),
         inbounds=tuple(bool(v) for v in bounds.get_values()) if isinstance(bounds, DenseArrayBase) else (),
+        outside=numbers(op, OUTSIDE),
     )
 
 

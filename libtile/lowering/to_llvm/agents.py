@@ -13,14 +13,14 @@ from contextlib import contextmanager, nullcontext
 
 from xdsl.ir import Operation
 
-from libtile.codegen import agents
+from libtile.codegen import agents, clusters
 from libtile.codegen.builder import Agent, integer
 from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
-from libtile.dialects.nv_tileas.tiles import BarrierOp
+from libtile.dialects.nv_tileas.tiles import BarrierOp, ClusterBarrierOp
 from libtile.ir.classes import is_subclass
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
@@ -79,7 +79,7 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
         if number + 1 < len(op.regions):
             b.start(others)
     b.start(end)
-    if op.next_op is not None and not isinstance(op.next_op, ReturnOp | DeallocTensorOp):
+    if op.next_op is not None and not isinstance(op.next_op, ReturnOp | DeallocTensorOp | ClusterBarrierOp):
         raise unsupported(op, "is not the last op of its function: agents do not come together again", name)
 
 
@@ -112,6 +112,15 @@ def acting_thread(e: Emitter) -> Iterator[None]:
     """Emit what one thread does for all that run this code: always the same one."""
     with nullcontext() if e.one_thread else _run_by(e, True):
         yield
+
+
+@rule(ClusterBarrierOp)
+def _cluster_barrier(e: Emitter, op: ClusterBarrierOp) -> None:
+    if not e.b.target.has("cluster"):
+        raise unsupported(op, "is of clusters", e.b.target.name)
+    if e.b.agent is not None:
+        raise unsupported(op, "stands in an agent, and all warps of a CTA meet there", e.b.target.name)
+    clusters.meet(e.b)
 
 
 @rule(BarrierOp)

@@ -62,6 +62,8 @@ class LlvmKernel:
     occupancy: int | None = None
     descriptors: int = 0
     """How many tensor maps are parameters behind the others, which a launch does not pass."""
+    ctas: int = 1
+    """Of a cluster, which is a tile block."""
 
     @property
     def shared(self) -> int:
@@ -132,8 +134,9 @@ def convert_function(
         b.subprogram = lines.subprogram
         b.set_location(lines.of(function.location))
     block = function.body.block
-    if spec.num_ctas != 1:
-        raise unsupported(function, f"is for clusters of {spec.num_ctas} CTAs, and code is made for one", target.name)
+    if spec.num_ctas > target.clusters:
+        problem = f"is for clusters of {spec.num_ctas} CTAs, and the most is {target.clusters}"
+        raise unsupported(function, problem, target.name)
     visible = [a for a in block.args if not isinstance(a.type, TmaDescType)]
     hidden = [a for a in block.args if isinstance(a.type, TmaDescType)]
     if [*visible, *hidden] != list(block.args):
@@ -150,7 +153,7 @@ def convert_function(
     b.shared_align = integer_attribute(function, BYTES_ALIGNMENT, b.shared_align)
     for op in block.ops:
         e.emit(op)
-    return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy, len(hidden))
+    return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy, len(hidden), spec.num_ctas)
 
 
 def _define_global(b: KernelBuilder, op: GlobalOp) -> None:

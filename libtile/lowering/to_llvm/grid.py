@@ -12,6 +12,7 @@ from libtile.codegen.launch_control import AXES, NO_PROGRAM
 from libtile.codegen.llvm_types import I32, I64, IntType
 from libtile.dialects.nv_tileaa.functions import (
     CancelNextProgramIdOp,
+    GetCtaRankOp,
     GetNumProgramsOp,
     GetProgramIdOp,
     IsValidProgramIdOp,
@@ -35,6 +36,11 @@ def _program(e: Emitter, op: GetProgramIdOp) -> None:
 @rule(GetNumProgramsOp)
 def _programs(e: Emitter, op: GetNumProgramsOp) -> None:
     _bind(e, op.result, e.b.num_blocks(AXES[op.axis.value.data]))
+
+
+@rule(GetCtaRankOp)
+def _rank(e: Emitter, op: GetCtaRankOp) -> None:
+    _bind(e, op.result, e.b.cta_rank())
 
 
 def _bind(e: Emitter, result: SSAValue, value: Value) -> None:

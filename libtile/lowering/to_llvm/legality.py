@@ -105,7 +105,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tensor_memory.AsyncDotIntoOp: _reads("atom", "signedness_a", "signedness_b"),
     tileas_pipeline.ProducerCommitOp: _reads("after_products"),
     tileas_pipeline.ConsumerReleaseOp: _reads("after_products"),
-    tileas_tma.TiledTmaLoadOp: _reads("atom", "tx_count", "dim_map"),
+    tileas_tma.TiledTmaLoadOp: _reads("atom", "tx_count", "dim_map", "multicast", "num_multicast"),
     tileas_tma.TiledTmaStoreOp: _reads("atom", "dim_map"),
     tileas_tma.CommitGroupOp: _reads("stores"),
     tileas_tma.GatherTmaLoadOp: _reads("atom", "tx_count", "dim_map"),
@@ -119,7 +119,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_tiles.BarrierOp: _reads("id", "num_warps"),
     tileas_tiles.AllocTensorOp: _reads("alignment"),
     tileas_pipeline.WaitOp: _reads("pending", "read"),
-    tileas_pipeline.CreatePipelineOp: _reads("alignment"),
+    tileas_pipeline.CreatePipelineOp: _reads("alignment", "ctas"),
     tileas_pipeline.AgentSwitchOp: _reads("agent_warps", "agent_registers", "agent_elected"),
     tileas_pipeline.ConsumerWaitOp: _reads("pending"),
 }

@@ -8,6 +8,8 @@ A stage has a `full` and an `empty` barrier object. An iterator is a stage and t
     consumer_wait       waits for this round's phase of `full`
     consumer_release    arrives at `empty`
 
+Where CTAs of a cluster fill each other's stages, a consumer's threads arrive at the `empty` one of each of them.
+
 One thread arrives for each warp, or for an agent whose region one thread runs; the barrier objects count these. Where
 a turn may copy with cp.async, each thread arrives once more, when its copies are done.
 """
@@ -19,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import agents, mbarrier, tcgen05, tma
+from libtile.codegen import agents, clusters, mbarrier, tcgen05, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -53,10 +55,10 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
     start = ring.buffer.offset + ring.buffer.size
     made = Ring(
         ring.buffer, ring.stage_bytes, ring.offsets, ring.stages,
-        SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies, ring.results,
+        SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies, ring.results, integer_of(op.ctas, 1),
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
-    arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp)
+    arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp) * made.ctas
     barriers = [(full(e, made, s), arriving) for s in stages] + [(empty(e, made, s), leaving) for s in stages]
     mbarrier.initialize(b, barriers)
     if b.target.has("tma"):
@@ -207,24 +209,28 @@ def commit(e: Emitter, ring: Ring, stage: Value, *, after_products: bool = False
 
 
 def release(e: Emitter, ring: Ring, stage: Value, *, after_products: bool = False) -> None:
-    _end(e, ring, empty(e, ring, stage), after_products)
+    _end(e, ring, empty(e, ring, stage), after_products, ring.ctas)
 
 
-def _end(e: Emitter, ring: Ring, barrier: Value, after_products: bool) -> None:
-    """Arrive at a barrier object, or have the products arrive there that this thread has issued."""
+def _end(e: Emitter, ring: Ring, barrier: Value, after_products: bool, ctas: int = 1) -> None:
+    """Arrive at a barrier object, in each of so many CTAs of the cluster, or have the products arrive there that this
+    thread has issued."""
     if after_products:
         tcgen05.commit(e.b, barrier)
         return
     if ring.results is not None:
         tcgen05.fence_before(e.b)
-    _arrive(e, barrier)
-
-
-def _arrive(e: Emitter, barrier: Value) -> None:
-    """One thread arrives, for all of its warp unless it is alone."""
     if e.one_thread:
-        mbarrier.arrive(e.b, barrier)
+        _arrive(e, barrier, ctas)
         return
     agents.meet_warp(e.b)
     with agents.one_thread(e.b):
+        _arrive(e, barrier, ctas)
+
+
+def _arrive(e: Emitter, barrier: Value, ctas: int) -> None:
+    if ctas == 1:
         mbarrier.arrive(e.b, barrier)
+    else:
+        for rank in range(ctas):
+            clusters.arrive(e.b, barrier, rank)

@@ -30,6 +30,7 @@ from libtile.dialects.nv_tileas.tma import (
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
+from libtile.lowering.split_over_ctas import CTAS
 from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.to_llvm import tensor_memory
@@ -62,13 +63,38 @@ def _load(e: Emitter, op: TiledTmaLoadOp) -> None:
     descriptor, boxes, buffer = copied_boxes(e, op)
     coordinates = [coordinate(e, e.scalar(v)) for v in op.group("indices")]
     barrier, nbytes = counting_barrier(e, op, buffer)
+    ctas = integer_of(op.num_multicast, 1) if op.multicast is not None else 1
     with acting_thread(e):
         if op.mbarrier is None:  # an arrival at an object of the program's own says what it is to expect
             mbarrier.expect_bytes(e.b, barrier, nbytes)
-        for copy in boxes.copies:
+        if ctas > 1:
+            _load_share(e, op, boxes, coordinates, barrier, ctas)
+        for copy in boxes.copies if ctas == 1 else ():
             corner = _corner(e, op, boxes, coordinates, copy)
             tma.load_box(e.b, behind(e, buffer.pointer, copy.offset), descriptor.pointer, corner, barrier)
     e.bind(op.result, None)
+
+
+def _load_share(
+    e: Emitter, op: TiledTmaLoadOp, boxes: atoms.Boxes, coordinates: list[Value], barrier: Value, ctas: int
+) -> None:
+    """This CTA's boxes of a tile, for all CTAs of the cluster. Those of a CTA lie as far behind those of the one before
+    as its first does behind the first of that."""
+    descriptor, buffer, copies = e.held[op.descriptor], e.held[op.buffer], boxes.copies
+    assert isinstance(descriptor, Descriptor) and isinstance(buffer, Buffer)
+    share = len(copies) // ctas
+    if ctas != CTAS or len(copies) % ctas:
+        raise unsupported(op, f"is of {len(copies)} boxes for {ctas} CTAs", e.b.target.name)
+    b, (first, second) = e.b, (copies[0], copies[share])
+    rank, dims = b.cta_rank(), tensor_dims(op, len(boxes.order))
+    moved = list(coordinates)
+    for d, (before, after) in enumerate(zip(first.corner, second.corner)):
+        moved[dims[d]] = b.add(moved[dims[d]], b.mul(rank, integer(I32, after - before)))
+    offset = b.mul(rank, integer(I32, second.offset - first.offset))
+    place = b.emit(SHARED_POINTER, f"getelementptr i8, {buffer.pointer.typed}, {offset.typed}")
+    for copy in copies[:share]:
+        corner = _corner(e, op, boxes, moved, copy)
+        tma.load_box(b, behind(e, place, copy.offset), descriptor.pointer, corner, barrier, ctas)
 
 
 @rule(TiledTmaStoreOp, TiledAtomicRmwOp)

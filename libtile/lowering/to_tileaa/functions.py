@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from math import prod
 
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Operation, Region
 
 from libtile.analysis import Facts
@@ -27,7 +28,8 @@ from libtile.dialects.nv_tileaa.tokens import (
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir import tile_form
 from libtile.lowering.errors import unsupported
-from libtile.lowering.hints import chosen_hints
+from libtile.lowering.hints import CLUSTER, chosen_hints
+from libtile.lowering.split_over_ctas import WARPS_OF_ONE
 from libtile.lowering.to_tileaa.arithmetic import declared_attributes
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.to_tileaa.control_flow import Exits, lower_ops
@@ -57,14 +59,15 @@ def entry_hint(op: CudaTileOp, key: str, target: Target) -> int | None:
     return next((hint.value for hint in chosen_hints(op, target) if hint.key == key), None)
 
 
-def number_of_warps(op: CudaTileOp, target: Target) -> int:
-    """Warps per CTA: what the hint asks for, else more of them when large products or tiles need the registers."""
+def number_of_warps(op: CudaTileOp, target: Target, ctas: int = 1) -> int:
+    """Warps per CTA, of so many that share a tile block: what the hint asks for, else more of them when large products
+    or tiles need the registers."""
     hinted = entry_hint(op, "num_worker_warps_per_cta", target)
     if hinted is not None:
         return hinted
     if any(isinstance(inner, PRODUCTS) for inner in op.walk()):
-        return BIG_WARPS if _accumulator_words(op, target) >= BIG_ACCUMULATORS else DEFAULT_WARPS
-    warps = min(_largest_tile_words(op) // TILE_WORDS, MAX_WARPS)
+        return BIG_WARPS if _accumulator_words(op, target) // ctas >= BIG_ACCUMULATORS else DEFAULT_WARPS
+    warps = min(_largest_tile_words(op) // ctas // TILE_WORDS, MAX_WARPS)
     resident = target.warps_per_sm // (entry_hint(op, "occupancy", target) or 1)
     while warps > resident:
         warps //= 2
@@ -123,8 +126,13 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     lower_ops(context, list(old.ops), exits, lambda values: values)
     context.location = (op.regions[0].block.last_op or op).location
     context.make(ReturnOp, [[]])
-    spec = KernelSpecAttr(True, number_of_warps(op, target), 1, entry_hint(op, "occupancy", target), target.name)
-    return FuncOp.of(name, types, body=Region(block), kernel_spec=spec, location=op.location)
+    ctas = entry_hint(op, CLUSTER, target) or 1
+    warps = number_of_warps(op, target, ctas)
+    spec = KernelSpecAttr(True, warps, ctas, entry_hint(op, "occupancy", target), target.name)
+    made = FuncOp.of(name, types, body=Region(block), kernel_spec=spec, location=op.location)
+    if ctas > 1:
+        made.attributes[WARPS_OF_ONE] = IntegerAttr(number_of_warps(op, target), i64)
+    return made
 
 
 def convert_global(op: CudaTileOp) -> Operation:
