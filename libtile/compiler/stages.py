@@ -125,8 +125,10 @@ def lower(
             source = SourceText.of(module)
         if emits:
             from libtile.lowering.hints import hint_remarks
+            from libtile.lowering.register_warning import register_warnings
 
-            result.remarks = list(hint_remarks(module, gpu, schedule_at(options.opt_level, options.schedule)))
+            schedule = schedule_at(options.opt_level, options.schedule)
+            result.remarks = [*register_warnings(module, gpu), *hint_remarks(module, gpu, schedule)]
         inner = _in_builtin_module(module)
     else:
         assert isinstance(module, ModuleOp)  # which has a stage

@@ -55,6 +55,7 @@ def bytecode(name: str) -> bytes:
 
 LOAD, STORE = "RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructionSelected"
 TMA_FAILED = ("RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed")
+WARNING = "RegisterPressure"
 NARROWING = "RemarkTensorViewIndexTypeNarrowing"
 TMA_COSTS = ("software-implemented TMA padding", "hardware coordinate limits exceeded")
 
@@ -159,7 +160,10 @@ def differences(name: str, target: str) -> Iterator[Case]:
     done = run_tileiras(data, target, "--remarks=all")
     if done.rc != 0:
         return
-    yield from compared(name, libtile.compile(data, gpu_name=target, emit="llvm").remarks, done.stdout)
+    made = libtile.compile(data, gpu_name=target, emit="llvm").remarks
+    yield from compared(name, made, done.stdout)
+    if (warned := any(r.name == WARNING for r in made)) != ("High register usage" in done.stderr):
+        yield Case(name, "ours" if warned else "theirs", Fact("?", WARNING), "")
 
 
 def compared(name: str, made: list[remarks.Remark], text: str) -> Iterator[Case]:

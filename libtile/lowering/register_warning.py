@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where the reference assembler warns of high register usage: an analysis of cuda_tile as it was given.
+
+The rule was found by programs that were written for it: `test/oracle/test_register_warning.py` has them, and those that
+fit no rule. Each body of a loop and each branch is looked at by itself; tiles elsewhere do not count, as chains from
+loads to stores are worked through in pieces. Counted are whole tiles, in bytes, for each thread of the warps that are
+asked for, of which there are four without a hint.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import prod
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.dialects.cuda_tile.locations import source_location
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
+from libtile.dialects.interfaces import control_flow, exit_of
+from libtile.lowering.tile_registers import WARP
+from libtile.lowering.to_tileaa.functions import ACCUMULATOR, DEFAULT_WARPS, PRODUCTS, entry_hint
+from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support import remarks
+from libtile.targets import Target
+
+HELD = 1024
+"""32-bit registers of a thread from which tiles are said to be too many, as observed on version 13.5."""
+_WORD_BYTES = 4
+_POINTER_BYTES = 8
+
+
+def register_warnings(module: Operation, target: Target) -> Iterator[remarks.Remark]:
+    """The warnings about the kernels of a `cuda_tile.module`."""
+    for entry in module.walk():
+        if isinstance(entry, OPS["entry"]) and tile_registers(entry, target) >= HELD:
+            yield remarks.register_pressure(str(entry.attribute_value("sym_name")), source_location(entry.location))
+
+
+def tile_registers(entry: CudaTileOp, target: Target) -> int:
+    """The most 32-bit registers of a thread that tiles take in a loop's body or a branch of an entry.
+
+    On targets without TMA all tiles that come into the block or leave it count, and on others those that are alive at
+    one of its ops.
+    """
+    bodies = _Bodies(live=target.has("tma"))
+    bodies.reads(entry)
+    warps = entry_hint(entry, "num_worker_warps_per_cta", target) or DEFAULT_WARPS
+    return bodies.most // (_WORD_BYTES * WARP * warps)
+
+
+class _Bodies:
+    """The bytes of tiles in bodies of loops and branches, and the most of them."""
+
+    def __init__(self, *, live: bool) -> None:
+        self.most = 0
+        self._count = self._live if live else self._through
+        self._sizes: dict[SSAValue, int] = {}
+
+    def reads(self, op: Operation) -> set[SSAValue]:
+        """The tiles that an op reads, and the ops in it, of those that are made in front of it."""
+        found = {v for v in op.operands if self.size(v)}
+        for region in op.regions:
+            for block in region.blocks:
+                each = [(inner, self.reads(inner)) for inner in block.ops]
+                coming = set().union(*(read for _, read in each)) - {r for inner, _ in each for r in inner.results}
+                if control_flow(op) is not None:
+                    self.most = max(self.most, self._count(block, each, coming))
+                found |= coming - set(block.args)
+        return found
+
+    def _through(self, block: Block, each: list[tuple[Operation, set[SSAValue]]], coming: set[SSAValue]) -> int:
+        """Bytes of the tiles that come into a block and are read there, and of those that it gives, all at once."""
+        given = each[-1][0].operands if each else ()
+        return sum(self.size(place) for place in {self._place(v) for v in (*coming, *given)})
+
+    def _live(self, block: Block, each: list[tuple[Operation, set[SSAValue]]], coming: set[SSAValue]) -> int:
+        """Bytes of the tiles that are alive at some op of a block, its operands and results among them.
+
+        What comes from around it lives until the end, as the next iteration reads it again.
+        """
+        ends: dict[Operation, list[SSAValue]] = {}
+        seen = coming - set(block.args)
+        for op, read in reversed(each):
+            ends[op] = list(read - seen)
+            seen |= read
+        alive: Counter[SSAValue] = Counter()
+        most = now = 0
+
+        def begin(value: SSAValue) -> None:
+            nonlocal now
+            place = self._place(value)
+            now += self.size(place) if not alive[place] else 0
+            alive[place] += 1
+
+        for value in coming:
+            begin(value)
+        for op, _ in each:
+            made = [r for r in op.results if self.size(r) and r.first_use is not None and not _streamed(r)]
+            for value in made:
+                begin(value)
+            most = max(most, now)
+            for value in ends[op]:
+                place = self._place(value)
+                if alive[place]:  # those that are streamed have not begun
+                    alive[place] -= 1
+                    now -= self.size(place) if not alive[place] else 0
+        return max(most, now)
+
+    def _place(self, value: SSAValue) -> SSAValue:
+        """A product is where its accumulator was."""
+        while isinstance(value.owner, PRODUCTS) and self.size(value.owner.operands[ACCUMULATOR]):
+            value = value.owner.operands[ACCUMULATOR]
+        return value
+
+    def size(self, value: SSAValue) -> int:
+        """Bytes of a tile that takes registers."""
+        known = self._sizes.get(value)
+        if known is None:
+            known = self._sizes[value] = _size(value)
+        return known
+
+
+def _streamed(value: SSAValue) -> bool:
+    """Whether a tile goes only where no tile is made of it, as to memory: it is made and gone piece by piece."""
+    users = {use.operation for use in value.uses}
+    return not any(exit_of(u) is not None or any(isinstance(r.type, TileType) for r in u.results) for u in users)
+
+
+def _size(value: SSAValue) -> int:
+    """Bytes of a tile; 0 of one number that is spread over a tile, and of what is no tile."""
+    type_ = value.type
+    if not isinstance(type_, TileType) or isinstance(value.owner, OPS["constant"]):
+        return 0
+    if isinstance(value.owner, OPS["broadcast"]):
+        source = value.owner.operands[0].type
+        if isinstance(source, TileType) and prod(source.shape) == 1:
+            return 0
+    element = type_.element_type
+    pointer = isinstance(element, PointerType)
+    return prod(type_.shape) * (_POINTER_BYTES if pointer else STORAGE_BYTES[NUMBER_NAMES[element]])
