@@ -167,17 +167,18 @@ def scaled_layouts(
     target: Target,
     warps: int,
     elements: tuple[str, str, str] = ("", "", ""),
+    packed: bool = False,
 ) -> ScaledLayouts:
     """How to compute a scaled product of tiles of these shapes and element types (of A, B and of the factors); a thread
     has the factors that it needs. Where no instruction takes them, operands are multiplied as f16, which all values of
-    the formats that can be scaled are."""
+    the formats that can be scaled are. Those that are `packed` lie two to a byte along k, and are for instructions."""
     from libtile.atoms import mma_block_scale  # it asks this module, as all families do
 
     if len(lhs) == 2 and all(elements):
         types = ptx_type(elements[0], True), ptx_type(elements[1], True), "f32"
-        shape = lhs[0], rhs[1], lhs[1]
+        shape = lhs[0], rhs[1], lhs[1] * (2 if packed else 1)
         atom = mma_block_scale.choose_scaled(target, types, shape, elements[2], lhs_scale[1])
-        if atom is not None:
+        if atom is not None and mma_block_scale.shares_bytes(atom) == packed:
             c_shape = (lhs[0], rhs[1])
             grid = choose_grid(c_shape, *mma_block_scale.extents(atom), warps, False)
             made = fragments(atom, grid, (tuple(lhs), tuple(rhs), c_shape))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Products with scale factors by mma.sync with block_scale (PTX ISA, "mma with block scaling").
 
-Each instruction multiplies one block along k, and takes its factors from a byte of a register: four blocks' factors of
-a row or column stand in one word.
+Each instruction takes the factors of its blocks from bytes of a register: four blocks' factors of a row or column stand
+in one word.
 """
 
 from __future__ import annotations
 
+from libtile.atoms import mma_block_scale as atoms
 from libtile.atoms.mma_layouts import multiplied_element
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.llvm_types import FLOAT, I32, StructType
@@ -32,8 +33,9 @@ def dot_scaled(
 
     The operands are in the layouts that `mma_layouts.scaled_layouts` says; the result is in the accumulator's.
     """
-    lhs = in_element(b, lhs, multiplied_element(lhs.element, atom.a))
-    rhs = in_element(b, rhs, multiplied_element(rhs.element, atom.b))
+    if not atoms.shares_bytes(atom):
+        lhs = in_element(b, lhs, multiplied_element(lhs.element, atom.a))
+        rhs = in_element(b, rhs, multiplied_element(rhs.element, atom.b))
     return _Scaled(b, atom, lhs, rhs, acc, lhs_scale, rhs_scale).run()
 
 
@@ -46,6 +48,9 @@ class _Scaled(Product):
         super().__init__(b, atom, lhs, rhs, acc)
         self._factors = by_place(lhs_scale), by_place(rhs_scale)
         self._blocks = lhs_scale.shape[-1]
+        self._step = atoms.depth_bytes(atom)
+        elements = self.depth * atom.k // self._step
+        self._kind = atoms.kind(atom, elements // self._blocks, lhs_scale.element)
         self._factor_words: dict[tuple[int, int, int], Value] = {}
 
     def _factor(self, side: int, line: int, block: int) -> Value:
@@ -60,6 +65,17 @@ class _Scaled(Product):
             self._factor_words[key] = word if len(values) == BYTES else self.b.cast("zext", word, I32)
         return self._factor_words[key]
 
+    def run(self) -> Tile:
+        """The products of all steps along k, which are so many bytes."""
+        parts = self.atoms()
+        for k in range(0, self.depth, self._step):
+            for place in parts:
+                self.multiply(place, k)
+        return self.result()
+
+    def _depths(self, k: int) -> list[int]:
+        return list(range(k, k + self._step, 4 * self.packed))
+
     def multiply(self, place: Place, k: int) -> None:
         """Add the scaled product of an atom's block, which starts at `k`, to its results."""
         b, atom = self.b, self.atom
@@ -68,16 +84,17 @@ class _Scaled(Product):
         rows = [row for _, row, _ in places[::2]]
         a = [self._word(0, g, row, depth) for depth in self._depths(k) for row in rows]
         right = [self._word(1, g, n, depth) for depth in self._depths(k)]
-        block = k // atom.k
+        block = k // self._step * self._kind.count
         factors = self._factor(0, m, block), self._factor(1, n, block)
         c = [self.results[p] for p in places]
-        made = _mma(b, atom, a, right, c, factors, block % BYTES)
+        made = _mma(b, atom, self._kind, a, right, c, factors, block % BYTES)
         self.results |= dict(zip(places, made))
 
 
 def _mma(
     b: KernelBuilder,
     atom: MmaAtom,
+    kind: atoms.Kind,
     a: list[Value],
     right: list[Value],
     c: list[Value],
@@ -91,8 +108,8 @@ def _mma(
 
     behind = count + len(a) + len(right)
     text = (
-        f"mma.sync.aligned.m{atom.m}n{atom.n}k{atom.k}.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X."
-        f"{atom.d}.{atom.a}.{atom.b}.{atom.d}.ue8m0 {group(0, count)}, {group(count, len(a))}, "
+        f"mma.sync.aligned.m{atom.m}n{atom.n}k{atom.k}.row.col.kind::{kind.name}.block_scale.scale_vec::{kind.count}X."
+        f"{atom.d}.{atom.a}.{atom.b}.{atom.d}.{kind.factors} {group(0, count)}, {group(count, len(a))}, "
         f"{group(count + len(a), len(right))}, {group(0, count)}, "
         f"${behind}, {{{byte}, 0}}, ${behind + 1}, {{{byte}, 0}};"
     )

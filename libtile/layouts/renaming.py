@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.layouts.builders import dim_names, fit_to_shape
-from libtile.layouts.linear import REGISTER, LinearLayout
+from libtile.layouts.linear import OFFSET, REGISTER, LinearLayout
 
 
 def shrunk(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
@@ -56,3 +56,22 @@ def inverse_permutation(permutation: Sequence[int]) -> list[int]:
     for i, p in enumerate(permutation):
         result[p] = i
     return result
+
+
+def halved(layout: LinearLayout) -> LinearLayout:
+    """The layout of offsets of the two halves of each element, which lie side by side along the last dimension."""
+    (*first, last), basis = layout.shape, layout.basis(OFFSET)
+    unit = (*(0 for _ in first), 1)
+    vectors = [unit, *((*v[:-1], 2 * v[-1]) for v in basis)]
+    return LinearLayout.of({OFFSET: vectors}, dict(zip(dim_names(len(layout.shape)), (*first, 2 * last))))
+
+
+def joined(layout: LinearLayout) -> LinearLayout | None:
+    """The layout of offsets of elements whose halves lie side by side along a dimension; None where they do not."""
+    unit, *basis = layout.basis(OFFSET)
+    dim = next((d for d, n in enumerate(unit) if n == 1 and sum(unit) == 1), None)
+    if dim is None or any(v[dim] % 2 for v in basis):
+        return None
+    vectors = [tuple(n // 2 if d == dim else n for d, n in enumerate(v)) for v in basis]
+    shape = [n // 2 if d == dim else n for d, n in enumerate(layout.shape)]
+    return LinearLayout.of({OFFSET: vectors}, dict(zip(layout.out_dims, shape)))

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from libtile.atoms import tcgen05, tcgen05_factors, wgmma
 from libtile.atoms.mma_layouts import multiplied_element, ptx_type
 from libtile.dialects.cuda_tile.locations import without_source_line
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
@@ -26,12 +27,19 @@ EXECUTED, NOT_NATIVE = "executed", "not_native"
 
 def explained(op: DotOp | ScaledDotOp, atom: MmaAtom | None, gpu: Target) -> dict[str, Attribute]:
     """The attributes of a product of nv_tileaa that an atom of the target, or without one fused multiply-adds, do."""
-    a, b, c = (_given_element(v, op) for v in (op.a, op.b, op.c))
+    packed = isinstance(op, ScaledDotOp) and op.packed is not None
+    a, b = (_given_element(v, op) for v in (op.a, op.b))
+    if isinstance(op, ScaledDotOp) and op.packed is not None:
+        a, b = (NUMBER_NAMES[op.element(v)] for v in (op.a, op.b))
+    c = _given_element(op.c, op)
     if atom is None:
         return {NOT_NATIVE: StringAttr(f"{gpu.name} has none for {a} and {b} into {c}")}
     executed = atom if atom.family == tcgen05.FAMILY else gpu.executed(atom)
     found: dict[str, Attribute] = {EXECUTED: ExecutedAttr.of(executed)}
-    multiplied = [multiplied_element(element_of(v), ptx) for v, ptx in zip((op.a, op.b), (atom.a, atom.b))]
+    multiplied = [
+        multiplied_element(own if packed else element_of(v), ptx)
+        for own, v, ptx in zip((a, b), (op.a, op.b), (atom.a, atom.b))
+    ]
     element = multiplied[0] if multiplied != [a, b] else ""
     if converted := _converted_to(atom, executed, element):
         found[NOT_NATIVE] = StringAttr(f"{_lacking(gpu, a, b, isinstance(op, ScaledDotOp))}: {converted}")

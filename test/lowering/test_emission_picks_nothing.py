@@ -42,6 +42,8 @@ ALLOWED: dict[str, set[str]] = {
         "PACKED", "WARP_LANES", "allocated_columns", "can_transpose", "fields", "instruction", "kind",
         "register_layout", "row_blocks", "row_layout", "shared_operand",
     },
+    # what a given instruction with factors is called, and how much of its operands it takes
+    "libtile.atoms.mma_block_scale": {"Kind", "depth_bytes", "kind", "shares_bytes"},
     # and those of scale factors
     "libtile.atoms.tcgen05_factors": {
         "DESCRIPTOR", "UNIT", "WORD_BLOCKS", "chunks", "column", "in_bytes", "instruction", "kind",

@@ -6,6 +6,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from scaled_kernels import Scaled
 from test_specialized import main_loop, operands, tile_gemm
 from test_specialized_chains import attention
 from test_specialized_chains import run as run_attention
@@ -162,6 +163,50 @@ def test_products_with_factors_take_them_in_the_instruction(m, n, k, tile, eleme
     run(text, [a, b, *factors, c, m, n, k, k // 32], grid, block_order=1)
     x, y = (v.astype(np.float64) * f.astype(np.float64).repeat(32, 1) for v, f in zip((a, b), factors))
     np.testing.assert_array_equal(c, (x @ y.T).astype(np.float32))
+
+
+PACKED = {"element": "f4E2M1FN", "in_pieces": False, "m": 64, "n": 32}
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({"factors": "f8E4M3FN", "block": 16}, (72, 40, 288)),  # ragged edges and a tail along k
+        pytest.param({}, (72, 40, 288), marks=pytest.mark.slow),
+        pytest.param({"block": 16, "k": 256}, (64, 32, 544), marks=pytest.mark.slow),
+        pytest.param({"factors": "f8E4M3FN", "block": 16, "k": 64}, (64, 32, 160), marks=pytest.mark.slow),
+        pytest.param({"factors": "f8E4M3FN", "block": 16, "in_pieces": True, "m": 128, "n": 128}, (136, 72, 288),
+                     marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_operands_of_4_bits_with_factors_are_multiplied_as_bytes(options, sizes):
+    kernel = Scaled(**{**PACKED, **options})
+    made, why = parted(kernel.text)
+    assert why is None and "packed" in made and "bitcast" not in made
+    args, wanted = kernel.problem(*sizes, seed=1)
+    grid = -(-sizes[0] // kernel.m), -(-sizes[1] // kernel.n), 1
+    run(kernel.text, args, grid, block_order=1)
+    np.testing.assert_array_equal(args[4], wanted)
+
+
+def test_packed_operands_mean_the_same_in_every_dialect():
+    kernel = Scaled(**PACKED)
+    args, wanted = kernel.problem(64, 32, 256)
+    made = libtile.compile(libtile.parse(kernel.text), gpu_name="sm_120", emit="tileas", schedule="serial").tileas
+    assert "packed" in made
+    libtile.run(libtile.parse(made), "gemm", grid=(1, 1, 1), args=args, backend="interpreter")
+    np.testing.assert_array_equal(args[4], wanted)
+
+
+def test_code_of_a_product_of_4_bits_with_factors():
+    """Two stages and more, nothing spilled, and a loop of at most 200 instructions (an aim for 128x256x128)."""
+    kernel = Scaled(**{**PACKED, "m": 128, "n": 256, "factors": "f8E4M3FN", "block": 16})
+    text = kernel.text.replace("assume bounded<0, ?>, %blocks0", "assume div_by<16>, %blocks0")
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_120", keep_text=True)
+    assert made.ptx.count("kind::mxf4nvf4.block_scale.scale_vec::4X") == 64 and "C7506" not in made.log
+    assert int(re.findall(r"!nv_tileas\.pipeline<(\d+)", made.tileas)[0]) >= 2
+    loop = main_loop(made.cubin, "OMMA")
+    assert len(loop) <= 200 and not any("LDL" in line or "STL" in line for line in loop)
 
 
 def test_code_of_a_product_with_factors():

@@ -64,7 +64,6 @@ TMA_PARTS = "the boxes are of parts of a result that come from tensor memory one
 NO_TMA_COST = "TMA copies only for producers of loops: what else would cost or could not encode is not worked out"
 PRINTED = "the reference stores what print_tko prints through a view, where ours goes to the print buffer"
 ATOMS = {
-    "Tensor-core SM120": "mma.sync with block_scale is not generated yet",
     "Tensor-core SM80": "another mma.sync is chosen: the deepest that the hardware has for the types",
     "FMA": "the reference has no tensor-core instruction for this small scaled product, where ours are f16's",
 }  # fmt: skip

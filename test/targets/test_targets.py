@@ -67,9 +67,14 @@ def ptxas_accepts(body: str, ptx_target: str, version: str = NEWEST_PTX) -> bool
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60).returncode == 0
 
 
+def bits_of(atom, type_: str) -> int:
+    """Of an element in a fragment: those of 4 bits lie two to a byte in products with factors only."""
+    return 4 if atom.family == "mma_block_scale" and type_ == "e2m1" else BITS[type_]
+
+
 def mma(atom) -> str:
     def fragment(name, elements, type_):
-        bits = elements * BITS[type_] // 32
+        bits = elements * bits_of(atom, type_) // 32
         register = {"f64": "f64", "f32": "f32"}.get(type_, "b32")
         names = [f"{name}{i}" for i in range(bits // (64 if type_ == "f64" else 32))]
         return f".reg .{register} {', '.join(names)};", "{" + ", ".join(names) + "}"
@@ -84,7 +89,8 @@ def mma(atom) -> str:
     shape, types = f"m{atom.m}n{atom.n}k{atom.k}.row.col", f"{atom.d}.{atom.a}.{atom.b}.{atom.d}"
     declared, operands = "\n".join(p[0] for p in parts), ", ".join(p[1] for p in parts)
     if atom.family == "mma_block_scale":
-        name = f"mma.sync.aligned.{shape}.kind::mxf8f6f4.block_scale.scale_vec::1X.{types}.ue8m0"
+        form = "mxf8f6f4.block_scale.scale_vec::1X" if atom.k == 32 else "mxf4.block_scale.scale_vec::2X"
+        name = f"mma.sync.aligned.{shape}.kind::{form}.{types}.ue8m0"
         scales = "xs, {0, 0}, xs, {0, 0}"
         return f"{declared} .reg .b32 xs; mov.b32 xs, 0x7f7f7f7f;\n{name} {operands}, {scales};"
     return f"{declared}\nmma.sync.aligned{kind}.{shape}.{types} {operands};"
@@ -182,7 +188,8 @@ def executed_opcodes(atom) -> tuple[str, ...]:
     if atom.a == "f64":
         return DMMA[atom.m, atom.n, atom.k]
     factors = "SF." if atom.family == "mma_block_scale" else ""
-    return (f"{FAMILIES[atom.a]}.{factors}{atom.m}{atom.n}{atom.k}.",)
+    name = "OMMA" if bits_of(atom, atom.a) == 4 and factors else FAMILIES[atom.a]
+    return (f"{name}.{factors}{atom.m}{atom.n}{atom.k}.",)
 
 
 def kernel_of(atoms, t) -> str:
@@ -195,7 +202,7 @@ def kernel_of(atoms, t) -> str:
         for name, (elements, type_) in counts.items():
             size = 8 if type_ == "f64" else 4
             kind = type_ if type_ in ("f32", "f64") else "b32"
-            for i in range(elements * BITS[type_] // 32 // (size * 8)):
+            for i in range(elements * bits_of(atom, type_) // 32 // (size * 8)):
                 list_, order = (stored, "st") if name == "d" else (moved, "ld")
                 place = f"[d0+{1024 * line + 128 * 'abcd'.index(name) + size * i}]"
                 operands = f"{place}, x{name}{i}" if name == "d" else f"x{name}{i}, {place}"

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, Float4E2M1FNType, IntegerAttr, UnitAttr
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     operand_def,
@@ -58,7 +59,8 @@ class DotOp(DotLike):
 
 class ScaledDotLike(TileOp):
     """A product of block-scaled operands, by an instruction that takes factors where a target has it, else made of
-    ordinary products. `dot` with `sfa` and `sfb` is the former alone."""
+    ordinary products. `dot` with `sfa` and `sfb` is the former alone. `packed` operands are tiles of i8, each of which
+    holds two f4E2M1FN that are neighbours along k, the first one in its lower bits."""
 
     a = operand_def()
     b = operand_def()
@@ -66,7 +68,12 @@ class ScaledDotLike(TileOp):
     sfa = operand_def()
     sfb = operand_def()
     result = result_def()
+    packed = opt_prop_def(UnitAttr)
     traits = traits_def(Pure())
+
+    def element(self, operand: SSAValue) -> Attribute:
+        """The type of the elements of A or B that are multiplied."""
+        return element_of(operand.type) if self.packed is None else Float4E2M1FNType()
 
 
 @tile_op

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    i8,
     i32,
 )
 from xdsl.ir import Attribute
@@ -103,16 +104,22 @@ def check_scaled_dot(op: TileOp) -> None:
     """Types and shapes of a product of block-scaled operands without an instruction of its own; VerifyException."""
     a, b, c, sfa, sfb = (v.type for v in op.operands)
     d = op.results[0].type
-    if not all(is_float(element_of(t)) for t in (a, b)) or not isinstance(element_of(c), Float32Type):
+    packed = "packed" in op.properties
+    if packed and any(element_of(t) != i8 for t in (a, b)):
+        raise VerifyException("expects tiles of i8 as #A and #B that are packed")
+    if (not packed and not all(is_float(element_of(t)) for t in (a, b))) or not isinstance(element_of(c), Float32Type):
         raise VerifyException("expects floats as #A and #B, and f32 as #C")
     check_dot_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
     _check_scale_types(op)
-    _check_scale_shapes(shape_of(a), shape_of(b), shape_of(sfa), shape_of(sfb))
+    _check_scale_shapes(shape_of(a), shape_of(b), shape_of(sfa), shape_of(sfb), 2 if packed else 1)
 
 
-def _check_scale_shapes(a: tuple[int, ...], b: tuple[int, ...], sfa: tuple[int, ...], sfb: tuple[int, ...]) -> None:
+def _check_scale_shapes(
+    a: tuple[int, ...], b: tuple[int, ...], sfa: tuple[int, ...], sfb: tuple[int, ...], together: int = 1
+) -> None:
+    """Factors for blocks of operands of which so many elements are `together` in one of a tile."""
     blocks = sfa[-1] if sfa else 0
-    if sfa != (*a[:-1], blocks) or blocks < 1 or a[-1] % blocks:
+    if sfa != (*a[:-1], blocks) or blocks < 1 or a[-1] * together % blocks:
         raise VerifyException("expects the shape of SFA to be that of #A with one element for each block")
     if sfb != (*b[:-2], blocks, b[-1]):
         raise VerifyException("expects the shape of SFB to be that of #B with one element for each block")

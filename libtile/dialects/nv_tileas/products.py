@@ -83,7 +83,8 @@ def _check_types(op: TileOp, atom: MmaAtomAttr) -> None:
     """The atom multiplies what the operands are, or what all of their values are also, into what is added to."""
     from libtile.atoms.mma_layouts import accumulator_type, ptx_type, widens_to
 
-    a, b, c = (NUMBER_NAMES[element_of(v.type)] for v in op.operands[:3])
+    elements = [op.element(v) if isinstance(op, ScaledDotOp) else element_of(v.type) for v in op.operands[:2]]
+    a, b, c = (NUMBER_NAMES[e] for e in (*elements, element_of(op.operands[2].type)))
     wanted = accumulator_type(c)
     if atom.kind == FMA:
         fits = atom.shape == (1, 1, 1) and atom.types == (wanted,) * 3 and wanted.startswith("f")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from libtile.interpreter.formats import Array, Element, element
@@ -39,7 +40,11 @@ def product_into(site: Site, result: Element) -> Run:
     if result.is_integer:
         return _integer_dot(site, result)
 
+    packed = site.attr("packed") is not None
+
     def product(a: Array, b: Array, c: Array, sfa: Array | None = None, sfb: Array | None = None) -> Array:
+        if packed:
+            a, b = _unpacked(a, -1), _unpacked(b, -2)
         return np.matmul(_scaled(a, sfa, -1), _scaled(b, sfb, -2)) + c
 
     rounded = through_f64(product, result)
@@ -48,6 +53,14 @@ def product_into(site: Site, result: Element) -> Run:
         return rounded(a, b, c) if sfa is None else rounded(a, b, c, sfa, sfb)
 
     return run
+
+
+def _unpacked(tile: Array, axis: int) -> Array:
+    """The two numbers of 4 bits that each byte holds, side by side along an axis."""
+    codes = np.asarray(tile).astype(np.uint8)
+    halves = np.stack([codes & 15, codes >> 4], axis=-1).view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    moved = np.moveaxis(halves, axis - 1, -2)
+    return np.moveaxis(moved.reshape(*moved.shape[:-2], -1), -1, axis)
 
 
 def _integer_dot(site: Site, result: Element) -> Run:

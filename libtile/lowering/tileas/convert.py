@@ -18,6 +18,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
+from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.result_parts import cut_result
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
 from libtile.lowering.to_tileas.products import tensor_memory_atom
@@ -26,7 +27,7 @@ from libtile.targets import Target, target
 
 @dataclass(frozen=True)
 class ConvertTileAAToTileASPass(ModulePass):
-    """Chooses a layout for every tile, and converts where layouts meet."""
+    """Chooses a layout for every tile, and converts where layouts meet; products of packed operands take the bytes."""
 
     name = "convert-tileaa-to-tileas"
     whole_rows: bool = False
@@ -34,6 +35,9 @@ class ConvertTileAAToTileASPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         convert = partial(convert_function, whole_rows=self.whole_rows)
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
+                pack_products(inner, target(inner.kernel_spec.target))
         convert_module(op, convert_for_agents if self.for_agents else convert)
 
 

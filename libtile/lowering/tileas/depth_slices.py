@@ -27,9 +27,6 @@ from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.targets import MMA_SYNC
 
-BLOCKS = 2
-"""Blocks with factors in a slice."""
-
 
 @dataclass(frozen=True)
 class Slices:
@@ -124,7 +121,13 @@ _KINDS: dict[type[Operation], tuple[str, ...]] = {DotOp: (MMA_SYNC,), ScaledDotO
 
 
 def _depth(product: DotOp | ScaledDotOp) -> int:
-    return product.atom.instruction.k * (BLOCKS if isinstance(product, ScaledDotOp) else 1)
+    """Of a slice, in elements of the operands' tiles."""
+    if isinstance(product, DotOp):
+        return product.atom.instruction.k
+    blocks = shape_of(product.sfa.type)[-1]
+    each = shape_of(product.a.type)[-1] // blocks
+    atom = product.atom.instruction
+    return max(mma_block_scale.blocks_at_once(atom) * each, mma_block_scale.depth_bytes(atom))
 
 
 def _path(value: SSAValue, loaded: Sequence[SSAValue]) -> list[Operation] | None:

@@ -28,9 +28,9 @@ from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ExtractSliceOp, ReinterpretOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import shape_of, stored_element
-from libtile.layouts import OFFSET, LinearLayout
-from libtile.layouts.builders import dim_names, row_major
-from libtile.layouts.renaming import permuted, reshaped
+from libtile.layouts import LinearLayout
+from libtile.layouts.builders import row_major
+from libtile.layouts.renaming import halved, joined, permuted, reshaped
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tensor_products import Issue
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand, tma_tile
@@ -72,7 +72,7 @@ class _Loaded:
             elif isinstance(op, BitcastOp):
                 parts = _bits(op.source) // _bits(op.result)
                 if parts == 2 and not halves:
-                    layout, halves = _halved(layout), True
+                    layout, halves = halved(layout), True
                 elif parts != 1:
                     raise Unfit(what + f"is made of elements of {_bits(op.source)} bits")
             elif not isinstance(op, ConvertLayoutOp):
@@ -84,7 +84,10 @@ class _Loaded:
         they are not the same rows and columns."""
         shape, layout = shape_of(self.load.value.type), self.layout
         if self.halves:
-            layout = _joined(what, layout)
+            whole = joined(layout)
+            if whole is None:
+                raise Unfit(what + "has bytes whose halves do not lie side by side along k")
+            layout = whole
         sizes = [d for d, n in enumerate(shape) if n != 1]
         for places in ((1, 0), (0, 1)):
             straight = places == (1, 0)
@@ -95,25 +98,6 @@ class _Loaded:
 
 def _bits(value: SSAValue) -> int:
     return ELEMENTS[element_of(value)].bits
-
-
-def _halved(layout: LinearLayout) -> LinearLayout:
-    """The layout of halves of elements, which lie side by side along the last dimension."""
-    (*first, last), basis = layout.shape, layout.basis(OFFSET)
-    unit = (*(0 for _ in first), 1)
-    vectors = [unit, *((*v[:-1], 2 * v[-1]) for v in basis)]
-    return LinearLayout.of({OFFSET: vectors}, dict(zip(dim_names(len(layout.shape)), (*first, 2 * last))))
-
-
-def _joined(what: str, layout: LinearLayout) -> LinearLayout:
-    """The layout of bytes whose halves are two elements side by side along a dimension of two; Unfit for others."""
-    unit, *basis = layout.basis(OFFSET)
-    dim = next((d for d, n in enumerate(unit) if n == 1 and sum(unit) == 1), None)
-    if dim is None or any(v[dim] % 2 for v in basis):
-        raise Unfit(what + "has bytes whose halves do not lie side by side along k")
-    vectors = [tuple(n // 2 if d == dim else n for d, n in enumerate(v)) for v in basis]
-    shape = [n // 2 if d == dim else n for d, n in enumerate(layout.shape)]
-    return LinearLayout.of({OFFSET: vectors}, dict(zip(layout.out_dims, shape)))
 
 
 def instruction(product: ScaledDotOp, gpu: Target) -> MmaAtomAttr:

@@ -18,6 +18,7 @@ from libtile.atoms.mma_layouts import (
     ptx_type,
     scaled_layouts,
 )
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
@@ -71,8 +72,9 @@ class Products:
 
     def _scaled(self, op: ScaledDotOp) -> ScaledLayouts:
         a, b, _, sfa, sfb = _shapes(op)
-        elements = element_of(op.a), element_of(op.b), element_of(op.sfa)
-        found = scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps, elements)
+        packed = op.packed is not None
+        elements = NUMBER_NAMES[op.element(op.a)], NUMBER_NAMES[op.element(op.b)], element_of(op.sfa)
+        found = scaled_layouts(a, b, sfa, sfb, self.gpu, self.warps, elements, packed)
         if op in self.in_tensor_memory:
             sums = tcgen05.register_layout((a[-2], b[-1]), self.warps)
             return replace(found, dot=replace(found.dot, c=sums, atom=tensor_memory_atom(op, self.gpu)))

@@ -10,6 +10,9 @@ nv_tileaa.func @scaled(%a: tile<4x64xf8E4M3FN>, %b: tile<64x8xf8E4M3FN>, %c: til
   // expected-error @+1 {{'nv_tileaa.scaled_dot' op expects floats as #A and #B, and f32 as #C}}
   %half = nv_tileaa.scaled_dot %a, %b, %h, %sa, %sb : tile<4x64xf8E4M3FN>, tile<64x8xf8E4M3FN>, tile<4x8xf16>,
     tile<4x2xf8E8M0FNU>, tile<2x8xf8E8M0FNU> -> tile<4x8xf16>
+  // expected-error @+1 {{'nv_tileaa.scaled_dot' op expects tiles of i8 as #A and #B that are packed}}
+  %packed = nv_tileaa.scaled_dot %a, %b, %c, %sa, %sb {packed} : tile<4x64xf8E4M3FN>, tile<64x8xf8E4M3FN>,
+    tile<4x8xf32>, tile<4x2xf8E8M0FNU>, tile<2x8xf8E8M0FNU> -> tile<4x8xf32>
   // expected-error @+1 {{'nv_tileaa.scaled_dot' op expects SFA of a scale type, but got f16}}
   %type = nv_tileaa.scaled_dot %a, %b, %c, %h, %sb : tile<4x64xf8E4M3FN>, tile<64x8xf8E4M3FN>, tile<4x8xf32>,
     tile<4x8xf16>, tile<2x8xf8E8M0FNU> -> tile<4x8xf32>

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products with scale factors whose operands of 4 bits come as bytes that hold two each: `packed`, on the bytes.
+
+In registers an element of 4 bits takes a byte, and instructions want two in one. Where a frontend has unpacked bytes,
+and renamed what came of that, to operands whose bytes are neighbours along k, and an instruction of the target takes
+them so, the product is one of the bytes:
+
+    bytes -> view -> bitcast {packed} -> view -> scaled_dot     =>     bytes -> view -> scaled_dot {packed}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Operation, SSAValue
+
+from libtile.atoms import mma_block_scale
+from libtile.atoms.mma_layouts import ptx_type
+from libtile.dialects.nv_tileaa.collectives import ScaledDotOp
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import BitcastOp
+from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
+from libtile.ir.tile_form import shape_of
+from libtile.layouts import LinearLayout
+from libtile.layouts.builders import row_major
+from libtile.layouts.renaming import halved, joined, permuted, reshaped
+from libtile.lowering.tileas.cleanup import drop_unused
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.to_tileas.types import element_of
+from libtile.numerics.elements import ELEMENTS
+from libtile.targets import Target
+
+ELEMENT = "f4E2M1FN"
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """A tile of bytes that becomes an operand, and whether its rows are the operand's."""
+
+    value: SSAValue
+    shape: tuple[int, ...]
+    straight: bool
+
+    def operand(self, at: Inserter) -> SSAValue:
+        """The operand, of bytes."""
+        seen = self.shape if self.straight else tuple(reversed(self.shape))
+        value = at.value(ViewOp.make(self.value, results=[_tile(self.value, seen)]))
+        if self.straight:
+            return value
+        return at.value(PermuteOp.make(value, results=[_tile(value, self.shape)], permutation=[1, 0]))
+
+
+def pack_products(function: FuncOp, gpu: Target) -> None:
+    """Make products of bytes of those of a function that an instruction of the target takes so."""
+    for op in [op for op in function.walk() if isinstance(op, ScaledDotOp)]:
+        found = [_bytes(value) for value in (op.a, op.b)] if _is_taken(op, gpu) else []
+        operands = [x for x in found if x is not None]
+        block = op.parent
+        if len(operands) != 2 or block is None:
+            continue
+        at = Inserter(block, op, op.location)
+        a, b = (x.operand(at) for x in operands)
+        op.operands = [a, b, *op.operands[2:]]
+        op.packed = UnitAttr()
+        drop_unused(block)
+
+
+def _is_taken(op: ScaledDotOp, gpu: Target) -> bool:
+    """Whether an instruction takes operands of 4 bits and their factors."""
+    if op.packed is not None or {element_of(op.a), element_of(op.b)} != {ELEMENT}:
+        return False
+    (*batches, rows, depth), (_, columns), (_, blocks) = (
+        shape_of(v.type)[-3 if v is op.a else -2 :] for v in (op.a, op.b, op.sfa)
+    )
+    name = ptx_type(ELEMENT, signed=True)
+    shape, element = (rows, columns, depth), element_of(op.sfa)
+    return not batches and mma_block_scale.choose_scaled(gpu, (name, name, "f32"), shape, element, blocks) is not None
+
+
+def _bytes(value: SSAValue) -> _Bytes | None:
+    """The bytes that an operand is made of, two neighbours along k in each; None for another one."""
+    ops: list[Operation] = []
+    shape = shape_of(value.type)
+    while isinstance(op := value.owner, ViewOp | PermuteOp | ExpandDimsOp | BitcastOp):
+        ops.insert(0, op)
+        value = op.operands[0]
+        if isinstance(op, BitcastOp):
+            break
+    if not ops or not isinstance(ops[0], BitcastOp) or ELEMENTS[element_of(value)].bits != 8:
+        return None
+    source = shape_of(value.type)
+    layout: LinearLayout = halved(row_major(source, list(reversed(range(len(source))))))
+    for op in ops[1:]:
+        if isinstance(op, PermuteOp):
+            layout = permuted(layout, integers_of(op.permutation))
+        else:
+            layout = reshaped(layout, shape_of(op.results[0].type))
+    whole = joined(layout)
+    if whole is None or element_of(value) != "i8" or len(shape) != 2:
+        return None
+    for order in ((1, 0), (0, 1)):
+        # The halves are neighbours along k where that is contiguous.
+        if whole == row_major(whole.shape, order) and whole.shape[1 - order[0]] == shape[1 - order[0]]:
+            return _Bytes(value, whole.shape, order == (1, 0))
+    return None
+
+
+def _tile(value: SSAValue, shape: tuple[int, ...]) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return TensorType(value.type.element_type, shape)
