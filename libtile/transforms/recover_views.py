@@ -51,6 +51,7 @@ from libtile.dialects.cuda_tile.types import (
     i1,
     is_float,
 )
+from libtile.dialects.interfaces import control_flow
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
 from libtile.transforms import reporting
@@ -69,27 +70,44 @@ _UNIT_STRIDE = 16
 class RecoverViewsPass(ModulePass):
     """Make accesses through views of those through affine tiles of pointers.
 
-    `guard`: also those that may lie outside of their tensor altogether, in an `if`.
+    `guard`: also those that may lie outside of their tensor altogether, in an `if`. `guard_once`: also where that `if`
+    is outside of loops, and takes more instructions than one access through a view saves.
     """
 
     name = "recover-views"
 
     guard: bool = True
+    guard_once: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        recover_views(op, self.guard)
+        recover_views(op, self.guard, self.guard_once)
 
 
-def recover_views(root: Operation, guard: bool = True) -> bool:
+def recover_views(root: Operation, guard: bool = True, guard_once: bool = True) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
         accesses = [op for op in function.walk() if isinstance(op, CudaTileOp) and is_op(op, *_ACCESSES)]
         forms = Forms(Facts(function)) if accesses else None
-        plans = [(op, _plan_or_reason(op, forms, guard)) for op in accesses if forms is not None]
+        plans = [
+            (op, _plan_or_reason(op, forms, guard and (guard_once or _is_repeated(op))))
+            for op in accesses
+            if forms is not None
+        ]
         for op, plan in plans:
             changed |= _apply(op, plan)
     return changed
+
+
+def _is_repeated(op: Operation) -> bool:
+    """Whether the op stands in a loop."""
+    around = op.parent_op()
+    while around is not None:
+        flow = control_flow(around)
+        if flow is not None and flow.is_loop:
+            return True
+        around = around.parent_op()
+    return False
 
 
 def _plan_or_reason(op: CudaTileOp, forms: Forms, guard: bool) -> Plan | str:

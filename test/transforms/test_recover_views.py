@@ -119,7 +119,7 @@ def test_the_reference_loads_products_by_tma_on_sm_90(kind: str) -> None:
 
     tidy = "canonicalize,cse,licm,dce,synthesize-debug-info-scopes"
     found = []
-    for passes in (f"recover-views,{tidy}", *([tidy] if kind == "masked" else [])):
+    for passes in (f"recover-views{{guard-once=false}},{tidy}", *([tidy] if kind == "masked" else [])):
         module, _ = transformed(product(kind), passes)
         done = run_tileiras(libtile.write(module), "sm_90", "--remarks=memory", "--lineinfo")
         assert done.rc == 0, done.stderr
@@ -170,6 +170,10 @@ def test_without_guards_only_what_is_inside_for_certain_is_changed() -> None:
     module, reported = transformed(copy(), "recover-views{guard=false}")
     assert "load_ptr_tko" in names(module)
     assert {r.arguments for r in reported} == {(("Reason", "it is not known that the tile starts within the tensor"),)}
+    once, reported = transformed(copy(), "recover-views{guard-once=false}")
+    assert str(once) == str(module) and [r.kind for r in reported] == [remarks.Kind.MISSED] * 2
+    repeated, _ = transformed(product("masked"), "recover-views{guard-once=false}")
+    assert names(repeated).count("load_view_tko") == 2 and names(repeated).count("store_ptr_tko") == 1
     whole, _ = transformed(product("whole"), "recover-views{guard=false}")
     assert names(whole).count("load_view_tko") == 2 and "if" not in names(whole)
 
