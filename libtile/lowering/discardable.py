@@ -69,6 +69,8 @@ DECISIONS: dict[str, Classes] = {
     "nv_tileas.host-code": (FuncOp,),
     "nv_tileas.num-device-tmas": (FuncOp,),
     "nv_tileas.num-host-tmas": (FuncOp,),
+    "tensor_offset": (tiles.AllocTensorOp,),
+    "tensor_columns": (tiles.AllocTensorOp,),
     "shared_offset": (CreatePipelineOp, tiles.AllocTensorOp, async_memory.CreateMBarrierOp),
     "shared_bytes": (FuncOp,),
     "shared_alignment": (FuncOp,),

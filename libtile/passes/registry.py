@@ -90,6 +90,9 @@ PASSES: dict[str, Entry] = {
     "tileas-allocate-shared-memory": Entry(
         "libtile.lowering.tileas.allocate:AllocateSharedMemoryPass", INNER, required=True
     ),
+    "tileas-allocate-tensor-memory": Entry(
+        "libtile.lowering.tileas.allocate_tensor_memory:AllocateTensorMemoryPass", INNER, required=True
+    ),
     "tileas-arrange-agents": Entry("libtile.lowering.tileas.arrange_agents:ArrangeAgentsPass", INNER, required=True),
     "tileas-assign-stage-layouts": Entry(
         "libtile.lowering.tileas.stage_layouts:AssignStageLayoutsPass", INNER, required=True

@@ -46,6 +46,7 @@ from libtile.ir.classes import is_subclass
 from libtile.layouts.shared_access import ALIGNMENT
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas import allocate_tensor_memory
 from libtile.lowering.tileas.exchange_sizes import Kernel, exchanges
 from libtile.lowering.tileas.free_stages import DRAINED, room_within, stages_bytes
 from libtile.lowering.tileas.shared_memory import (
@@ -240,7 +241,7 @@ def makes_shared(op: Operation) -> bool:
         return False
     type_ = op.results[0].type
     if isinstance(type_, BufferType):
-        return type_.space in ("shared", "tmem")
+        return type_.space == "shared" or (type_.space == "tmem" and allocate_tensor_memory.allocates(op))
     return isinstance(type_, PipelineType | MBarrierType)
 
 

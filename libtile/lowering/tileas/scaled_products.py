@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.atoms import tcgen05, tcgen05_factors
@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.products import ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ExtractSliceOp, ReinterpretOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, ConvertLayoutOp, CopyOp, ReinterpretOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import shape_of, stored_element
 from libtile.layouts import LinearLayout
@@ -154,19 +154,15 @@ class ScaledOperands:
         """Of tensor memory, for the factors."""
         return sum(tcgen05_factors.columns_of(*layout.shape) for layout in self.layouts)
 
-    def allocate(self, at: Inserter, storage: SSAValue, first: int) -> list[SSAValue]:
-        """The factors' places in storage in tensor memory (1, rows, columns), from a column on."""
-        type_, places = storage.type, []
-        assert isinstance(type_, BufferType)
+    def allocate(self, at: Inserter) -> list[SSAValue]:
+        """The factors' places in tensor memory."""
+        places = []
         for layout, value in zip(self.layouts, (self.product.sfa, self.product.sfb)):
-            count = tcgen05_factors.columns_of(*layout.shape)
-            part = BufferType((1, tcgen05.LANES, count), type_.element_type, "tmem")
-            offsets = DenseArrayBase.from_list(i64, [0, 0, first])
-            made = at.value(ExtractSliceOp.make(storage, (), results=[part], offsets=offsets))
+            type_ = BufferType((1, tcgen05.LANES, tcgen05_factors.columns_of(*layout.shape)), f32, "tmem")
+            made = at.value(AllocTensorOp.make(results=[type_]))
             lies = LayoutAttr(tcgen05_factors.layout(layout.shape))
             seen = BufferType(layout.shape, stored_element(value.type), "tmem", lies)
             places.append(at.value(ReinterpretOp.make(made, results=[seen])))
-            first += count
         return places
 
     def issue_into(self, places: Sequence[SSAValue]) -> Issue:

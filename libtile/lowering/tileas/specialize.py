@@ -410,12 +410,12 @@ class _Specialization:
         assert isinstance(tile, TensorType)
         stages = 1 if outer is None else self.results
         scaled, product = self.scaled, self.product
-        results = tensor_products.Results.make(at, tile, stages, self._factor_columns)
+        results = tensor_products.Results.make(at, tile, stages)
         if scaled is None:
             assert isinstance(product, DotOp)
             issue = tensor_products.issue_of(product, self.atom)
         else:
-            issue = scaled.issue_into(scaled.allocate(at, results.storage, results.columns))
+            issue = scaled.issue_into(scaled.allocate(at))
         steps = tensor_products.Steps(pipe, [o.type for o in self.operands], issue)
         inner, issuer = (Inserter(block, None, loop.location) for block in (consumer, Block()))
         initial, whole = loop.iter_args[self.carried], loop.results[self.carried]

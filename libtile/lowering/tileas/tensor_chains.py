@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, UnitAttr, i1, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, UnitAttr, f32, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05
@@ -88,6 +88,11 @@ class _Stages:
 
     type: BufferType
     pipe: SSAValue
+
+    @property
+    def storage(self) -> SSAValue:
+        assert isinstance(self.pipe.owner, CreatePipelineOp)
+        return self.pipe.owner.storage[0]
 
     @property
     def place(self) -> PipelineIteratorType:
@@ -205,7 +210,7 @@ class TensorChain(Chain):
         for ring in self.rings:
             ring.pipe = at.value(CreatePipelineOp.make(results=[ring.type], alignment=ALIGNMENT, drained=UnitAttr()))
         count = trips(at, loop)
-        storage = self._allocate(at)
+        self._allocate(at)
         self.apart = self._hand_over(at)
         consumer, corrector, producer, issuer = (Inserter(Block(), None, loop.location) for _ in range(4))
         self._produce(producer)
@@ -223,22 +228,21 @@ class TensorChain(Chain):
                 agent_elected=_numbers(*(int(agent in (producer, issuer)) for agent in agents)),
             )
         )
-        at.add(DeallocTensorOp.make(storage))
+        at.add(DeallocTensorOp.make(self.sums.storage))
         self._leave_out_the_loop()
 
-    def _allocate(self, at: Inserter) -> SSAValue:
-        """All columns, parted among the pipelines."""
-        (rows, scores), (_, sums) = (shape_of(p.op.result.type) for p in (self.first, self.second))
-        used = SCORES * scores + sums + self.lefts * self.left_columns
-        whole = BufferType((1, rows, tcgen05.allocated_columns((rows, used))), self._element(self.first.op.c), "tmem")
-        storage = at.value(AllocTensorOp.make(results=[whole]))
+    def _allocate(self, at: Inserter) -> None:
+        """Storage and pipelines of what lies in tensor memory."""
 
-        def staged(first: int, columns: int, stages: int, stage: BufferType) -> _Stages:
-            part = BufferType((1, rows, columns), whole.element_type, "tmem")
-            offsets = DenseArrayBase.from_list(i64, [0, 0, first])
-            made = at.value(ExtractSliceOp.make(storage, (), results=[part], offsets=offsets))
+        def staged(columns: int, stages: int, stage: BufferType) -> _Stages:
             seen = BufferType((stages, *stage.shape), stage.element_type, "tmem")
-            if seen != part:
+            type_ = (
+                seen
+                if tcgen05.row_blocks(stage.shape[0]) * stage.shape[1] == columns
+                else BufferType((1, stage.shape[0], stages * columns), f32, "tmem")
+            )
+            made = at.value(AllocTensorOp.make(results=[type_]))
+            if type_ != seen:
                 made = at.value(ReinterpretOp.make(made, results=[seen]))
             return _Stages(
                 stage, at.value(CreatePipelineOp.make([made], results=[PipelineType(stages, [stage], 1, MBARRIER)]))
@@ -251,11 +255,11 @@ class TensorChain(Chain):
         left = shape_of(self.second.op.a.type)
         packed = LayoutAttr(tcgen05.left_layout(left, self._left_bits()))
         operand = BufferType(left, self._element(self.second.op.a), "tmem", packed)
-        self.scores = staged(0, SCORES * scores, SCORES, result(self.first.op))
-        self.sums = staged(SCORES * scores, sums, 1, result(self.second.op))
-        self.operands = staged(SCORES * scores + sums, self.lefts * self.left_columns, self.lefts, operand)
-        self.storage = storage
-        return storage
+        self.scores, self.sums = (
+            staged(shape_of(p.op.result.type)[1], stages, result(p.op))
+            for p, stages in ((self.first, SCORES), (self.second, 1))
+        )
+        self.operands = staged(self.left_columns, self.lefts, operand)
 
     @staticmethod
     def _element(value: SSAValue) -> Attribute:
@@ -449,7 +453,7 @@ class TensorChain(Chain):
                     inside.add(CopyOp.make(value, stage))
                     inside.add(PipelineYieldOp.make())
             place = self._correct(corrector, count, apart)
-        results = tensor_products.Results(self.sums.type, self.storage, self.sums.pipe)
+        results = tensor_products.Results(self.sums.type, self.sums.storage, self.sums.pipe)
         whole = loop.results[self.carried]
         results.read(behind, count, loop.iter_args[self.carried], whole, place)
         later = loop.next_op

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, TensorType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05
@@ -42,7 +42,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
-from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp, ReinterpretOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     BufferType,
@@ -115,30 +115,14 @@ class Results:
     pipe: SSAValue
 
     @staticmethod
-    def make(at: Inserter, tile: TensorType[Attribute], stages: int, more: int = 0) -> Results:
-        """Storage for so many tiles of this type, with so many columns `more` behind them, and a pipeline of them."""
+    def make(at: Inserter, tile: TensorType[Attribute], stages: int) -> Results:
+        """Storage for so many tiles of this type, and a pipeline of them."""
         shape, element = tile.get_shape(), tile.element_type
         type_ = BufferType(shape, element, "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
-        staged = BufferType((stages, *shape), element, "tmem")
-        if not more:
-            storage = place = at.value(AllocTensorOp.make(results=[staged]))
-        else:
-            taken = stages * tcgen05.row_blocks(shape[0]) * shape[1]
-            every = (1, tcgen05.LANES, tcgen05.allocated_columns((tcgen05.LANES, taken + more)))
-            storage = at.value(AllocTensorOp.make(results=[BufferType(every, element, "tmem")]))
-            part = BufferType((1, tcgen05.LANES, taken), element, "tmem")
-            offsets = DenseArrayBase.from_list(i64, [0, 0, 0])
-            place = at.value(ExtractSliceOp.make(storage, (), results=[part], offsets=offsets))
-            if part != staged:
-                place = at.value(ReinterpretOp.make(place, results=[staged]))
-        pipe = at.value(CreatePipelineOp.make([place], results=[PipelineType(stages, [type_], 1, MBARRIER)]))
+        storage = at.value(AllocTensorOp.make(results=[BufferType((stages, *shape), element, "tmem")]))
+        staged = PipelineType(stages, [type_], 1, MBARRIER)
+        pipe = at.value(CreatePipelineOp.make([storage], results=[staged]))
         return Results(type_, storage, pipe)
-
-    @property
-    def columns(self) -> int:
-        """Of the storage, for the results."""
-        assert isinstance(self.pipe.type, PipelineType)
-        return self.pipe.type.stages * tcgen05.row_blocks(self.type.shape[0]) * self.type.shape[1]
 
     @property
     def place(self) -> PipelineIteratorType:

@@ -82,6 +82,8 @@ class Emitter:
         one that is made there, and the byte of the block's shared memory that it is of."""
         self.one_thread = False
         """Whether what is being emitted is run by one thread of an agent."""
+        self.tensor_memory: tuple[Value, int] | None = None
+        """What the kernel has allocated in tensor memory: the address of its first column, and how many there are."""
 
     # -- values -----------------------------------------------------------------------------------------------------
 

@@ -27,12 +27,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class TensorMemory:
-    """Results of products in tensor memory: the address (an i32) of the first one, the columns that are allocated, and
-    those of each result."""
+    """Results of products in tensor memory: the address (an i32) of the first one, and the columns of each."""
 
     address: Value
     element: str
-    columns: int
     each: int
 
 

@@ -24,6 +24,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import stored_shape
 from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas import allocate_tensor_memory as tensor
 from libtile.lowering.tileas.allocate import OFFSET, TENSOR_ADDRESS_BYTES
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.storage import Buffer, TensorMemory
@@ -37,23 +38,28 @@ FRAGMENT_REGISTERS = 4
 
 def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
     """The storage that an op makes for results of products, of which the first dimension counts the stages."""
-    type_, place = op.result.type, op.attributes.get(OFFSET)
+    type_, offset = op.result.type, op.attributes.get(tensor.OFFSET)
     assert isinstance(type_, BufferType)
-    if not e.b.target.has("tcgen05") or len(type_.shape) != 3 or not isinstance(place, IntegerAttr):
-        raise unsupported(op, "is no storage for results of products, with a place for its address", e.b.target.name)
-    stages, *shape = type_.shape
-    columns = atoms.allocated_columns(shape, stages)
-    if columns > atoms.COLUMNS:
-        raise unsupported(op, f"takes {columns} columns of tensor memory of {atoms.COLUMNS}", e.b.target.name)
-    address = tcgen05.allocate(e.b, columns, SharedBuffer(place.value.data, TENSOR_ADDRESS_BYTES))
-    each = atoms.row_blocks(shape[0]) * shape[1]
-    return TensorMemory(address, element_name(type_.element_type), columns, each)
+    if not e.b.target.has("tcgen05") or len(type_.shape) != 3 or not isinstance(offset, IntegerAttr):
+        raise unsupported(op, f"is no storage for stages with '{tensor.OFFSET}', its first column", e.b.target.name)
+    _, *shape = type_.shape
+    if isinstance(given := op.attributes.get(tensor.COLUMNS), IntegerAttr):
+        place, columns = op.attributes.get(OFFSET), given.value.data
+        if not isinstance(place, IntegerAttr):
+            raise unsupported(op, f"has no '{OFFSET}' for its address", e.b.target.name)
+        slot = SharedBuffer(place.value.data, TENSOR_ADDRESS_BYTES)
+        e.tensor_memory = tcgen05.allocate(e.b, columns, slot), columns
+    if e.tensor_memory is None:
+        raise unsupported(op, "stands in front of the op that allocates tensor memory", e.b.target.name)
+    start, _ = e.tensor_memory
+    address = e.b.add(start, integer(I32, offset.value.data))
+    return TensorMemory(address, element_name(type_.element_type), atoms.row_blocks(shape[0]) * shape[1])
 
 
 @rule(DeallocTensorOp)
 def _deallocate(e: Emitter, op: DeallocTensorOp) -> None:
-    held = _held(e, op.storage)
-    tcgen05.deallocate(e.b, held.address, held.columns)
+    assert e.tensor_memory is not None  # its storage has been allocated
+    tcgen05.deallocate(e.b, *e.tensor_memory)
 
 
 def _held(e: Emitter, value: SSAValue) -> TensorMemory:

@@ -1,15 +1,13 @@
 // Two products of which one feeds the other, on a target with tensor memory: four warps load the scores, store the left
 // operand of the second product, and rescale its sums in place.
-// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_100 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize --tileas-legalize-tmem-copy %s | FileCheck %s
+// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_100 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize --tileas-legalize-tmem-copy --tileas-allocate-tensor-memory %s | FileCheck %s
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 cuda_tile.module @kernels {
   // CHECK-LABEL: nv_tileaa.func @chain
-  // CHECK: %[[MEMORY:.*]] = nv_tileas.alloc_tensor : !nv_tileas.buffer<1x128x256xf32, tmem>
-  // CHECK: %[[SCORES:.*]] = nv_tileas.extract_slice %[[MEMORY]] {offsets = array<i64: 0, 0, 0>}
-  // CHECK: nv_tileas.reinterpret %[[SCORES]] : {{.*}} -> !nv_tileas.buffer<2x128x64xf32, tmem>
-  // CHECK: nv_tileas.extract_slice %[[MEMORY]] {offsets = array<i64: 0, 0, 128>}
-  // CHECK: %[[LEFT:.*]] = nv_tileas.extract_slice %[[MEMORY]] {offsets = array<i64: 0, 0, 192>}
+  // CHECK: nv_tileas.alloc_tensor {tensor_columns = 256, tensor_offset = 0} : !nv_tileas.buffer<2x128x64xf32, tmem>
+  // CHECK: %[[SUMS:.*]] = nv_tileas.alloc_tensor {tensor_offset = 128} : !nv_tileas.buffer<1x128x64xf32, tmem>
+  // CHECK: %[[LEFT:.*]] = nv_tileas.alloc_tensor {tensor_offset = 192}
   // CHECK: nv_tileas.reinterpret %[[LEFT]] : {{.*}} -> !nv_tileas.buffer<2x128x64xf16, tmem>
   // CHECK: nv_tileas.async.pipeline.agent_switch {agent_elected = [0, 1, 1], agent_warps = [4, 1, 1]}
   // CHECK: scf.for
@@ -28,7 +26,7 @@ cuda_tile.module @kernels {
   // CHECK: scf.if
   // CHECK: nv_tileas.async.dot_into
   // CHECK: nv_tileas.async.dot_into {{.*}} : !nv_tileas.buffer<128x64xf16, tmem,
-  // CHECK: nv_tileas.dealloc_tensor %[[MEMORY]]
+  // CHECK: nv_tileas.dealloc_tensor %[[SUMS]]
   entry @chain(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
     %a = assume div_by<16>, %a0 : tile<ptr<f16>>
     %b = assume div_by<16>, %b0 : tile<ptr<f16>>

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-allocate-tensor-memory`: columns of tensor memory for everything that lies there.
+
+    tensor_offset     on what makes storage: the column from which on it lies
+    tensor_columns    on the first op that makes some: how many columns the kernel allocates there, a power of two
+
+A kernel allocates once, and gives all columns back at its last `dealloc_tensor`, which is the only one that stays.
+Storage lives from the op that makes it to the last one that uses it, or something that is made of it, in the function's
+block: an op with agents runs them at the same time. What lives at the same time lies apart; what is made later takes
+columns that are free again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.atoms import tcgen05
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
+from libtile.dialects.nv_tileas.tiles import AllocTensorOp
+from libtile.dialects.nv_tileas.types import (
+    BufferType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.ir.tile_form import erase
+from libtile.lowering.errors import unsupported
+
+OFFSET, COLUMNS = "tensor_offset", "tensor_columns"
+ALIGNMENT = 32
+"""Columns that storage begins at a multiple of; less where it has fewer."""
+_MADE_OF = (BufferType, PipelineType, PipelineIteratorType, ProducerTokenType, ConsumerTokenType)
+"""Types of values through which storage is used."""
+
+
+@dataclass(frozen=True)
+class AllocateTensorMemoryPass(ModulePass):
+    """Place results, operands and scale factors in tensor memory, where what lives at the same time lies apart."""
+
+    name = "tileas-allocate-tensor-memory"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.body.block.ops:
+            if isinstance(inner, FuncOp):
+                allocate(inner)
+
+
+@dataclass
+class _Storage:
+    """What lives in tensor memory from op number `start` of the function's block to `end`, both included."""
+
+    op: AllocTensorOp
+    columns: int
+    start: int
+    end: int
+    offset: int = 0
+
+    @property
+    def limit(self) -> int:
+        return self.offset + self.columns
+
+    @property
+    def alignment(self) -> int:
+        return min(ALIGNMENT, 1 << (self.columns - 1).bit_length())
+
+
+def allocates(op: Operation) -> bool:
+    """Whether a kernel allocates tensor memory at an op that makes storage there, as far as that is decided."""
+    return COLUMNS in op.attributes or OFFSET not in op.attributes
+
+
+def is_in_tensor_memory(op: Operation) -> bool:
+    """Whether an op makes storage in tensor memory."""
+    return isinstance(op, AllocTensorOp) and isinstance(op.result.type, BufferType) and op.result.type.space == "tmem"
+
+
+def allocate(function: FuncOp) -> None:
+    """Place what lies in tensor memory in one function. LoweringError where there is too much of it."""
+    made = [op for op in function.walk() if isinstance(op, AllocTensorOp) and is_in_tensor_memory(op)]
+    if not made:
+        return
+    numbers = {op: number for number, op in enumerate(function.body.block.ops)}
+    placed: list[_Storage] = []
+    for op in made:
+        if op not in numbers:
+            raise unsupported(op, "is storage in tensor memory that the function itself does not make")
+        ends = [numbers[_of_block(use, function)] for use in _users(op.result)]
+        storage = _Storage(op, _columns(op), numbers[op], max(ends, default=numbers[op]))
+        _place(storage, [other for other in placed if other.end >= storage.start])
+        placed.append(storage)
+        op.attributes[OFFSET] = IntegerAttr(storage.offset, i64)
+    total = tcgen05.allocated_columns((tcgen05.LANES, max(storage.limit for storage in placed)))
+    made[0].attributes[COLUMNS] = IntegerAttr(total, i64)
+    for free in [op for op in function.walk() if isinstance(op, DeallocTensorOp)][:-1]:
+        erase(free)
+
+
+def _place(storage: _Storage, alive: Sequence[_Storage]) -> None:
+    """At the lowest column that nothing has that lives at the same time."""
+    offset = 0
+    for other in sorted(alive, key=lambda s: s.offset):
+        if offset + storage.columns > other.offset:
+            offset = max(offset, -(-other.limit // storage.alignment) * storage.alignment)
+    storage.offset = offset
+    if storage.limit > tcgen05.COLUMNS:
+        problem = f"needs {storage.columns} columns of tensor memory from {offset} on"
+        raise unsupported(storage.op, f"{problem}, which has {tcgen05.COLUMNS}")
+
+
+def _columns(op: AllocTensorOp) -> int:
+    """How many columns storage takes: of each of its stages one for each element of a row."""
+    type_ = op.result.type
+    assert isinstance(type_, BufferType)
+    if len(type_.shape) != 3:
+        raise unsupported(op, "is no storage for stages in tensor memory")
+    stages, rows, columns = type_.shape
+    return stages * tcgen05.row_blocks(rows) * columns
+
+
+def _users(value: SSAValue) -> Iterator[Operation]:
+    """The ops that use storage, or what is made of it."""
+    seen: set[Operation] = set()
+    work = [value]
+    while work:
+        for use in work.pop().uses:
+            if use.operation not in seen:
+                seen.add(use.operation)
+                yield use.operation
+                work += [r for r in use.operation.results if isinstance(r.type, _MADE_OF)]
+
+
+def _of_block(op: Operation, function: FuncOp) -> Operation:
+    """The op of a function's block in which an op is."""
+    while op.parent is not function.body.block:
+        parent = op.parent_op()
+        assert parent is not None  # uses are below the block of what is used
+        op = parent
+    return op
