@@ -275,3 +275,57 @@ def test_the_verifier_refuses(old, new, message):
     assert old in text
     with pytest.raises(DiagnosticError, match=message):
         libtile.verify(libtile.parse(text.replace(old, new)))
+
+
+# -- products in no loop ----------------------------------------------------------------------------------------------
+
+
+def lone(m=128, n=128, k=64, start="0.0", more=""):
+    """c = a @ b, in one tile; tokens order the store behind both loads."""
+    view = "partition_view<tile=({0}x{1}), tensor_view<{0}x{1}x{2}, strides=[{1},1]>>".format
+    a, b, c = view(m, k, "f16"), view(k, n, "f16"), view(m, n, "f32")
+    tensors = "\n".join(
+        f"""    %{x}1 = assume div_by<16>, %{x}0 : tile<ptr<{e}>>
+    %t{x} = make_tensor_view %{x}1, shape = [{r}, {s}], strides = [{s}, 1] : tensor_view<{r}x{s}x{e}, strides=[{s},1]>
+    %v{x} = make_partition_view %t{x} : {t}"""
+        for x, e, r, s, t in (("a", "f16", m, k, a), ("b", "f16", k, n, b), ("c", "f32", m, n, c))
+    )
+    return f"""cuda_tile.module @m {{
+  entry @gemm(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c0: tile<ptr<f32>>) {{
+{tensors}
+    %i = constant <i32: 0> : tile<i32>
+    %none = constant <f32: {start}> : tile<{m}x{n}xf32>
+    %x, %t = load_view_tko weak %va[%i, %i] : {a}, tile<i32> -> tile<{m}x{k}xf16>, token
+    %y, %u = load_view_tko weak %vb[%i, %i] : {b}, tile<i32> -> tile<{k}x{n}xf16>, token
+    {more}
+    %z = mmaf %x, %y, %none : tile<{m}x{k}xf16>, tile<{k}x{n}xf16>, tile<{m}x{n}xf32>
+    %j = join_tokens %t, %u : token
+    %w = store_view_tko weak %z, %vc[%i, %i] token=%j : tile<{m}x{n}xf32>, {c}, tile<i32> -> token
+    return
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(128, 128, 64), (64, 32, 16), (256, 64, 256)])
+def test_a_product_in_no_loop_is_issued_by_one_thread(m, n, k):
+    text = lone(m, n, k)
+    assert specialized(text, "sm_100")[1] is None
+    rng = np.random.default_rng(k)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    c = np.full((m, n), 7, np.float32)
+    libtile.run(libtile.parse(text), "gemm", grid=(1, 1, 1), args=[a, b, c], schedule="specialized",
+                backend="simulator", gpu_name="sm_100", check="full", block_order=k)  # fmt: skip
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"start": "1.0"},  # it adds to something
+        {"m": 32},  # no instruction has so few rows
+        {"more": "%f = ftof %x : tile<128x64xf16> -> tile<128x64xf32>\n    print_tko \"%f\", %f : tile<128x64xf32> -> token"},  # noqa: E501
+    ],
+)  # fmt: skip
+def test_products_in_no_loop_that_stay_as_they_are(options):
+    """`it is in no loop` is what is said of them, as on other targets."""
+    assert specialized(lone(**options), "sm_100")[1] == "it is in no loop"

@@ -18,6 +18,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
+from libtile.lowering.tileas.lone_products import lone_product, loop_around
 from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.result_parts import cut_result
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
@@ -45,6 +46,12 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     """The function with layouts of warpgroups where `tileas-specialize` will part it, and with others elsewhere."""
     spec = function.kernel_spec
     gpu = target(spec.target) if spec is not None and spec.target is not None else None
+    given = function
+    if gpu is not None and gpu.has("tcgen05") and lone_product(function) is not None:
+        function = function.clone()
+        product = lone_product(function)
+        assert product is not None  # as in what it was cloned from
+        loop_around(product)
     repeated = list(_repeated(function, gpu)) if gpu is not None else []
     if spec is not None and gpu is not None and repeated:
         from libtile.lowering.tileas.specialize import has_agents, is_fit
@@ -55,7 +62,7 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
             clean_up(made)
             if is_fit(made, gpu):
                 return made
-    return convert_function(function)
+    return convert_function(given)
 
 
 def _repeated(function: FuncOp, gpu: Target) -> Iterator[DotOp | ScaledDotOp]:

@@ -206,8 +206,10 @@ class _Specialization:
         assert isinstance(loop, scf.ForOp)
         self.loop, self.body = loop, loop.body.block
         self.outer = persistent.outer_loop(function, loop)
-        if (turns := known_trips(loop)) is not None and turns < 2:
-            raise Unfit("its loop has fewer than two turns")
+        self.turns = known_trips(loop)
+        # What one thread issues has nothing to overlap with in one turn, but is the wider instruction.
+        if self.turns is not None and self.turns < (1 if gpu.has("tcgen05") else 2):
+            raise Unfit("its loop has fewer than two turns" if self.turns else "its loop has no turn")
         check_warps(spec)
         self.scaled: ScaledOperands | None = None
         if isinstance(product, ScaledDotOp):
@@ -323,13 +325,15 @@ class _Specialization:
     def _stages(self, most: int) -> int:
         # Not more than the loads' hints of their latency ask for.
         most = max(stages_wanted(o.load, most) for o in self.operands)
+        most = 1 if self.turns == 1 else most
         each = PipelineType(1, [o.type for o in self.operands], 1, MBARRIER)
         free = [block_bytes(self.gpu, self.function.kernel_spec) - kept for kept in self._kept()]
         found = [min(n // pipeline_bytes(each, ALIGNMENT), most) for n in free]
         stages = next(n for n in found if n >= min(staging.ENOUGH_STAGES, max(found)))
-        if stages < 2:
-            size = sum(tile_bytes(o.type) for o in self.operands)
-            raise Unfit(f"two stages of {size} bytes do not fit the {max(free)} bytes of shared memory that are free")
+        fewest = 1 if self.turns == 1 else 2
+        if stages < fewest:
+            size, count = sum(tile_bytes(o.type) for o in self.operands), "a stage" if fewest == 1 else "two stages"
+            raise Unfit(f"{count} of {size} bytes do not fit the {max(free)} bytes of shared memory that are free")
         return stages
 
     def _kept(self) -> list[int]:
