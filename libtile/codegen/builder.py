@@ -301,8 +301,15 @@ class KernelBuilder:
 
     def named_barrier(self, number: int, threads: int) -> None:
         """So many threads meet at a barrier of their own, 1 and up; 0 is that of all."""
-        operands = [integer(I32, number), integer(I32, threads)]
-        self.call("llvm.nvvm.barrier.cta.sync.aligned.count", VOID, operands)
+        self.wait_at_barrier(integer(I32, number), threads)
+
+    def wait_at_barrier(self, number: Value, threads: int) -> None:
+        """Wait at a barrier until so many threads, these included, have come there or arrived."""
+        self.call("llvm.nvvm.barrier.cta.sync.aligned.count", VOID, [number, integer(I32, threads)])
+
+    def arrive_at_barrier(self, number: Value, threads: int) -> None:
+        """Arrive at a barrier where others of so many threads wait, and go on."""
+        self.call("llvm.nvvm.barrier.cta.arrive.aligned.count", VOID, [number, integer(I32, threads)])
 
     @contextmanager
     def as_agent(self, agent: Agent) -> Iterator[None]:

@@ -8,6 +8,9 @@ import pytest
 from specialized_kernels import loops_of
 
 import libtile
+from libtile.passes.pipelines import compile_pipeline
+from libtile.runtime.tensor_maps import tensor_map
+from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 
 NEGATIVE = "0xFF800000"
 
@@ -154,7 +157,8 @@ def compiled(text: str, **options):
         ((64, 32, 32), 72, 32 * 2 + 8, {"order": 3, "heads": 2}),  # the last boxes lie partly outside of the tensors
         ((64, 32, 32), 64, 32, {"order": 5}),  # one iteration
         ((64, 32, 32), 128, 128, {"causal": True, "order": 1}),
-        ((128, 32, 64), 136, 32 * 3 + 16, {"order": 2}),  # two warpgroups
+        ((128, 32, 64), 136, 32 * 3 + 16, {"order": 2}),
+        ((128, 64, 128), 128, 64 * 2 + 16, {"order": 2}),  # two warpgroups, which take turns
     ],
 )
 def test_attention_is_parted_and_right(shape, rows, columns, options):
@@ -170,6 +174,39 @@ def test_attention_is_parted_and_right(shape, rows, columns, options):
 @pytest.mark.parametrize("seed", range(20))
 def test_attention_is_right_in_every_schedule(seed, causal):
     run(attention(128, 64, 64, causal), 128, 64, 64, 200, 64 * 4 + 24, causal=causal, order=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("shape", "causal"), [((128, 64, 128), True), ((128, 128, 64), False)])
+def test_warpgroups_take_turns_in_every_schedule(shape, causal, seed):
+    run(attention(*shape, causal), *shape, 200, shape[1] * 3 + 24, causal=causal, order=seed)
+
+
+@pytest.fixture(scope="module")
+def two_groups():
+    return compiled(attention(128, 64, 128), emit="ptx")
+
+
+@pytest.mark.parametrize(
+    ("what", "instead"),
+    [
+        (r"bar\.arrive\s+3, 256;", ""),  # nobody has the first turn
+        (r"bar\.arrive\s+%r\d+, 256;", ""),  # a turn is never handed on
+        (r"bar\.arrive(\s+)%r\d+, 256;", r"bar.arrive\g<1>3, 256;"),  # it is always the first one's
+        (r"bar\.sync\s+3, 256;", "bar.sync 4, 256;"),  # the turn at the end is nobody's
+    ],
+)
+def test_broken_turns_of_warpgroups_are_a_fault(two_groups, what, instead):
+    rows, columns, d = 128, 64 * 3, 128
+    q, k, v = (np.ones((1, n, d), np.float16) for n in (rows, columns, columns))
+    args = [q, k, v, np.zeros_like(q), *(np.int32(n) for n in (1, rows, columns, rows * d, columns * d))]
+    kernel = two_groups.kernels["attention"]
+    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in kernel.descriptors]
+    broken, count = re.subn(what, instead, two_groups.ptx)
+    assert count == 1
+    with pytest.raises(SimulationFault, match=r"[Dd]eadlock|bar\.|barrier"):
+        run_ptx(broken, "attention", block=kernel.block_dim, args=[*args, *maps], checks="full")
 
 
 def test_no_iteration_gives_what_the_loop_begins_with():
@@ -193,6 +230,11 @@ def test_code_of_attention(causal, most):
     assert (len(waits), len(loop) <= most) == (2, True), len(loop)
     assert sum("HGMMA" in line for line in loop[: waits[0]]) == 16
     assert sum("MUFU.EX2" in line for line in loop[waits[0] : waits[1]]) >= 60
+    # One warpgroup issues its products at a time, and computes under those of the other.
+    turns = [i for i, line in enumerate(loop) if re.search(r"\bBAR\.(SYNC|ARV)\b", line)]
+    products = [i for i, line in enumerate(loop) if "HGMMA" in line]
+    assert ["BAR.ARV" in loop[i] for i in turns] == [False, True]
+    assert turns[0] < products[0] and products[-1] < turns[1] < waits[0]
     # What stands for a store of words is never taken, and no other store is in the loop.
     assert all(line.startswith("@") for line in loop if re.search(r"\bSTS|\bSTL|\bLDL", line))
 
@@ -273,3 +315,19 @@ def test_why_a_chain_is_not_parted(old, new, reasons):
     made = compiled(CHAIN.replace(old, new), emit="llvm")
     assert "async.dot" not in made.tileas
     assert {dict(r.arguments)["Reason"] for r in made.remarks if r.name == "RemarkTensorCoreSpecialization"} == reasons
+
+
+@pytest.mark.parametrize("options", ["", "{take-turns=false}"])
+def test_an_option_says_whether_warpgroups_take_turns(options):
+    """The first one has the first turn, and takes the last one that is handed on."""
+    passes = compile_pipeline(3, "specialized").replace("tileas-specialize", f"tileas-specialize{options}")
+    made = libtile.compile(
+        libtile.parse(attention(128, 64, 128)), gpu_name="sm_90", emit="tileas", pipeline=passes
+    ).tileas
+    turns = re.findall(r"nv_tileas\.(take_turn|hand_on_turn) \{([^}]*)\}", made)
+    assert turns == ([] if options else [
+        ("hand_on_turn", "first, groups = 2, id = 3"),
+        ("take_turn", "groups = 2, id = 3"),
+        ("hand_on_turn", "groups = 2, id = 3"),
+        ("take_turn", "groups = 2, id = 3, last"),
+    ])  # fmt: skip

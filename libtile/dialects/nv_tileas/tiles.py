@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     operand_def,
@@ -334,3 +334,34 @@ class BarrierOp(TileOp):
     def check(self) -> None:
         require_at_least(self, 0, "id")
         require_at_least(self, 1, "num_warps")
+
+
+class TurnOfGroup(TileOp):
+    """The warpgroups of an agent take turns, one after the other: each has a named barrier, of number `id` plus its own
+    number, where it waits for its turn and the one before hands it on."""
+
+    traits = traits_def(Observable())
+    id = prop_def(IntegerAttr)
+    groups = prop_def(IntegerAttr)
+
+    def check(self) -> None:
+        require_at_least(self, 1, "id")
+        require_at_least(self, 2, "groups")
+
+
+@tile_op
+class TakeTurnOp(TurnOfGroup):
+    """Waits for the turn of a warpgroup, one of `groups`; with `last` only the first one does, for the turn that the
+    last one hands on at the end."""
+
+    name = "nv_tileas.take_turn"
+    last = opt_prop_def(UnitAttr)
+
+
+@tile_op
+class HandOnTurnOp(TurnOfGroup):
+    """Hands the turn on to the next warpgroup, one of `groups`, and waits for nothing; with `first` only the last one
+    does, so that the first one has the first turn."""
+
+    name = "nv_tileas.hand_on_turn"
+    first = opt_prop_def(UnitAttr)

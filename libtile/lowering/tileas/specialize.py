@@ -98,13 +98,15 @@ class SpecializePass(ModulePass):
 
     name = "tileas-specialize"
     num_stages: int = MAX_STAGES
+    take_turns: bool = True
+    """Two warpgroups issue the products of a chain one after the other."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
                 gpu = target(inner.kernel_spec.target)
                 if has_agents(gpu):
-                    specialize(inner, gpu, self.num_stages)
+                    specialize(inner, gpu, self.num_stages, self.take_turns)
 
 
 def has_agents(gpu: Target) -> bool:
@@ -117,7 +119,7 @@ def _reads_shared_memory(gpu: Target) -> bool:
     return gpu.has("wgmma") or gpu.has("tcgen05")
 
 
-def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
+def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES, take_turns: bool = True) -> bool:
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
     found = None
     if any(isinstance(op, AgentSwitchOp) for op in function.body.block.ops):
@@ -127,6 +129,8 @@ def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES) -> bool:
             product.attributes[NOT_SPECIALIZED] = StringAttr(str(planned))
         else:
             found = planned
+    if isinstance(found, Chain):
+        found.take_turns = take_turns
     if found is not None:
         found.make()
         explain_asynchronous(function, gpu)

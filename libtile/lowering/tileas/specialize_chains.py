@@ -11,13 +11,16 @@ trailing products, and i for iterations,
                     release its stages; what is after
     T(last), wait
 
+Two warpgroups take turns at issuing products, so that each computes what is between its own under those of the other.
+
 Otherwise each product is waited for where it stands, and the warpgroups overlap with each other only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, UnitAttr, i64
@@ -45,7 +48,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
 )
 from libtile.dialects.nv_tileas.products import DotOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, HandOnTurnOp, TakeTurnOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     ConsumerTokenType,
@@ -77,6 +80,8 @@ from libtile.targets import Target
 
 BUDGETS = {8: (240, 24)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
+TURNS = 3
+"""The first named barrier of warpgroups that take turns: those of the two agents come before."""
 PINNED = 1
 """Elements in a row of a tile that keeps what it was computed from in front of a wait."""
 
@@ -158,6 +163,7 @@ class Chain:
         spec = function.kernel_spec
         assert spec is not None
         self.function, self.gpu, self.spec = function, gpu, spec
+        self.take_turns = True
         loop = products[0].parent_op()
         assert isinstance(loop, scf.ForOp)
         self.loop, self.body = loop, loop.body.block
@@ -453,8 +459,13 @@ class Chain:
         }
         each.clone(parts.late, old)
         each.clone(parts.before, values)
-        ours = self._issue(each, leading, values, places, self._registers_of(trailing, old))
-        theirs = self._issue(each, trailing, old, places, fenced=True)
+        # A warpgroup whose turn it is waits for nothing.
+        early = [*own, *before] if self._groups(parts) > 1 else []
+        waited = {ring: ring.wait(each, places[ring]) for ring in early}
+        self._take_turn(each, parts)
+        ours = self._issue(each, leading, values, places, self._registers_of(trailing, old), waited=waited)
+        theirs = self._issue(each, trailing, old, places, fenced=True, waited=waited)
+        self._hand_on_turn(each, parts)
         self._wait(each, leading, values, ours, pending=len(trailing))
         each.clone(parts.between, values)
         pins = list(parts.pins)
@@ -468,7 +479,9 @@ class Chain:
         each.add(scf.YieldOp(*following, *(carried[n] for n in others), *(values.get(v, v) for v in parts.handed)))
         rest = scf.ForOp(one, count, one, given, turn)
         rest.attributes["unsignedCmp"] = UnitAttr()
+        self._hand_on_turn(inner, parts, first=True)
         inner.add(rest)
+        self._take_turn(inner, parts, last=True)
         # The trailing products of the last iteration.
         ends: list[SSAValue] = list(rest.results)
         places = dict(zip([*own, *before], ends))
@@ -482,6 +495,22 @@ class Chain:
         nothing.add_op(scf.YieldOp(*loop.iter_args))
         end = at.add(scf.IfOp(some, [r.type for r in loop.results], [steps], [nothing]))
         return end.results
+
+    # -- turns of warpgroups ------------------------------------------------------------------------------------------
+
+    def _groups(self, parts: Parts) -> int:
+        """How many warpgroups take turns: what each computes between its products is then computed under those of the
+        others. Without that there is nothing to gain."""
+        groups = self.spec.num_warps // wgmma.GROUP_WARPS
+        return groups if groups > 1 and parts.between and self.take_turns else 1
+
+    def _take_turn(self, at: Inserter, parts: Parts, *, last: bool = False) -> None:
+        if (groups := self._groups(parts)) > 1:
+            at.add(TakeTurnOp.make(id=TURNS, groups=groups, last=last))
+
+    def _hand_on_turn(self, at: Inserter, parts: Parts, *, first: bool = False) -> None:
+        if (groups := self._groups(parts)) > 1:
+            at.add(HandOnTurnOp.make(id=TURNS, groups=groups, first=first))
 
     # -- products ---------------------------------------------------------------------------------------------------
 
@@ -499,14 +528,18 @@ class Chain:
 
     def _issue(
         self, at: Inserter, products: Sequence[ChainProduct], values: Values, places: dict[Ring, SSAValue],
-        ahead: Sequence[SSAValue] = (), fenced: bool = False,
+        ahead: Sequence[SSAValue] = (), fenced: bool = False, waited: Mapping[Ring, SSAValue] = MappingProxyType({}),
     ) -> dict[Ring, SSAValue]:  # fmt: skip
-        """Wait for stages and issue products, whose results are in flight; the tokens for the release of stages.
+        """Wait for stages, but for those that are `waited` for, and issue products, whose results are in flight; the
+        tokens for the release of stages.
 
         The first product fences its own registers and those `ahead` that `fenced` products read."""
         tokens: dict[Ring, SSAValue] = {}
         for product in products:
-            granted = {r: self.held[r] if r.once else (r.wait(at, places[r]), places[r]) for r in product.rings}
+            granted = {
+                r: self.held[r] if r.once else (waited.get(r) or r.wait(at, places[r]), places[r])
+                for r in product.rings
+            }
             inner, buffers, around = at, dict[Ring, SSAValue](), []
             # Stages that are released stand around those that stay, so that their tokens are not within another region.
             for ring in sorted(product.rings, key=lambda r: r.once):

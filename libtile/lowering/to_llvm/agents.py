@@ -14,13 +14,13 @@ from contextlib import contextmanager, nullcontext
 from xdsl.ir import Operation
 
 from libtile.codegen import agents, clusters
-from libtile.codegen.builder import Agent, integer
+from libtile.codegen.builder import Agent, Value, integer
 from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
-from libtile.dialects.nv_tileas.tiles import BarrierOp, ClusterBarrierOp
+from libtile.dialects.nv_tileas.tiles import BarrierOp, ClusterBarrierOp, HandOnTurnOp, TakeTurnOp, TurnOfGroup
 from libtile.ir.classes import is_subclass
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
@@ -132,3 +132,31 @@ def _barrier(e: Emitter, op: BarrierOp) -> None:
     if number is None or warps is None or not 1 <= number < BARRIERS:
         raise unsupported(op, f"names no barrier from 1 to {BARRIERS - 1} with its number of warps", e.b.target.name)
     e.b.named_barrier(number, warps * e.b.target.warp_size)
+
+
+@rule(TakeTurnOp)
+def _take_turn(e: Emitter, op: TakeTurnOp) -> None:
+    own, threads = _turns(e, op)
+    first = e.b.compare("eq", own, integer(I32, 0))
+    with nullcontext() if op.last is None else e.b.when(first):
+        e.b.wait_at_barrier(e.b.add(own, integer(I32, op.id.value.data)), threads)
+
+
+@rule(HandOnTurnOp)
+def _hand_on_turn(e: Emitter, op: HandOnTurnOp) -> None:
+    own, threads = _turns(e, op)
+    is_last = e.b.compare("eq", own, integer(I32, op.groups.value.data - 1))
+    following = e.b.select(is_last, integer(I32, 0), e.b.add(own, integer(I32, 1)))
+    with nullcontext() if op.first is None else e.b.when(is_last):
+        e.b.arrive_at_barrier(e.b.add(following, integer(I32, op.id.value.data)), threads)
+
+
+def _turns(e: Emitter, op: TurnOfGroup) -> tuple[Value, int]:
+    """The number of this thread's warpgroup, and the threads of the one that waits and the one that hands on."""
+    groups, first = op.groups.value.data, op.id.value.data
+    each = agents.GROUP_WARPS * e.b.target.warp_size
+    if e.b.threads != groups * each:
+        raise unsupported(op, f"is run by {e.b.threads} threads, not by {groups} warpgroups", e.b.target.name)
+    if first + groups > BARRIERS:
+        raise unsupported(op, f"names barriers up to {first + groups - 1}, of {BARRIERS}", e.b.target.name)
+    return agents.warpgroup(e.b), 2 * each

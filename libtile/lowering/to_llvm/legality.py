@@ -118,6 +118,8 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_tma.CreateMBarrierOp: _reads("arrivals"),
     tileas_tma.MBarrierArriveOp: _reads("tx_count"),
     tileas_tiles.BarrierOp: _reads("id", "num_warps"),
+    tileas_tiles.TakeTurnOp: _reads("id", "groups", "last"),
+    tileas_tiles.HandOnTurnOp: _reads("id", "groups", "first"),
     tileas_tiles.AllocTensorOp: _reads("alignment"),
     tileas_pipeline.WaitOp: _reads("pending", "read"),
     tileas_pipeline.CreatePipelineOp: _reads("alignment", "ctas"),

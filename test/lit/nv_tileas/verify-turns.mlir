@@ -114,3 +114,13 @@ nv_tileaa.func @numbers_are_not_negative(%d: !desc, %i: index, %b: !buf) {
   %t = nv_tileas.async.tiled_tma_store %d[%i, %i], %b {atom = #nv_tileas.copy_atom<tma_store, box=[8,4]>, tmaIdx = -1} : !desc, index, index, !buf -> !nv_tileas.async_token
   nv_tileaa.return
 }
+
+// Warpgroups take turns from two on, at barriers from 1 on.
+nv_tileaa.func @turns_of_warpgroups() {
+  // expected-error @+1 {{'nv_tileas.take_turn' op expects groups of at least 2, but got 1}}
+  nv_tileas.take_turn {groups = 1, id = 3}
+  // expected-error @+1 {{'nv_tileas.hand_on_turn' op expects id of at least 1, but got 0}}
+  nv_tileas.hand_on_turn {first, groups = 2, id = 0}
+  nv_tileas.take_turn {groups = 2, id = 3, last}
+  nv_tileaa.return
+}
