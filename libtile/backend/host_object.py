@@ -20,14 +20,13 @@ the block of parameters behind the others (`libtile.backend.host_maps`), and giv
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from libtile.backend import host_template
+from libtile.backend import host_template, libllvm
 from libtile.backend.host_maps import encode_ir
 from libtile.codegen.llvm_text import byte_array, to_bytes
 from libtile.ir.kernels import Launch
 from libtile.support.errors import LibtileError
-from libtile.support.threads import LLVM, once
+from libtile.support.threads import LLVM
 
 ARCHITECTURES = ("x86_64", "aarch64")
 SYSTEMS = ("linux", "windows")
@@ -95,15 +94,6 @@ def host_ir(kernels: Mapping[str, Launch], arch: str = "x86_64", system: str = "
     return "\n".join(lines) + "\n"
 
 
-@once
-def _llvm() -> Any:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    return llvm
-
-
 def host_object(
     kernels: Mapping[str, Launch], arch: str = "x86_64", system: str = "linux", parameters_at: int = 0
 ) -> bytes:
@@ -130,7 +120,7 @@ def made(kernels: Mapping[str, Launch], arch: str, system: str, parameters_at: i
 
 
 def _object_of(ir: str, arch: str) -> bytes:
-    llvm = _llvm()
+    llvm = libllvm.load()
     module = llvm.parse_assembly(ir, llvm.create_context())
     module.verify()
     # The large code model is x86's; AArch64's position-independent code has none and needs none at this size.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""LLVM IR to PTX, through llvmlite: links libdevice when a kernel calls it, optimizes, and prints for a target."""
+"""LLVM IR to PTX, by llvmlite's library: links libdevice where a kernel calls it, optimizes, prints for a target."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from libtile.backend import libllvm
 from libtile.backend.effort import Effort, Plan, plan
 from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.support import timing
 from libtile.support.errors import LibtileError
-from libtile.support.threads import LLVM, once
+from libtile.support.threads import LLVM
 from libtile.targets import TRIPLE, Target
 
 PTX_VERSION_OF_LLVM = 90
@@ -27,15 +28,9 @@ class LlvmError(LibtileError):
     """LLVM refused a module that the compiler made; the message holds LLVM's words and where the IR went wrong."""
 
 
-@once
 def load_llvm() -> Any:
-    """llvmlite's binding, with all targets ready."""
-    with timing.stage("load LLVM"):
-        import llvmlite.binding as llvm
-
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-    return llvm
+    """The binding of LLVM, with all targets ready: see `libtile.backend.libllvm`."""
+    return libllvm.load()
 
 
 def load() -> None:

@@ -38,7 +38,7 @@ def test_a_tool_prints_what_the_library_prints(tmp_path):
         (
             "tileiras",
             ["--gpu-name=sm_90", "--no-cache", "examples/vector_add.bc", "-o", os.devnull],
-            ["numpy", "ml_dtypes", "libtile.interpreter", "libtile.simulator", "xdsl.dialects.math"],
+            ["numpy", "ml_dtypes", "libtile.interpreter", "libtile.simulator", "xdsl.dialects.math", "llvmlite.ir"],
         ),
         (
             "tileirdisasm",
