@@ -496,9 +496,9 @@ def test_remarks_say_what_parted_loops_became():
 
 
 def test_remarks_say_why_loops_are_not_parted():
-    made = libtile.compile(libtile.parse(tile_gemm(m=32)), launch_abi="simt", emit="llvm", pipeline="specialized")
+    made = libtile.compile(libtile.parse(tile_gemm(m=32, n=32)), launch_abi="simt", emit="llvm", pipeline="specialized")
     (found,) = [r for r in made.remarks if r.name == "RemarkTensorCoreSpecialization"]
-    reason = "wgmma does not multiply f16 and f16 into f32 in tiles of 32x64x64"
+    reason = "wgmma does not multiply f16 and f16 into f32 in tiles of 32x32x64"
     assert (found.kind.value, found.category.value, found.arguments) == ("missed", "Tensor-core", (("Reason", reason),))
 
 
@@ -553,7 +553,7 @@ def test_where_products_are_not_parted(wrap, reason):
 @pytest.mark.parametrize(
     ("options", "gpu", "reason"),
     [
-        ({"m": 32}, "sm_90", "wgmma does not multiply f16 and f16 into f32 in tiles of 32x64x64"),
+        ({"m": 32, "n": 32}, "sm_90", "wgmma does not multiply f16 and f16 into f32 in tiles of 32x32x64"),
         ({"div": 4}, "sm_90", "#A cannot be copied by TMA: its base address is not known to be a multiple of 16 bytes"),
         ({"padding": "padding_value = nan, "}, "sm_90",
          "#A cannot be copied by TMA: tensor copies pad with zeros, not with nan"),

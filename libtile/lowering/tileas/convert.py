@@ -20,6 +20,7 @@ from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.lone_products import lone_product, loop_around
 from libtile.lowering.tileas.packed_products import pack_products
+from libtile.lowering.tileas.product_forms import transposed, without_batch
 from libtile.lowering.tileas.result_parts import cut_result
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
 from libtile.lowering.to_tileas.products import tensor_memory_atom
@@ -85,9 +86,24 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
             return None
         tall = all(shape_of(op.result.type)[-2] == tcgen05.LANES for op in products)
         return _chained_in_tensor_memory if tall else None
-    if not gpu.has("wgmma") or any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
+    if not gpu.has("wgmma"):
+        return None
+    if len(products) == 1:
+        fits = any(n % wgmma.ROWS == 0 for n in shape_of(products[0].result.type)[-2:])
+        return _by_warpgroups if fits else None
+    if any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
         return None
     return partial(convert_function, whole_rows=True)
+
+
+def _by_warpgroups(function: FuncOp) -> FuncOp:
+    """Layouts for a product of warpgroups, which is one of matrices; its transpose, where it has too few rows."""
+    copy = function.clone()
+    (product,) = (op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    product = without_batch(product)
+    if shape_of(product.result.type)[-2] % wgmma.ROWS and not shape_of(product.result.type)[-1] % wgmma.ROWS:
+        transposed(product)
+    return convert_function(copy, whole_rows=True)
 
 
 def _in_tensor_memory(function: FuncOp) -> FuncOp:

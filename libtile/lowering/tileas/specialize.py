@@ -33,7 +33,6 @@ from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
-from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerReadOp,
@@ -76,6 +75,7 @@ from libtile.lowering.tileas.consumers import (
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
 from libtile.lowering.tileas.fed_loops import FedLoop
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
@@ -216,6 +216,7 @@ class _Specialization:
             raise Unfit("its loop has fewer than two turns" if self.turns else "its loop has no turn")
         check_warps(spec)
         self.scaled: ScaledOperands | None = None
+        self.renamed: set[Operation] = set()
         if isinstance(product, ScaledDotOp):
             self.atom = scaled_products.instruction(product, gpu)
             self.scaled = ScaledOperands.of(function, gpu, product, self.atom, self.body)
@@ -276,14 +277,9 @@ class _Specialization:
 
     def _operand(self, side: str, value: SSAValue) -> TmaOperand:
         what = f"#{side.upper()} "
-        while isinstance(value.owner, ConvertLayoutOp) and value.owner.parent is self.body and value.has_one_use():
-            value = value.owner.source
-        load = value.owner
-        if not isinstance(load, TiledLoadOp) or load.parent is not self.body:
-            raise Unfit(what + "is not loaded by a view as it is, in the loop")
-        if not value.has_one_use():
-            raise Unfit(what + "is used by more than the product")
-        return tma_operand(self.function, self.gpu, self.atom.instruction, side, load)
+        path = operand_path(value, (self.body,), what, ", in the loop")
+        self.renamed |= set(path.ops)
+        return tma_operand(self.function, self.gpu, self.atom.instruction, side, path.load, path.order)
 
     def _ahead(self) -> Ahead:
         found = computed_ahead([o.load for o in self.operands], self.body)
@@ -315,7 +311,8 @@ class _Specialization:
             is_token = isinstance(result.type, MemTokenType)
             if number != self.carried and not is_token and (number not in self.ahead.carried or result.first_use):
                 raise Unfit("the loop computes more than the product")
-        done = {*self.ahead.ops, *self.ahead.updates, self.product, last, *(o.load for o in self.operands)}
+        loads = (o.load for o in self.operands)
+        done = {*self.ahead.ops, *self.ahead.updates, self.product, last, *loads, *self.renamed}
         done |= self.scaled.between if self.scaled is not None else set()
         for op in self.body.ops:
             if op not in done and not (is_pure(op) and self._goes_with_the_loads(op)):

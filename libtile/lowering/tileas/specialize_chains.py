@@ -28,13 +28,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import wgmma
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
-from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerReadOp,
@@ -48,7 +46,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
 )
 from libtile.dialects.nv_tileas.products import DotOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, HandOnTurnOp, TakeTurnOp
+from libtile.dialects.nv_tileas.tiles import HandOnTurnOp, TakeTurnOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     ConsumerTokenType,
@@ -71,6 +69,7 @@ from libtile.lowering.tileas.consumers import (
 )
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.product_turns import Parts, parts_of, pinned
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes
@@ -220,39 +219,10 @@ class Chain:
     def _ring(self, product: DotOp, atom: MmaAtomAttr, side: str, value: SSAValue) -> Ring:
         """The ring of an operand; Unfit where it is not one that TMA copies."""
         what = f"#{side.upper()} "
-        path: list[Operation] = []
-        order = [d for d, n in enumerate(shape_of(value.type)) if n != 1]
-        steps: list[PermuteOp] = []
-        while True:
-            if not value.has_one_use():
-                raise Unfit(what + "is used by more than the product")
-            op = value.owner
-            if not isinstance(op, Operation):
-                break
-            path.append(op)
-            if isinstance(op, PermuteOp):
-                steps.append(op)
-            elif not isinstance(op, ConvertLayoutOp | ExpandDimsOp) and not _drops_ones(op):
-                break
-            value = op.operands[0]
-        load = value.owner
-        if not isinstance(load, TiledLoadOp) or load.parent not in (self.body, self.function.body.block):
-            raise Unfit(what + "is not loaded by a view as it is")
-        if any(op.parent not in (self.body, self.function.body.block) for op in path):
-            raise Unfit(what + "is not loaded by a view as it is")
-        shape = shape_of(load.value.type)
-        wide = [d for d, n in enumerate(shape) if n != 1]
-        if len(wide) != len(order) != 2:
-            raise Unfit(what + "is no matrix")
-        places = list(range(len(wide)))
-        for permute in steps:
-            places = [_without_ones(permute)[d] for d in places]
-        ones = [d for d, n in enumerate(shape) if n == 1]
-        operand = tma_operand(
-            self.function, self.gpu, atom.instruction, side, load, [*ones, *(wide[d] for d in places)]
-        )
-        once = load.parent is not self.body
-        return Ring(operand, path, once, PipelineType(1, [operand.type], 1, MBARRIER))
+        path = operand_path(value, (self.body, self.function.body.block), what)
+        operand = tma_operand(self.function, self.gpu, atom.instruction, side, path.load, path.order)
+        once = path.load.parent is not self.body
+        return Ring(operand, list(path.ops), once, PipelineType(1, [operand.type], 1, MBARRIER))
 
     def _check_left(self, product: DotOp, atom: MmaAtomAttr) -> None:
         """Unfit for a left operand that is not in registers as wgmma reads it."""
@@ -589,21 +559,6 @@ class Chain:
         env.update(zip(pins, waited.results[len(results) :]))
         for token in tokens.values():
             at.add(ConsumerReleaseOp.make(token))
-
-
-def _drops_ones(op: Operation) -> bool:
-    """Whether an op only adds or takes away dimensions of size 1."""
-    if not isinstance(op, ViewOp):
-        return False
-    before, after = ([n for n in shape_of(v.type) if n != 1] for v in (op.source, op.result))
-    return before == after
-
-
-def _without_ones(op: PermuteOp) -> list[int]:
-    """The permutation of the dimensions that have more than one element."""
-    shape, order = shape_of(op.source.type), integers_of(op.permutation)
-    wide = [d for d, n in enumerate(shape) if n != 1]
-    return [wide.index(d) for d in order if shape[d] != 1]
 
 
 def _numbers(*values: int) -> ArrayAttr[Attribute]:

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How a loaded tile becomes an operand of a product: by ops that move no element, which a copy by TMA takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.tile_form import shape_of
+from libtile.lowering.tileas.tma_operands import Unfit
+
+
+@dataclass(frozen=True)
+class OperandPath:
+    """The load, the ops behind it up to the operand (and the load itself), the last one first, and the load's dimension
+    for each of the operand's, behind those of size 1."""
+
+    load: TiledLoadOp
+    ops: tuple[Operation, ...]
+    order: tuple[int, ...]
+
+
+def operand_path(value: SSAValue, blocks: Collection[Block | None], what: str, where: str = "") -> OperandPath:
+    """Where an operand, which `what` calls it in reasons, comes from; Unfit where that is no load by a view in one of
+    the blocks (which is `where`), or a tile that something else uses as well."""
+    path: list[Operation] = []
+    steps: list[PermuteOp] = []
+    rank = len([n for n in shape_of(value.type) if n != 1])
+    while True:
+        if not value.has_one_use():
+            raise Unfit(what + "is used by more than the product")
+        op = value.owner
+        if not isinstance(op, Operation):
+            break
+        path.append(op)
+        if isinstance(op, PermuteOp):
+            steps.append(op)
+        elif not isinstance(op, ConvertLayoutOp | ExpandDimsOp) and not _drops_ones(op):
+            break
+        value = op.operands[0]
+    load = value.owner
+    if not isinstance(load, TiledLoadOp) or any(op.parent not in blocks for op in path):
+        raise Unfit(what + "is not loaded by a view as it is" + where)
+    shape = shape_of(load.value.type)
+    wide = [d for d, n in enumerate(shape) if n != 1]
+    if len(wide) != 2 or rank != 2:
+        raise Unfit(what + "is no matrix")
+    places = list(range(len(wide)))
+    for permute in steps:
+        places = [_without_ones(permute)[d] for d in places]
+    ones = [d for d, n in enumerate(shape) if n == 1]
+    return OperandPath(load, tuple(path), (*ones, *(wide[d] for d in places)))
+
+
+def _drops_ones(op: Operation) -> bool:
+    """Whether an op only adds or takes away dimensions of size 1."""
+    if not isinstance(op, ViewOp):
+        return False
+    before, after = ([n for n in shape_of(v.type) if n != 1] for v in (op.source, op.result))
+    return before == after
+
+
+def _without_ones(op: PermuteOp) -> list[int]:
+    """The permutation of the dimensions that have more than one element."""
+    shape, order = shape_of(op.source.type), integers_of(op.permutation)
+    wide = [d for d, n in enumerate(shape) if n != 1]
+    return [wide.index(d) for d in order if shape[d] != 1]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A product that a loop adds up, in another form: without a batch of 1, or transposed.
+
+    r = for ... acc = zeros : 32x128            r' = for ... acc = zeros : 128x32
+      acc = dot a, b, acc                ->       acc = dot (permute b), (permute a), acc
+                                                r = permute r'
+
+wgmma multiplies 64 rows at least, and any number of columns from 8 on: the transpose of a product with few rows has few
+columns. The rewriting is one of nv_tileaa, before layouts are chosen; tiles that TMA copies are renamed at no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i32
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.nv_tileaa.collectives import DotOp
+from libtile.dialects.nv_tileaa.shapes import ConstantOp, PermuteOp, ViewOp
+from libtile.ir.tile_form import erase, shape_of
+from libtile.lowering.tileas.materialize import Inserter
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a tile, and the accumulator back, is renamed; `swaps` the operands."""
+
+    there: Callable[[Inserter, SSAValue], SSAValue]
+    back: Callable[[Inserter, SSAValue], SSAValue]
+    swaps: bool
+
+
+def _transposed(at: Inserter, value: SSAValue) -> SSAValue:
+    type_ = value.type
+    assert isinstance(type_, TensorType)
+    rows, columns = type_.get_shape()
+    order = DenseArrayBase.from_list(i32, [1, 0])
+    return at.value(PermuteOp.make(value, results=[TensorType(type_.element_type, (columns, rows))], permutation=order))
+
+
+def _matrix(at: Inserter, value: SSAValue) -> SSAValue:
+    type_ = value.type
+    assert isinstance(type_, TensorType)
+    return at.value(ViewOp.make(value, results=[TensorType(type_.element_type, type_.get_shape()[1:])]))
+
+
+def _batch(at: Inserter, value: SSAValue) -> SSAValue:
+    type_ = value.type
+    assert isinstance(type_, TensorType)
+    return at.value(ViewOp.make(value, results=[TensorType(type_.element_type, (1, *type_.get_shape()))]))
+
+
+_TRANSPOSED = _Form(_transposed, _transposed, True)
+_UNBATCHED = _Form(_matrix, _batch, False)
+
+
+def without_batch(product: DotOp) -> DotOp:
+    """The product as one of matrices, where it has a batch of 1 and a loop adds it up; else as it is."""
+    shape = shape_of(product.result.type)
+    if len(shape) != 3 or shape[0] != 1:
+        return product
+    return _renamed(product, _UNBATCHED) or product
+
+
+def transposed(product: DotOp) -> DotOp | None:
+    """The product's transpose, where a loop adds it up; None elsewhere."""
+    return _renamed(product, _TRANSPOSED) if len(shape_of(product.result.type)) == 2 else None
+
+
+def _renamed(product: DotOp, form: _Form) -> DotOp | None:
+    """The product in another form, in place of the old one. None where its accumulator is not carried by a loop for
+    itself alone."""
+    loop, argument = product.parent_op(), product.c
+    if (
+        not isinstance(loop, scf.ForOp)
+        or not isinstance(argument, BlockArgument)
+        or argument.block is not loop.body.block
+    ):
+        return None
+    number, last = argument.index - 1, loop.body.block.last_op
+    assert last is not None and product.parent is not None and loop.parent is not None
+    alone = argument.has_one_use() and product.result.has_one_use() and last.operands[number] is product.result
+    if number < 0 or not alone:
+        return None
+    before = Inserter(loop.parent, loop, loop.location)
+    loop.operands[3 + number] = _initial(before, loop.iter_args[number], form)
+    type_: Attribute = loop.iter_args[number].type
+    carried = Rewriter.replace_value_with_new_type(argument, type_)
+    at = Inserter(product.parent, product, product.location)
+    a, b = form.there(at, product.a), form.there(at, product.b)
+    signs = product.signedness_a, product.signedness_b
+    if form.swaps:
+        a, b, signs = b, a, signs[::-1]
+    made = DotOp.make(
+        a, b, carried, [], [], results=[type_], signedness_a=signs[0], signedness_b=signs[1],
+        propagate_nan=product.propagate_nan, fast_acc=product.fast_acc,
+    )  # fmt: skip
+    made.attributes.update(product.attributes)
+    at.add(made)
+    product.result.replace_all_uses_with(made.result)
+    erase(product)
+    result = loop.results[number]
+    hint = result.name_hint
+    new = Rewriter.replace_value_with_new_type(result, type_)
+    uses = list(new.uses)
+    behind = Inserter(loop.parent, loop.next_op, loop.location)
+    if uses:
+        whole = form.back(behind, new)
+        whole.name_hint = hint
+        for use in uses:
+            use.operation.operands[use.index] = whole
+    return made
+
+
+def _initial(at: Inserter, value: SSAValue, form: _Form) -> SSAValue:
+    """What the accumulator begins with: of a constant whose elements are equal another one."""
+    owner = value.owner
+    renamed = form.there(at, value)
+    if not isinstance(owner, ConstantOp) or not owner.value.is_splat:
+        return renamed
+    made = renamed.owner
+    type_ = renamed.type
+    assert isinstance(made, Operation) and isinstance(type_, TensorType)
+    held = DenseElementsAttr(TileType(type_.get_shape(), owner.value.type.element_type), owner.value.raw)
+    constant = at.value(ConstantOp.make(results=[type_], value=held))
+    erase(made)
+    return constant
