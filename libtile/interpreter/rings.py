@@ -34,6 +34,7 @@ class Ring:
     stages: list[Stage]
     consumers: int
     commits: int = 0
+    drawn: int = 0
 
     @staticmethod
     def new(what: str, count: int, consumers: int, contents: Any) -> Ring:
@@ -46,6 +47,11 @@ class Ring:
 
     def _fault(self, message: str) -> Fault:
         return Fault(FaultKind.PIPELINE, f"{self.what}: {message}")
+
+    def draw(self) -> int:
+        """The next turn that nobody has drawn."""
+        self.drawn += 1
+        return self.drawn - 1
 
     def acquire(self, turn: int) -> bool:
         """Take a turn to produce; whether it could be taken by now."""

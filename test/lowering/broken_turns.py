@@ -19,6 +19,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
 )
 from libtile.ir.tile_form import erase
+from libtile.lowering.agents import agent_of
 
 Change = Callable[[ModuleOp], None]
 
@@ -51,6 +52,14 @@ def _unwritten(module: ModuleOp) -> None:
 def _stays(module: ModuleOp, begin: type) -> None:
     """The side whose first turn begins with an op of this class takes the same stage again."""
     iterator = _first(module, begin).operands[1]
+    made = iterator.owner
+    if isinstance(made, CreateIteratorOp) and made.drawn is not None:
+        # It draws its turn once, where its agent begins.
+        switch, number = agent_of(made)
+        first = switch.regions[number].block.first_op
+        made.detach()
+        switch.regions[number].block.insert_op_before(made, first)
+        return
     following = next(use.operation for use in iterator.uses if isinstance(use.operation, IncIterOp))
     following.results[0].replace_all_uses_with(iterator)
     erase(following)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from broken_turns import BROKEN as TURNS_BROKEN
 from queue_kernels import KERNELS, Kernel
+from shared_queues import KERNELS as SHARED
 from test_documents import FOLDER, queue, turns
 from xdsl.dialects import scf
 
@@ -29,6 +30,7 @@ PIPELINE = "nv_tileas.async.pipeline."
 TURNS = (FOLDER / "turns.mlir").read_text()
 ALL = {
     **KERNELS,
+    **SHARED,
     "queue": Kernel((FOLDER / "queue.mlir").read_text(), lambda: queue(np.random.default_rng(0))),
     "turns": Kernel(TURNS, lambda: turns(np.random.default_rng(0))),
 }
@@ -254,7 +256,7 @@ def test_broken_turns_are_found(name, gpu_name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["queue", "two-consumers", "persistent", "nested"])
+@pytest.mark.parametrize("name", ["queue", "two-consumers", "persistent", "nested", "agents-in-loops", "two-producers"])
 def test_turns_that_are_broken_in_any_way_are_found(name):
     """In the modules of nv_tileas that the compiler makes of queues; on a target of each class in turn."""
     for number, (what, (change, expected)) in enumerate(TURNS_BROKEN.items()):

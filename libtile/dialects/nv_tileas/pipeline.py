@@ -147,16 +147,21 @@ class CreatePipelineOp(TileOp):
 
 @tile_op
 class CreateIteratorOp(TileOp):
-    """The iterator at the first stage, in the first round."""
+    """The iterator at the first stage, in the first round; with `drawn` that of the next turn that nobody has drawn, by
+    which several agents produce: whoever draws a turn produces it."""
 
     name = "nv_tileas.async.pipeline.create_iterator"
     traits = traits_def(Allocates())
     pipeline = operand_def()
     iterator = result_def()
+    drawn = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         expect_type("a pipeline", self.pipeline.type, PipelineType)
         check_iterator(self.iterator.type, self.pipeline.type)
+        type_ = self.pipeline.type
+        if self.drawn is not None and isinstance(type_, PipelineType) and not type_.has_barriers:
+            raise VerifyException("expects a pipeline with barrier objects, of which several agents may draw turns")
 
 
 @tile_op

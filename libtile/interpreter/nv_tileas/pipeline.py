@@ -55,6 +55,8 @@ def _place(ring: Ring, storage: tuple[Buffer, ...], buffers: list[tuple[Any, tup
 
 @pure(PIPELINE + "create_iterator")
 def create_iterator(site: Site) -> Run:
+    if site.attr("drawn"):
+        return lambda pipeline: (pipeline, pipeline.draw())
     return lambda pipeline: (pipeline, 0)
 
 

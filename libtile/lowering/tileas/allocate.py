@@ -50,9 +50,11 @@ from libtile.lowering.tileas import allocate_tensor_memory
 from libtile.lowering.tileas.exchange_sizes import Kernel, exchanges
 from libtile.lowering.tileas.free_stages import DRAINED, room_within, stages_bytes
 from libtile.lowering.tileas.shared_memory import (
+    DRAWING_BYTES,
     STAGE_ALIGNMENT,
     STAGE_BARRIER_BYTES,
     alignment_of,
+    draws,
     pipeline_bytes,
     tile_bytes,
 )
@@ -213,7 +215,9 @@ def _consumer_of(pipeline: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None,
 
 def _barriers_bytes(op: Operation) -> int:
     type_ = op.results[0].type
-    return type_.stages * STAGE_BARRIER_BYTES if isinstance(type_, PipelineType) and type_.has_barriers else 0
+    if not isinstance(type_, PipelineType) or not type_.has_barriers:
+        return 0
+    return type_.stages * STAGE_BARRIER_BYTES + DRAWING_BYTES * draws(op)
 
 
 def _around(op: Operation) -> Operation | None:
@@ -228,7 +232,7 @@ def storage_bytes(op: Operation) -> int:
     if isinstance(type_, PipelineType):
         if not all(isinstance(element, BufferType) for element in type_.element_types):
             raise unsupported(op, "cannot lie in shared memory: a stage holds buffers there, and nothing else")
-        return pipeline_bytes(type_, alignment_of(op))
+        return pipeline_bytes(type_, alignment_of(op)) + DRAWING_BYTES * draws(op)
     if isinstance(type_, MBarrierType):
         return mbarrier.BYTES
     assert isinstance(type_, BufferType)

@@ -11,11 +11,10 @@ starts with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -23,14 +22,11 @@ from xdsl.rewriter import Rewriter
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import (
-    ConsumeOneOp,
     ConsumerReadOp,
     ConsumerWaitOp,
     CreateIteratorOp,
     CreatePipelineOp,
     IncIterOp,
-    PipelineYieldOp,
-    ProduceOneOp,
     ProducerAcquireOp,
     ProducerWriteOp,
 )
@@ -42,6 +38,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
+from libtile.lowering.handed_on import handed_on
 
 
 @dataclass(frozen=True)
@@ -107,32 +104,6 @@ def _following(
             yield from zip(op.body.block.args, pipeline.element_types)
         case _:
             yield from ((value, wanted) for value in handed_on(op, index))
-
-
-def handed_on(op: Operation, index: int) -> Sequence[SSAValue]:
-    """The values that an operand of an op is at other places of control flow."""
-    parent = op.parent_op()
-    match op:
-        case scf.ForOp() if index >= 3:
-            return op.body.block.args[index - 2], op.results[index - 3]
-        case scf.WhileOp():
-            return (op.before_region.block.args[index],)
-        case scf.ConditionOp() if index and isinstance(parent, scf.WhileOp):
-            return parent.results[index - 1], parent.after_region.block.args[index - 1]
-        case scf.YieldOp():
-            match parent:
-                case scf.ForOp():
-                    return parent.body.block.args[index + 1], parent.results[index]
-                case scf.WhileOp():
-                    return (parent.before_region.block.args[index],)
-                case scf.IfOp():
-                    return (parent.results[index],)
-        case PipelineYieldOp():
-            if isinstance(parent, ProduceOneOp | ConsumeOneOp):
-                return (parent.results[index],)
-            if isinstance(parent, ProducerWriteOp | ConsumerReadOp):
-                return (parent.outputs[index],)
-    return ()
 
 
 _DERIVED = (PipelineIteratorType, ProducerTokenType, ConsumerTokenType)

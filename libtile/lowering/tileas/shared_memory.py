@@ -20,6 +20,7 @@ from libtile.codegen import mbarrier
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.shapes import CatOp, ExtractOp, InsertSliceOp
 from libtile.dialects.nv_tileas.attributes import FMA
+from libtile.dialects.nv_tileas.pipeline import CreateIteratorOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileas.types import BufferType, MBarrierType, PipelineType
@@ -64,6 +65,17 @@ def stage_offsets(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> tupl
             continue  # it lies in storage of its own
         end += -(-tile_bytes(element) // alignment) * alignment
     return offsets, end
+
+
+DRAWING_BYTES = 64
+"""Where several agents produce: a counter of the turns that were drawn, and for each agent a word by which one of its
+threads tells the others."""
+
+
+def draws(pipeline: Operation) -> bool:
+    """Whether agents draw the turns in which they produce."""
+    uses = (use.operation for use in pipeline.results[0].uses)
+    return any(isinstance(op, CreateIteratorOp) and op.drawn is not None for op in uses)
 
 
 def pipeline_bytes(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> int:

@@ -91,6 +91,11 @@ def _results(e: Emitter, op: CreatePipelineOp) -> TensorMemory:
 
 @rule(CreateIteratorOp)
 def _create_iterator(e: Emitter, op: CreateIteratorOp) -> None:
+    if op.drawn is not None:
+        ring = e.held[op.pipeline]
+        assert isinstance(ring, Ring)
+        e.bind(op.iterator, rings.draw(e, op, ring))
+        return
     zero = integer(I32, 0)
     e.bind(op.iterator, Place(zero, zero) if _type(op.pipeline).has_barriers else zero)
 

@@ -28,6 +28,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerWaitOp,
+    CreateIteratorOp,
     CreatePipelineOp,
     IncIterOp,
     ProducerAcquireOp,
@@ -38,7 +39,7 @@ from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.shared_memory import STAGE_BARRIER_BYTES
+from libtile.lowering.tileas.shared_memory import DRAWING_BYTES, STAGE_BARRIER_BYTES, draws
 from libtile.lowering.to_llvm.emitter import Emitter
 from libtile.lowering.to_llvm.storage import Place, Ring, Turn
 
@@ -56,15 +57,46 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
     made = Ring(
         ring.buffer, ring.stage_bytes, ring.offsets, ring.stages,
         SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies, ring.results, integer_of(op.ctas, 1),
+        SharedBuffer(start + ring.stages * STAGE_BARRIER_BYTES, DRAWING_BYTES) if draws(op) else None,
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
     arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp) * made.ctas
     barriers = [(full(e, made, s), arriving) for s in stages] + [(empty(e, made, s), leaving) for s in stages]
     mbarrier.initialize(b, barriers)
+    if made.drawing is not None:
+        with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
+            b.line(f"store i32 0, {b.shared_pointer(made.drawing).typed}, align 4")
     if b.target.has("tma"):
         tma.fence_async_shared(b)  # the stages may lie where threads have exchanged elements
     b.barrier()
     return made
+
+
+def draw(e: Emitter, op: CreateIteratorOp, ring: Ring) -> Place:
+    """The next turn that no agent has drawn: one thread counts, and tells the others of its agent.
+
+    A turn's phase is told by one bit, so that no more agents may draw than there are stages: of two turns at one stage
+    the first is acquired, as nobody draws a turn before it has acquired its last one, and stages are free in order.
+    """
+    b = e.b
+    assert ring.drawing is not None
+    counter = b.shared_pointer(ring.drawing)
+    count = f"atomicrmw add {counter.typed}, i32 1 monotonic"
+    if e.one_thread:
+        turn = b.emit(I32, count)
+    else:
+        number = b.agent.barrier if b.agent is not None else 0
+        if not 0 < number < DRAWING_BYTES // 4:
+            raise unsupported(op, "draws a turn outside of agents", b.target.name)
+        slot = b.shared_pointer(ring.drawing, integer(I32, 4 * number))
+        with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
+            b.line(f"store i32 {b.emit(I32, count).text}, {slot.typed}, align 4")
+        b.barrier()
+        turn = b.emit(I32, f"load i32, {slot.typed}, align 4")
+        b.barrier()
+    stages = integer(I32, ring.stages)
+    round_ = b.binary("udiv", turn, stages)
+    return Place(b.binary("urem", turn, stages), b.and_(round_, integer(I32, 1)))
 
 
 def _check_consumers(e: Emitter, op: CreatePipelineOp) -> None:
@@ -102,7 +134,22 @@ def _arrivals(e: Emitter, op: Operation, begins: type[ProducerAcquireOp | Consum
     agents_ = {switch for switch, _, _ in sides}
     if len(agents_) > 1 and None in agents_:
         raise unsupported(op, "is used by agents, and outside of them on the same side", e.b.target.name)
+    if begins is ProducerAcquireOp and draws(op) and sides:
+        if len({*sides.values()}) > 1:
+            problem = "is produced for by agents of different numbers of warps, and all turns are alike"
+            raise unsupported(op, problem, e.b.target.name)
+        if len(sides) > ring_stages(op):
+            problem = f"is produced for by {len(sides)} agents, which would mix up turns of {ring_stages(op)} stages"
+            raise unsupported(op, problem, e.b.target.name)
+        return next(iter(sides.values()))
     return max(sum(sides.values()), 1)
+
+
+def ring_stages(op: Operation) -> int:
+    """The stages of the pipeline that an op makes."""
+    type_ = op.results[0].type
+    assert isinstance(type_, PipelineType)
+    return type_.stages
 
 
 def _barrier(e: Emitter, ring: Ring, number: Value) -> Value:

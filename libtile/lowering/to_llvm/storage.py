@@ -52,6 +52,8 @@ class Ring:
     """Where its stages are results in tensor memory, which then are all that a stage holds."""
     ctas: int = 1
     """Of a cluster, whose copies fill its stages: consumers say to all of them that they have left a stage."""
+    drawing: SharedBuffer | None = None
+    """Where the turns that several agents produce in are counted."""
 
 
 @dataclass(frozen=True)

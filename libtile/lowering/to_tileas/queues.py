@@ -9,7 +9,8 @@
 Who puts into a queue, and each of those who get from it, has an iterator, which begins at the first stage where its
 agent begins. A turn gives the iterator at the next stage, and `scf.for`, `scf.while` and `scf.if` with turns in them
 carry it on: a turn comes in the order in which its agent comes to it, and a loop that is entered again goes on where it
-was. So all puts of a queue have to be in one agent, and all gets of one of its consumers.
+was. So all gets of one of a queue's consumers have to be in one agent. Where several agents put into a queue, each of
+them draws the turn that it produces, when it comes to it, and carries nothing on.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from libtile.ir.locations import set_location
 from libtile.ir.tile_form import erase, integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
+from libtile.lowering.to_tileas.settle_queues import settle_queues
 from libtile.support import statistics
 
 TURNS = (QueuePutOp, QueueGetOp)
@@ -98,8 +100,11 @@ class _Lowering:
         self.pipes: dict[CreateQueueOp, SSAValue] = {}
         self.roots: dict[_Side, Region] = {}
         """The region in which a side's turns are: an agent's, or the function's."""
+        self.producers: dict[_Side, set[Region]] = {}
+        """The agents that put into a queue."""
 
     def run(self) -> None:
+        settle_queues(self.function, self.target)
         queues = [op for op in self.function.walk() if isinstance(op, CreateQueueOp)]
         for op in queues:
             self._look_at(op)
@@ -110,6 +115,10 @@ class _Lowering:
             self._make_pipeline(op)
         starts: dict[Region, _State] = {}
         for side, region in self.roots.items():
+            if self._is_drawn(side):
+                for each in self.producers[side]:
+                    starts.setdefault(each, {})
+                continue
             starts.setdefault(region, {})[side] = self._start(side, region)
         for region, state in starts.items():
             self._block(region.block, state)
@@ -137,7 +146,12 @@ class _Lowering:
         side, (switch, number) = self._side(op), agent_of(op)
         region = self.function.body if switch is None else switch.regions[number]
         who = "puts into a queue" if side.consumer is None else f"gets from a queue as consumer {side.consumer}"
-        if self.roots.setdefault(side, region) is not region:
+        if side.consumer is None and switch is not None:
+            self.producers.setdefault(side, set()).add(region)
+            self._check_depth(op, side)
+        if self.roots.setdefault(side, region) is not region and (
+            side.consumer is not None or self.function.body in (region, self.roots[side])
+        ):
             problem = f"{who}, as another agent does, and turns of a pipeline are one agent's"
             raise unsupported(op, problem, self.target)
         around = op.parent_op()
@@ -148,6 +162,17 @@ class _Lowering:
             if isinstance(around, TURNS) and self._side(around) == side:
                 raise unsupported(op, f"{who} within such a turn of the same queue", self.target)
             around = around.parent_op()
+
+    def _check_depth(self, op: QueuePutOp | QueueGetOp, side: _Side) -> None:
+        """LoweringError for a queue with less room than agents that put into it, whose turns could be mixed up."""
+        agents, depth = len(self.producers[side]), side.queue.depth.value.data
+        if agents > max(depth, 1) and agents > 1:
+            problem = f"puts into a queue as the agent number {agents} of those that do, and it has room for {depth}"
+            raise unsupported(op, problem, self.target)
+
+    def _is_drawn(self, side: _Side) -> bool:
+        """Whether several agents share a side, and draw their turns."""
+        return len(self.producers.get(side, ())) > 1
 
     def _side(self, op: QueuePutOp | QueueGetOp) -> _Side:
         made = op.queue.owner
@@ -201,8 +226,13 @@ class _Lowering:
         for op in list(block.ops):
             if isinstance(op, TURNS):
                 self._turn(op, state)
-            elif isinstance(op, BRANCHING) and (sides := self._sides_in(op, state)):
-                self._branching(op, sides, state)
+            elif isinstance(op, BRANCHING):
+                if sides := self._sides_in(op, state):
+                    self._branching(op, sides, state)
+                    continue
+                for region in op.regions:  # there may be turns in it that are drawn, and carry nothing
+                    for inner in region.blocks:
+                        self._block(inner, dict(state))
 
     def _sides_in(self, op: Operation, state: _State) -> list[_Side]:
         """The sides, of those in `state`, that have turns in the regions of an op."""
@@ -212,14 +242,23 @@ class _Lowering:
     def _turn(self, op: QueuePutOp | QueueGetOp, state: _State) -> None:
         side, sides, block = self._side(op), self._sides_in(op, state), op.parent
         assert block is not None
-        pipe, place = self.pipes[side.queue], state[side]
+        pipe = self.pipes[side.queue]
+        drawn = self._is_drawn(side)
+        if drawn:
+            begin = CreateIteratorOp.make(
+                pipe, results=[PipelineIteratorType(pipe.type)], drawn=True, location=op.location
+            )
+            block.insert_op_before(begin, op)
+            place: SSAValue = begin.iterator
+        else:
+            place = state[side]
         inner = dict(state)
         body = op.body.block
         self._block(body, inner)
         turn = Block()
         if isinstance(op, QueuePutOp):
             given = self._end_put(op, inner, sides, pipe.type)
-            self._produce(op, turn, pipe, place, given)
+            self._produce(op, turn, pipe, place, given, goes_on=not drawn)
             made: Operation = ProduceOneOp.make(
                 pipe, place, results=[[v.type for v in turn.last_op.operands]] if turn.last_op else [[]],
                 regions=[Region(turn)], location=op.location,
@@ -237,7 +276,8 @@ class _Lowering:
         for old, new in zip(results, made.results):
             new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
-        for moved, value in zip([*sides, side], made.results[len(results) :], strict=True):
+        moving = sides if drawn else [*sides, side]
+        for moved, value in zip(moving, made.results[len(results) :], strict=True):
             state[moved] = value
         erase(op)
 
@@ -297,9 +337,17 @@ class _Lowering:
         block.erase_arg(old)
 
     def _produce(
-        self, op: QueuePutOp, turn: Block, pipe: SSAValue, place: SSAValue, given: Sequence[Attribute]
+        self,
+        op: QueuePutOp,
+        turn: Block,
+        pipe: SSAValue,
+        place: SSAValue,
+        given: Sequence[Attribute],
+        *,
+        goes_on: bool,
     ) -> None:
-        """The ops of a producer's turn, which yields the iterators that its region moves on, and its own."""
+        """The ops of a producer's turn, which yields the iterators that its region moves on, and its own if it
+        `goes_on` from turn to turn."""
         assert isinstance(pipe.type, PipelineType)
         at, count = op.location, len(pipe.type.element_types)
         token = ProducerTokenType(pipe.type.element_types)
@@ -312,9 +360,13 @@ class _Lowering:
             acquired.token, place, results=[token, list(given)], regions=[Region(arguments)], location=at
         )
         commit = ProducerCommitOp.make(written.written, location=at)
-        following = IncIterOp.make(place, results=[place.type], location=at)
-        end = PipelineYieldOp.make([*written.outputs[count:], following.result], location=at)
-        turn.add_ops([acquired, written, commit, following, end])
+        turn.add_ops([acquired, written, commit])
+        moved = list(written.outputs[count:])
+        if goes_on:
+            following = IncIterOp.make(place, results=[place.type], location=at)
+            turn.add_op(following)
+            moved.append(following.result)
+        turn.add_op(PipelineYieldOp.make(moved, location=at))
 
     def _consume(self, op: QueueGetOp, turn: Block, pipe: SSAValue, place: SSAValue) -> None:
         """The ops of a consumer's turn, which yields what its region gives, iterators moved on last, and its own."""

@@ -4,14 +4,14 @@
 
 !q = !nv_tileaa.queue<(tile<64xf32>)>
 nv_tileaa.func @two_producers(%x: tile<64xf32>) {
-  %q = nv_tileaa.create_queue {depth = 2} : !q
+  %q = nv_tileaa.create_queue {depth = 1} : !q
   nv_tileaa.execute {agent_warps = [1, 1]} ({
     nv_tileaa.queue.put %q ({
       nv_tileaa.queue.yield %x : tile<64xf32>
     }) : !q
     nv_tileaa.yield
   }, {
-    // expected-error @+1 {{'nv_tileaa.queue.put' op puts into a queue, as another agent does, and turns of a pipeline are one agent's}}
+    // expected-error @+1 {{'nv_tileaa.queue.put' op puts into a queue as the agent number 2 of those that do, and it has room for 1}}
     nv_tileaa.queue.put %q ({
       nv_tileaa.queue.yield %x : tile<64xf32>
     }) : !q
@@ -54,10 +54,11 @@ nv_tileaa.func @in_a_loop(%x: tile<64xf32>, %n: index) {
 nv_tileaa.func @carried(%n: index) {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
-  // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue that 'scf.for' op takes, and only puts and gets of one can be compiled}}
   %q = nv_tileaa.create_queue {depth = 2} : !q
+  %other = nv_tileaa.create_queue {depth = 2} : !q
   %r = scf.for %i = %0 to %n step %1 iter_args(%p = %q) -> (!q) {
-    scf.yield %p : !q
+    // expected-error @+1 {{'scf.yield' op hands on one queue where another path hands on another one}}
+    scf.yield %other : !q
   }
   nv_tileaa.return
 }

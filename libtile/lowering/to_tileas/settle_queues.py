@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `lower-tileaa-queues` does first: each turn names the queue that the function has made, and agents part once.
+
+queues that loops and branches hand on    are one queue each, which turns then take itself
+execute in a loop or under a condition    each agent has the loop, or the condition: agents hand nothing on but by
+                                          queues, so that one may be an iteration ahead of another one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xdsl.dialects import scf, tensor
+from xdsl.ir import Block, Operation, Region, SSAValue, Use
+from xdsl.traits import Pure
+
+from libtile.dialects.nv_tileaa.functions import ExecuteOp, FuncOp
+from libtile.dialects.nv_tileaa.queues import CreateQueueOp
+from libtile.dialects.nv_tileaa.terminators import YieldOp
+from libtile.dialects.nv_tileaa.types import QueueType
+from libtile.ir.classes import is_subclass
+from libtile.ir.tile_form import erase
+from libtile.lowering.errors import unsupported
+from libtile.lowering.handed_on import handed_on
+
+_CARRYING = (scf.ForOp, scf.WhileOp, scf.IfOp)
+
+
+def settle_queues(function: FuncOp, target: str) -> None:
+    """Settle the queues and agents of one function. LoweringError, with the place, for queues that are exchanged for
+    each other, and for agents that cannot be parted once."""
+    queues = [op for op in function.walk() if isinstance(op, CreateQueueOp)]
+    _follow(queues, target)
+    for op in [op for op in function.walk() if is_subclass(type(op), _CARRYING)]:
+        if any(isinstance(v.type, QueueType) for v in (*op.operands, *op.results)):
+            _carry_no_queues(op)
+    for execute in [op for op in function.walk() if isinstance(op, ExecuteOp)]:
+        while (around := execute.parent_op()) is not None and around is not function:
+            execute = _part_outside(execute, around, target)
+
+
+# -- queues that control flow hands on --------------------------------------------------------------------------------
+
+
+def _follow(queues: Sequence[CreateQueueOp], target: str) -> None:
+    """Put the queue itself in the place of what control flow makes of it."""
+    origins: dict[SSAValue, SSAValue] = {made.queue: made.queue for made in queues}
+    work = list(origins)
+    while work:
+        value = work.pop(0)
+        for use in value.uses:
+            for other in handed_on(use.operation, use.index):
+                if other not in origins:
+                    origins[other] = origins[value]
+                    work.append(other)
+                elif origins[other] is not origins[value]:
+                    problem = "hands on one queue where another path hands on another one"
+                    raise unsupported(use.operation, problem, target)
+    for value, queue in origins.items():
+        if value is not queue:
+            value.replace_all_uses_with(queue)
+
+
+def _carry_no_queues(op: Operation) -> None:
+    """An op of scf again, without the queues that it carries, which nobody uses."""
+    for region in op.regions:
+        block = region.first_block
+        if block is None:
+            continue
+        for argument in reversed(block.args):
+            if isinstance(argument.type, QueueType):
+                block.erase_arg(argument)
+        if block.last_op is not None:
+            block.last_op.operands = _no_queues(block.last_op.operands)
+    kept = [r for r in op.results if not isinstance(r.type, QueueType)]
+    regions = list(op.regions)
+    for region in regions:
+        op.detach_region(region)
+    made = type(op).create(
+        operands=_no_queues(op.operands), result_types=[r.type for r in kept], properties=dict(op.properties),
+        attributes=dict(op.attributes), regions=regions,
+    )  # fmt: skip
+    made.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(made, op)
+    for old, new in zip(kept, made.results, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    erase(op)
+
+
+def _no_queues(values: Sequence[SSAValue]) -> list[SSAValue]:
+    return [v for v in values if not isinstance(v.type, QueueType)]
+
+
+# -- agents within control flow ---------------------------------------------------------------------------------------
+
+
+def _part_outside(execute: ExecuteOp, around: Operation, target: str) -> ExecuteOp:
+    """Agents of which each has the op that was around all of them. LoweringError where they cannot have it."""
+    _check_parts(execute, around, target)
+    block = execute.parent
+    assert block is not None and around.parent is not None
+    regions = []
+    for region in list(execute.regions):
+        own = around.clone_without_regions()
+        values: dict[SSAValue, SSAValue] = {}
+        body = Block(arg_types=[a.type for a in block.args])
+        values.update(zip(block.args, body.args))
+        for op in block.ops:
+            if op is not execute:
+                copy = op.clone(values)
+                copy.location = op.location
+                body.add_op(copy)
+                continue
+            last = region.block.last_op
+            assert last is not None
+            for inner in list(region.block.ops):
+                inner.detach()
+                if inner is not last:
+                    body.add_op(inner)
+        for old, new in values.items():
+            old.replace_uses_with_if(new, partial(_is_used_within, body))
+        for place, given in zip(own.regions, around.regions, strict=True):
+            if given.first_block is not None:
+                place.add_block(body if given.first_block is block else Block([scf.YieldOp()]))
+        own.location = around.location
+        regions.append(Region(Block([own, YieldOp.make(location=execute.location)])))
+    made = ExecuteOp.create(
+        operands=[], result_types=[], properties=dict(execute.properties), attributes=dict(execute.attributes),
+        regions=regions,
+    )  # fmt: skip
+    made.location = execute.location
+    around.parent.insert_op_before(made, around)
+    erase(around)
+    return made
+
+
+def _is_used_within(block: Block, use: Use) -> bool:
+    """Whether a use is in a block or in regions of its ops."""
+    at: Block | None = use.operation.parent
+    while at is not None and at is not block:
+        parent = at.parent_op()
+        at = parent.parent if parent is not None else None
+    return at is block
+
+
+def _is_pure(op: Operation) -> bool:
+    """Whether an op does nothing but compute its results."""
+    return not op.regions and (isinstance(op, tensor.ExtractOp) or op.has_trait(Pure))
+
+
+def _check_parts(execute: ExecuteOp, around: Operation, target: str) -> None:
+    """LoweringError where agents cannot each have what is around all of them."""
+    name = around.name
+    if not isinstance(around, scf.ForOp | scf.IfOp):
+        raise unsupported(execute, f"runs agents within a '{name}' op, which they cannot each have", target)
+    if around.results:
+        problem = f"runs agents within a '{name}' op with results, and agents hand nothing on but by queues"
+        raise unsupported(execute, problem, target)
+    blocks = [region.first_block for region in around.regions if region.first_block is not None]
+    if any(block is not execute.parent and len(block.ops) > 1 for block in blocks):
+        raise unsupported(execute, f"runs agents in one arm of a '{name}' op whose other one does something", target)
+    for op in execute.parent.ops if execute.parent is not None else ():
+        if op is not execute and op.next_op is not None and not _is_pure(op):
+            problem = f"runs agents within a '{name}' op beside a '{op.name}' op, which each of them would do"
+            raise unsupported(execute, problem, target)
