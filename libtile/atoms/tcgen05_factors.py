@@ -132,16 +132,25 @@ def wanted_columns(shape: tuple[int, int, int], blocks: int) -> int:
 # -- shared memory ----------------------------------------------------------------------------------------------------
 
 
+def shared_layout(shape: Sequence[int]) -> LinearLayout:
+    """Factors (lines, blocks) in such pieces in shared memory, those of more blocks one behind the other."""
+    lines, blocks = shape
+    piece = [*((0, b) for b in powers(1, WORD_BLOCKS)), *((x, 0) for x in powers(WARP_LANES, LANES))]
+    piece += [(x, 0) for x in powers(1, WARP_LANES)]
+    more = [*((0, b) for b in powers(WORD_BLOCKS, blocks)), *((x, 0) for x in powers(LANES, lines))]
+    return LinearLayout.of({OFFSET: [*piece, *more]}, dict(zip(dim_names(2), shape)))
+
+
 def fills_chunks(shared: LinearLayout) -> bool:
     """Whether factors (lines, blocks) of this layout in shared memory lie there in pieces of 512 bytes as copies to
     tensor memory take them: a word of four blocks, lines 32 apart in 16 bytes, and then 32 lines."""
     if shared.in_dims != (OFFSET,) or len(shared.shape) != 2 or not shared.is_invertible:
         return False
-    piece = [*((0, b) for b in powers(1, WORD_BLOCKS)), *((x, 0) for x in powers(WARP_LANES, LANES))]
-    piece += [(x, 0) for x in powers(1, WARP_LANES)]
+    if any(n % least for n, least in zip(shared.shape, (LANES, WORD_BLOCKS))):
+        return False
+    piece = [tuple(v) for v in shared_layout((LANES, WORD_BLOCKS)).basis(OFFSET)]
     basis = [tuple(v) for v in shared.basis(OFFSET)]
-    rest = basis[len(piece) :]
-    return basis[: len(piece)] == piece and all(sum(1 for x in v if x) == 1 for v in rest)
+    return basis[: len(piece)] == piece and all(sum(1 for x in v if x) == 1 for v in basis[len(piece) :])
 
 
 def chunks(shared: LinearLayout) -> list[tuple[int, int]]:

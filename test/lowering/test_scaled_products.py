@@ -10,6 +10,7 @@ from test_specialized import main_loop
 
 import libtile
 from libtile.atoms import tcgen05_factors
+from libtile.layouts.builders import row_major
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.support.diagnostics import DiagnosticError
 from libtile.targets import target
@@ -60,10 +61,39 @@ def test_products_with_factors_in_pieces_give_what_numpy_gives(options, sizes, k
     check(kernel, *sizes, order=1)
 
 
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({}, (72, 40, 288)),  # ragged edges and a tail along k
+        pytest.param(NVF4, (40, 136, 288), marks=SLOW),
+        pytest.param(MXF4, (40, 72, 544), marks=SLOW),
+        pytest.param({}, (40, 72, 1024), marks=SLOW),  # more steps than are loaded ahead
+        pytest.param({**NVF4, "m": 256}, (264, 128, 544), marks=SLOW),
+    ],
+)
+def test_factors_that_lie_line_by_line_are_brought_by_threads(options, sizes):
+    kernel = Scaled(**options, in_pieces=False)
+    made, why = inner(kernel)
+    assert why is None and made.count("tiled_tma_load") == 2 and made.count("copy_atom<tcgen05_cp, bits=128>") == 2
+    check(kernel, *sizes, order=1)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_products_with_factors_of_no_steps_give_zeros(in_pieces):
+    kernel = Scaled(in_pieces=in_pieces)
+    args, _ = kernel.problem(128, 128, 128)
+    args[7] = 0
+    libtile.run(libtile.parse(kernel.text), "gemm", grid=(1, 1, 1), args=args, backend="simulator", gpu_name="sm_100",
+                check="full")  # fmt: skip
+    assert not args[4].any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_pieces", [False, True])
 @pytest.mark.parametrize("seed", range(2, 22))
-def test_products_with_factors_in_other_schedules(seed):
-    check(Scaled(**(NVF4 if seed % 2 else {})), 72, 40, 640, order=seed)
+def test_products_with_factors_in_other_schedules(seed, in_pieces):
+    check(Scaled(**(NVF4 if seed % 2 else {}), in_pieces=in_pieces), 72, 40, 640, order=seed)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +102,9 @@ def test_products_with_factors_in_other_schedules(seed):
         ({"m": 64, "in_pieces": False},
          "tcgen05.mma does not multiply e4m3 and e4m3 with factors of f8E8M0FNU for 32 elements in tiles of "
          "64x128x128"),
-        ({"in_pieces": False}, "SFA does not lie in pieces of 32x4x4 factors, as copies to tensor memory take them"),
+        ({"n": 64, "in_pieces": False},
+         "tcgen05.mma does not multiply e4m3 and e4m3 with factors of f8E8M0FNU for 32 elements in tiles of "
+         "128x64x128"),
     ],
 )  # fmt: skip
 def test_products_with_factors_that_stay_as_they_are_say_why(options, reason):
@@ -84,6 +116,7 @@ def test_products_with_factors_that_stay_as_they_are_say_why(options, reason):
     [
         ({}, 63),  # the reference assembler has 57
         ({**NVF4, "n": 256}, 95),  # and 223
+        ({"in_pieces": False}, 63),  # and 108
     ],
 )
 def test_code_of_products_with_factors(options, most):
@@ -105,6 +138,9 @@ def test_places_of_factors_in_tensor_memory():
     assert tcgen05_factors.column(256, 128, 0) == 4 and tcgen05_factors.column(256, 128, 5) == 12
     with pytest.raises(ValueError, match="do not fill columns"):
         tcgen05_factors.layout((64, 4))
+    shared = tcgen05_factors.shared_layout((256, 8))
+    assert tcgen05_factors.fills_chunks(shared) and not tcgen05_factors.fills_chunks(row_major((256, 8)))
+    assert tcgen05_factors.chunks(shared) == [(0, 0), (1024, 4), (512, 8), (1536, 12)]
 
 
 def test_descriptors_of_instructions_with_factors():

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -33,6 +34,7 @@ from libtile.layouts.builders import row_major
 from libtile.layouts.renaming import halved, joined, permuted, reshaped
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tensor_products import Issue
+from libtile.lowering.tileas.thread_factors import ThreadFactors
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand, tma_tile
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import ELEMENTS
@@ -114,7 +116,7 @@ def instruction(product: ScaledDotOp, gpu: Target) -> MmaAtomAttr:
 
 @dataclass(frozen=True)
 class ScaledOperands:
-    """The operands of a product with factors: tiles of A, B and their factors, by TMA."""
+    """The operands of a product with factors: tiles of A and B by TMA, and their factors by TMA or by threads."""
 
     product: ScaledDotOp
     atom: MmaAtomAttr
@@ -123,10 +125,12 @@ class ScaledOperands:
     """The ops between the loads and the product."""
     layouts: tuple[LinearLayout, LinearLayout]
     """Of the factors in shared memory, by line and block."""
+    by_threads: ThreadFactors | None = None
 
     @staticmethod
-    def of(function: FuncOp, gpu: Target, product: ScaledDotOp, atom: MmaAtomAttr, body: Block) -> ScaledOperands:
-        """Unfit where TMA does not copy them."""
+    def of(function: FuncOp, gpu: Target, product: ScaledDotOp, atom: MmaAtomAttr, loop: scf.ForOp) -> ScaledOperands:
+        """Unfit where TMA does not copy the tiles."""
+        body = loop.body.block
         tiles, between = [], set[Operation]()
         stored = tcgen05_factors.in_bytes(atom.instruction)
         for side, value in (("a", product.a), ("b", product.b)):
@@ -136,18 +140,29 @@ class ScaledOperands:
                 raise Unfit(what + "is not loaded as bytes that hold two elements each")
             tiles.append(tma_operand(function, gpu, stored, side, found.load, found.order(what)))
             between |= set(found.ops)
-        layouts = []
-        for name, value in (("SFA", product.sfa), ("SFB", product.sfb)):
-            found = _Loaded.of(name + " ", value, body)
-            layout = found.layout if name == "SFA" else permuted(found.layout, (1, 0))
-            if found.halves or not tcgen05_factors.fills_chunks(layout):
-                raise Unfit(f"{name} does not lie in pieces of 32x4x4 factors, as copies to tensor memory take them")
+        factors = [(name, _Loaded.of(name + " ", v, body)) for name, v in (("SFA", product.sfa), ("SFB", product.sfb))]
+        layouts = [x.layout if name == "SFA" else permuted(x.layout, (1, 0)) for name, x in factors]
+        between |= {op for _, found in factors for op in found.ops}
+        if any(found.halves for _, found in factors):
+            raise Unfit("factors are made of halves of what is loaded")
+        if not all(map(tcgen05_factors.fills_chunks, layouts)):
+            threads = ThreadFactors.of(loop, [(name, found.load, found.ops) for name, found in factors])
+            return ScaledOperands(product, atom, tuple(tiles), frozenset(between), threads.layouts, threads)
+        for name, found in factors:
             shape = shape_of(found.load.value.type)
             shared = row_major(shape, list(reversed(range(len(shape)))))
             tiles.append(tma_tile(function, name + " ", found.load, shared=shared))
-            layouts.append(layout)
-            between |= set(found.ops)
         return ScaledOperands(product, atom, tuple(tiles), frozenset(between), (layouts[0], layouts[1]))
+
+    @property
+    def types(self) -> list[BufferType]:
+        """Of what a stage holds."""
+        return [*(t.type for t in self.tiles), *([] if self.by_threads is None else self.by_threads.types)]
+
+    @property
+    def loads(self) -> list[Operation]:
+        """The loads that threads do."""
+        return [] if self.by_threads is None else list(self.by_threads.loads)
 
     @property
     def columns(self) -> int:

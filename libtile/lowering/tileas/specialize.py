@@ -50,6 +50,7 @@ from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
+    BufferType,
     ConsumerTokenType,
     PipelineIteratorType,
     PipelineType,
@@ -219,8 +220,10 @@ class _Specialization:
         self.renamed: set[Operation] = set()
         if isinstance(product, ScaledDotOp):
             self.atom = scaled_products.instruction(product, gpu)
-            self.scaled = ScaledOperands.of(function, gpu, product, self.atom, self.body)
+            self.scaled = ScaledOperands.of(function, gpu, product, self.atom, loop)
             self.operands = list(self.scaled.tiles)
+            if self.scaled.by_threads is not None and self.outer is not None:
+                raise Unfit("its loop is within another op, and threads bring its factors")
         else:
             self.atom = self._atom(product)
             self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
@@ -235,7 +238,7 @@ class _Specialization:
         else:
             assert isinstance(product, DotOp)
             check_accumulator(product, self.warps)
-        self.type = PipelineType(self.stages, [o.type for o in self.operands], 1, MBARRIER)
+        self.type = PipelineType(self.stages, self._types, 1, MBARRIER)
         self.place = PipelineIteratorType(self.type)
 
     # -- what fits --------------------------------------------------------------------------------------------------
@@ -313,7 +316,7 @@ class _Specialization:
                 raise Unfit("the loop computes more than the product")
         loads = (o.load for o in self.operands)
         done = {*self.ahead.ops, *self.ahead.updates, self.product, last, *loads, *self.renamed}
-        done |= self.scaled.between if self.scaled is not None else set()
+        done |= {*self.scaled.between, *self.scaled.loads} if self.scaled is not None else set()
         for op in self.body.ops:
             if op not in done and not (is_pure(op) and self._goes_with_the_loads(op)):
                 raise Unfit(f"the loop holds '{op.name}' as well")
@@ -327,13 +330,13 @@ class _Specialization:
         # Not more than the loads' hints of their latency ask for.
         most = max(stages_wanted(o.load, most) for o in self.operands)
         most = 1 if self.turns == 1 else most
-        each = PipelineType(1, [o.type for o in self.operands], 1, MBARRIER)
+        each = PipelineType(1, self._types, 1, MBARRIER)
         free = [block_bytes(self.gpu, self.function.kernel_spec) - kept for kept in self._kept()]
         found = [min(n // pipeline_bytes(each, ALIGNMENT), most) for n in free]
         stages = next(n for n in found if n >= min(staging.ENOUGH_STAGES, max(found)))
         fewest = 1 if self.turns == 1 else 2
         if stages < fewest:
-            size, count = sum(tile_bytes(o.type) for o in self.operands), "a stage" if fewest == 1 else "two stages"
+            size, count = sum(map(tile_bytes, self._types)), "a stage" if fewest == 1 else "two stages"
             raise Unfit(f"{count} of {size} bytes do not fit the {max(free)} bytes of shared memory that are free")
         return stages
 
@@ -405,6 +408,11 @@ class _Specialization:
         Inserter(block, None, loop.location).add(PipelineYieldOp.make())
 
     @property
+    def _types(self) -> list[BufferType]:
+        """Of what a stage holds."""
+        return [o.type for o in self.operands] if self.scaled is None else self.scaled.types
+
+    @property
     def _factor_columns(self) -> int:
         """Columns of tensor memory for factors."""
         return 0 if self.scaled is None else self.scaled.columns
@@ -421,11 +429,13 @@ class _Specialization:
             issue = tensor_products.issue_of(product, self.atom)
         else:
             issue = scaled.issue_into(scaled.allocate(at))
-        steps = tensor_products.Steps(pipe, [o.type for o in self.operands], issue)
+        steps = tensor_products.Steps(pipe, self._types, issue)
         inner, issuer = (Inserter(block, None, loop.location) for block in (consumer, Block()))
         initial, whole = loop.iter_args[self.carried], loop.results[self.carried]
         if outer is None:
             count = trips(at, loop)
+            if scaled is not None and scaled.by_threads is not None:
+                scaled.by_threads.bring(inner, pipe, self._types, count)
             results.read(inner, count, initial, whole)
             self._go_on(inner, None)
             tensor_products.multiply(issuer, results, steps, count, (results.start(issuer), steps.start(issuer)))
@@ -468,7 +478,7 @@ class _Specialization:
         given_values: dict[SSAValue, SSAValue],
     ) -> SSAValue:  # fmt: skip
         """The copies of all steps from a place on, with values for some from outside of the loop; the place behind."""
-        loop, types = self.loop, [o.type for o in self.operands]
+        loop, types = self.loop, self._types
 
         def outside(value: SSAValue) -> SSAValue:
             return given_values.get(value, value)
