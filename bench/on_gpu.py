@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels on a GPU: ours beside the reference assembler's, Triton's and torch's; `hopper.py` and `blackwell.py` run it.
+
+    python bench/hopper.py --prepare      where the toolchains are: writes bench/cubins/sm_90
+    python bench/hopper.py                on the GPU machine: needs that folder, the driver and numpy, nothing else
+
+The folder has the cubins of both assemblers and `launches.json`, which says all that a launch needs; git ignores it. A
+kernel is checked against torch, where there is torch, and timed by events of the driver around launches that take turns
+between copies of their arrays, so that none finds its own in the cache. Tile IR cubins need a driver for CUDA 13.1: on
+an older one our kernels are launched as ordinary ones, with tensor maps that this makes, and the reference's are not.
+Where there is no GPU, the same command prints static figures and counts of the simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [p for p in (str(ROOT), str(ROOT / "bench")) if p not in sys.path]
+
+from libtile.ir.kernels import FromParameter, TensorMapRecipe  # noqa: E402
+from libtile.runtime.cuda_driver import TILE_IR_VERSION, Device, GpuUnavailableError  # noqa: E402
+from libtile.runtime.tensor_maps import tensor_map  # noqa: E402
+from libtile.support.errors import LibtileError  # noqa: E402
+
+CUBINS = ROOT / "bench" / "cubins"
+MOST_BYTES = 40 << 20
+"""Of a target's folder, so that it can be carried."""
+ROTATED_BYTES = 256 << 20
+"""Of all copies of a launch's arrays: several times what a cache holds."""
+MOST_COPIES = 8
+WARM, BATCHES, EACH = 3, 7, 10
+"""Launches before any is timed, and batches of launches, of which the median counts."""
+MULTIPROCESSORS = 16
+"""The device attribute."""
+OURS, PLAIN, REFERENCE = "ours", "ours-simt", "reference"
+
+
+@dataclass(frozen=True)
+class Array:
+    """An argument in memory. `dtype` is numpy's name, or bfloat16 or float8_e4m3fn; `written` ones are results."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    written: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * storage(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Code:
+    """A cubin and how its kernel is launched. Parameters have these bytes; descriptors come behind them."""
+
+    file: str
+    block: tuple[int, ...]
+    sizes: tuple[int, ...]
+    descriptors: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One problem of a kernel. A parameter is ("array", its number), ("int", a value) or ("float", a value); `grid` is
+    that of all tiles, of which a `persistent` kernel has as many blocks as there are multiprocessors at most."""
+
+    name: str
+    kernel: str
+    operation: str
+    arrays: tuple[Array, ...]
+    parameters: tuple[tuple[str, float], ...]
+    grid: tuple[int, int, int]
+    operations: float
+    kind: str = "f16"
+    persistent: bool = False
+    codes: dict[str, Code] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a GPU does at most in a second: tensor-core operations by the kind of their operands, and bytes."""
+
+    tensor: dict[str, float]
+    bandwidth: float
+
+    def bound(self, launch: Launch) -> tuple[str, float]:
+        """What bounds a launch, and its shortest time in seconds."""
+        times = {"memory": launch.bytes / self.bandwidth}
+        if launch.kind in self.tensor:
+            times["tensor cores"] = launch.operations / self.tensor[launch.kind]
+        what = max(times, key=lambda key: times[key])
+        return what, times[what]
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """The numpy type in which an array lies on the host."""
+    return np.dtype({"bfloat16": "uint16", "float8_e4m3fn": "uint8"}.get(dtype, dtype))
+
+
+def flat(arrays: Sequence[Array], scalars: Sequence[tuple[str, float]] = ()) -> tuple[tuple[str, float], ...]:
+    """The parameters of a cuTile kernel: each array's address, sizes and strides in elements, and then the scalars."""
+    found: list[tuple[str, float]] = []
+    for number, array in enumerate(arrays):
+        strides = [int(np.prod(array.shape[d + 1 :], dtype=np.int64)) for d in range(len(array.shape))]
+        found += [("array", number), *(("int", n) for n in (*array.shape, *strides))]
+    return (*found, *scalars)
+
+
+# -- the folder --------------------------------------------------------------------------------------------------------
+
+
+def write_folder(folder: Path, launches: Sequence[Launch], peaks: Peaks, cubins: dict[str, bytes]) -> None:
+    """Write the cubins by their file names, and what is launched of them. LibtileError for more than the folder may
+    have."""
+    size = sum(map(len, cubins.values()))
+    if size > MOST_BYTES:
+        raise LibtileError(f"the cubins have {size} bytes, and {folder} may have {MOST_BYTES}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in cubins.items():
+        (folder / name).write_bytes(data)
+    text = json.dumps({"peaks": asdict(peaks), "launches": [asdict(launch) for launch in launches]}, indent=1)
+    (folder / "launches.json").write_text(text + "\n", encoding="utf-8")
+
+
+def read_folder(folder: Path) -> tuple[list[Launch], Peaks]:
+    """What `write_folder` wrote. LibtileError without it."""
+    path = folder / "launches.json"
+    if not path.is_file():
+        raise LibtileError(f"there is no {path}: --prepare writes it, where both assemblers are")
+    read = json.loads(path.read_text(encoding="utf-8"))
+    return [_launch(given) for given in read["launches"]], Peaks(**read["peaks"])
+
+
+def _launch(given: dict[str, Any]) -> Launch:
+    arrays = tuple(Array(a["dtype"], tuple(a["shape"]), a["written"]) for a in given["arrays"])
+    codes = {
+        who: Code(c["file"], tuple(c["block"]), tuple(c["sizes"]), tuple(c["descriptors"]))
+        for who, c in given["codes"].items()
+    }
+    parameters = tuple((kind, value) for kind, value in given["parameters"])
+    rest = {n: given[n] for n in ("name", "kernel", "operation", "operations", "kind", "persistent")}
+    return Launch(arrays=arrays, parameters=parameters, grid=tuple(given["grid"]), codes=codes, **rest)
+
+
+def recipe(given: dict[str, Any]) -> TensorMapRecipe:
+    """A descriptor of a launch again."""
+
+    def number(value: Any) -> int | FromParameter:
+        return FromParameter(value["number"]) if isinstance(value, dict) else int(value)
+
+    sides = {name: tuple(map(number, given[name])) for name in ("sizes", "strides")}
+    return TensorMapRecipe(**{**given, **sides, "box": tuple(given["box"])})
+
+
+# -- a launch ----------------------------------------------------------------------------------------------------------
+
+
+def marshal(launch: Launch, code: Code, addresses: Sequence[int]) -> list[bytes]:
+    """The bytes of each parameter of a launch whose arrays lie at addresses, and of its tensor maps behind them."""
+    values: list[int] = []
+    made: list[bytes] = []
+    for (kind, value), size in zip(launch.parameters, code.sizes, strict=True):
+        if kind == "float":
+            values.append(0)
+            made.append(np.array(value, {2: np.float16, 4: np.float32, 8: np.float64}[size]).tobytes())
+            continue
+        number = addresses[int(value)] if kind == "array" else int(value)
+        values.append(number)
+        made.append(number.to_bytes(size, "little", signed=number < 0))
+    for given in code.descriptors:
+        wanted = recipe(given)
+        made.append(tensor_map(wanted, values, values[wanted.base]))
+    return made
+
+
+def contents(launch: Launch, seed: int = 0) -> list[np.ndarray]:
+    """What a launch's arrays begin with: random numbers, and ones in results, so that what is not written shows."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for array in launch.arrays:
+        if array.written:
+            made.append(np.ones(array.shape, storage(array.dtype)))
+        elif array.dtype == "float8_e4m3fn":  # 0, 0.5, 1, 2 and their negatives
+            codes = np.array([0x00, 0x30, 0x38, 0x40, 0xB0, 0xB8, 0xC0], np.uint8)
+            made.append(codes[rng.integers(0, len(codes), array.shape)])
+        elif array.dtype == "bfloat16":
+            made.append((rng.standard_normal(array.shape, np.float32).view(np.uint32) >> 16).astype(np.uint16))
+        else:
+            made.append(rng.standard_normal(array.shape, np.float32).astype(array.dtype))
+    return made
+
+
+class Runner:
+    """Launches on one device, through the driver alone."""
+
+    def __init__(self, device: Device, folder: Path):
+        self.device, self.driver, self.folder = device, device.driver, folder
+        self.multiprocessors = self.driver.number("cuDeviceGetAttribute", MULTIPROCESSORS, 0)
+
+    def code(self, launch: Launch, who: str) -> Code | None:
+        """How the driver launches a kernel of ours or of the reference's; None where it cannot."""
+        if self.device.driver_version < TILE_IR_VERSION:
+            who = {OURS: PLAIN}.get(who, "")
+        return launch.codes.get(who)
+
+    def run(self, launch: Launch, who: str) -> tuple[float, list[np.ndarray]] | None:
+        """Seconds of a launch, and its results; None for a cubin that there is not. CudaError for what fails."""
+        code = self.code(launch, who)
+        if code is None:
+            return None
+        driver, held = self.driver, contents(launch)
+        copies = max(1, min(MOST_COPIES, -(-ROTATED_BYTES // max(launch.bytes, 1))))
+        module = driver.handle("cuModuleLoadData", (self.folder / code.file).read_bytes())
+        function = driver.handle("cuModuleGetFunction", module, launch.kernel.encode())
+        places = [[self._copied(array) for array in held] for _ in range(copies)]
+        grid = launch.grid
+        if launch.persistent:
+            grid = (min(grid[0], self.multiprocessors), 1, 1)
+        calls = [self._call(function, grid, code.block, marshal(launch, code, addresses)) for addresses in places]
+        seconds = self.time(calls)
+        results = []
+        for address, array, given in zip(places[0], held, launch.arrays, strict=True):
+            if given.written:
+                driver.call("cuMemcpyDtoH_v2", array.ctypes.data, address, array.nbytes)
+                results.append(array)
+        for addresses in places:
+            for address in addresses:
+                driver.call("cuMemFree_v2", address)
+        driver.call("cuModuleUnload", module)
+        return seconds, results
+
+    def time(self, calls: Sequence[Callable[[], None]]) -> float:
+        """Seconds of a call: the median of batches, in which calls follow each other in turns."""
+        driver = self.driver
+        for number in range(max(WARM, len(calls))):
+            calls[number % len(calls)]()
+        driver.call("cuCtxSynchronize")
+        begin, end = driver.handle("cuEventCreate", 0), driver.handle("cuEventCreate", 0)
+        found = []
+        for batch in range(BATCHES):
+            driver.call("cuEventRecord", begin, None)
+            for number in range(EACH):
+                calls[(batch * EACH + number) % len(calls)]()
+            driver.call("cuEventRecord", end, None)
+            driver.call("cuEventSynchronize", end)
+            milliseconds = ctypes.c_float()
+            driver.call("cuEventElapsedTime", ctypes.byref(milliseconds), begin, end)
+            found.append(milliseconds.value / 1000 / EACH)
+        driver.call("cuEventDestroy_v2", begin)
+        driver.call("cuEventDestroy_v2", end)
+        return statistics.median(found)
+
+    def _copied(self, array: np.ndarray) -> int:
+        address = self.driver.handle("cuMemAlloc_v2", max(array.nbytes, 1))
+        self.driver.call("cuMemcpyHtoD_v2", address, array.ctypes.data, array.nbytes)
+        return address
+
+    def _call(
+        self, function: int, grid: Sequence[int], block: Sequence[int], parameters: Sequence[bytes]
+    ) -> Callable[[], None]:
+        holders = [ctypes.create_string_buffer(p, len(p)) for p in parameters]
+        addresses = (ctypes.c_void_p * max(len(holders), 1))(*map(ctypes.addressof, holders))
+
+        def call(kept: Any = holders) -> None:
+            self.driver.call("cuLaunchKernel", function, *grid, *block, 0, None, addresses, None)
+
+        return call
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found of a launch: seconds by who, the largest difference from torch's result, and what failed."""
+
+    launch: Launch
+    seconds: dict[str, float]
+    difference: float | None = None
+    problem: str = ""
+
+
+def table(rows: Sequence[Row], peaks: Peaks, others: Sequence[str]) -> str:
+    """The rows as a table: our time and its share of what bounds it, and others' times divided by ours."""
+    lines = [
+        f"| kernel | ours, us | TFLOP/s | GB/s | bound by | of the bound | {' | '.join(f'{o} / ours' for o in others)} "
+        "| difference |",
+        "|---|---:|---:|---:|---|---:|" + "---:|" * (len(others) + 1),
+    ]
+    for row in rows:
+        launch, own = row.launch, row.seconds.get(OURS)
+        what, least = peaks.bound(launch)
+        cells = ["-"] * 3 + [what, "-"] + ["-"] * len(others)
+        if own:
+            ratios = [f"{row.seconds[o] / own:.2f}" if o in row.seconds else "-" for o in others]
+            rates = [f"{launch.operations / own / 1e12:.1f}", f"{launch.bytes / own / 1e9:.0f}"]
+            cells = [f"{own * 1e6:.1f}", *rates, what, f"{least / own:.2f}", *ratios]
+        difference = row.problem or ("-" if row.difference is None else f"{row.difference:.2g}")
+        lines.append(f"| {launch.name} | {' | '.join(cells)} | {difference} |")
+    ratios = {o: [r.seconds[o] / r.seconds[OURS] for r in rows if o in r.seconds and OURS in r.seconds] for o in others}
+    means = [f"{o} {statistics.geometric_mean(r):.2f}" for o, r in ratios.items() if r]
+    if means:
+        lines += ["", f"Others' times divided by ours, geometric mean: {', '.join(means)}."]
+    return "\n".join(lines) + "\n"
+
+
+def measure(runner: Runner, launches: Sequence[Launch], beside: Any) -> list[Row]:
+    """Each launch by all who can. `beside` is `torch_side.Beside`, or None without torch."""
+    rows = []
+    for launch in launches:
+        seconds: dict[str, float] = {}
+        difference, problems = None, []
+        for who in (OURS, REFERENCE):
+            try:
+                found = runner.run(launch, who)
+            except LibtileError as error:
+                problems.append(f"{who}: {error}")
+                continue
+            if found is None:
+                continue
+            seconds[who], results = found
+            if who == OURS and beside is not None:
+                difference = beside.difference(launch, contents(launch), results)
+        if beside is not None:
+            seconds |= beside.times(launch, runner)
+        rows.append(Row(launch, seconds, difference, "; ".join(problems).replace("|", "/")))
+        print(table(rows[-1:], Peaks({}, 1.0), ()).splitlines()[2], file=sys.stderr, flush=True)
+    return rows
+
+
+def main(target: str) -> int:
+    """The command of a target; its exit status."""
+    parser = argparse.ArgumentParser(description=f"Kernels on {target}: ours, the reference's, Triton's and torch's.")
+    parser.add_argument("--prepare", action="store_true", help="make the folder of cubins, with both assemblers")
+    parser.add_argument("--folder", type=Path, default=CUBINS / target, help="of cubins (%(default)s)")
+    parser.add_argument("--kernels", nargs="+", default=[], help="kernels whose names contain one of these")
+    parser.add_argument("-o", "--output", type=Path, help="write the table here; stdout without it")
+    options = parser.parse_args()
+    try:
+        if options.prepare:
+            from on_gpu_problems import prepare
+
+            prepare(target, options.folder, options.kernels)
+            return 0
+        text = _report(target, options.folder, options.kernels)
+    except LibtileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return 0
+
+
+def _report(target: str, folder: Path, names: Sequence[str]) -> str:
+    try:
+        device = Device()
+        if not device.loads(target):
+            raise GpuUnavailableError(f"{device.name} is {device.arch}, which does not load code for {target}")
+    except GpuUnavailableError as reason:
+        from on_gpu_problems import without_gpu
+
+        return without_gpu(target, str(reason), names)
+    launches, peaks = read_folder(folder)
+    chosen = [x for x in launches if not names or any(name in x.name for name in names)]
+    try:
+        from torch_side import Beside
+
+        beside: Any = Beside()
+        others = [REFERENCE, *beside.names]
+    except ImportError as reason:
+        print(f"no torch: {reason}", file=sys.stderr)
+        beside, others = None, [REFERENCE]
+    rows = measure(Runner(device, folder), chosen, beside)
+    note = ""
+    if device.driver_version < TILE_IR_VERSION:
+        note = (
+            "The driver is older than CUDA 13.1: ours are launched as ordinary kernels, the reference's cannot be.\n\n"
+        )
+    return f"# Kernels on {device.name}\n\n{note}{table(rows, peaks, others)}"
