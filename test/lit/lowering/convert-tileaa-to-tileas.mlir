@@ -52,3 +52,12 @@ cuda_tile.module @m {
     return
   }
 }
+
+// A tile argument has a layout of its own, with the tile's shape.
+// CHECK-LABEL: nv_tileaa.func @argument(
+// CHECK-SAME: %[[X:.*]]: tile<4x8xf32, #nv_tileas.layout<register=[], lane={{.*}} : 4x8>>)
+// CHECK: nv_tileaa.print %[[X]] {{.*}} : tile<4x8xf32, #nv_tileas.layout<
+nv_tileaa.func @argument(%x: tile<4x8xf32>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>} {
+  nv_tileaa.print %x {format = "%f"} : tile<4x8xf32>
+  nv_tileaa.return
+}
