@@ -73,6 +73,8 @@ def run(
         raise LibtileError("libraries are a compilation's: the interpreter links none")
     if backend == "interpreter" and schedule:
         raise LibtileError("a schedule is a compilation's: the interpreter takes none")
+    if backend != "gpu" and launch_abi is not None:
+        raise LibtileError(f"a launch ABI is the gpu's: the {backend} takes none")
     if backend != "interpreter" and trace is not None:
         raise LibtileError(f"a trace is the interpreter's: the {backend} takes none")
     if backend == "gpu" and progress is not None:
@@ -83,6 +85,10 @@ def run(
         raise LibtileError(f"{processes} processes run nothing: give at least 1")
     if not (block_order is None or isinstance(block_order, int) or block_order == "reverse"):
         raise LibtileError(f"{block_order!r} is not a block order: give 'reverse' or a number, the seed")
+    if gpu_name is not None:
+        from libtile.targets import target
+
+        target(gpu_name)  # which is an error for a name of none, also where nothing is compiled
     from libtile.asm.module import load
     from libtile.asm.module import verify as verify_module
 

@@ -170,6 +170,9 @@ def command(
     from libtile.interpreter.trace import Tracer
     from libtile.runtime.run import run
 
+    if trace_limit is not None and (trace_limit < 0 or not trace):
+        why = "there is no --trace" if not trace else "give 0 or more"
+        raise cli.ToolError(f"error: '--trace-limit {trace_limit}': {why}")
     module = load(cli.read_input("-") if kernel_file == "-" else kernel_file)
     if describe:
         chosen = list(entries(module)) if kernel is None else [find_entry(module, kernel)]
