@@ -88,3 +88,40 @@ nv_tileaa.func @resources() {
   })
   nv_tileaa.return
 }
+
+// -----
+
+!q = !nv_tileaa.queue<(tile<64xf32>)>
+nv_tileaa.func @two_agents_get(%x: tile<64xf32>) {
+  %q = nv_tileaa.create_queue {depth = 2} : !q
+  nv_tileaa.execute {agent_warps = [1, 1]} ({
+    nv_tileaa.queue.get %q ({
+    ^bb0(%a: tensor<64xf32>):
+      nv_tileaa.queue.yield
+    }) : !q
+    nv_tileaa.yield
+  }, {
+    // expected-error @+1 {{'nv_tileaa.queue.get' op gets from a queue as consumer 0, as another agent does, and turns of a pipeline are one agent's}}
+    nv_tileaa.queue.get %q ({
+    ^bb0(%a: tensor<64xf32>):
+      nv_tileaa.queue.yield
+    }) : !q
+    nv_tileaa.yield
+  })
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @beside_agents(%n: index) {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  scf.for %i = %0 to %n step %1 {
+    nv_tileaa.print %i {format = "%d"} : index
+    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within a 'scf.for' op beside a 'nv_tileaa.print' op, which each of them would do}}
+    nv_tileaa.execute {agent_warps = [1]} ({
+      nv_tileaa.yield
+    })
+  }
+  nv_tileaa.return
+}

@@ -1,0 +1,46 @@
+// Each agent gets the loop that is around all of them; who shares a queue draws its turns, and nobody carries queues.
+// RUN: cuda-tile-opt --lower-tileaa-queues %s | FileCheck %s
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+!q = !nv_tileaa.queue<(tile<64xf32>)>
+// CHECK-LABEL: nv_tileaa.func @shared
+nv_tileaa.func @shared(%x: tile<64xf32>, %n: index, %m: index) {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  // CHECK: %[[P:.*]] = nv_tileas.async.pipeline.create_pipeline
+  // CHECK-NEXT: nv_tileas.async.pipeline.agent_switch {agent_warps = [1, 1, 4]}
+  // CHECK-NEXT: scf.for %{{.*}} {
+  // CHECK-NEXT: %[[A:.*]] = nv_tileas.async.pipeline.create_iterator %[[P]] {drawn}
+  // CHECK-NEXT: nv_tileas.async.pipeline.produce_one %[[P]], %[[A]]
+  // CHECK: scf.for %{{.*}} {
+  // CHECK-NEXT: %[[B:.*]] = nv_tileas.async.pipeline.create_iterator %[[P]] {drawn}
+  // CHECK-NEXT: nv_tileas.async.pipeline.produce_one %[[P]], %[[B]]
+  // CHECK: %[[C:.*]] = nv_tileas.async.pipeline.create_iterator %[[P]] :
+  // CHECK-NEXT: scf.for {{.*}} iter_args(%[[D:.*]] = %[[C]])
+  // CHECK: scf.for {{.*}} iter_args(%[[E:.*]] = %[[D]])
+  // CHECK-NEXT: nv_tileas.async.pipeline.consume_one %[[P]], %[[E]]
+  %q = nv_tileaa.create_queue {depth = 2} : !q
+  scf.for %i = %0 to %n step %1 {
+    nv_tileaa.execute {agent_warps = [1, 1, 4]} ({
+      nv_tileaa.queue.put %q ({
+        nv_tileaa.queue.yield %x : tile<64xf32>
+      }) : !q
+      nv_tileaa.yield
+    }, {
+      nv_tileaa.queue.put %q ({
+        nv_tileaa.queue.yield %x : tile<64xf32>
+      }) : !q
+      nv_tileaa.yield
+    }, {
+      %same = scf.for %k = %0 to %m step %1 iter_args(%mine = %q) -> (!q) {
+        nv_tileaa.queue.get %mine ({
+        ^bb0(%a: tensor<64xf32>):
+          nv_tileaa.queue.yield
+        }) : !q
+        scf.yield %mine : !q
+      }
+      nv_tileaa.yield
+    })
+  }
+  nv_tileaa.return
+}
