@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """tcgen05.mma: which shapes and types there are, where a result lies in tensor memory, and what descriptors say.
 
-One thread multiplies 128 rows of A, or 64, with up to 256 columns of B, both in shared memory. The result lies in
+One thread multiplies 128 rows of A, or 64, with up to 256 columns of B, both in shared memory; of a pair of CTAs one
+multiplies the 128 rows that each of the two has with all columns, of which each has half. The result lies in
 tensor memory: 128 lanes of 512 columns of 32 bits, a row of the result to a lane and its columns one behind the other,
 those of f16 as well; tiles of more rows go on in the columns behind. Warp w of a CTA reaches the lanes 32 (w mod 4) to
 32 (w mod 4) + 31 (PTX ISA, "Tensor Memory" and "Data path layout organization").
@@ -13,6 +14,7 @@ descriptor" and "Instruction descriptor" of the tcgen05 family).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from libtile.atoms import wgmma
@@ -27,6 +29,8 @@ LANES = 128
 """Of tensor memory; also the rows of one instruction."""
 HALF_LANES = 64
 """Rows of the instruction for smaller tiles, 16 of which lie in each quarter of the lanes."""
+HALF_COLUMNS = 16
+"""Each CTA of a pair has a multiple of so many columns of the right operand."""
 COLUMNS = 512
 """Of tensor memory, each of 32 bits."""
 COLUMN_BITS = 32
@@ -58,16 +62,32 @@ _OPERANDS = {
 _RESULTS = {"f16": 0, "f32": 1, "s32": 2}
 
 
-def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth: int) -> MmaAtom | None:
+def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth: int, ctas: int = 1) -> MmaAtom | None:
     """The widest instruction that a product of a tile of rows x depth and one of depth x columns is made of, for PTX's
-    names of the types; None where there is none, the tile is smaller, or tensor memory does not hold the result."""
+    names of the types; None where there is none, the tile is smaller, or tensor memory does not hold the result. Of a
+    pair of CTAs each has so many rows, and half of the columns of the right operand."""
     family = target.tcgen05(a, b, d)
     if family is None or depth % family.k or row_blocks(rows) * columns > COLUMNS:
         return None
     fitting = [n for n in family.columns if columns % n == 0]
-    if not fitting or min(rows, LANES) not in family.rows or rows % min(rows, LANES):
+    m = min(rows, LANES) * ctas
+    if not fitting or m not in (family.rows if ctas == 1 else family.pair_rows) or rows % min(rows, LANES):
         return None
-    return MmaAtom(min(rows, LANES), fitting[-1], family.k, a, b, d, family=FAMILY, since=family.since)
+    if ctas > 1 and (fitting[-1] != columns or columns % (ctas * HALF_COLUMNS)):
+        return None
+    return MmaAtom(m, fitting[-1], family.k, a, b, d, family=FAMILY, since=family.since)
+
+
+def ctas_of(atom: MmaAtom) -> int:
+    """How many CTAs multiply together by an instruction: a pair has more rows than a CTA has lanes."""
+    return 2 if atom.m > LANES else 1
+
+
+def share_of(atom: MmaAtom) -> MmaAtom:
+    """What operands of an instruction are like in the shared memory of one CTA: of a pair's half of the rows and of
+    the columns."""
+    ctas = ctas_of(atom)
+    return replace(atom, m=atom.m // ctas, n=atom.n // ctas)
 
 
 def can_transpose(target: Target, atom: MmaAtom) -> bool:
@@ -209,7 +229,7 @@ def shared_operand(
     layout: LinearLayout, side: str, atom: MmaAtom, element_bytes: int, transposable: bool
 ) -> SharedOperand | str:
     """How an operand (side "a": rows x depth, "b": depth x columns) in this layout is read, or why it cannot be."""
-    return wgmma.shared_operand(layout, side, atom, element_bytes, transposable)
+    return wgmma.shared_operand(layout, side, share_of(atom), element_bytes, transposable)
 
 
 def fields(operand: SharedOperand) -> int:

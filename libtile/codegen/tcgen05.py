@@ -18,30 +18,31 @@ _REGISTERS_TOGETHER = 32
 """Of a thread in one load or store, as most that ptxas places well beside others."""
 
 
-def allocate(b: KernelBuilder, columns: int, slot: SharedBuffer) -> Value:
+def allocate(b: KernelBuilder, columns: int, slot: SharedBuffer, ctas: int = 1) -> Value:
     """The first warp allocates so many columns, and all threads get the address, by way of 4 bytes of shared memory.
-    All threads of the block come here."""
+    All threads of the block come here; of a pair of CTAs those of both, which get the same address."""
     pointer = b.shared_pointer(slot)
     with b.when(b.compare("eq", b.warp(), integer(I32, 0))):
         b.asm(
-            f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0], {columns};", "r", VOID,
+            f"tcgen05.alloc.cta_group::{ctas}.sync.aligned.shared::cta.b32 [$0], {columns};", "r", VOID,
             [b.cast("ptrtoint", pointer, I32)], memory=True, convergent=True,
         )  # fmt: skip
-        b.asm("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", "", VOID, memory=True, convergent=True)
+        permit = f"tcgen05.relinquish_alloc_permit.cta_group::{ctas}.sync.aligned;"
+        b.asm(permit, "", VOID, memory=True, convergent=True)
     fence_before(b)
     b.barrier()
     fence_after(b)
     return b.emit(I32, f"load i32, {pointer.typed}, align 4")
 
 
-def deallocate(b: KernelBuilder, address: Value, columns: int) -> None:
+def deallocate(b: KernelBuilder, address: Value, columns: int, ctas: int = 1) -> None:
     """The first warp gives the columns back, when all threads of the block have come here."""
     fence_before(b)
     b.barrier()
     fence_after(b)
     with b.when(b.compare("eq", b.warp(), integer(I32, 0))):
         b.asm(
-            f"tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, {columns};", "r", VOID, [address],
+            f"tcgen05.dealloc.cta_group::{ctas}.sync.aligned.b32 $0, {columns};", "r", VOID, [address],
             memory=True, convergent=True,
         )  # fmt: skip
 
@@ -57,13 +58,15 @@ def fence_after(b: KernelBuilder) -> None:
 
 
 def multiply(
-    b: KernelBuilder, kind: str, result: Value, left: Value, right: Value, instruction: int, add: Value
+    b: KernelBuilder, kind: str, result: Value, left: Value, right: Value, instruction: int, add: Value, ctas: int = 1
 ) -> None:
     """Issue one product of operands by their descriptors (i64), or of a left one by its address in tensor memory (i32):
-    to the result, or in place of it where `add` (an i32) is 0. `instruction` is the instruction descriptor."""
+    to the result, or in place of it where `add` (an i32) is 0. `instruction` is the instruction descriptor. One of a
+    pair of CTAs multiplies for both, whose operands and results lie at the same places."""
     given, constraint = ("[$1]", "r") if left.type == I32 else ("$1", "l")
     b.asm(
-        f"{{ .reg .pred p; setp.ne.b32 p, $4, 0; tcgen05.mma.cta_group::1.kind::{kind} [$0], {given}, $2, $3, p; }}",
+        "{ .reg .pred p; setp.ne.b32 p, $4, 0; "
+        f"tcgen05.mma.cta_group::{ctas}.kind::{kind} [$0], {given}, $2, $3, p; }}",
         f"r,{constraint},l,r,r", VOID, [result, left, right, integer(I32, instruction), add],
         memory=True, convergent=True,
     )  # fmt: skip
@@ -98,8 +101,16 @@ def opaque(b: KernelBuilder, descriptor: Value) -> Value:
     return b.asm("mov.b64 $0, $1;", "=l,l", I64, [descriptor], memory=True)
 
 
-def commit(b: KernelBuilder, barrier: Value) -> None:
-    """A barrier object gets one arrival when all that this thread has issued has ended."""
+def commit(b: KernelBuilder, barrier: Value, ctas: int = 1) -> None:
+    """A barrier object gets one arrival when all that this thread has issued has ended; so does the one at the same
+    place in the other CTA of a pair."""
+    if ctas > 1:
+        b.asm(
+            "{ .reg .b16 m; mov.b16 m, 3; tcgen05.commit.cta_group::2.mbarrier::arrive::one"
+            ".shared::cluster.multicast::cluster.b64 [$0], m; }", "r", VOID,
+            [b.cast("ptrtoint", barrier, I32)], memory=True, convergent=True,
+        )  # fmt: skip
+        return
     b.asm(
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$0];", "r", VOID,
         [b.cast("ptrtoint", barrier, I32)], memory=True, convergent=True,

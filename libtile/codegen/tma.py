@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from libtile.codegen import clusters
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I16, I32, VOID
 from libtile.targets.tensor_map import MAX_RANK, SIZE
@@ -25,19 +26,24 @@ def _address(first: int, coordinates: Sequence[Value]) -> str:
 
 
 def load_box(
-    b: KernelBuilder, to: Value, descriptor: Value, coordinates: Sequence[Value], barrier: Value, ctas: int = 1
-) -> None:
+    b: KernelBuilder, to: Value, descriptor: Value, coordinates: Sequence[Value], barrier: Value, ctas: int = 1,
+    *, pair: bool = False,
+) -> None:  # fmt: skip
     """Start copying a box into shared memory; `coordinates` (i32, innermost first) are its corner in the tensor. The
     barrier object counts its bytes. One thread executes this. With several `ctas` of a cluster the box goes to the same
-    place in each of them, and is counted by the barrier object at the same place there."""
+    place in each of them, and is counted by the barrier object at the same place there; in a `pair` it goes to this
+    one, and is counted by the leader's."""
     rank = len(coordinates)
     to_all = ctas > 1
     space, multicast = ("shared::cluster", ".multicast::cluster") if to_all else ("shared::cta", "")
+    if pair:
+        space, multicast = "shared::cluster", ".cta_group::2"
     template = (
         f"cp.async.bulk.tensor.{rank}d.{space}.global.mbarrier::complete_tx::bytes{multicast} "
         f"[$0], {_address(1, coordinates)}, [${rank + 2}]{f', ${rank + 3}' if to_all else ''};"
     )
-    places = [_shared_address(b, to), descriptor, *coordinates, _shared_address(b, barrier)]
+    counting = clusters.leader_address(b, barrier) if pair else _shared_address(b, barrier)
+    places = [_shared_address(b, to), descriptor, *coordinates, counting]
     if to_all:
         places.append(integer(I16, (1 << ctas) - 1))
     b.asm(template, ",".join(["r", "l", *"r" * rank, "r", *"h" * to_all]), VOID, places, memory=True)

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from libtile.atoms.mma_layouts import busy_warps
 from libtile.atoms.shared_accesses import WORD_BYTES
+from libtile.atoms.tcgen05 import ctas_of
 from libtile.compiler.access_remarks import ACCESSES, access_remarks
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -126,7 +127,7 @@ def _executed(op: Operation, function: str, place: SourceLocation | None) -> Ite
         return
     m, n, k = executed.shape
     if executed.unit == ExecutedAttr.tensor_cores:
-        ctas = 1 if isinstance(op, AsyncDotIntoOp) else None
+        ctas = ctas_of(op.atom.instruction) if isinstance(op, AsyncDotIntoOp) else None
         yield remarks.mma_tensor_core(function, place, f"Tensor-core SM{executed.since}", (m, n, k), ctas)
     else:
         yield remarks.mma_fma(function, place, executed.unit.upper(), (m, n, k))

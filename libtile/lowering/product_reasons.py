@@ -51,11 +51,13 @@ def explain_asynchronous(function: Operation, gpu: Target) -> None:
     for op in function.walk():
         if isinstance(op, AsyncDotOp | AsyncDotIntoOp):
             atom = op.atom.instruction
-            family = wgmma if isinstance(op, AsyncDotOp) else tcgen05
-            if isinstance(op, AsyncDotIntoOp) and op.sfa is not None:
+            if isinstance(op, AsyncDotOp):
+                found = wgmma.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
+            elif op.sfa is not None:
                 found = tcgen05_factors.listed(gpu, atom)
             else:
-                found = family.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
+                ctas = tcgen05.ctas_of(atom)
+                found = tcgen05.find(gpu, atom.a, atom.b, atom.d, atom.m // ctas, atom.n, atom.k, ctas)
             assert found is not None  # as the verifier has it
             op.attributes[EXECUTED] = ExecutedAttr.of(found)
 

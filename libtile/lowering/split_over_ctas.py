@@ -39,6 +39,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from libtile.atoms import tcgen05
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.effect_traits import Observable, ReadsMemory
@@ -116,6 +117,11 @@ def not_clustered(module: ModuleOp) -> dict[str, str]:
     return found
 
 
+def is_same_in_cluster(op: Operation | Block) -> bool:
+    """Whether it is a load that every CTA of a cluster does alike."""
+    return isinstance(op, Operation) and SAME_IN_CLUSTER in op.attributes
+
+
 def split(function: FuncOp) -> None:
     """Split one kernel in place, or give it back to one CTA with the reason."""
     spec = function.kernel_spec
@@ -142,8 +148,6 @@ def _check(function: FuncOp, gpu: Target | None) -> None:
         raise Unsplit(f"code is made for clusters of {CTAS} CTAs, not of {spec.num_ctas}")
     if gpu is None or not gpu.has("cluster"):
         raise Unsplit("the target has no clusters")
-    if gpu.has("tcgen05"):
-        raise Unsplit(f"code for {gpu.name} is made for one CTA")
     stored = {_memory(op) for op in function.walk() if isinstance(op, TiledStoreOp)}
     for op in function.walk():
         if isinstance(op, CancelNextProgramIdOp):
@@ -255,6 +259,8 @@ class _Forms:
 
     def __init__(self, function: FuncOp, chosen: Sequence[int]):
         self.function, self.cost = function, 0
+        spec = function.kernel_spec
+        self.in_pairs = spec is not None and spec.target is not None and target(spec.target).has("tcgen05")
         self.of: dict[SSAValue, Form] = {}
         self.work: list[SSAValue] = []
         stores = [op for op in function.walk() if isinstance(op, TiledStoreOp)]
@@ -384,6 +390,10 @@ class _Forms:
             raise Unsplit("a product would be computed by each CTA")
         *_, rows, columns = shape = _shape(op.result)
         row, column = len(shape) - 2, len(shape) - 1
+        if self.in_pairs and (form != row or rows // CTAS < tcgen05.LANES):
+            raise Unsplit(
+                f"a product of {rows}x{columns} has no halves of {tcgen05.LANES} rows, as pairs of CTAs multiply"
+            )
         if form == row:
             self.cost += 0 if rows // CTAS % GROUP_ROWS == 0 else 10
         elif form == column:

@@ -71,12 +71,13 @@ class WgmmaFamily:
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Family:
-    """The tcgen05.mma instructions of one CTA of a `kind`, a depth `k` and these types, with any of the numbers of
-    `rows` and of `columns`. `transposed` and `since` are as of wgmma. Of those with scale factors, `block` elements
-    along k have one, which is of one of the types `factors` (libtile's names)."""
+    """The tcgen05.mma instructions of a `kind`, a depth `k` and these types, with any of the numbers of `rows` of one
+    CTA, or of `pair_rows` of a pair of CTAs, and of `columns`. `transposed` and `since` are as of wgmma. Of those with
+    scale factors, `block` elements along k have one, which is of one of the types `factors` (libtile's names)."""
 
     kind: str
     rows: tuple[int, ...]
+    pair_rows: tuple[int, ...]
     k: int
     a: str
     b: str
@@ -268,7 +269,12 @@ def _tcgen05(number: int) -> tuple[Tcgen05Family, ...]:
     found = _families("tcgen05", number)
     return tuple(
         Tcgen05Family(
-            row["kind"], tuple(row["rows"]), block=row.get("block", 0), factors=tuple(row.get("factors", ())), **fields
+            row["kind"],
+            tuple(row["rows"]),
+            tuple(row.get("pair_rows", ())),
+            block=row.get("block", 0),
+            factors=tuple(row.get("factors", ())),
+            **fields,
         )
         for row, fields in found
     )

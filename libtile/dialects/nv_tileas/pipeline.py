@@ -120,7 +120,9 @@ def check_iterator(iterator: Attribute, pipeline: Attribute) -> None:
 class CreatePipelineOp(TileOp):
     """A pipeline: its type has the stages and what a stage holds; the groups name the agents on both sides.
 
-    Each buffer of a stage has the `alignment`, in bytes.
+    Each buffer of a stage has the `alignment`, in bytes. Of a `pair` of CTAs each has the pipeline, and the first one,
+    the leader, alone issues products: what agents say of a stage, and the bytes that copies bring, go to the leader's
+    barrier objects, the end of its products to those of both.
     """
 
     name = "nv_tileas.async.pipeline.create_pipeline"
@@ -132,10 +134,13 @@ class CreatePipelineOp(TileOp):
     consumer_group = opt_prop_def(IntegerAttr)
     ctas = opt_prop_def(IntegerAttr)
     """Of a cluster, whose copies fill the stages of all of them: each stage is left by the consumers of all."""
+    pair = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         type_ = self.pipeline.type
         expect_type("a pipeline", type_, PipelineType)
+        if self.pair is not None and isinstance(type_, PipelineType) and not type_.has_barriers:
+            raise VerifyException("expects a pipeline of a pair to have barrier objects")
         check_alignment(self.alignment)
         if isinstance(type_, PipelineType):
             if type_.stages < 1 or type_.consumers < 1:

@@ -37,7 +37,8 @@ class AsyncDotIntoOp(TileOp):
     """Issues D = A * B + D, or D = A * B where `accumulate` is false. A and B are buffers in shared memory, D one in
     tensor memory, where A may lie as well. SFA and SFB are scale factors there, of blocks along k of A's rows and B's
     columns. Operands of such a product whose elements have 4 bits are buffers of i8, of which each holds two along k,
-    the first one in its lower bits."""
+    the first one in its lower bits. By an atom of a pair of CTAs, their first one issues the products of both: each has
+    its rows of A and D, and half of the columns of B."""
 
     name = "nv_tileas.async.dot_into"
     traits = traits_def(Observable())
@@ -61,7 +62,8 @@ class AsyncDotIntoOp(TileOp):
             raise VerifyException(f"expects 'accumulate' of i1, but got {type_text(self.accumulate.type)}")
         atom, given = self.atom.instruction, (self.a, self.b, self.d)
         a, b, d = (matrix_shape(v.type) for v in given)
-        check_dot_shapes(a, b, d, d)
+        ctas = tcgen05.ctas_of(atom)
+        check_dot_shapes(a, (*b[:-1], b[-1] * ctas), d, d)
         if len(d) != 2:
             raise VerifyException("expects matrices, without a batch dimension")
         target = target_of(self)
@@ -71,7 +73,7 @@ class AsyncDotIntoOp(TileOp):
         else:
             check_product_types(self, given, self.atom)
         if target is not None and self.sfa is None:
-            found = tcgen05.find(target, atom.a, atom.b, atom.d, d[0], d[1], a[1])
+            found = tcgen05.find(target, atom.a, atom.b, atom.d, d[0], d[1], a[1], ctas)
             if found is None or atom != found:
                 raise VerifyException(
                     f"expects an atom of {target.name} for a product of this shape, but got {self.atom}"
@@ -81,7 +83,7 @@ class AsyncDotIntoOp(TileOp):
             if side == "a" and isinstance(value.type, BufferType) and value.type.space == "tmem":
                 check_left_operand(value.type)
             else:
-                check_shared_operand(side, value, atom, transposable)
+                check_shared_operand(side, value, tcgen05.share_of(atom), transposable)
         check_tensor_memory("#D", self.d.type)
 
     def _check_factors(self, target: Target | None, a: tuple[int, ...], d: tuple[int, ...]) -> None:

@@ -52,17 +52,21 @@ YIELDS = (YIELD, "nv_tileas.async.pipeline.yield")
 @tile_op
 class AllocTensorOp(TileOp):
     """Storage for a tile in a memory space; `alignment` in bytes. That of a buffer in shared memory is the stages of
-    `pipeline`, if it is given, which nobody fills or reads any more (`drained`)."""
+    `pipeline`, if it is given, which nobody fills or reads any more (`drained`). Storage in tensor memory that both
+    CTAs of a `pair` have is at the same columns of both."""
 
     name = "nv_tileas.alloc_tensor"
     traits = traits_def(Allocates())
     pipeline = opt_operand_def()
     result = result_def()
     alignment = opt_prop_def(IntegerAttr)
+    pair = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         if not isinstance(self.result.type, BufferType):
             raise VerifyException(f"expects a buffer as result, but got {type_text(self.result.type)}")
+        if self.pair is not None and self.result.type.space != "tmem":
+            raise VerifyException(f"expects a pair to share tensor memory, but got {type_text(self.result.type)}")
         if self.pipeline is not None:
             check_free(self.pipeline, self.result.type)
         check_alignment(self.alignment)

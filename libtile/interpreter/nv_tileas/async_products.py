@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array
 from libtile.interpreter.inner_rules import Run, Site, effect, pure
 from libtile.interpreter.nv_tileaa.collectives import dot, product_into
@@ -40,6 +41,8 @@ def wait_dot(site: Site) -> Run:
 @effect("nv_tileas.async.dot_into")
 def async_dot_into(site: Site) -> Run:
     product = product_into(site, site.element("d"))
+    if site.shape("b")[-1] != site.shape("d")[-1]:
+        raise Fault(FaultKind.UNSUPPORTED, "a product of a pair of CTAs")
 
     def run(block: Any, a: Buffer, b: Buffer, d: Buffer, accumulate: Any) -> tuple:
         before = d.read() if accumulate else np.zeros(d.data.shape, d.data.dtype)

@@ -97,6 +97,8 @@ def allocate(function: FuncOp) -> None:
         _place(storage, [other for other in placed if other.end >= storage.start])
         placed.append(storage)
         op.attributes[OFFSET] = IntegerAttr(storage.offset, i64)
+        if op.pair != made[0].pair:
+            raise unsupported(op, "is storage of a pair of CTAs, or of one, and the kernel's other storage is not")
     total = tcgen05.allocated_columns((tcgen05.LANES, max(storage.limit for storage in placed)))
     made[0].attributes[COLUMNS] = IntegerAttr(total, i64)
     for free in [op for op in function.walk() if isinstance(op, DeallocTensorOp)][:-1]:

@@ -21,12 +21,13 @@ ALIGNMENT = 1024
 """Of operands in shared memory: where the pattern of a swizzle begins again."""
 
 
-def make_pipelines(at: Inserter, kinds: Sequence[tuple[PipelineType, int]]) -> list[SSAValue]:
-    """Pipelines of these types, whose consumers wait for all that is produced, each filled by so many CTAs."""
+def make_pipelines(at: Inserter, kinds: Sequence[tuple[PipelineType, int]], *, pair: bool = False) -> list[SSAValue]:
+    """Pipelines of these types, whose consumers wait for all that is produced, each filled by so many CTAs, or of a
+    pair, which meets when its barrier objects for results are there as well."""
     made = [
         at.value(
             CreatePipelineOp.make(
-                results=[type_], alignment=ALIGNMENT, drained=UnitAttr(), ctas=ctas if ctas > 1 else None
+                results=[type_], alignment=ALIGNMENT, drained=UnitAttr(), ctas=ctas if ctas > 1 else None, pair=pair
             )
         )
         for type_, ctas in kinds

@@ -19,7 +19,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.dialects.foreign_ops import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.lowering.tileas.ahead import closure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_operands import Unfit
@@ -69,7 +68,6 @@ def repeat(at: Inserter, outer: scf.ForOp, ops: Sequence[Operation], starts: Pla
     made = scf.ForOp(outer.lb, outer.ub, outer.step, starts, block)
     made.attributes.update(outer.attributes)
     at.add(made)
-    at.add(PipelineYieldOp.make())
 
 
 def consume(

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, UnitAttr, i32, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.atoms import wgmma
-from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.atoms import tcgen05, wgmma
+from libtile.dialects.nv_tileaa.functions import FuncOp, GetCtaRankOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
@@ -47,7 +47,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.tiles import ClusterBarrierOp, ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     BufferType,
@@ -59,6 +59,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.product_reasons import explain_asynchronous
+from libtile.lowering.split_over_ctas import is_same_in_cluster
 from libtile.lowering.tileas import persistent, promoted, scaled_products, staging, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
@@ -218,6 +219,7 @@ class _Specialization:
         check_warps(spec)
         self.scaled: ScaledOperands | None = None
         self.renamed: set[Operation] = set()
+        self.pair = False
         if isinstance(product, ScaledDotOp):
             self.atom = scaled_products.instruction(product, gpu)
             self.scaled = ScaledOperands.of(function, gpu, product, self.atom, loop)
@@ -226,6 +228,7 @@ class _Specialization:
                 raise Unfit("its loop is within another op, and threads bring its factors")
         else:
             self.atom = self._atom(product)
+            self.pair = self.atom.kind == TCGEN05 and tcgen05.ctas_of(self.atom.instruction) > 1
             self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
         self.ahead = self._ahead()
         self._check_rest()
@@ -246,7 +249,7 @@ class _Specialization:
     def _atom(self, product: DotOp) -> MmaAtomAttr:
         assert self.function.kernel_spec is not None
         if self.gpu.has("tcgen05"):
-            return tensor_products.instruction(product, self.gpu)
+            return self._tensor_atom(product)
         atom = instruction(product, self.gpu, promotes=True)
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
@@ -262,6 +265,13 @@ class _Specialization:
             assert found is not None  # as fewer columns fit, too
             return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
         return atom
+
+    def _tensor_atom(self, product: DotOp) -> MmaAtomAttr:
+        """The instruction of a pair of CTAs, where both have the same right operand, or that of one."""
+        a, b = (operand_path(v, (self.body,), "").load for v in (product.a, product.b))
+        shared = is_same_in_cluster(b) and not is_same_in_cluster(a)
+        found = tensor_products.pair_instruction(product, self.gpu) if shared else None
+        return found if found is not None else tensor_products.instruction(product, self.gpu)
 
     def _parts(self, accumulators: int, registers: int) -> int:
         """How many parts of its columns a step multiplies one after the other, to add each to the accumulators."""
@@ -282,7 +292,11 @@ class _Specialization:
         what = f"#{side.upper()} "
         path = operand_path(value, (self.body,), what, ", in the loop")
         self.renamed |= set(path.ops)
-        return tma_operand(self.function, self.gpu, self.atom.instruction, side, path.load, path.order)
+        halved = None
+        if self.pair and side == "b":  # along its columns
+            shape = shape_of(path.load.value.type)
+            halved = max(n for n, d in enumerate(path.order or range(len(shape))) if shape[d] != 1)
+        return tma_operand(self.function, self.gpu, self.atom.instruction, side, path.load, path.order, halved=halved)
 
     def _ahead(self) -> Ahead:
         found = computed_ahead([o.load for o in self.operands], self.body)
@@ -353,7 +367,7 @@ class _Specialization:
         at = Inserter(block, loop if self.outer is None else self.outer, loop.location)
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
         self.kinds = [(self.type, max(o.ctas for o in self.operands))]
-        (pipe,) = make_pipelines(at, self.kinds)
+        (pipe,) = make_pipelines(at, self.kinds, pair=self.pair)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location), pipe, descriptors)
         if self.atom.kind == TCGEN05:
@@ -423,7 +437,7 @@ class _Specialization:
         assert isinstance(tile, TensorType)
         stages = 1 if outer is None else self.results
         scaled, product = self.scaled, self.product
-        results = tensor_products.Results.make(at, tile, stages)
+        results = tensor_products.Results.make(at, tile, stages, pair=self.pair)
         if scaled is None:
             assert isinstance(product, DotOp)
             issue = tensor_products.issue_of(product, self.atom)
@@ -439,7 +453,6 @@ class _Specialization:
             results.read(inner, count, initial, whole)
             self._go_on(inner, None)
             tensor_products.multiply(issuer, results, steps, count, (results.start(issuer), steps.start(issuer)))
-            issuer.add(PipelineYieldOp.make())
         else:
 
             def read(at: Inserter, place: SSAValue) -> tuple[None, SSAValue]:
@@ -453,25 +466,42 @@ class _Specialization:
                 ),
             )  # fmt: skip
             self._consume_tiles(inner, outer, results.start(inner), read)
+        if self.pair:
+            at.add(ClusterBarrierOp.make())
         made = AgentSwitchOp.make(
-            regions=[Region(consumer), Region(producer), Region(issuer.block)],
+            regions=[Region(consumer), Region(producer), Region(self._issuer(issuer))],
             agent_warps=_numbers(self.warps, tensor_products.AGENT_WARPS, tensor_products.AGENT_WARPS),
             agent_elected=_numbers(0, 1, 1),
         )
         at.add(made)
+        if self.pair:
+            at.add(ClusterBarrierOp.make())
         at.add(DeallocTensorOp.make(results.storage))
+
+    def _issuer(self, at: Inserter) -> Block:
+        """The region of the agent that issues products: in a pair of CTAs the leader's does."""
+        if not self.pair:
+            at.add(PipelineYieldOp.make())
+            return at.block
+        at.add(scf.YieldOp())
+        outer = Inserter(Block(), None, at.location)
+        rank = outer.value(GetCtaRankOp.make(results=[i32]))
+        zero = outer.value(arith.ConstantOp(IntegerAttr(0, i32)))
+        outer.add(scf.IfOp(outer.value(arith.CmpiOp(rank, zero, "eq")), [], [at.block]))
+        outer.add(PipelineYieldOp.make())
+        return outer.block
 
     def _produce(self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue]) -> None:
         """The loop again, with copies in place of everything else."""
         start = at.value(CreateIteratorOp.make(pipe, results=[self.place]))
         if self.outer is None:
             self._copies(at, pipe, descriptors, start, {})
-            at.add(PipelineYieldOp.make())
-            return
-        persistent.repeat(
-            at, self.outer, self.tiles, [start],
-            lambda inner, places, values: [self._copies(inner, pipe, descriptors, places[0], values)],
-        )  # fmt: skip
+        else:
+            persistent.repeat(
+                at, self.outer, self.tiles, [start],
+                lambda inner, places, values: [self._copies(inner, pipe, descriptors, places[0], values)],
+            )  # fmt: skip
+        at.add(PipelineYieldOp.make())
 
     def _copies(
         self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue], start: SSAValue,

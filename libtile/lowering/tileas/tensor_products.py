@@ -63,6 +63,8 @@ from libtile.targets import Target
 
 AGENT_WARPS = 1
 """Of the producer, and of the agent that issues products: one thread of each does everything."""
+PAIR = 2
+"""CTAs that share products."""
 RESULTS = 2
 """Stages of the pipeline of results in a kernel that works through several tiles, where there are columns for them: the
 next one is computed while one is stored."""
@@ -76,6 +78,15 @@ def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:
     if found is None:
         raise Unfit(f"tcgen05.mma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
     return MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
+
+
+def pair_instruction(product: DotOp, gpu: Target) -> MmaAtomAttr | None:
+    """The tcgen05.mma of a pair of CTAs, each of which has the rows of a product and half of the columns of its right
+    operand; None where there is none, so that each of the two multiplies for itself."""
+    m, n, depth = sizes(product)
+    a, b, d = product.atom.types
+    found = tcgen05.find(gpu, a, b, d, m, n, depth, PAIR)
+    return None if found is None else MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
 
 
 def results_at_a_time(tile: Sequence[int], spec: KernelSpecAttr, more: int = 0) -> int:
@@ -115,13 +126,13 @@ class Results:
     pipe: SSAValue
 
     @staticmethod
-    def make(at: Inserter, tile: TensorType[Attribute], stages: int) -> Results:
-        """Storage for so many tiles of this type, and a pipeline of them."""
+    def make(at: Inserter, tile: TensorType[Attribute], stages: int, *, pair: bool = False) -> Results:
+        """Storage for so many tiles of this type, and a pipeline of them, which a pair of CTAs may have."""
         shape, element = tile.get_shape(), tile.element_type
         type_ = BufferType(shape, element, "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
-        storage = at.value(AllocTensorOp.make(results=[BufferType((stages, *shape), element, "tmem")]))
+        storage = at.value(AllocTensorOp.make(results=[BufferType((stages, *shape), element, "tmem")], pair=pair))
         staged = PipelineType(stages, [type_], 1, MBARRIER)
-        pipe = at.value(CreatePipelineOp.make([storage], results=[staged]))
+        pipe = at.value(CreatePipelineOp.make([storage], results=[staged], pair=pair))
         return Results(type_, storage, pipe)
 
     @property

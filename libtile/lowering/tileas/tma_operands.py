@@ -96,19 +96,22 @@ def _row_bits(boxes: tma.Boxes, type_: BufferType) -> int:
 
 
 def tma_operand(
-    function: FuncOp, gpu: Target, atom: MmaAtom, side: str, load: TiledLoadOp, order: Sequence[int] | None = None
-) -> TmaOperand:
+    function: FuncOp, gpu: Target, atom: MmaAtom, side: str, load: TiledLoadOp, order: Sequence[int] | None = None,
+    halved: int | None = None,
+) -> TmaOperand:  # fmt: skip
     """How TMA copies an operand (side "a" or "b") of a product that reads shared memory by this instruction; Unfit
     where it does not. Dimension n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may
-    stand between those of the matrix."""
+    stand between those of the matrix. Of an operand that is `halved` along a dimension, each CTA of a pair has half."""
     what = f"#{side.upper()} "
-    found = tma_tile(function, what, load, order)
+    found = tma_tile(function, what, load, order, halved=halved)
     assert found.type.layout is not None
     size = STORAGE_BYTES[NUMBER_NAMES[found.type.element_type]]
-    read = wgmma.shared_operand(matrix_of(found.type.layout.layout), side, atom, size, can_transpose(gpu, atom))
+    share = tcgen05.share_of(atom) if gpu.has("tcgen05") else atom
+    read = wgmma.shared_operand(matrix_of(found.type.layout.layout), side, share, size, can_transpose(gpu, atom))
     if isinstance(read, str):
         raise Unfit(what + "cannot be read from shared memory: " + read)
-    return shared_by_cluster(function, found)
+    # Only of wgmma's products each CTA's thread says to all of a cluster that a stage is free.
+    return found if gpu.has("tcgen05") else shared_by_cluster(function, found)
 
 
 def tma_tile(
@@ -117,14 +120,17 @@ def tma_tile(
     load: TiledLoadOp,
     order: Sequence[int] | None = None,
     shared: LinearLayout | None = None,
+    halved: int | None = None,
 ) -> TmaOperand:
     """How TMA copies the tile of a load, which `what` calls it in reasons; Unfit where it does not. Dimension n of the
-    copy is dimension order[n] of the load's tile (None: they are the same). It is to lie in shared memory as products
-    read operands, or in the layout `shared`."""
+    copy is dimension order[n] of the load's tile (None: they are the same); `halved` is one of which each CTA of a pair
+    copies half. It is to lie in shared memory as products read operands, or in the layout `shared`."""
     if load.group("other"):
         raise Unfit(what + "is accessed in a way that copies by TMA have not")
     for token in load.group("token"):
         if not isinstance(token.owner, CreateMemTokenOp):
             raise Unfit(what + "is ordered behind another access by a token")
-    tile = described_tile(function, load, what, order, shared=shared)
-    return TmaOperand(load, tile.type, tile.boxes, tile.memref, tile.dims, tile.indices, tile.steps)
+    tile = described_tile(function, load, what, order, shared=shared, halved=halved)
+    return TmaOperand(
+        load, tile.type, tile.boxes, tile.memref, tile.dims, tile.indices, tile.steps, halved=halved
+    )  # fmt: skip

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from libtile.atoms import tma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
-from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.functions import FuncOp, GetCtaRankOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
@@ -48,7 +48,8 @@ class Unfit(Exception):
 @dataclass(frozen=True)
 class TmaTile:
     """A tile that TMA copies: the access, its buffer, the boxes, and for each dimension of the buffer those of the
-    tensor and of the view's index, and the elements of a step of that."""
+    tensor and of the view's index, and the elements of a step of that. One that is `halved` along a dimension of the
+    buffer is half of the access's: the second CTA of a pair has the half behind that of the first one."""
 
     access: TiledLoadOp | TiledStoreOp
     type: BufferType
@@ -59,6 +60,7 @@ class TmaTile:
     steps: tuple[int, ...]
     sparse: int | None = None
     """The dimension of the view along which a tile of numbers selects rows."""
+    halved: int | None = None
 
     @property
     def atom(self) -> CopyAtomAttr:
@@ -97,6 +99,10 @@ class TmaTile:
             assert isinstance(given.type, IntegerType | IndexType)
             step = at.value(arith.ConstantOp(IntegerAttr(self.steps[t], given.type)))
             corner[self.dims[t]] = at.value(arith.MuliOp(given, step))
+            if t == self.halved:
+                size = at.value(arith.ConstantOp(IntegerAttr(self.type.shape[t], given.type)))
+                behind = at.value(arith.MuliOp(at.value(GetCtaRankOp.make(results=[given.type])), size))
+                corner[self.dims[t]] = at.value(arith.AddiOp(corner[self.dims[t]], behind))
         return [corner[d] for d in range(len(corner))]
 
     @property
@@ -114,11 +120,12 @@ def described_tile(
     shared: LinearLayout | None = None,
     *,
     by_rows: bool = False,
+    halved: int | None = None,
 ) -> TmaTile:
     """How TMA copies the tile of an access that is in order with all others; Unfit, with `what` in front of the reason,
     where it does not. Dimension n of the buffer is dimension order[n] of the tile; a box has at
     most so many `rows`. The buffer has the layout `shared` (None: that of operands of products). With `by_rows` a tile
-    of numbers may select the tile's rows."""
+    of numbers may select the tile's rows. Of a dimension that is `halved` each CTA of a pair copies half."""
     if is_forbidden(op):
         raise Unfit(what + "may not be copied by TMA, as a hint says")
     # What a store has beyond the tensor's end is not written, whatever it is.
@@ -142,7 +149,8 @@ def described_tile(
         raise Unfit(what + "is of a view that is made within another op")
     _check_tensor(what, memref, type_, element, view.layout.padding if isinstance(op, TiledLoadOp) else None)
     order = tuple(range(len(view.shape))) if order is None else tuple(order)
-    shape, fastest = tuple(view.shape[d] for d in order), order.index(access(op)[1])
+    whole, fastest = tuple(view.shape[d] for d in order), order.index(access(op)[1])
+    shape = tuple(n // 2 if t == halved else n for t, n in enumerate(whole))
     if type_.strides[view.dim_map[order[fastest]]] != 1:
         raise Unfit(what + "has no dimension of stride 1")
     size = STORAGE_BYTES[element]
@@ -164,6 +172,7 @@ def described_tile(
         order,
         tuple(view.traversal_strides[d] for d in order),
         sparse,
+        halved,
     )
 
 

@@ -76,6 +76,7 @@ def _create_pipeline(e: Emitter, op: CreatePipelineOp) -> None:
         raise unsupported(op, f"has no '{OFFSET}', which tileas-allocate-shared-memory gives it", e.b.target.name)
     offsets, size = stage_offsets(type_, alignment_of(op))
     ring = Ring(SharedBuffer(place.value.data, type_.stages * size), size, tuple(offsets), type_.stages)
+    ring = replace(ring, pair=op.pair is not None)
     if op.storage:
         ring = replace(ring, results=_results(e, op))
     e.bind(op.pipeline, rings.make(e, op, ring) if type_.has_barriers else ring)
@@ -175,7 +176,8 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
         start = integer(I32, stage.constant * ring.stage_bytes)
     barrier = rings.full(e, ring, stage) if ring.barriers is not None else None
     pointer, layout, element = b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type)
-    return Buffer(pointer, layout, element, barrier, b.shared_pointer(part), (stage, ring.stage_bytes), part.offset)
+    start_of_all, moved = b.shared_pointer(part), (stage, ring.stage_bytes)
+    return Buffer(pointer, layout, element, barrier, start_of_all, moved, part.offset, ring.pair)
 
 
 @rule(ProducerCommitOp)

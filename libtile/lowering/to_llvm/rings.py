@@ -11,12 +11,15 @@ A stage has a `full` and an `empty` barrier object. An iterator is a stage and t
 Where CTAs of a cluster fill each other's stages, a consumer's threads arrive at the `empty` one of each of them.
 
 One thread arrives for each warp, or for an agent whose region one thread runs; the barrier objects count these. Where
-a turn may copy with cp.async, each thread arrives once more, when its copies are done.
+a turn may copy with cp.async, each thread arrives once more, when its copies are done. In a pair of CTAs, arrivals are
+at the leader's barrier objects, of warps from both; the end of products arrives at those of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
@@ -54,10 +57,10 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
     _check_consumers(e, op)
     copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in write.walk())
     start = ring.buffer.offset + ring.buffer.size
-    made = Ring(
-        ring.buffer, ring.stage_bytes, ring.offsets, ring.stages,
-        SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies, ring.results, integer_of(op.ctas, 1),
-        SharedBuffer(start + ring.stages * STAGE_BARRIER_BYTES, DRAWING_BYTES) if draws(op) else None,
+    made = replace(
+        ring, barriers=SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies=copies,
+        ctas=integer_of(op.ctas, 1),
+        drawing=SharedBuffer(start + ring.stages * STAGE_BARRIER_BYTES, DRAWING_BYTES) if draws(op) else None,
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
     arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp) * made.ctas
@@ -129,8 +132,9 @@ def _arrivals(e: Emitter, op: Operation, begins: type[ProducerAcquireOp | Consum
             if not isinstance(switch, AgentSwitchOp):
                 sides[None, 0, consumer] = e.b.threads // e.b.target.warp_size * lanes
             else:
-                alone = switch.elected[number]
-                sides[switch, number, consumer] = 1 + copies if alone else switch.warps[number] * lanes
+                # Of a pair of CTAs, the one thread of an agent acts in the leader only.
+                alone, ctas = switch.elected[number], 2 if _is_of_pair(op) else 1
+                sides[switch, number, consumer] = 1 + copies if alone else switch.warps[number] * lanes * ctas
     agents_ = {switch for switch, _, _ in sides}
     if len(agents_) > 1 and None in agents_:
         raise unsupported(op, "is used by agents, and outside of them on the same side", e.b.target.name)
@@ -150,6 +154,10 @@ def ring_stages(op: Operation) -> int:
     type_ = op.results[0].type
     assert isinstance(type_, PipelineType)
     return type_.stages
+
+
+def _is_of_pair(op: Operation) -> bool:
+    return isinstance(op, CreatePipelineOp) and op.pair is not None
 
 
 def _barrier(e: Emitter, ring: Ring, number: Value) -> Value:
@@ -263,16 +271,21 @@ def _end(e: Emitter, ring: Ring, barrier: Value, after_products: bool, ctas: int
     """Arrive at a barrier object, in each of so many CTAs of the cluster, or have the products arrive there that this
     thread has issued."""
     if after_products:
-        tcgen05.commit(e.b, barrier)
+        tcgen05.commit(e.b, barrier, 2 if ring.pair else 1)
         return
     if ring.results is not None:
         tcgen05.fence_before(e.b)
     if e.one_thread:
-        _arrive(e, barrier, ctas)
+        # What is alone in each CTA of a pair says it once.
+        with clusters.leader(e.b) if ring.pair else nullcontext():
+            _arrive(e, barrier, ctas)
         return
     agents.meet_warp(e.b)
     with agents.one_thread(e.b):
-        _arrive(e, barrier, ctas)
+        if ring.pair:
+            clusters.arrive(e.b, barrier, 0)
+        else:
+            _arrive(e, barrier, ctas)
 
 
 def _arrive(e: Emitter, barrier: Value, ctas: int) -> None:

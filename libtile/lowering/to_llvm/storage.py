@@ -13,8 +13,9 @@ from libtile.layouts import LinearLayout
 @dataclass(frozen=True)
 class Buffer:
     """A tile in shared memory: where it begins, its layout of offsets, and the barrier object that counts what is
-    copied to it, where it is a stage's of a pipeline with barrier objects. It begins `moved` (stages, and bytes of
-    each) behind `first`, which is at byte `offset` of the block's shared memory, where that is known."""
+    copied to it, where it is a stage's of a pipeline with barrier objects, and whether that is of a `pair` of CTAs. It
+    begins `moved` (stages, and bytes of each) behind `first`, which is at byte `offset` of the block's shared memory,
+    where that is known."""
 
     pointer: Value
     layout: LinearLayout
@@ -23,15 +24,18 @@ class Buffer:
     first: Value | None = None
     moved: tuple[Value, int] | None = None
     offset: int = 0
+    pair: bool = False
 
 
 @dataclass(frozen=True)
 class TensorMemory:
-    """Results of products in tensor memory: the address (an i32) of the first one, and the columns of each."""
+    """Results of products in tensor memory: the address (an i32) of the first one, the columns of each, and how many
+    CTAs have them together."""
 
     address: Value
     element: str
     each: int
+    ctas: int = 1
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Ring:
     """Of a cluster, whose copies fill its stages: consumers say to all of them that they have left a stage."""
     drawing: SharedBuffer | None = None
     """Where the turns that several agents produce in are counted."""
+    pair: bool = False
+    """Whether a pair of CTAs has it, whose first one issues products for both."""
 
 
 @dataclass(frozen=True)

@@ -43,23 +43,25 @@ def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
     if not e.b.target.has("tcgen05") or len(type_.shape) != 3 or not isinstance(offset, IntegerAttr):
         raise unsupported(op, f"is no storage for stages with '{tensor.OFFSET}', its first column", e.b.target.name)
     _, *shape = type_.shape
+    ctas = 1 if op.pair is None else 2
     if isinstance(given := op.attributes.get(tensor.COLUMNS), IntegerAttr):
         place, columns = op.attributes.get(OFFSET), given.value.data
         if not isinstance(place, IntegerAttr):
             raise unsupported(op, f"has no '{OFFSET}' for its address", e.b.target.name)
         slot = SharedBuffer(place.value.data, TENSOR_ADDRESS_BYTES)
-        e.tensor_memory = tcgen05.allocate(e.b, columns, slot), columns
+        e.tensor_memory = tcgen05.allocate(e.b, columns, slot, ctas), columns
     if e.tensor_memory is None:
         raise unsupported(op, "stands in front of the op that allocates tensor memory", e.b.target.name)
     start, _ = e.tensor_memory
     address = e.b.add(start, integer(I32, offset.value.data))
-    return TensorMemory(address, element_name(type_.element_type), atoms.row_blocks(shape[0]) * shape[1])
+    return TensorMemory(address, element_name(type_.element_type), atoms.row_blocks(shape[0]) * shape[1], ctas)
 
 
 @rule(DeallocTensorOp)
 def _deallocate(e: Emitter, op: DeallocTensorOp) -> None:
     assert e.tensor_memory is not None  # its storage has been allocated
-    tcgen05.deallocate(e.b, *e.tensor_memory)
+    start, columns = e.tensor_memory
+    tcgen05.deallocate(e.b, start, columns, _held(e, op.storage).ctas)
 
 
 def _held(e: Emitter, value: SSAValue) -> TensorMemory:
@@ -84,7 +86,12 @@ def _dot(e: Emitter, op: AsyncDotIntoOp) -> None:
     instruction = atoms.instruction(kind, atom, transposed)
     depth = right.operand.layout.shape[0]
     more, always = b.cast("zext", e.scalar(op.accumulate), I32), integer(I32, 1)
-    for row in range(0, rows, atom.m):
+    ctas = atoms.ctas_of(atom)
+    if ctas != result.ctas:
+        raise unsupported(
+            op, "multiplies for a pair of CTAs, and its storage is one CTA's, or the reverse", b.target.name
+        )
+    for row in range(0, rows, atom.m // ctas):
         for column in range(0, columns, atom.n):
             to = b.add(result.address, integer(I32, row // atoms.LANES * columns + column))
             for k in range(0, depth, atom.k):
@@ -94,7 +101,7 @@ def _dot(e: Emitter, op: AsyncDotIntoOp) -> None:
                     a = b.add(left.address, integer(I32, k * column_bits // atoms.COLUMN_BITS))
                 else:
                     a = left.at(b, row, k)
-                tcgen05.multiply(b, kind, to, a, right.at(b, column, k), instruction, add)
+                tcgen05.multiply(b, kind, to, a, right.at(b, column // ctas, k), instruction, add, ctas)
 
 
 def _scaled_dot(e: Emitter, op: AsyncDotIntoOp, sfa: SSAValue, sfb: SSAValue) -> None:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from libtile.atoms import tma as atoms
-from libtile.codegen import async_copies, mbarrier, tma
+from libtile.codegen import async_copies, clusters, mbarrier, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32, I64, SHARED_POINTER
 from libtile.dialects.nv_tileaa.shapes import integers_of
@@ -66,12 +66,14 @@ def _load(e: Emitter, op: TiledTmaLoadOp) -> None:
     ctas = integer_of(op.num_multicast, 1) if op.multicast is not None else 1
     with acting_thread(e):
         if op.mbarrier is None:  # an arrival at an object of the program's own says what it is to expect
-            mbarrier.expect_bytes(e.b, barrier, nbytes)
+            # In a pair the leader's barrier object counts what both CTAs copy.
+            with clusters.leader(e.b) if buffer.pair else nullcontext():
+                mbarrier.expect_bytes(e.b, barrier, nbytes * (2 if buffer.pair else 1))
         if ctas > 1:
             _load_share(e, op, boxes, coordinates, barrier, ctas)
         for copy in boxes.copies if ctas == 1 else ():
-            corner = _corner(e, op, boxes, coordinates, copy)
-            tma.load_box(e.b, behind(e, buffer.pointer, copy.offset), descriptor.pointer, corner, barrier)
+            corner, place = _corner(e, op, boxes, coordinates, copy), behind(e, buffer.pointer, copy.offset)
+            tma.load_box(e.b, place, descriptor.pointer, corner, barrier, pair=buffer.pair)
     e.bind(op.result, None)
 
 
