@@ -92,15 +92,18 @@ class Memory:
         starts = [f.ctypes.data for f in flat]
         order = sorted(range(len(flat)), key=lambda i: (starts[i], -flat[i].size))
         addresses = [0] * len(flat)
-        position = 0
-        while position < len(order):
-            group = [order[position]]
-            start, end = starts[group[0]], starts[group[0]] + flat[group[0]].size
-            position += 1
-            while position < len(order) and starts[order[position]] < end and flat[order[position]].size:
-                group.append(order[position])
-                end = max(end, starts[group[-1]] + flat[group[-1]].size)
-                position += 1
+        groups: list[list[int]] = []
+        end = 0
+        for index in order:
+            if groups and starts[index] < end and flat[index].size:
+                groups[-1].append(index)
+            else:
+                groups.append([index])
+                end = starts[index]
+            end = max(end, starts[index] + flat[index].size)
+        for group in sorted(groups, key=min):  # wherever the host has arrays, addresses are the same in each run
+            start = starts[group[0]]
+            end = max(starts[index] + flat[index].size for index in group)
             # The union of overlapping extents is readable: every byte of it lies in one of the arrays.
             data = flat[group[0]]
             if end - start > data.size:

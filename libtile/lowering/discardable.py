@@ -51,8 +51,12 @@ FACTS: dict[str, Classes] = {
     OUTSIDE: _VIEWS,
     **dict.fromkeys(("size_divisibility", "stride_divisibility", "size_bounds", "stride_bounds"), (MakeMemRefOp,)),
     "unsignedCmp": (scf.ForOp,),
+    "same_in_cluster": (memory.TiledLoadOp, tileas_memory.TiledLoadOp),
+    "not_clustered": (FuncOp,),
+    "warps_of_one_cta": (FuncOp,),
 }
-"""Discardable attributes that the conversion to nv_tileaa writes (see to_tileaa/memory.py), and nv_tileas keeps."""
+"""Discardable attributes that the conversion to nv_tileaa writes (see to_tileaa/memory.py), or `split-over-ctas`, and
+nv_tileas keeps."""
 
 DECISIONS: dict[str, Classes] = {
     "not_pipelined": (*_POINTERS, *_VIEWS),
@@ -63,9 +67,6 @@ DECISIONS: dict[str, Classes] = {
     "in_pairs": (ElementwiseOp, tiles.ReduceOp),
     "in_threes": (tiles.ReduceOp,),
     "drained": (CreatePipelineOp,),
-    "same_in_cluster": (memory.TiledLoadOp, tileas_memory.TiledLoadOp),
-    "not_clustered": (FuncOp,),
-    "warps_of_one_cta": (FuncOp,),
     "nv_tileas.host-code": (FuncOp,),
     "nv_tileas.num-device-tmas": (FuncOp,),
     "nv_tileas.num-host-tmas": (FuncOp,),

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import libtile
 from libtile.interpreter import memory
+from libtile.interpreter.address_space import FIRST_ADDRESS, GUARD, Memory
 from libtile.interpreter.entries import LaunchError
 from libtile.interpreter.faults import FaultKind, InterpreterFault
 from libtile.interpreter.machine import Launch, Scheduler
@@ -128,8 +130,16 @@ def test_a_grid_that_is_none_is_a_launch_error(number):
 
 def test_a_random_order_of_a_huge_grid_takes_no_list_of_it():
     def scheduler(*grid: int) -> Scheduler:
-        return Scheduler(Launch(None, grid, None), (), 3)
+        return Scheduler(Launch(SimpleNamespace(ctas=1), grid, None), (), 3)
 
     first = list(itertools.islice(scheduler(2**24 - 1, 2**24 - 1, 2**24 - 1).sequence(), 1000))
     assert len(set(first)) == 1000
     assert sorted(scheduler(50, 100, 1).sequence()) == list(range(5000))
+
+
+def test_addresses_do_not_tell_where_the_host_has_arrays():
+    room = np.zeros(4096, np.uint8)
+    low, high = room[:256], room[2048:2304]
+    for arrays in ((low, high), (high, low)):
+        addresses = Memory().map_arrays([(array, "an array") for array in arrays])
+        assert addresses == [FIRST_ADDRESS, FIRST_ADDRESS + 256 + GUARD]

@@ -38,8 +38,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     # descriptors of given operands, and which columns and lanes of tensor memory a given tile has
     "libtile.atoms.tcgen05": {
-        "COLUMNS", "COLUMN_BITS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES",
-        "PACKED", "WARP_LANES", "allocated_columns", "can_transpose", "fields", "instruction", "kind",
+        "COLUMN_BITS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES",
+        "PACKED", "WARP_LANES", "can_transpose", "ctas_of", "fields", "instruction", "kind",
         "register_layout", "row_blocks", "row_layout", "shared_operand",
     },
     # what a given instruction with factors is called, and how much of its operands it takes
@@ -66,10 +66,13 @@ ALLOWED: dict[str, set[str]] = {
     "libtile.lowering.tileas.allocate": {
         "BYTES", "BYTES_ALIGNMENT", "OFFSET", "TENSOR_ADDRESS_BYTES", "integer_attribute", "places_of",
     },
+    "libtile.lowering.tileas.allocate_tensor_memory": {"COLUMNS", "OFFSET"},
     "libtile.lowering.tileas.fences": {"ACQUIRES", "INSTRUCTION_SEMANTIC", "RELEASES", "instruction_semantic"},
     "libtile.lowering.tileas.select_copies": {"offset_bits", "vector_of"},
     "libtile.lowering.tileas.shared_check": {"check_shared_memory"},
-    "libtile.lowering.tileas.shared_memory": {"STAGE_BARRIER_BYTES", "alignment_of", "stage_offsets", "tile_bytes"},
+    "libtile.lowering.tileas.shared_memory": {
+        "DRAWING_BYTES", "STAGE_BARRIER_BYTES", "alignment_of", "draws", "stage_offsets", "tile_bytes",
+    },
     "libtile.lowering.tileas.tma.common": {"HOST_CODE"},
     "libtile.lowering.tileas.tma.recipes": {"boxes_of"},
     "libtile.lowering.tileas.ways": {

@@ -25,6 +25,7 @@ from libtile.codegen.views import (
 )
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
+from libtile.support.diagnostics import UnsupportedError
 
 GPUS = ["sm_80", "sm_90"]
 ROWS = mk.LAYOUTS["rows of 8"]
@@ -162,7 +163,7 @@ def test_an_index_tile_of_another_layout_is_refused():
     b, (source, _) = mk.kernel()
     rows = Tile(builders.blocked((16,), (1,), (32,), (4,), (0,)), "i32", (b.thread_id(),))
     tiled = TiledView.gather(TensorView(source, "f32", constants(40, 80), constants(80, 1)), (16, 64), 0)
-    with pytest.raises(ValueError, match="sparse_layout"):
+    with pytest.raises(UnsupportedError, match="whose layout does not follow that of the tile's rows"):
         load_tile(b, tiled, [rows, integer(I32, 0)], ROWS, accesses(tiled, ROWS))
 
 

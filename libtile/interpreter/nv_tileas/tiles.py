@@ -108,7 +108,7 @@ def insert_slice(site: Site) -> Run:
     return run
 
 
-@pure("nv_tileas.barrier", "nv_tileas.cluster_barrier")
+@pure("nv_tileas.barrier", "nv_tileas.cluster_barrier", "nv_tileas.take_turn", "nv_tileas.hand_on_turn")
 def barrier(site: Site) -> Run:
-    """An agent's threads run as one here, so that they are together at all times."""
+    """An agent's threads run as one here, so that they are together at all times, and its warpgroups take no turns."""
     return lambda: ()
