@@ -51,7 +51,7 @@ FACTS: dict[str, Classes] = {
     OUTSIDE: _VIEWS,
     **dict.fromkeys(("size_divisibility", "stride_divisibility", "size_bounds", "stride_bounds"), (MakeMemRefOp,)),
     "unsignedCmp": (scf.ForOp,),
-    "same_in_cluster": (memory.TiledLoadOp, tileas_memory.TiledLoadOp),
+    "same_in_cluster": (memory.TiledLoadOp, tileas_memory.TiledLoadOp, async_memory.TiledLoadOp),
     "not_clustered": (FuncOp,),
     "warps_of_one_cta": (FuncOp,),
 }

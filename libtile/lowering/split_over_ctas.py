@@ -480,7 +480,7 @@ class _Halves:
         at = Inserter(op.parent, op, op.location)
         tiles = DenseArrayBase.from_list(i64, list(shape))
         view = at.value(BlockTileOp.make(block.source, results=[narrow], tileSizes=tiles, dimGroups=block.dim_groups))
-        number = len(op.operands) - len(op.group("token")) - len(op.group("indices")) + type_.dim_map[form]
+        number = len(op.operands) - len(op.group("token")) - len(op.group("indices")) + form
         op.operands[0] = view
         index = op.operands[number]
         assert isinstance(index.type, IndexType | IntegerType)

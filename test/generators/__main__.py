@@ -4,20 +4,25 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 
 import libtile
+from generators import saved
 from generators.check import TARGETS, failure, failure_behind_pipelines, failure_in_pieces, parsed
 from generators.core import Program
-from generators.programs import PROFILES, QUEUES, program
+from generators.programs import PROFILES, QUEUES, TENSORS, program
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("seeds")
-@click.option("--profile", type=click.Choice([*PROFILES, QUEUES]), default="all", help="What kind of programs.")
+@click.option(
+    "--profile", type=click.Choice([*PROFILES, QUEUES, TENSORS]), default="all", help="What kind of programs."
+)
 @click.option("--target", "targets", multiple=True, default=TARGETS, help="Targets to compile for (default: all four).")
 @click.option("--print", "print_", is_flag=True, help="Print the programs, and run nothing.")
+@click.option("--save", type=click.Path(path_type=Path), help="Write the program to a file, and run nothing.")
 @click.option("--reduce", "reduce_", is_flag=True, help="Make each program that fails smaller, and print it.")
 @click.option("--pieces", is_flag=True, help="Work through tiles of more than eight words in pieces.")
 @click.option(
@@ -29,6 +34,7 @@ def main(
     profile: str,
     targets: tuple[str, ...],
     print_: bool,
+    save: Path | None,
     reduce_: bool,
     pieces: bool,
     pipelines: tuple[str, ...],
@@ -39,6 +45,9 @@ def main(
     started, failed, seed = time.monotonic(), 0, int(first)
     for seed in range(int(first), int(end or int(first) + 1)):
         made = program(seed, profile)
+        if save is not None:
+            saved.save(made, save)
+            continue
         if print_:
             click.echo(made.text)
             continue
@@ -59,7 +68,7 @@ def main(
                 break
         if time.monotonic() - started > seconds:
             break
-    if not print_:
+    if not print_ and save is None:
         click.echo(f"{seed - int(first) + 1} programs, {failed} failed")
     raise SystemExit(failed > 0)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from generators import control, elementwise, memory, products, shapes, views  # noqa: F401
 from generators.core import STATEMENTS, Generator, Profile, Program
 from generators.queues import queue_program
+from generators.tensors import tensor_program
 
 _FEATURES = tuple(dict.fromkeys(e.feature for e in STATEMENTS))
 MODIFIERS = ("masks", "orderings", "hints")
@@ -18,6 +19,9 @@ MODIFIERS = ("masks", "orderings", "hints")
 
 QUEUES = "queues"
 """The profile of programs whose agents hand tiles on through queues."""
+
+TENSORS = "tensors"
+"""The profile of whole kernels around products of large tiles."""
 
 PROFILES = {
     "all": Profile((*_FEATURES, *MODIFIERS), always=("results",)),
@@ -33,4 +37,6 @@ def program(seed: int, profile: str = "all") -> Program:
     """A random program; the same for the same seed and profile. Those of `QUEUES` are nv_tileaa, all others Tile IR."""
     if profile == QUEUES:
         return queue_program(seed)
+    if profile == TENSORS:
+        return tensor_program(seed)
     return Generator(seed, PROFILES[profile]).program()

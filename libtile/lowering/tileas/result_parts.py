@@ -211,7 +211,8 @@ class _Cutter:
             erase(store)
         drop_unused(self.block)
         for load in self.loads:
-            erase(load)
+            if load.results[0].first_use is None:  # or else each part takes the whole of it
+                erase(load)
         drop_unused(self.block)
 
 
@@ -335,8 +336,7 @@ class _Piece:
         )
         indices = list(op.group("indices"))
         for d, (whole, step, offset) in enumerate(zip(type_.traversal_strides, steps, part.offsets)):
-            axis = type_.dim_map[d]
-            indices[axis] = self._moved(indices[axis], whole // step, offset // step)
+            indices[d] = self._moved(indices[d], whole // step, offset // step)
         results: list[Attribute] = [r.type for r in op.results]
         if isinstance(op, TiledLoadOp):
             results[0] = TensorType(type_.element_type, part.shape)
