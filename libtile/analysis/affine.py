@@ -21,6 +21,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
 from libtile.dialects.interfaces import exit_of
+from libtile.ir.operands import source_of
 
 MAX_TERMS = 16
 """Terms of a polynomial; a sum of more is not followed."""
@@ -306,8 +307,8 @@ class _CertainOps:
         return found
 
     def runs_with_operand(self, op: Operation) -> bool:
-        """Whether the op runs wherever its first operand is defined: in one block, and before anything can leave it."""
-        block, owner = op.parent_block(), op.operands[0].owner
+        """Whether the op runs wherever its source is defined: in one block, and before anything can leave it."""
+        block, owner = op.parent_block(), source_of(op).owner
         if block is None or (owner if isinstance(owner, Block) else owner.parent_block()) is not block:
             return False
         numbers, certain = self._of(block)

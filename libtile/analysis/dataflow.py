@@ -12,8 +12,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType, bit_width, i1, is_integer
+from libtile.dialects.interfaces import bounds_of
 from libtile.ir import facts as f
 from libtile.ir.facts import Fact, power_of_two_factor
+from libtile.ir.operands import source_of
 from libtile.numerics.elements import STORAGE_BYTES
 
 MAX_ITERATIONS = 8
@@ -292,7 +294,7 @@ def _is_of_bits(op: CudaTileOp) -> bool:
     """Whether the op is arithmetic on conditions, or makes one of a number."""
     if isinstance(op, OPS["trunci"]):
         return _bits(op.results[0]) == 1
-    return op.spec.name in _ARITHMETIC and _bits(op.operands[0]) == 1
+    return op.spec.name in _ARITHMETIC and _bits(source_of(op)) == 1
 
 
 def _bits_alone(op: CudaTileOp, state: State) -> Fact:
@@ -344,7 +346,7 @@ def _fixpoint(op: Operation, block: Block, initial: list[Fact], first: int, stat
 
 
 def _visit_for(op: CudaTileOp, state: State) -> None:
-    lower, upper, step = (get(state, v) for v in op.operands[:3])
+    lower, upper, step = (get(state, v) for v in bounds_of(op))
     block = op.regions[0].blocks[0]
     start = f.add(lower, f.multiply(Fact.unknown(1), step))
     is_up = step.lower is not None and step.lower > 0

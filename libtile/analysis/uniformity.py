@@ -17,6 +17,7 @@ from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.interfaces import edges
+from libtile.ir.operands import source_of
 
 Dims = tuple[bool, ...]
 """For each dimension of a tile, whether it is uniform along it: those of one element are."""
@@ -135,7 +136,7 @@ def _permute(known: Uniformity, op: CudaTileOp) -> Dims:
 
 
 def _first(known: Uniformity, op: CudaTileOp) -> Dims:
-    return known.of(op.operands[0])
+    return known.of(source_of(op))
 
 
 def _reduce(known: Uniformity, op: CudaTileOp) -> Dims:

@@ -252,7 +252,7 @@ def _parse_shape_query(p: Parser, s: OpState, *, of_tiles: bool) -> None:
 
 
 def _print_shape_query(p: Printer, op: CudaTileOp) -> None:
-    source = op.operands[0]
+    source = op.operand("src")
     result = op.results[0].type if op.results else TileType((), p.default_index_type)
     p.write(f" {p.value(source)} : {p.type(source.type)} -> {p.type(result)}")
 
@@ -390,7 +390,7 @@ def _parse_make_view(p: Parser, s: OpState, *, cls: type[TileViewType]) -> None:
 
 
 def _print_make_view(p: Printer, op: CudaTileOp) -> None:
-    p.write(f" {p.value(op.operands[0])}")
+    p.write(f" {p.value(op.operand('tensor_view'))}")
     p.attribute_dict(op, set())
     p.write(f" : {p.type(op.results[0].type)}")
 

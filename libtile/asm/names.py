@@ -68,9 +68,9 @@ def suggested_names(op: Operation) -> dict[int, str]:
 def _assume_name(op: CudaTileOp) -> str:
     """`assume`, and behind a value that an op with suggestions made, that op's name for it."""
     parts = []
-    current: Any = op
+    current = op
     for _ in range(64):
-        value = current.operands[0]
+        value: Any = current.operand("value")
         producer = value.owner
         if not isinstance(producer, CudaTileOp):
             parts.append("assume")

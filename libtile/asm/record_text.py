@@ -248,7 +248,7 @@ class _RecordNames(Names):
     def _with_assumed(self, record: bc.Operation, names: dict[int, str]) -> dict[int, str]:
         """The names that a record suggests, which for an `assume` have to do with the op in front of it."""
         if record.spec.name == "assume":
-            suggests, name = self._made.get(record.operands[0], (False, ""))
+            suggests, name = self._made.get(record.group("value")[0], (False, ""))
             names = {0: "assume_" + name if suggests else "assume"}
             if names[0].count("assume") > _LONGEST_CHAIN:
                 raise _Undecided

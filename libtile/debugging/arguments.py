@@ -20,6 +20,7 @@ from libtile.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType, TileViewType
 from libtile.interpreter.formats import Element, element, to_bits
+from libtile.ir.operands import source_of
 
 _FOLLOWED = ("assume", "exti", "trunci")
 """Ops behind which a number is still the parameter that it came from."""
@@ -102,7 +103,7 @@ def _array(kind: Element, rng: np.random.Generator, elements: int) -> np.ndarray
 def _source(value: SSAValue) -> SSAValue:
     """The value that a number came from, behind assumptions and conversions."""
     while isinstance(value.owner, CudaTileOp) and value.owner.spec.name in _FOLLOWED:
-        value = value.owner.operands[0]
+        value = source_of(value.owner)
     return value
 
 

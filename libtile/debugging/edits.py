@@ -26,6 +26,7 @@ from libtile.dialects.interfaces import (
     EndsIteration,
     EndsLoop,
     EndsRegion,
+    bounds_of,
     control_flow,
     exit_of,
 )
@@ -164,8 +165,8 @@ def _inlining(side: int) -> Callable[[Operation], None]:
         last = block.last_op
         if last is None or not last.has_trait(IsTerminator):
             return
-        carried = list(op.operands[len(op.operands) - len(block.args) + 1 :])
-        values = [op.operands[0], *carried] if isinstance(control_flow(op), CountedLoop) else list(op.operands)
+        flow = control_flow(op)
+        values = [bounds_of(op)[0], *flow.carried(op)] if isinstance(flow, CountedLoop) else list(op.operands)
         if block.args and [a.type for a in block.args] != [v.type for v in values]:
             return
         for argument, value in zip(block.args, values):

@@ -136,6 +136,10 @@ class CountedLoop(ControlFlow):
             return lower < upper
         return as_signed(lower, bits) < as_signed(upper, bits)
 
+    def carried(self, op: Operation) -> tuple[SSAValue, ...]:
+        """The values that the first iteration gets, behind its number."""
+        return tuple(op._operands[self.bounds :])
+
     def entry(self, op: Operation) -> list[Edge]:
         return [(self.bounds + index, value) for index, value in self.back(op, op)]
 
@@ -202,6 +206,12 @@ class EndsFunction(Exit):
 def control_flow(op: Operation | None) -> ControlFlow | None:
     """What an op does with control; None for one that has no region, or whose regions are something else."""
     return None if op is None or not op.regions else _flow_of(type(op))
+
+
+def bounds_of(op: Operation) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """The lower bound, the upper one and the step of an op that is a `CountedLoop`."""
+    lower, upper, step = op._operands[: CountedLoop.bounds]
+    return lower, upper, step
 
 
 def exit_of(op: Operation) -> Exit | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import ResultDef, VariadicDef
 from xdsl.irdl.operations import OptionalDef, VarResultDef
@@ -31,6 +32,7 @@ from libtile.interpreter.machine import state_of
 from libtile.interpreter.nv_tileaa import queues
 from libtile.interpreter.rings import Turn
 from libtile.interpreter.views import TensorView
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import TileOp
 from libtile.support.checks import Checks
 
@@ -177,13 +179,14 @@ class InnerEmitter(Emitter):
         self.line(f"if not {go_on}: break", op)
 
     def if_op(self, op: Operation) -> None:
-        self.branch(op, lambda: self.names[op.operands[0]])
+        self.branch(op, lambda: self.names[source_of(op)])
 
     def for_op(self, op: Operation) -> None:
-        bounds = [self.names[v] for v in op.operands[:3]]
+        assert isinstance(op, scf.ForOp)
         unsigned = "unsignedCmp" in op.properties or "unsignedCmp" in op.attributes
-        elem = element(op.operands[0].type)
-        self.counted_loop(op, bounds, op.operands[3:], elem, counted(elem, unsigned))
+        elem = element(op.lb.type)
+        bounds = [self.names[v] for v in (op.lb, op.ub, op.step)]
+        self.counted_loop(op, bounds, op.iter_args, elem, counted(elem, unsigned))
 
     def while_op(self, op: Operation) -> None:
         before, after = (region.block for region in op.regions)
@@ -232,14 +235,14 @@ class InnerEmitter(Emitter):
         self.take(op, yielded, 1)
 
     def put(self, op: Operation) -> None:
-        queue, turn = self.names[op.operands[0]], self.fresh("t")
+        queue, turn = self.names[source_of(op)], self.fresh("t")
         self.waiting(op, turn, f"{self.bind('h', queues.begin_put)}({queue})")
         values = self.in_place(op, op.regions[0], [])
         self.line(f"{self.bind('h', queues.end_put)}({queue}, {turn}, ({''.join(v + ', ' for v in values)}))", op)
         self.line("B.progress += 1")
 
     def get(self, op: Operation) -> None:
-        queue, turn, contents = self.names[op.operands[0]], self.fresh("t"), self.fresh("c")
+        queue, turn, contents = self.names[source_of(op)], self.fresh("t"), self.fresh("c")
         consumer = python_value(op.properties.get("consumer_idx")) or 0
         self.waiting(op, turn, f"{self.bind('h', queues.begin_get)}({queue}, {consumer})")
         self.line(f"{contents} = {queue}.ring.contents({turn})", op)

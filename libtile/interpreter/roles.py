@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType, TileType, i32, i64
+from libtile.ir.operands import source_of
 
 _KEEPS_VALUE = (OPS["assume"], OPS["exti"], OPS["trunci"])
 
@@ -87,5 +88,5 @@ def _of_view(op: CudaTileOp, view: TensorViewType, base: int, block: Block) -> I
 def _parameter(value: SSAValue, block: Block) -> int | None:
     """The position of the parameter that a value is."""
     while isinstance(value.owner, _KEEPS_VALUE):
-        value = value.owner.operands[0]
+        value = source_of(value.owner)
     return value.index if isinstance(value, BlockArgument) and value.block is block else None

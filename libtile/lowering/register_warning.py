@@ -19,6 +19,7 @@ from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
 from libtile.dialects.interfaces import control_flow, exit_of
+from libtile.ir.operands import source_of
 from libtile.lowering.tile_registers import WARP
 from libtile.lowering.to_tileaa.functions import ACCUMULATOR, DEFAULT_WARPS, PRODUCTS, entry_hint
 from libtile.numerics.elements import STORAGE_BYTES
@@ -134,7 +135,7 @@ def _size(value: SSAValue) -> int:
     if not isinstance(type_, TileType) or isinstance(value.owner, OPS["constant"]):
         return 0
     if isinstance(value.owner, OPS["broadcast"]):
-        source = value.owner.operands[0].type
+        source = source_of(value.owner).type
         if isinstance(source, TileType) and prod(source.shape) == 1:
             return 0
     element = type_.element_type

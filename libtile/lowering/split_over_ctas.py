@@ -60,6 +60,7 @@ from libtile.dialects.nv_tileaa.shapes import (
 )
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.ir.operands import set_operand
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.result_parts import is_plain_access, mark_outside, unit_dims_sources
@@ -460,8 +461,7 @@ class _Halves:
         half = at.value(arith.ConstantOp(IntegerAttr(type_.get_shape()[0], element)))
         first = at.value(SplatOp.make(at.value(arith.MuliOp(rank, half)), results=[type_]))
         moved = arith.AddiOp(op.result, first)
-        op.result.replace_all_uses_with(at.value(moved))
-        moved.operands[0] = op.result
+        op.result.replace_uses_with_if(at.value(moved), lambda use: use.operation is not moved)
 
     def _narrow(self, op: TiledLoadOp | TiledStoreOp, form: int) -> None:
         """Access the half of a tile, through a view of halves."""
@@ -480,13 +480,13 @@ class _Halves:
         at = Inserter(op.parent, op, op.location)
         tiles = DenseArrayBase.from_list(i64, list(shape))
         view = at.value(BlockTileOp.make(block.source, results=[narrow], tileSizes=tiles, dimGroups=block.dim_groups))
-        number = len(op.operands) - len(op.group("token")) - len(op.group("indices")) + form
-        op.operands[0] = view
-        index = op.operands[number]
+        set_operand(op, "base", view)
+        index = op.group("indices")[form]
         assert isinstance(index.type, IndexType | IntegerType)
         rank = self.rank if isinstance(index.type, IndexType) else at.value(arith.IndexCastOp(self.rank, index.type))
         factor = at.value(arith.ConstantOp(IntegerAttr(step // shape[form], index.type)))
-        op.operands[number] = at.value(arith.AddiOp(at.value(arith.MuliOp(index, factor)), rank))
+        moved = at.value(arith.AddiOp(at.value(arith.MuliOp(index, factor)), rank))
+        set_operand(op, "indices", moved, form)
         for facts in (op.properties, op.attributes):
             facts.pop("index_divisibility", None)
         mark_outside(op, [form])

@@ -19,6 +19,7 @@ from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.dialects.nv_tileaa.memory import MemoryOp, TiledAtomicRmwOp, TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
+from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import build, shape_of
 
 ACCESSES = (TiledLoadOp, TiledStoreOp, TiledAtomicRmwOp)
@@ -41,7 +42,7 @@ def _view(access: MemoryOp) -> None:
     shape = shape_of(access.value_type)
     if isinstance(base.type, MemRefType) and len(shape) == base.type.rank and all(shape):
         view = _view_of(base, base.type, shape, access)
-        access.operands = [view, *access.operands[1:]]
+        set_operand(access, "base", view)
 
 
 def _view_of(base: SSAValue, type_: MemRefType, shape: tuple[int, ...], before: Operation) -> SSAValue:

@@ -290,9 +290,10 @@ class _FromStructure(_Copy):
         properties = {**properties, **_properties(op)}
         return self.like(op, self._class(op), self._regions(op), properties=properties, attributes=_plain(op))
 
-    def _uncarried(self, op: Operation, block: Block) -> None:
+    def _uncarried(self, op: UnrealizedConversionCastOp, block: Block) -> None:
         cls = self._class(op)
-        operands = [self.values[value] for value in op.operands[1:]]
+        _, *carried = op.inputs  # behind the `none` that keeps MLIR from folding it
+        operands = [self.values[value] for value in carried]
         types = self.types(op.results)
         made = cls.create(operands=operands, result_types=types, properties=_properties(op), attributes=_plain(op))
         self.place(op, made, block)

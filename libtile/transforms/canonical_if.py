@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
+from libtile.ir.operands import set_operand
 from libtile.transforms.canonical_values import (
     constant_bool,
     create_before,
@@ -117,7 +118,7 @@ def swap_negated_condition(op: CudaTileOp) -> bool:
     condition = stripped_not(op.operand("condition"))
     if not otherwise.blocks or condition is None:
         return False
-    op.operands[0] = condition
+    set_operand(op, "condition", condition)
     kept = _taken(then)
     otherwise.move_blocks(then)
     kept.move_blocks(otherwise)

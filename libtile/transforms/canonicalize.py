@@ -86,7 +86,10 @@ def fold_select(op: CudaTileOp) -> bool:
         chosen = condition
     elif (compare := defining(condition, "cmpi")) is not None:
         predicate = compare.attribute_value("comparison_predicate")
-        if predicate in ("equal", "not_equal") and {*compare.operands[:2]} == {if_true, if_false}:
+        if predicate in ("equal", "not_equal") and {compare.operand("lhs"), compare.operand("rhs")} == {
+            if_true,
+            if_false,
+        }:
             chosen = if_true if predicate == "not_equal" else if_false
     if chosen is None:
         return False

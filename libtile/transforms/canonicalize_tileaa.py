@@ -40,6 +40,7 @@ from libtile.dialects.nv_tileas.memory import StoreOp as TileasStoreOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSliceOp
 from libtile.dialects.tile_arith import ExtSIOp, like
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
 from libtile.support import statistics
 from libtile.transforms import reporting
@@ -154,12 +155,13 @@ def constant_zero(value: SSAValue) -> bool:
 
 def same_type(op: TileOp) -> list[SSAValue] | bool:
     """A change of shape (or layout) that changes nothing."""
-    return [op.operands[0]] if op.operands[0].type == op.results[0].type else False
+    source = source_of(op)
+    return [source] if source.type == op.results[0].type else False
 
 
 def of_splat(op: TileOp) -> list[SSAValue] | bool:
     """Any shape of a splat is a splat."""
-    splat = op.operands[0].owner
+    splat = source_of(op).owner
     return _again(op, SplatOp, splat.source) if isinstance(splat, SplatOp) else False
 
 

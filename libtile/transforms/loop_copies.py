@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
-from libtile.dialects.interfaces import EndsIteration, body, exit_of
+from libtile.dialects.interfaces import EndsIteration, body, bounds_of, exit_of
 from libtile.transforms.canonical_values import constant_integer, create_before
 
 
@@ -90,7 +90,7 @@ class Bounds:
 
     def __init__(self, loop: CudaTileOp, place: Operation) -> None:
         self.place = place
-        self.lower, self.upper, self.step = loop.operands[:3]
+        self.lower, self.upper, self.step = bounds_of(loop)
         assert isinstance(self.lower.type, TileType)
         self.type = self.lower.type
         self.bits = bit_width(self.type.element_type)

@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
+from libtile.dialects.interfaces import bounds_of
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import defining, is_op, replace_op
@@ -183,7 +184,7 @@ def _can_be_chosen(region: Region) -> bool:
 def _perform(split: _Split) -> None:
     loop = split.loop
     point = split_point(loop, split.bound, above=split.predicate in ("greater_than", "less_than_or_equal"))
-    lower, upper = loop.operands[:2]
+    lower, upper, _ = bounds_of(loop)
     signedness = {"signedness": "unsigned" if loop.attribute_value("unsignedCmp") else "signed"}
     ends = []
     for name, limit in (("mini", upper), ("maxi", lower)):

@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width
+from libtile.dialects.interfaces import bounds_of
 from libtile.transforms.canonical_values import constant_integer, create_before
 
 Range = tuple[int, int]
@@ -35,7 +36,7 @@ def split_point(loop: CudaTileOp, bound: SSAValue, above: bool) -> SSAValue:
 class _Emitter:
     def __init__(self, loop: CudaTileOp) -> None:
         self.loop = loop
-        self.lower, self.upper, self.step = loop.operands[:3]
+        self.lower, self.upper, self.step = bounds_of(loop)
         type_ = self.lower.type
         if not isinstance(type_, TileType):
             raise TypeError("the bounds of a 'for' are tiles")

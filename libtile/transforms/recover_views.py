@@ -161,7 +161,7 @@ class Conditions:
             case "cmpi":
                 inner.positive = _comparison(forms, op)
             case "reshape" | "broadcast" | "permute":
-                inner.add(forms, op.operands[0])
+                inner.add(forms, op.operand("source"))
                 inner.positive = [_moved(form, op, type_.shape) for form in inner.positive]
             case name:
                 raise NotAffineError(f"the mask comes from {name}")

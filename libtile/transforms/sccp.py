@@ -23,7 +23,17 @@ from xdsl.traits import ConstantLike, IsTerminator
 
 from libtile.dialects.constants import Elements, constant_elements, constant_op
 from libtile.dialects.folding import fold
-from libtile.dialects.interfaces import Branch, ControlFlow, CountedLoop, EndsLoop, control_flow, edges, exit_of
+from libtile.dialects.interfaces import (
+    Branch,
+    ControlFlow,
+    CountedLoop,
+    EndsLoop,
+    bounds_of,
+    control_flow,
+    edges,
+    exit_of,
+)
+from libtile.ir.operands import source_of
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.effects import has_no_effects, is_unused
@@ -159,7 +169,7 @@ class Constants:
             self._enter(op.regions[0].blocks[0])
 
     def _visit_branch(self, op: Operation) -> None:
-        condition = op.operands[0]
+        condition = source_of(op)
         if condition not in self._values:
             return
         chosen = _scalar(self._values[condition])
@@ -231,7 +241,7 @@ def _rewrite(op: Operation, found: Constants) -> bool:
 
 
 def _never_runs(op: Operation, flow: CountedLoop, found: Constants) -> bool:
-    lower, upper = (_scalar(_elements(bound, found)) for bound in op.operands[:2])
+    lower, upper = (_scalar(_elements(bound, found)) for bound in bounds_of(op)[:2])
     return flow.is_entered(op, lower, upper) is False
 
 

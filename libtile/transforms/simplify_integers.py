@@ -181,15 +181,15 @@ def _logic(op: CudaTileOp, facts: Facts) -> bool:
     assert isinstance(type_, TileType)
     if type_.element_type != i1:
         return isinstance(op, OPS["andi"]) and _mask(op, facts)
-    for index in (0, 1):
-        known, other = constant_bool(op.operands[index]), op.operands[1 - index]
+    for value, other in _both_ways(op):
+        known = constant_bool(value)
         if known is None:
             continue
         match op.spec.name, known:
             case ("andi", True) | ("ori", False) | ("xori", False):
                 return _use(op, other, "conditions decided")
             case ("andi", False) | ("ori", True):
-                return _use(op, op.operands[index], "conditions decided")
+                return _use(op, value, "conditions decided")
             case ("xori", True) if (second := constant_bool(other)) is not None:
                 _set_constant(op, int(not second))
                 statistics.count("conditions decided")
@@ -197,13 +197,19 @@ def _logic(op: CudaTileOp, facts: Facts) -> bool:
     return False
 
 
+def _both_ways(op: CudaTileOp) -> tuple[tuple[SSAValue, SSAValue], tuple[SSAValue, SSAValue]]:
+    """The operands of a commutative op, either one first."""
+    lhs, rhs = op.operand("lhs"), op.operand("rhs")
+    return (lhs, rhs), (rhs, lhs)
+
+
 def _mask(op: CudaTileOp, facts: Facts) -> bool:
-    for index in (0, 1):
-        number, mask = facts.of(op.operands[index]), facts.of(op.operands[1 - index]).value
+    for value, other in _both_ways(op):
+        number, mask = facts.of(value), facts.of(other).value
         if mask is None or mask < 0 or mask & (mask + 1) or not _is_at_least(number, 0):
             continue
         if number.upper is not None and number.upper <= mask:
-            return _use(op, op.operands[index], "masks without effect")
+            return _use(op, value, "masks without effect")
     return False
 
 

@@ -53,6 +53,7 @@ from libtile.dialects.interfaces import (
     Partial,
     StatesFact,
 )
+from libtile.ir.operands import DeclaresOperands, Groups
 from libtile.spec import OpSpec, Spec, default_spec
 from libtile.spec.model import AttributeSpec, ValueSpec
 from libtile.support.errors import LibtileError
@@ -67,7 +68,7 @@ class BuildError(LibtileError):
     """An op cannot be made of what `build` was given."""
 
 
-class CudaTileOp(Operation):
+class CudaTileOp(DeclaresOperands):
     """Base of all ops: gives access to operands, results, attributes and regions by their declared names.
 
     Attributes that the spec declares live in `properties`; discardable ones in `attributes`. An op with several
@@ -78,6 +79,10 @@ class CudaTileOp(Operation):
     dialect: ClassVar[Spec]
     """The declarations that `spec` is one of: where its constraints and enums are looked up."""
     traits: ClassVar[OpTraits] = OpTraits(lambda: ())
+
+    @classmethod
+    def operand_groups(cls) -> Groups:
+        return tuple((operand.name, operand.arity == "one") for operand in cls.spec.operands)
 
     def segment_sizes(self) -> tuple[int, ...]:
         """Number of operands in each declared group. ValueError when the operands do not fit the declaration."""

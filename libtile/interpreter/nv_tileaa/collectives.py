@@ -18,6 +18,7 @@ from libtile.interpreter.formats import Array, Element, element
 from libtile.interpreter.inner_rules import Run, Site, pure
 from libtile.interpreter.integer import signed, unsigned, wrap
 from libtile.interpreter.math_functions import through_f64
+from libtile.ir.operands import sources_of
 from libtile.ir.tile_form import TileOp, element_of, shape_of
 
 
@@ -122,7 +123,7 @@ def reduce(site: Site) -> Run:
 def scan(site: Site) -> Run:
     elements = _elements(site)
     dim, reverse, apply = site.attr("dim"), site.attr("reverse"), _on_arrays(site, elements)
-    shape = shape_of(site.op.operands[0].type)
+    shape = shape_of(sources_of(site.op)[0].type)
     order = range(shape[dim] - 1, -1, -1) if reverse else range(shape[dim])
 
     def run(body: Run, inputs: tuple[Array, ...]) -> tuple[Array, ...]:

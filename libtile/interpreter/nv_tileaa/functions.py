@@ -15,6 +15,7 @@ from libtile.interpreter.formats import INDEX, Array, Element, element
 from libtile.interpreter.inner_rules import Run, Site, effect, pure
 from libtile.interpreter.integer import wrap
 from libtile.interpreter.machine import Launch, run_grid
+from libtile.ir.operands import operands_of
 from libtile.ir.tile_form import element_of
 
 NO_PROGRAM = np.int64(-1)
@@ -90,7 +91,7 @@ def launch_func(site: Site) -> Run:
     if caller is None or caller.is_entry:
         raise Fault(FaultKind.UNSUPPORTED, "a launch in a kernel: kernels are launched by host functions")
     program = compile_kernel(kernel, site.checks, site.globals)
-    types = [value.type for value in site.op.operands[3:]]
+    types = [value.type for value in operands_of(site.op, "arguments")]
 
     def run(block: Any, x: Any, y: Any, z: Any, arguments: tuple[Any, ...]) -> tuple[()]:
         grid = int(x), int(y), int(z)

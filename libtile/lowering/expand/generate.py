@@ -13,6 +13,7 @@ from libtile.dialects.nv_tileaa.shapes import ConstantOp, Generate, SplatOp
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.tile_arith import IndexCastOp
+from libtile.ir.operands import sources_of
 from libtile.ir.tile_form import element_of, erase, layout_of, shape_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.expand.maker import Maker
@@ -38,7 +39,7 @@ def expand(op: Generate) -> bool:
     for inner in block.ops:
         if inner is not last:
             _on_tiles(inner, op, maker, shape, tiles)
-    made = _tile(last.operands[0], op, maker, shape, tiles)
+    made = _tile(sources_of(last)[0], op, maker, shape, tiles)
     if isinstance(type_.element_type, IndexType):  # an index has 64 bits, and its tiles become those of i64
         made = maker.put(IndexCastOp.create(operands=[made], result_types=[type_]))
     op.result.replace_all_uses_with(made)

@@ -24,6 +24,7 @@ from libtile.dialects.cuda_tile.types import (
     TileType,
     TileViewType,
 )
+from libtile.ir.operands import source_of, sources_of
 
 Dim = int | None
 """A dimension that is cut, or None: what the op takes whole, or no tile at all."""
@@ -61,7 +62,7 @@ def domain_of(op: CudaTileOp) -> tuple[int, ...]:
     """The shape whose dimensions the op can be cut along."""
     name = mnemonic(op)
     if name in ("reduce", "scan", "store_ptr_tko"):
-        return shape_of(op.operands[0])
+        return shape_of(sources_of(op)[0])
     if name == "store_view_tko":
         return shape_of(op.operand_group("tile")[0])
     if name == "atomic_red_view_tko":
@@ -99,7 +100,7 @@ def operand_dims(op: CudaTileOp, dim: int) -> list[Dim]:
 
 
 def _broadcast(op: CudaTileOp, dim: int) -> list[Dim]:
-    source, result = shape_of(op.operands[0]), shape_of(op.results[0])
+    source, result = shape_of(op.operand("source")), shape_of(op.results[0])
     return [dim if source and source[dim] == result[dim] else None]
 
 
@@ -114,7 +115,7 @@ def reshaped_dim(shape: tuple[int, ...], dim: int, other: tuple[int, ...]) -> Di
 
 
 def _reshape(op: CudaTileOp, dim: int) -> list[Dim]:
-    source = reshaped_dim(shape_of(op.results[0]), dim, shape_of(op.operands[0]))
+    source = reshaped_dim(shape_of(op.results[0]), dim, shape_of(op.operand("source")))
     if source is None:
         raise Uncut(op, "a reshape takes its elements from all over the operand")
     return [source]
@@ -235,7 +236,7 @@ def piecewise_apart(a: CudaTileOp, dim_a: int, b: CudaTileOp, dim_b: int) -> boo
     if len(views) == 1:
         return False
     if not views:
-        return same_value(a.operands[0], b.operands[0])
+        return same_value(source_of(a), source_of(b))
     return _never_overlapping(views[0], views[1])
 
 
@@ -253,4 +254,4 @@ def _never_overlapping(a: SSAValue, b: SSAValue) -> bool:
         if any(step < size for step, size in zip(type_.traversal_strides, type_.tile_shape)):
             return False
     x, y = a.owner, b.owner
-    return isinstance(x, Operation) and isinstance(y, Operation) and same_value(x.operands[0], y.operands[0])
+    return isinstance(x, Operation) and isinstance(y, Operation) and same_value(source_of(x), source_of(y))

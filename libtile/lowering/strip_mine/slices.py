@@ -131,7 +131,7 @@ class Slicer:
         if name == "reduce" and not is_sink and dim == op.attribute_value("dim"):
             raise Uncut(op, "a reduction gives nothing before its last piece")
         if name == "scan" and dim == op.attribute_value("dim"):
-            check_body(op, shape_of(op.operands[0]))
+            check_body(op, shape_of(op.operand_group("operands")[0]))
         dims = operand_dims(op, dim)
         for value, at in zip(op.operands, dims, strict=True):
             if at is None and self.is_huge(value):

@@ -27,6 +27,7 @@ from libtile.dialects.cuda_tile.types import (
     i1,
     i64,
 )
+from libtile.ir.operands import source_of
 from libtile.lowering.strip_mine.cuts import shape_of
 from libtile.numerics.elements import ELEMENTS
 
@@ -95,7 +96,7 @@ class PieceViews:
     def _view(self, view: SSAValue, type_: TileViewType) -> SSAValue:
         maker = view.owner
         assert isinstance(maker, CudaTileOp)
-        source = maker.operands[0]
+        source = source_of(maker)
         if (source, type_) not in self._views:
             self._views[source, type_] = self.loop.outside(type(maker).create(operands=[source], result_types=[type_]))
         return self._views[source, type_]

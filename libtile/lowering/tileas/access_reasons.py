@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Operation
 
 from libtile.codegen.memory import MAX_ACCESS_BYTES
+from libtile.ir.operands import source_of
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.layouts.registers import register_groups
 from libtile.lowering.tileas.view_accesses import ViewAccess
@@ -74,7 +75,7 @@ def _adjacent(layout: LinearLayout, dim: int, most: int) -> Limit:
 def _pointer_limits(op: Operation, layout: LinearLayout, size: int) -> Iterator[Limit]:
     most = MAX_ACCESS_BYTES // size
     contiguity, divisibility, mask = (numbers(op, n) for n in ("contiguity", "divisibility", "mask_constancy"))
-    runs = contiguity or (1,) * len(shape_of(op.operands[0].type))
+    runs = contiguity or (1,) * len(shape_of(source_of(op).type))
     dim = max(range(len(runs)), key=lambda d: (runs[d], d))
     yield _share(layout)
     yield runs[dim], "the pointers are not known to be adjacent"

@@ -38,6 +38,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.classes import is_subclass
+from libtile.ir.operands import declares, operands_of
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import LOOPS
@@ -302,7 +303,8 @@ def needs_barrier(earlier: Operation, later: Operation) -> bool:
 
 def _layout(op: Operation) -> LinearLayout | None:
     """The layout of the tile that an access moves."""
-    for value in (*op.results, *op.operands[1:2]):
+    stored = operands_of(op, "value") if declares(op, "value") else ()
+    for value in (*op.results, *stored):
         if isinstance(value.type, TensorType) and isinstance(value.type.encoding, LayoutAttr):
             return value.type.encoding.layout
     return None

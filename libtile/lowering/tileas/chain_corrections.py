@@ -63,7 +63,7 @@ def needed(loop: scf.ForOp, after: Sequence[Operation], carried: int) -> Needed 
         inside: list[Operation] = []
         while isinstance(op := value.owner, _RENAMING) and op.parent is body:
             inside.insert(0, op)
-            value = op.operands[0]
+            value = op.source
         ops |= dict.fromkeys(inside)
         if value.owner is body or (isinstance(value.owner, Operation) and value.owner.parent is body):
             if not _is_of_rows(value, rows):

@@ -17,6 +17,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, Unary, ViewOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import erase
 from libtile.layouts import REGISTER
 from libtile.lowering.to_tileas.accesses import element_bytes
@@ -124,7 +125,7 @@ def _fold(op: ConvertLayoutOp) -> None:
     """A conversion of a conversion is one, and none when it leads back."""
     before = op.source.owner
     if isinstance(before, ConvertLayoutOp):
-        op.operands[0] = before.source
+        set_operand(op, "source", before.source)
     if op.source.type == op.result.type:
         op.result.replace_all_uses_with(op.source)
         erase(op)

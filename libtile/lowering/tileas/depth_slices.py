@@ -20,6 +20,7 @@ from libtile.atoms import mma_block_scale
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ExtractSliceOp
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts import LinearLayout, parts
 from libtile.lowering.tileas.materialize import Inserter
@@ -47,7 +48,7 @@ class Slices:
         result = product.c
         for first in range(0, shape_of(product.a.type)[-1], self.depth):
             operands = [self._operand(at, side, first, buffers) for side in (0, 1)]
-            given = [*operands, result, *(self._factors(at, side, first) for side in range(len(product.operands) - 3))]
+            given = [*operands, result, *(self._factors(at, side, first) for side in range(len(_factors_of(product))))]
             made = type(product).make(*given, results=[product.result.type], location=product.location)
             made.properties.update(product.properties)
             made.attributes |= {n: a for n, a in product.attributes.items() if n not in made.attributes}
@@ -64,7 +65,7 @@ class Slices:
 
     def _factors(self, at: Inserter, side: int, first: int) -> SSAValue:
         """The factors of a slice that begins at an element along k."""
-        value, depth = self.product.operands[3 + side], shape_of(self.product.a.type)[-1]
+        value, depth = _factors_of(self.product)[side], shape_of(self.product.a.type)[-1]
         rank, blocks = len(shape_of(value.type)), shape_of(value.type)[-1 - side]
         dim = rank - 1 - side
         shape = tuple(blocks * self.depth // depth if d == dim else n for d, n in enumerate(shape_of(value.type)))
@@ -74,7 +75,7 @@ class Slices:
         )
 
     def _operand(self, at: Inserter, side: int, first: int, buffers: Mapping[SSAValue, SSAValue]) -> SSAValue:
-        value, path = self.product.operands[side], self.paths[side]
+        value, path = (self.product.a, self.product.b)[side], self.paths[side]
         rank = len(shape_of(value.type))
         dim = rank - 1 - side
         shape = tuple(self.depth if d == dim else n for d, n in enumerate(shape_of(value.type)))
@@ -87,7 +88,7 @@ class Slices:
         for op in renaming:
             types.append(_tile(op.results[0], shape, layout))
             shape, layout, dim = _source(op, shape, layout, dim)
-        loaded = path[-1].operands[0] if path else value
+        loaded = source_of(path[-1]) if path else value
         made = at.value(
             CopyOp.make(
                 buffers[loaded], results=[_tile(loaded, shape, layout)], offsets=_corner(len(shape), dim, first)
@@ -99,16 +100,21 @@ class Slices:
         return made
 
 
+def _factors_of(product: DotOp | ScaledDotOp) -> tuple[SSAValue, ...]:
+    """The scale factors of the operands: none, or one tile for each."""
+    return tuple(factor for factor in (product.sfa, product.sfb) if factor is not None)
+
+
 def slices_of(product: Operation, loaded: Sequence[SSAValue]) -> Slices | None:
     """How a product is cut whose operands are these loaded tiles, as they are; None where it is not."""
     if not isinstance(product, DotOp | ScaledDotOp) or product.atom.kind not in _KINDS[type(product)]:
         return None
     found = Slices(product, (_path(product.a, loaded), _path(product.b, loaded)))
-    paths = [(path, value) for path, value in zip(found.paths, product.operands) if path is not None]
-    reached = [path[-1].operands[0] if path else value for path, value in paths]
+    paths = [(path, value) for path, value in zip(found.paths, (product.a, product.b)) if path is not None]
+    reached = [source_of(path[-1]) if path else value for path, value in paths]
     if set(reached) != set(loaded) or len(reached) != len(loaded) or shape_of(product.a.type)[-1] <= found.depth:
         return None
-    for side, value in enumerate(product.operands[:2]):
+    for side, value in enumerate((product.a, product.b)):
         whole = shape_of(value.type)
         shape = tuple(found.depth if d == len(whole) - 1 - side else n for d, n in enumerate(whole))
         layout = layout_of(value)
@@ -140,7 +146,7 @@ def _path(value: SSAValue, loaded: Sequence[SSAValue]) -> list[Operation] | None
         if isinstance(op, ViewOp) and _wide(op.source) != _wide(op.result):
             return None
         found.append(op)
-        value = op.operands[0]
+        value = op.source
     return found if value.has_one_use() else None
 
 
@@ -153,7 +159,7 @@ def _source(
 ) -> tuple[tuple[int, ...], LinearLayout, int]:
     """The shape and the layout of a part of an op's operand that becomes one of its result, and where the dimension is
     along which the part is one."""
-    whole = shape_of(op.operands[0].type)
+    whole = shape_of(source_of(op).type)
     if isinstance(op, PermuteOp):
         order = integers_of(op.permutation)
         inverse = layouts.inverse_permutation(order)

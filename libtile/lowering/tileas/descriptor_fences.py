@@ -19,6 +19,7 @@ from libtile.dialects.nv_tileas.tma import (
     TmaOp,
 )
 from libtile.ir.classes import is_subclass
+from libtile.ir.operands import source_of
 from libtile.lowering.agents import agent_of
 
 _WIDER = ("tl_blk", "cluster", "gpu", "sys")
@@ -35,8 +36,8 @@ def insert_descriptor_fences(function: Operation) -> None:
         if not _changes_go_on(op):
             _release(op, scope)
     for op in list(function.walk()):
-        if is_subclass(type(op), (TmaOp,)) and _is_changed(op.operands[0]):
-            _acquire(op, op.operands[0], scope)
+        if is_subclass(type(op), (TmaOp,)) and _is_changed(source_of(op)):
+            _acquire(op, source_of(op), scope)
 
 
 def _changes(op: Operation) -> bool:

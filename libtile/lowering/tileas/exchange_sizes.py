@@ -33,6 +33,7 @@ from libtile.dialects.nv_tileas.tiles import (
     ReduceOp,
     ScanOp,
 )
+from libtile.ir.operands import sources_of
 from libtile.layouts.shared_access import padded
 from libtile.lowering.agents import warps_of
 from libtile.lowering.errors import unsupported
@@ -109,12 +110,12 @@ def _convert(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
 def _through_ways(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     """Of one tile, which goes through shared memory or not."""
     (way,) = ways_of(op, 1)
-    element = element_bytes(op.operands[0])
+    element = element_bytes(sources_of(op)[0])
     return () if way.through is None else (element << way.through.layout.layout.out_bits,)
 
 
 def _slice(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    return _through_ways(op, kernel, room) if all(map(_is_tile, (*op.operands[:1], *op.results[:1]))) else ()
+    return _through_ways(op, kernel, room) if all(map(_is_tile, (*sources_of(op), *op.results[:1]))) else ()
 
 
 def _is_tile(value: SSAValue) -> bool:
@@ -145,7 +146,7 @@ def _dot(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     """Tensor cores take fragments as they are; single elements are staged."""
     if not isinstance(op, DotOp) or op.atom.kind != FMA:
         return ()
-    return (mma.staged_bytes(shared_ways_of(op, 2), [element_bytes(v) for v in op.operands[:2]])[1],)
+    return (mma.staged_bytes(shared_ways_of(op, 2), [element_bytes(v) for v in (op.a, op.b)])[1],)
 
 
 def _owners(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:

@@ -31,6 +31,7 @@ from libtile.dialects.nv_tileas.attributes import FMA, ConversionAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.ir.classes import is_subclass
+from libtile.ir.operands import source_of, sources_of
 from libtile.ir.tile_form import TileOp, erase, integer_of
 from libtile.layouts import REGISTER, LinearLayout, parts
 from libtile.layouts.builders import row_major
@@ -133,7 +134,7 @@ def _are_laid_out(op: Operation) -> bool:
     """Whether an op is one on tiles with layouts: storage has none to convert, and what lacks one is refused."""
     values = [v for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
     # Accesses have pointers and views beside their tiles.
-    named = () if is_subclass(type(op), HANDING_OUT) else (*op.operands[:1], *op.results[:1])
+    named = () if is_subclass(type(op), HANDING_OUT) else (*sources_of(op)[:1], *op.results[:1])
     tiles_only = all(isinstance(v.type, TensorType) for v in named)
     return tiles_only and all(
         isinstance(v.type, TensorType) and isinstance(v.type.encoding, LayoutAttr) for v in values
@@ -145,7 +146,7 @@ def _are_laid_out(op: Operation) -> bool:
 
 def _view(a: Around) -> None:
     """The result of a change of shape is where the source is."""
-    source, result = a.op.operands[0], a.op.results[0]
+    source, result = source_of(a.op), a.op.results[0]
     held, shape = layout_of(source), shape_of(result.type)
     if shape and held.outs:
         a.result(reshaped(held, shape))
@@ -153,7 +154,7 @@ def _view(a: Around) -> None:
 
 def _reinterpret(a: Around) -> None:
     """Another layout, too, as long as each thread has what it says."""
-    source, result = a.op.operands[0], a.op.results[0]
+    source, result = source_of(a.op), a.op.results[0]
     held, shape = layout_of(source), shape_of(result.type)
     if not shape or not held.outs:
         return
@@ -285,7 +286,7 @@ def taken_part(
 
 def _take_part(a: Around, part: tuple[int, ...]) -> None:
     """Bring the tile of an extraction to where a part of a shape is taken from, and say how."""
-    source, result = a.op.operands[0], a.op.results[0]
+    source, result = source_of(a.op), a.op.results[0]
     size = element_bytes(source)
     found = taken_part(layout_of(source), part, layout_of(result), size, a.kernel, a.room)
     a.operand(0, found.source)
@@ -303,7 +304,7 @@ def _slice(a: Around) -> None:
     if is_part(op):
         _take_part(a, shape)
     else:
-        _by_rows(a, op.operands[0])
+        _by_rows(a, source_of(op))
 
 
 def _union(offsets: Sequence[int]) -> int:
@@ -357,7 +358,7 @@ def _dot(a: Around) -> None:
     for number in range(count):
         sides = [_slice_along(a, value, dim, count, number) for value, dim in zip((op.a, op.b), dims)]
         made = DotOp.create(
-            operands=[*sides, total, *op.operands[3:]],
+            operands=[*sides, total, *op.group("sfa"), *op.group("sfb")],
             result_types=[op.result.type],
             properties=dict(op.properties),
             attributes=dict(op.attributes),

@@ -23,6 +23,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.ir.operands import set_operand
 from libtile.lowering.tileas.materialize import Inserter
 
 
@@ -70,6 +71,6 @@ def loop_around(product: DotOp) -> DotOp:
         assert isinstance(op, Operation)
         op.detach()
         body.add_op(op)
-    product.operands[2] = body.args[1]
+    set_operand(product, "c", body.args[1])
     body.add_op(scf.YieldOp(product.result, *tokens))
     return product

@@ -21,6 +21,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ConversionAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReinterpretOp, ShuffleOp
+from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import erase
 from libtile.layouts import WARP
 from libtile.layouts.convert import Conversion, Plan
@@ -90,7 +91,7 @@ def _choose(op: ConvertLayoutOp, kernel: Kernel, room: int) -> None:
         made.way = _in_pieces(trip.pieces, size, kernel)
         block.insert_op_before(made, op)
         value = made.result
-    op.operands[0] = value
+    set_operand(op, "source", value)
     op.way = _in_pieces(found.trips[-1].pieces, size, kernel)
 
 

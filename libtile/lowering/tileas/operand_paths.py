@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.tma_operands import Unfit
 
@@ -42,7 +43,7 @@ def operand_path(value: SSAValue, blocks: Collection[Block | None], what: str, w
             steps.append(op)
         elif not isinstance(op, ConvertLayoutOp | ExpandDimsOp) and not _drops_ones(op):
             break
-        value = op.operands[0]
+        value = source_of(op)
     load = value.owner
     if not isinstance(load, TiledLoadOp) or any(op.parent not in blocks for op in path):
         raise Unfit(what + "is not loaded by a view as it is" + where)

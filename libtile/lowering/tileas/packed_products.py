@@ -21,6 +21,7 @@ from libtile.dialects.nv_tileaa.collectives import ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import BitcastOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
+from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.builders import row_major
@@ -61,7 +62,8 @@ def pack_products(function: FuncOp, gpu: Target) -> None:
             continue
         at = Inserter(block, op, op.location)
         a, b = (x.operand(at) for x in operands)
-        op.operands = [a, b, *op.operands[2:]]
+        set_operand(op, "a", a)
+        set_operand(op, "b", b)
         op.packed = UnitAttr()
         drop_unused(block)
 
@@ -84,7 +86,7 @@ def _bytes(value: SSAValue) -> _Bytes | None:
     shape = shape_of(value.type)
     while isinstance(op := value.owner, ViewOp | PermuteOp | ExpandDimsOp | BitcastOp):
         ops.insert(0, op)
-        value = op.operands[0]
+        value = op.source
         if isinstance(op, BitcastOp):
             break
     if not ops or not isinstance(ops[0], BitcastOp) or ELEMENTS[element_of(value)].bits != 8:

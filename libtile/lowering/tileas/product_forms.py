@@ -23,6 +23,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, PermuteOp, ViewOp
+from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.tileas.materialize import Inserter
 
@@ -89,7 +90,7 @@ def _renamed(product: DotOp, form: _Form) -> DotOp | None:
     if number < 0 or not alone:
         return None
     before = Inserter(loop.parent, loop, loop.location)
-    loop.operands[3 + number] = _initial(before, loop.iter_args[number], form)
+    set_operand(loop, "iter_args", _initial(before, loop.iter_args[number], form), number)
     type_: Attribute = loop.iter_args[number].type
     carried = Rewriter.replace_value_with_new_type(argument, type_)
     at = Inserter(product.parent, product, product.location)

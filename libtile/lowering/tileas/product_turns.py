@@ -159,11 +159,11 @@ def _narrowing(value: SSAValue, body: Block, taken: Collection[Operation]) -> li
         if not op.results[0].has_one_use():
             break
         found.append(op)
-        source, result = op.operands[0].type, op.results[0].type
+        source, result = op.source.type, op.result.type
         assert isinstance(source, TensorType) and isinstance(result, TensorType)
         if element_bytes(source.element_type) > element_bytes(result.element_type):
             kept = len(found)
-        value = op.operands[0]
+        value = op.source
     return found[:kept]
 
 

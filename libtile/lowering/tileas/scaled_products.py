@@ -60,7 +60,7 @@ class _Loaded:
         ops: list[Operation] = []
         while isinstance(op := value.owner, _MOVING) and op.parent is body and value.has_one_use():
             ops.insert(0, op)
-            value = op.operands[0]
+            value = op.source
         load = value.owner
         if not isinstance(load, TiledLoadOp) or load.parent is not body:
             raise Unfit(what + "is not loaded by a view as it is, in the loop")

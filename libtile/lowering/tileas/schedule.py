@@ -36,6 +36,7 @@ from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import SEGMENTS, erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
@@ -338,7 +339,7 @@ def raise_conversions(value: SSAValue) -> None:
 def _raise(op: Operation, convert: ConvertLayoutOp) -> None:
     layout = layout_of(convert.result)
     before = source_layout(op, layout) if isinstance(op, RENAMING) else layout
-    source = op.operands[0]
+    source = source_of(op)
     converted = ConvertLayoutOp.create(operands=[source], result_types=[with_layout(source.type, before)])
     remade = type(op).create(
         operands=[converted.results[0]],

@@ -52,6 +52,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.locations import set_location
+from libtile.ir.operands import operand_of
 from libtile.ir.tile_form import Given, build, operand_group
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
@@ -350,7 +351,7 @@ def moved_layout(op: Operation) -> LinearLayout:
         return given.layout
     if isinstance(op, tma.TiledLoadOp):
         raise unsupported(op, "cannot be compiled without a layout")
-    return _layout_of(op, op.results[0] if isinstance(op, _LOADS) else op.operands[1])
+    return _layout_of(op, op.results[0] if isinstance(op, _LOADS) else operand_of(op, "value"))
 
 
 def _layout_of(op: Operation, value: SSAValue) -> LinearLayout:

@@ -24,6 +24,7 @@ from libtile.dialects.nv_tileas.memory import TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.operands import set_operand
 from libtile.layouts import LANE, WARP
 from libtile.lowering.discardable import NOT_TMA
 from libtile.lowering.tileas.cleanup import drop_unused
@@ -121,10 +122,10 @@ def _store_by_tma(op: Operation, tile: TmaTile) -> None:
     op.properties["allow_tma"] = UnitAttr()
     made = op.value.owner
     if isinstance(made, ConvertLayoutOp) and _is_whole(made):
-        op.operands[1] = made.source
+        set_operand(op, "value", made.source)
 
 
-def _is_whole(op: Operation) -> bool:
+def _is_whole(op: ConvertLayoutOp) -> bool:
     """Whether each thread has a part of its own of the tile that is converted."""
-    unused = layout_of(op.operands[0]).free_bits()
+    unused = layout_of(op.source).free_bits()
     return not unused.get(LANE, 0) and not unused.get(WARP, 0)

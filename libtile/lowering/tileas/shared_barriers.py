@@ -54,6 +54,7 @@ from libtile.dialects.nv_tileas.tma import (
 )
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.classes import is_subclass
+from libtile.ir.operands import sources_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, makes_shared, storage_bytes
@@ -329,8 +330,8 @@ def span_of(value: SSAValue) -> Span:
     """The bytes of what a value stands for: a pipeline, a token of one, or a buffer. LoweringError for one without a
     place."""
     owner = value.owner
-    while isinstance(owner, Operation) and not makes_shared(owner) and owner.operands:
-        owner = owner.operands[0].owner
+    while isinstance(owner, Operation) and not makes_shared(owner) and (sources := sources_of(owner)):
+        owner = sources[0].owner
     if not isinstance(owner, Operation) or not makes_shared(owner):
         if isinstance(owner, Operation):
             raise unsupported(owner, f"gives a {value.type} that has no place in shared memory")

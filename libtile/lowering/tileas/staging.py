@@ -27,6 +27,7 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.ir.operands import source_of
 from libtile.layouts import parts
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.access_reasons import tensor_map_obstacle
@@ -172,7 +173,7 @@ def _to_halve(tile: TmaTile, shape: Sequence[int]) -> int | None:
     """The dimension along which parts of a shape can be halved: they stay made of the tile's boxes, and threads hold
     them in registers of their own. None where there is none."""
     made = conversions_in_front(tile.access)
-    layout = layout_of(made[0].operands[0] if made else tile.access.value)
+    layout = layout_of(source_of(made[0]) if made else tile.access.value)
     for dim in (*tile.boxes.order[:1], *reversed(tile.boxes.order[1:])):
         half = [n // 2 if d == dim else n for d, n in enumerate(shape)]
         if 0 in half or not parts.are_told_apart(layout, parts.part_bits(layout, half)):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from libtile.atoms import tma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp, GetCtaRankOp
-from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
@@ -136,7 +136,7 @@ def described_tile(
     view, stored = op.view.type, stored_element(op.value_type)
     element = NUMBER_NAMES[stored]
     block = op.view.owner
-    memref = block.operands[0].owner if isinstance(block, Operation) and block.operands else None
+    memref = block.source.owner if isinstance(block, BlockTileOp) else None
     if (
         not isinstance(view, TiledViewType)
         or not isinstance(memref, MakeMemRefOp)

@@ -16,6 +16,7 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.ir.facts import power_of_two_factor
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
@@ -171,14 +172,14 @@ def _divisor(known: tuple[int, ...], position: int, value: int | None) -> int:
 
 def memref_of(op: Operation) -> MakeMemRefOp | None:
     """The op that makes the memref of an access's view; None where that is elsewhere."""
-    block = op.operands[0].owner
+    block = source_of(op).owner
     memref = block.source.owner if isinstance(block, BlockTileOp) else None
     return memref if isinstance(memref, MakeMemRefOp) else None
 
 
 def view_access(op: Operation) -> ViewAccess | None:
     """What is known of an access through a view; None when the ops that make the view are elsewhere."""
-    memref, view = memref_of(op), op.operands[0].type
+    memref, view = memref_of(op), source_of(op).type
     if memref is None or not isinstance(view, TiledViewType):
         return None
     type_, tiling = memref.result.type, view.layout

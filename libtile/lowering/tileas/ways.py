@@ -18,6 +18,7 @@ from libtile.dialects.nv_tileaa.memory import AllocaOp, MemoryOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.attributes import ConversionAttr
 from libtile.dialects.nv_tileas.memory import AtomicCasOp, AtomicRmwOp, LoadOp, MultimemLoadReduceOp, TiledLoadOp
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.convert import Conversion
 from libtile.layouts.shared_access import SharedWay
@@ -41,7 +42,7 @@ def hands_out(op: Operation) -> bool:
 
 def is_part(op: Operation) -> bool:
     """Whether a slice is one of the parts of its shape that the tile can be cut into, at a place that is known."""
-    whole, shape = shape_of(op.operands[0].type), shape_of(op.results[0].type)
+    whole, shape = shape_of(source_of(op).type), shape_of(op.results[0].type)
     offsets, strides = (integers_of(op.properties.get(name)) for name in ("offsets", "strides"))
     return (
         len(op.operands) == 1

@@ -39,6 +39,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
     TileASType,
 )
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
 from libtile.lowering.discardable import DECISIONS, FACTS
 from libtile.lowering.legality import NUMBERS, Stage
@@ -220,7 +221,7 @@ def _padding(op: TileOp, attr: Attribute) -> str | None:
     """What is read out of bounds is up to the view; of a store it says that not all may be inside."""
     if isinstance(op, tileas_memory.TiledStoreOp):
         return None
-    view = op.operands[0].type
+    view = source_of(op).type
     given = attr.keyword if isinstance(attr, PaddingValueAttr) else attr
     same = isinstance(view, TiledViewType) and view.layout.padding == given
     return None if same else f"{_refuse('padding_value', attr)} but where its view pads with the same"
@@ -285,7 +286,7 @@ def _fence_problem(op: TileOp) -> str | None:
 
 def _consumer(op: TileOp, attr: Attribute) -> str | None:
     """Barrier objects count the arrivals of all consumers; without them there is one."""
-    type_ = op.operands[0].type
+    type_ = source_of(op).type
     counted = isinstance(type_, PipelineType) and type_.has_barriers
     same = counted or (isinstance(attr, IntegerAttr) and attr.value.data == 0)
     return None if same else _refuse("consumer_idx", attr)

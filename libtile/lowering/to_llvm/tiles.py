@@ -27,6 +27,7 @@ from libtile.dialects.nv_tileas.tiles import (
     ViewOp,
 )
 from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.operands import source_of
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.convert import Conversion
@@ -97,7 +98,7 @@ def _extract_slice(e: Emitter, op: ExtractSliceOp) -> None:
 def _slice(
     e: Emitter, op: Operation, offsets: Sequence[int], strides: Sequence[int], indices: Sequence[SSAValue]
 ) -> None:
-    source, result = op.operands[0], op.results[0]
+    source, result = source_of(op), op.results[0]
     if isinstance(e.held[source], Buffer):
         raise UnsupportedError("takes a part of storage: code is made for parts of tiles")
     (way,) = ways_of(op, 1)

@@ -137,7 +137,7 @@ def copied_boxes(e: Emitter, op: TmaOp, *, by_rows: bool = False) -> tuple[Descr
     """What a copy goes through, in which boxes (`by_rows`: those of `atoms.row_boxes`), and its buffer."""
     if not e.b.target.has("tma"):
         raise unsupported(op, "copies by TMA, which is not there", e.b.target.name)
-    descriptor, buffer = e.held[op.operands[0]], e.held[op.group("buffer")[0]]
+    descriptor, buffer = e.held[op.group("descriptor")[0]], e.held[op.group("buffer")[0]]
     if not isinstance(descriptor, Descriptor) or not isinstance(buffer, Buffer):
         raise unsupported(op, "has no descriptor of the host's, or no buffer of its own", e.b.target.name)
     memref = descriptor.type.memref

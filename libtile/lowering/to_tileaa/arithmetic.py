@@ -114,7 +114,7 @@ def _wrapping(c: Context, op: CudaTileOp) -> None:
 def _negate(c: Context, op: CudaTileOp) -> None:
     type_ = _result_type(op)
     flags = arith.IntegerOverflowAttr(_OVERFLOW[op.attribute_value("overflow")])
-    operands = [c.zero(type_), c.get(op.operands[0])]
+    operands = [c.zero(type_), c.get(op.operand("source"))]
     c.bind(op.results[0], c.builtin(arith.SubiOp, operands, type_, {"overflowFlags": flags}))
 
 
@@ -165,7 +165,7 @@ def _conversion(c: Context, op: CudaTileOp) -> None:
 
 @rule("ftof")
 def _between_floats(c: Context, op: CudaTileOp) -> None:
-    c.bind(op.results[0], c.float_conversion(c.get(op.operands[0]), _result_type(op), **declared_attributes(op)))
+    c.bind(op.results[0], c.float_conversion(c.get(op.operand("from")), _result_type(op), **declared_attributes(op)))
 
 
 @rule("ftoi", "itof")

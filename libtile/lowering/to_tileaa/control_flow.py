@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
+from libtile.dialects.interfaces import bounds_of
+from libtile.ir.operands import source_of
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 
 Values = list[SSAValue]
@@ -118,7 +120,7 @@ def _lower_if(
     c: Context, op: Operation, rest: Sequence[Operation], exits: Exits, fall: Callable[[Values], Values]
 ) -> Values:
     """An `if` with ways out of the region around it, and the ops behind it."""
-    condition = c.scalar(c.get(op.operands[0]))
+    condition = c.scalar(c.get(source_of(op)))
 
     def go_on(values: Values) -> Values:
         c.bind_all(op, values)
@@ -237,7 +239,7 @@ def _if(c: Context, op: CudaTileOp) -> None:
 
 @rule("for")
 def _for(c: Context, op: CudaTileOp) -> None:
-    lower, upper, step = (c.scalar(c.get(v)) for v in op.operands[:3])
+    lower, upper, step = (c.scalar(c.get(v)) for v in bounds_of(op))
     carried = [convert_type(v.type) for v in op.operand_group("initValues")]
     block = Block(arg_types=[lower.type, *carried])
     old_induction, *old_carried = op.regions[0].block.args

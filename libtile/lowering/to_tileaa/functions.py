@@ -99,7 +99,7 @@ def _accumulator_words(op: CudaTileOp, target: Target) -> int:
 
 def _weight(product: CudaTileOp, target: Target) -> int:
     """How often a product's accumulator lies in registers."""
-    type_ = product.operands[0].type
+    type_ = product.operand("lhs").type
     assert isinstance(type_, TileType)
     promoted = (
         product.spec.name == "mmaf"

@@ -135,7 +135,7 @@ def _offset(c: Context, op: CudaTileOp) -> None:
 @rule("assume")
 def _assume(c: Context, op: CudaTileOp) -> None:
     """The promise is in the facts; the value is the operand."""
-    c.values[op.results[0]] = c.get(op.operands[0])
+    c.values[op.results[0]] = c.get(op.operand("value"))
 
 
 # -- views ------------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def _sizes(c: Context, op: CudaTileOp) -> None:
     from xdsl.dialects.builtin import IndexType
 
     for dim, result in enumerate(op.results):
-        size = c.one(GetDimSizeOp, [c.get(op.operands[0])], IndexType(), dim=dim)
+        size = c.one(GetDimSizeOp, [c.get(op.operand("src"))], IndexType(), dim=dim)
         type_ = convert_type(result.type)
         assert isinstance(type_, TensorType)
         element = type_.element_type

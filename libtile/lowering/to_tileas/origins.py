@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
+from libtile.ir.operands import sources_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.accesses import ACCESSES, AccessLayouts
@@ -59,7 +60,7 @@ class Origins:
     def _moved(self, op: Operation, value: SSAValue) -> LinearLayout | None:
         if isinstance(op, DotOp):
             return self._products.operand_layouts(op)[2]
-        source = self.of(op.operands[0]) if op.operands else None
+        source = next((self.of(value) for value in sources_of(op)), None)
         shape = tile_shape(value)
         if source is None or shape is None:
             return None

@@ -21,6 +21,7 @@ from libtile.dialects.nv_tileas.attributes import BY_ROWS
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import FromParameter, Number, TensorMapRecipe
+from libtile.ir.operands import source_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.tma.common import HOST_CODE, index_of
 from libtile.numerics.elements import STORAGE_BYTES
@@ -99,7 +100,7 @@ def boxes_of(op: MakeTiledTmaDescOp) -> atoms.Boxes | str:
 def launched_number(op: Operation, value: SSAValue) -> Number | FromParameter:
     """A constant, or a parameter of the kernel; LoweringError for what is computed of them."""
     while isinstance(value.owner, _CONVERSIONS):
-        value = value.owner.operands[0]
+        value = source_of(value.owner)
     if isinstance(value, BlockArgument):
         return FromParameter(value.index)
     if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
