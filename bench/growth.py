@@ -54,6 +54,9 @@ def measure(family: str, size: int, assemble: bool) -> dict[str, float]:
     """CPU seconds by column for one module, and the peak of memory in MB."""
     import libtile
     from libtile.backend import effort, nvptx, ptx, ptxas
+    from libtile.backend.work import Made, Work
+    from libtile.compiler.compile import compile_module
+    from libtile.compiler.options import Options
     from libtile.support.collector import collector_paused
     from libtile.targets import target
 
@@ -74,10 +77,17 @@ def measure(family: str, size: int, assemble: bool) -> dict[str, float]:
     timed("optimize", lambda: libtile.optimize(module, verify=False))
     data = timed("write", lambda: libtile.write(module, "13.3"))
     module = timed("read", lambda: libtile.read(data))
-    lowered = timed("lower", lambda: libtile.compile(module, gpu_name="sm_90", emit="llvm", verify=False))
+    given: list[Work] = []
+
+    def backend(work: Work) -> Made:
+        given.append(work)
+        return Made("")
+
+    options = Options("sm_90", emit="ptx")
+    lowered = timed("lower", lambda: compile_module(module, options, verify=False, backend=backend))
     with collector_paused():
-        planned = effort.plan(lowered.llvm_ir)
-        code = timed("LLVM", lambda: nvptx.to_ptx(lowered.llvm_ir, gpu, planned=planned))
+        planned = effort.plan(given[0].size)
+        code = timed("LLVM", lambda: nvptx.to_ptx(given[0].llvm_ir, gpu, planned=planned))
     if assemble:
         entries = {name: ptx.EntryDirectives(kernel.block_dim[0]) for name, kernel in lowered.kernels.items()}
         finished = ptx.finish(code, gpu, entries)

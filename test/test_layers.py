@@ -15,7 +15,7 @@ LAYERS = (
     ("support",),
     ("spec",),
     ("numerics",),
-    ("bytecode", "layouts"),
+    ("bytecode", "layouts", "ptx"),
     ("targets",),
     ("atoms",),
     ("ir",),

@@ -15,7 +15,7 @@ from libtile.targets import target
 def build(work: Work) -> Made:
     """Do what the work says. LlvmError, PtxasError or ToolNotFoundError for what a tool refuses."""
     how = work.assembly
-    planned = plan(work.llvm_ir) if work.opt_level else Plan()
+    planned = plan(work.size) if work.opt_level else Plan()
     if how is None:
         return Made(_ptx(work, planned), excesses=planned.excesses)
     gpu = target(work.gpu_name)
@@ -40,7 +40,7 @@ def prepare() -> None:
 def _ptx(work: Work, planned: Plan) -> str:
     gpu = target(work.gpu_name)
     with timing.stage("LLVM"):
-        text = nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level, work.libraries, planned)
+        text = nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level, work.libraries, planned, tuple(work.entries))
     version = ptx_lines.PTX_VERSION if work.lines is not None else ptx.PTX_VERSION
     text = ptx.finish(text, gpu, work.entries, launch_meta_data=work.launch_meta_data, ptx_version=version)
     if work.lines is not None:

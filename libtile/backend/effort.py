@@ -9,9 +9,10 @@ ptxas 13.5 takes time with the square of the blocks, of the barriers and of the 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
+
+from libtile.codegen.sizes import ModuleSize
 
 MOST_BLOCKS = 1000
 """Basic blocks of a function that LLVM's pipeline is asked to optimize; kernels from frontends have up to a hundred."""
@@ -35,13 +36,6 @@ MOST_VARIABLES = 1000
 
 ASSEMBLER_LEVEL_OF_LARGE = 1
 """What ptxas is given for -O2 and -O3 beyond one of these limits, save that of chains."""
-
-_FUNCTION = re.compile(r"^define [^@]*@(?P<name>[^(]*)\(.*?^}", re.MULTILINE | re.DOTALL)
-_BLOCK = re.compile(r"^[\w.]+:", re.MULTILINE)
-_LOOP = re.compile(r"^(?:for|while|loop)\.\d+:", re.MULTILINE)
-_SUM = re.compile(r"^  (%\w+) = (?:add|sub|mul|shl) (?:n[us]w )*i\d+ (\S+), (\S+)", re.MULTILINE)
-_VARIABLE = re.compile(r"^@\S+ = ", re.MULTILINE)
-_BARRIER = "call void @llvm.nvvm.barrier."
 
 
 class Effort(Enum):
@@ -84,29 +78,23 @@ class Plan:
         return min(opt_level, ASSEMBLER_LEVEL_OF_LARGE) if any(e.assembled for e in self.excesses) else opt_level
 
 
-def plan(ir: str) -> Plan:
-    """The plan for a module given as text."""
+def plan(size: ModuleSize) -> Plan:
+    """The plan for a module of this size."""
     found: list[Excess] = []
-    for match in _FUNCTION.finditer(ir):
-        function, name = match[0], match["name"].strip('"')
-        if not found and (variables := len(_VARIABLE.findall(ir))) > MOST_VARIABLES:
-            found.append(Excess(name, f"{variables} variables in the module, more than {MOST_VARIABLES}", Effort.LIGHT))
-        blocks, loops = len(_BLOCK.findall(function)), len(_LOOP.findall(function))
+    for function in size.functions:
+        name = function.name
+        if not found and size.variables > MOST_VARIABLES:
+            what = f"{size.variables} variables in the module, more than {MOST_VARIABLES}"
+            found.append(Excess(name, what, Effort.LIGHT))
+        blocks, loops = function.blocks, function.loops
         effort = Effort.LINEAR if blocks > MOST_BLOCKS_OF_LIGHT or loops > MOST_LOOPS_OF_LIGHT else Effort.LIGHT
         if blocks > MOST_BLOCKS:
             found.append(Excess(name, f"{blocks} basic blocks, more than {MOST_BLOCKS}", effort))
         elif loops > MOST_LOOPS:
             found.append(Excess(name, f"{loops} loops, more than {MOST_LOOPS}", effort))
-        if (barriers := function.count(_BARRIER)) > MOST_BARRIERS:
-            found.append(Excess(name, f"{barriers} barriers, more than {MOST_BARRIERS}", Effort.LIGHT))
-        if function.count("\n") > LONGEST_CHAIN and (chain := _longest_chain(function)) > LONGEST_CHAIN:
-            what = f"{chain} dependent integer sums and products, more than {LONGEST_CHAIN}"
+        if function.barriers > MOST_BARRIERS:
+            found.append(Excess(name, f"{function.barriers} barriers, more than {MOST_BARRIERS}", Effort.LIGHT))
+        if function.chain > LONGEST_CHAIN:
+            what = f"{function.chain} dependent integer sums and products, more than {LONGEST_CHAIN}"
             found.append(Excess(name, what, Effort.PLAIN_SELECTION, assembled=False))
     return Plan(tuple(found))
-
-
-def _longest_chain(function: str) -> int:
-    depths: dict[str, int] = {}
-    for name, *operands in _SUM.findall(function):
-        depths[name] = 1 + max(depths.get(operand, 0) for operand in operands)
-    return max(depths.values(), default=0)

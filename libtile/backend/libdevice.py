@@ -14,7 +14,6 @@ know. The rest of a body becomes such a block, so nothing in the file moves, and
 
 from __future__ import annotations
 
-import re
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,9 +28,6 @@ _UNKNOWN_BLOCK_ID = 100
 _DECLAREBLOCKS, _INST_UNREACHABLE = 1, 15
 _WIDTH = 4
 """The width of abbreviation ids in function bodies, as every LLVM writes it."""
-
-_DEFINITION = re.compile(r"^define [^@]*@([\w.$]+)\(", re.MULTILINE)
-_MENTION = re.compile(r"@([\w.$]+)")
 
 
 def _packed(*fields: tuple[int, int]) -> bytes:
@@ -103,7 +99,8 @@ def _index(llvm: Any) -> _Index:
     bodies = _bodies(data)
     nameless = _Index(data, {str(number): body for number, body in enumerate(bodies)})
     try:
-        names = _DEFINITION.findall(str(llvm.parse_bitcode(nameless.keeping(frozenset()))))
+        module = llvm.parse_bitcode(nameless.keeping(frozenset()))
+        names = [function.name for function in module.functions if not function.is_declaration]
     except RuntimeError:  # LLVM refuses what was made of a file of some other form
         return _Index(data, {})
     return _Index(data, dict(zip(names, bodies)) if len(names) == len(bodies) else {})
@@ -118,24 +115,22 @@ def functions(llvm: Any) -> frozenset[str]:
 def _part(llvm: Any, calls: frozenset[str]) -> bytes:
     """Bitcode of the functions among `calls`, which are visible, and of whatever these call, and of nothing else."""
     index, context = _index(llvm), llvm.create_context()
-    wanted = calls.intersection(index.bodies)
-    needed = frozenset[str]()
-    while True:
-        looked_at, needed = needed, wanted
-        module = llvm.parse_bitcode(index.keeping(needed), context)
-        for name in needed - looked_at:
-            wanted |= index.bodies.keys() & _MENTION.findall(str(module.get_function(name)))
-        if wanted == needed:
-            break
-    for name in index.bodies or [f.name for f in module.functions if not f.is_declaration]:
-        if name not in calls:
-            module.get_function(name).linkage = "internal"
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0)))
-    bitcode: bytes = module.as_bitcode()
-    return bitcode
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+    needed = calls.intersection(index.bodies)
+    while True:
+        module = llvm.parse_bitcode(index.keeping(needed), context)
+        for function in module.functions:
+            if not function.is_declaration and function.name not in calls:
+                function.linkage = "internal"
+        passes.run(module, builder)
+        left = frozenset(f.name for f in module.functions if not f.is_declaration)
+        if left <= needed or not index.bodies:
+            bitcode: bytes = module.as_bitcode()
+            return bitcode
+        needed |= left  # what those call whose bodies were there
 
 
 def library(llvm: Any, context: Any, calls: frozenset[str]) -> Any:

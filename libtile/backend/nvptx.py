@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from libtile.backend import libllvm
-from libtile.backend.effort import Effort, Plan, plan
+from libtile.backend.effort import Effort, Plan
 from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.support import timing
@@ -19,7 +18,9 @@ from libtile.targets import TRIPLE, Target
 PTX_VERSION_OF_LLVM = 90
 """The newest PTX version that LLVM's printer knows (times 10); finishing raises it to what ptxas is to read."""
 
-_KERNEL = re.compile(r"^define ptx_kernel void @(\S+?)\(", re.MULTILINE)
+ORDINARY = Plan()
+"""All that the level asks for."""
+
 _LIBDEVICE = "__nv_"
 """What the names of libdevice's functions begin with."""
 
@@ -50,7 +51,7 @@ def _link_libdevice(llvm: Any, context: Any, module: Any, calls: frozenset[str])
 
 
 def optimize(
-    ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = (), planned: Plan | None = None
+    ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = (), planned: Plan = ORDINARY
 ) -> tuple[Any, Any]:
     """Parse, link (bitcode `libraries`, libdevice) and optimize a module: (llvmlite module, target machine). LlvmError
     when LLVM refuses the IR, LibraryError for a library."""
@@ -70,7 +71,7 @@ def optimize(
     calls = frozenset(f.name for f in module.functions if f.is_declaration and f.name.startswith(_LIBDEVICE))
     if calls:
         _link_libdevice(llvm, context, module, calls)
-    work = (planned or plan(ir)).effort if opt_level else Effort.FULL
+    work = planned.effort if opt_level else Effort.FULL
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.llvm_cpu or target.ptx_target,
         features=f"+ptx{PTX_VERSION_OF_LLVM}",
@@ -102,20 +103,25 @@ def _linear_passes(llvm: Any) -> Any:
 
 
 def to_ptx(
-    ir: str, target: Target, opt_level: int = 3, libraries: Sequence[bytes] = (), planned: Plan | None = None
+    ir: str,
+    target: Target,
+    opt_level: int = 3,
+    libraries: Sequence[bytes] = (),
+    planned: Plan = ORDINARY,
+    kernels: Sequence[str] = (),
 ) -> str:
     """PTX of an LLVM module given as text, as LLVM prints it (see `ptx.finish` for what remains to be done).
 
-    `opt_level` is 0 to 3; `libraries` are bitcode to link; what is `planned` is found out if it is not given. LlvmError
+    `opt_level` is 0 to 3; `libraries` are bitcode to link, `planned` is for a module of its size. LlvmError
     when LLVM refuses the IR, LibraryError for a library. An intrinsic that the target lacks ends the process inside
-    LLVM, so the lowering asks `target.has(...)` before it uses one; `libtile.backend.fatal` says what happened if it
-    did not.
+    LLVM, so the lowering asks `target.has(...)` before it uses one; `libtile.backend.fatal` says what happened to
+    which of the `kernels` if it did not.
     """
 
     def aborted() -> str:
-        kernels = ", ".join(f"'{name}'" for name in _KERNEL.findall(ir))
+        named = ", ".join(f"'{name}'" for name in kernels)
         return (
-            f"error: LLVM gave up on {kernels or 'the module'} for {target.name}; its words are above. "
+            f"error: LLVM gave up on {named or 'the module'} for {target.name}; its words are above. "
             "This is a fault of libtile: please report it, with the program"
         )
 

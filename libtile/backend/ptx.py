@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Finishing of LLVM's PTX: the directives that a Tile IR kernel needs and LLVM does not print.
 
-The text is cut into the module's header, its entries and what lies between, by following PTX's own nesting, and the
-directives of each part are set; instruction text is never touched.
+What the module declares is read as records (`libtile.ptx.reader`), and their directives are set where they stand;
+instruction text is neither read nor touched.
 
 What a kernel's launch needs (observed on the reference assembler's output, 13.5): `.language 7` makes ptxas mark the
 cubin as Tile IR, so that a launch passes block (1,1,1) and the driver takes the number of threads from `.reqntid`.
@@ -11,27 +11,20 @@ With `.blocksareclusters` the grid of a launch counts clusters, which are tile b
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from libtile.backend.work import EntryDirectives as EntryDirectives
 from libtile.codegen import ptx_text
 from libtile.codegen.symbols import LAUNCH_META_DATA
-from libtile.support.errors import LibtileError
+from libtile.ptx.errors import PtxFormatError as PtxFormatError
+from libtile.ptx.reader import Directive, Entry, edited, outline
 from libtile.targets import Target
 
 PTX_VERSION = "9.2"
 """The first PTX version with `.language`; a target may need a later one."""
 
 LAUNCH_META_DATA_VARIABLE = f".visible .global .align 8 .b8 {LAUNCH_META_DATA}[64];"
-
-ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$.]+)\s*", re.MULTILINE)
-_VERSION = re.compile(r"^\.version\s+[\d.]+\s*$", re.MULTILINE)
-_TARGET = re.compile(r"^\.target\s+(\w+)(.*)$", re.MULTILINE)
-_DIRECTIVE_NAME = re.compile(r"\.(\w+)")
-_FILE = re.compile(r"^(\s*\.file\b[^\"\n]*)(.*)$", re.MULTILINE)
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-
+Edit = tuple[int, int, str]
 
 _SET_HERE = (
     "reqntid", "maxntid", "minnctapersm", "reqnctapercluster", "explicitcluster", "blocksareclusters", "language"
@@ -39,82 +32,34 @@ _SET_HERE = (
 """Directives of an entry that are made anew."""
 
 
-class PtxFormatError(LibtileError):
-    """LLVM's PTX is not of the form that finishing knows."""
+def _directives(text: str, entry: Entry, wanted: EntryDirectives) -> str:
+    """The lines of directives between an entry's parameters and its body."""
+    kept = {d.name: text[d.start : d.end] for d in entry.directives if d.name not in _SET_HERE}
+    lines = [f".reqntid {wanted.threads}"]
+    if wanted.min_ctas_per_sm is not None:
+        lines.append(f".minnctapersm {wanted.min_ctas_per_sm}")
+    if wanted.cluster is not None:
+        lines += [f".reqnctapercluster {', '.join(map(str, wanted.cluster))}", ".blocksareclusters"]
+    if wanted.language is not None:
+        lines.append(f".language {wanted.language}")
+    lines += [f".{key} {value}".rstrip() for key, value in wanted.directives.items()]
+    return "\n".join([*kept.values(), *lines])
 
 
-def _closing(text: str, start: int, opening: str, closing: str) -> int:
-    """Index just after the bracket that closes the one at `start`; comments and strings are skipped."""
-    depth, position = 0, start
-    while position < len(text):
-        if text.startswith("//", position):
-            position = text.find("\n", position)
-            if position < 0:
-                break
-        elif text[position] == '"':
-            position = text.find('"', position + 1)
-            if position < 0:
-                break
-        elif text[position] == opening:
-            depth += 1
-        elif text[position] == closing:
-            depth -= 1
-            if depth == 0:
-                return position + 1
-        position += 1
-    raise PtxFormatError(f"unbalanced {opening!r} at offset {start}")
-
-
-def _header(text: str, name: str, directives: EntryDirectives) -> tuple[str, str]:
-    """(parameter list with hidden parameters, directive lines) for the text between an entry's name and its body."""
-    parameters = "()"
-    rest = text
-    stripped = text.lstrip()
-    if stripped.startswith("("):
-        start = text.index("(")
-        end = _closing(text, start, "(", ")")
-        parameters, rest = text[start:end], text[end:]
-    if directives.hidden:
-        pieces = parameters[1:-1].split(",")
-        if len(pieces) < directives.hidden:
-            raise PtxFormatError(
-                f"entry {name!r} has {len(pieces)} parameters, of which {directives.hidden} are hidden"
-            )
-        first = len(pieces) - directives.hidden
-        pieces[first:] = [p.replace(".param", ".hidden .param", 1) for p in pieces[first:]]
-        parameters = f"({','.join(pieces)})"
-    if directives.hidden_parameters:
-        hidden = [f"\t.hidden .param .align 64 .b8 {p}[128]" for p in directives.hidden_parameters]
-        inside = parameters[1:-1].rstrip()
-        parameters = "(" + ",\n".join([*([inside] if inside.strip() else []), *hidden]) + "\n)"
-    kept = {m[1]: line.strip() for line in rest.splitlines() if (m := _DIRECTIVE_NAME.match(line.strip()))}
-    for replaced in (
-        "reqntid",
-        "maxntid",
-        "minnctapersm",
-        "reqnctapercluster",
-        "explicitcluster",
-        "blocksareclusters",
-        "language",
-    ):
-        kept.pop(replaced, None)
-    lines = [f".reqntid {directives.threads}"]
-    if directives.min_ctas_per_sm is not None:
-        lines.append(f".minnctapersm {directives.min_ctas_per_sm}")
-    if directives.cluster is not None:
-        lines += [f".reqnctapercluster {', '.join(map(str, directives.cluster))}", ".blocksareclusters"]
-    if directives.language is not None:
-        lines.append(f".language {directives.language}")
-    lines += [f".{key} {value}".rstrip() for key, value in directives.directives.items()]
-    return parameters, "\n".join([*kept.values(), *lines])
-
-
-def _file_directive(match: re.Match[str]) -> str:
-    """A `.file` directive with its name as PTX can say it."""
-    string = _STRING.fullmatch(match[2])
-    if string is None:
-        raise PtxFormatError(f"a .file directive without a string: {match[0].strip()!r}")
-    return match[1] + ptx_text.string(ptx_text.bytes_of_llvm_string(string[1]))
+def _parameters(text: str, entry: Entry, wanted: EntryDirectives) -> Iterator[Edit]:
+    """The edits that hide parameters, and add hidden ones."""
+    if wanted.hidden:
+        given = len(entry.parameters)
+        if given < wanted.hidden:
+            raise PtxFormatError(f"entry {entry.name!r} has {given} parameters, of which {wanted.hidden} are hidden")
+        yield from ((start, start, ".hidden ") for start in entry.parameters[given - wanted.hidden :])
+    added = [f"\t.hidden .param .align 64 .b8 {p}[128]" for p in wanted.hidden_parameters]
+    if entry.opened == entry.closed:
+        yield entry.closed, entry.closed, "(" + ",\n".join(added) + "\n)" if added else "()"
+    elif added:
+        inside = text[entry.opened + 1 : entry.closed - 1].rstrip()
+        start = entry.opened + 1 + len(inside)
+        yield start, entry.closed - 1, ",\n".join(["", *added] if entry.parameters else added) + "\n"
 
 
 def _version_number(version: str) -> tuple[int, ...]:
@@ -134,31 +79,35 @@ def finish(
     Every entry in the text must be in `entries` and the other way round; PtxFormatError otherwise, or when the text is
     not PTX as LLVM prints it.
     """
-    if not _VERSION.search(text) or not _TARGET.search(text):
+    module = outline(text)
+    if "version" not in module.directives or not module.directives.get("target", _NONE).arguments:
         raise PtxFormatError("the text has no .version or no .target directive")
+    said, named = module.directives["version"], module.directives["target"].arguments[0]
     version = max(ptx_version, target.ptx_version or "", key=_version_number)
-    text = _VERSION.sub(f".version {version}", text, count=1)
-    text = _TARGET.sub(lambda m: f".target {target.ptx_target}{m[2]}", text, count=1)
-    text = _FILE.sub(_file_directive, text)
-    out, position, seen = [], 0, set()
-    for match in ENTRY.finditer(text):
-        name = match[1]
-        if name not in entries:
-            raise PtxFormatError(f"no directives were given for entry {name!r}")
-        seen.add(name)
-        body = text.find("{", match.end())
-        if body < 0:
-            raise PtxFormatError(f"entry {name!r} has no body")
-        parameters, lines = _header(text[match.end() : body], name, entries[name])
-        if launch_meta_data and len(seen) == 1:
-            out.append(text[position : match.start()].rstrip() + f"\n\n{LAUNCH_META_DATA_VARIABLE}\n\n")
-            position = match.start()
-            while text[position] == "\n":
-                position += 1
-        out.append(f"{text[position : match.end()]}{parameters}\n{lines}\n")
-        position = body
-    missing = set(entries) - seen
+    edits: list[Edit] = [
+        (said.start, said.end, f".version {version}"),
+        (named.pos, named.end, target.ptx_target),
+        *((f.start, f.end, _string(text[f.start : f.end])) for f in module.files),
+    ]
+    for number, entry in enumerate(module.entries):
+        if entry.name not in entries:
+            raise PtxFormatError(f"no directives were given for entry {entry.name!r}")
+        if entry.body < 0:
+            raise PtxFormatError(f"entry {entry.name!r} has no body")
+        if launch_meta_data and not number:
+            before = len(text[: entry.start].rstrip())
+            edits.append((before, entry.start, f"\n\n{LAUNCH_META_DATA_VARIABLE}\n\n"))
+        edits += _parameters(text, entry, entries[entry.name])
+        edits.append((entry.closed, entry.body, f"\n{_directives(text, entry, entries[entry.name])}\n"))
+    missing = set(entries) - {entry.name for entry in module.entries}
     if missing:
         raise PtxFormatError(f"the text has no entry {sorted(missing)[0]!r}")
-    out.append(text[position:])
-    return "".join(out)
+    return edited(text, edits)
+
+
+_NONE = Directive("", 0, 0)
+
+
+def _string(body: str) -> str:
+    """What stands between the quotes of a string of LLVM's, as PTX can say it."""
+    return ptx_text.string(ptx_text.bytes_of_llvm_string(body))[1:-1]

@@ -10,25 +10,22 @@ itself, of several or of a function's beginning.
 
 from __future__ import annotations
 
-import re
-
-from libtile.backend.ptx import ENTRY
 from libtile.codegen.line_table import Call, LineTable, Place
 from libtile.codegen.llvm_text import to_bytes
 from libtile.codegen.ptx_text import string
+from libtile.ptx.reader import directive, outline
 
 PTX_VERSION = "9.4"
 """The first PTX version with `.loc_intermediate` and `.nv_intermediate_source_section`."""
-
-_LOC = re.compile(r"\t\.loc\t(\d+) (\d+) (\d+)")
-_FILE = re.compile(r'\t\.file\t(\d+) (".*")')
 
 
 def source_text(text: str) -> str:
     """A text as ptxas takes it for a source: printable ASCII, other bytes as `\\HH`; no line ends the source."""
     raw = to_bytes(text.rstrip("\n"))
     plain = "".join(chr(b) if 0x20 <= b < 0x7F or b == 0x0A else f"\\{b:02X}" for b in raw)
-    return re.sub(r"(?m)^(\s*)\.(?=source_end\s*$)", r"\1\\2E", plain)
+    return "\n".join(
+        line.replace(".", "\\2E", 1) if line.strip() == ".source_end" else line for line in plain.split("\n")
+    )
 
 
 def finish_lines(text: str, table: LineTable, *, inlined: bool) -> str:
@@ -46,8 +43,9 @@ class _Finisher:
         self.table = table
         self.places = table.places()
         self.inlined = inlined
-        found = (_FILE.fullmatch(line) for line in self.lines)
-        self.files = {m[2]: int(m[1]) for m in found if m}
+        module = outline(text)
+        self.entries = {text.count("\n", 0, entry.named): entry.name for entry in module.entries}
+        self.files = {text[file.start - 1 : file.end + 1]: file.number for file in module.files}
         self.known = len(self.files)
         self.functions: dict[str, str] = {}
         self.source = self._file_number("./" + _digest(table.source)) if table.source else 0
@@ -57,13 +55,13 @@ class _Finisher:
         out: list[str] = []
         said: dict[tuple[int, int, int], tuple[Call, ...]] = {}
         beginning = 0
-        for line in self.lines:
-            if entry := ENTRY.match(line):
-                said, beginning, self.home = {}, self.table.entries.get(entry[1], 0), 0
-            if match := _LOC.match(line):
-                number = int(match[3])
+        for at, line in enumerate(self.lines):
+            if at in self.entries:
+                said, beginning, self.home = {}, self.table.entries.get(self.entries[at], 0), 0
+            if place := directive(line, "loc"):
+                file, line_number, number, *_ = place.numbers()
                 beginning = 0 if number else beginning
-                out += self._location(int(match[1]), int(match[2]), number, said, beginning)
+                out += self._location(file, line_number, number, said, beginning)
             else:
                 out.append(line)
         return "\n".join([*out, *self._end()])

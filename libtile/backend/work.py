@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from libtile.codegen.sizes import ModuleSize
 from libtile.ir.kernels import Launch
 from libtile.support.errors import LibtileError
 
@@ -74,7 +75,8 @@ class Assembly:
 class Work:
     """A module of LLVM IR, as text, and what is to become of it: PTX, and a cubin if there is an `assembly`.
 
-    `entries` has every kernel. `lines` is for a module with lines; `inlined` tells whether they name inlined calls.
+    `entries` has every kernel, `size` says how much there is to do.
+    `lines` is for a module with lines; `inlined` tells whether they name inlined calls.
     """
 
     llvm_ir: str
@@ -82,6 +84,7 @@ class Work:
     opt_level: int
     entries: dict[str, EntryDirectives]
     launch_meta_data: bool
+    size: ModuleSize = field(default_factory=ModuleSize)
     lines: LineTable | None = None
     inlined: bool = False
     assembly: Assembly | None = None

@@ -28,6 +28,7 @@ from libtile.codegen.llvm_types import (
     PointerType,
     VectorType,
 )
+from libtile.codegen.sizes import BARRIER, CHAINED, LOOPS, FunctionSize
 from libtile.codegen.symbols import own_name
 from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 
@@ -51,6 +52,7 @@ class Block:
     """A basic block under construction."""
 
     name: str
+    hint: str = ""
     lines: list[str] = field(default_factory=list)
     terminated: bool = False
 
@@ -125,6 +127,9 @@ class KernelBuilder:
         self.block = self.new_block("entry")
         self._blocks.append(self.block)
         self._special: dict[tuple[str, Agent | None], Value] = {}
+        self._chains: dict[str, int] = {}
+        self._barriers = 0
+        self._functions: set[str] = set()
 
     # -- structure ----------------------------------------------------------------------------------------------
 
@@ -138,7 +143,7 @@ class KernelBuilder:
     def new_block(self, hint: str) -> Block:
         """A block that is not part of the function until `start` is called on it."""
         self._labels += 1
-        return Block(f"{hint}.{self._labels}" if hint != "entry" else "entry")
+        return Block(f"{hint}.{self._labels}" if hint != "entry" else "entry", hint)
 
     def start(self, block: Block) -> None:
         """Continue in this block."""
@@ -228,6 +233,7 @@ class KernelBuilder:
 
     def add_function(self, name: str, definition: str) -> str:
         """A function that the module defines, once; returns its name with `@`."""
+        self._functions.add(name)
         self._globals[name] = definition
         return symbol(name)
 
@@ -236,6 +242,7 @@ class KernelBuilder:
         callee = self.declare(name, result, [a.type for a in arguments], attributes)
         text = f"call {result} {callee}({', '.join(a.typed for a in arguments)})"
         if result is VOID:
+            self._barriers += name.startswith(BARRIER)
             self.line(text)
             return Value(VOID, "")
         return self.emit(result, text)
@@ -375,7 +382,11 @@ class KernelBuilder:
 
     def binary(self, operation: str, a: Value, b: Value) -> Value:
         """An instruction of two operands of one type, e.g. `add nuw`."""
-        return self.emit(a.type, f"{operation} {a.typed}, {b.text}")
+        value = self.emit(a.type, f"{operation} {a.typed}, {b.text}")
+        if isinstance(a.type, IntType) and operation.startswith(CHAINED):
+            known = self._chains
+            known[value.text] = 1 + max(known.get(a.text, 0), known.get(b.text, 0))
+        return value
 
     def add(self, a: Value, b: Value) -> Value:
         if a.constant == 0:
@@ -463,6 +474,18 @@ class KernelBuilder:
     def globals(self) -> dict[str, str]:
         """The module-level variables and functions that the kernel uses, defined, by name."""
         return self._globals
+
+    @property
+    def size(self) -> FunctionSize:
+        """How much there is for LLVM and ptxas to do."""
+        loops = sum(block.hint in LOOPS for block in self._blocks)
+        return FunctionSize(self.name, len(self._blocks), loops, self._barriers, max(self._chains.values(), default=0))
+
+    @property
+    def variables(self) -> set[str]:
+        """The names of the module-level variables that the kernel uses."""
+        shared = {self.shared_name} if self.shared_size else set()
+        return shared | (self._globals.keys() - self._functions)
 
     @property
     def shared_definition(self) -> str:

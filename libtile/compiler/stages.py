@@ -273,6 +273,7 @@ def _work(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable
         launch_meta_data=language is not None,
         lines=lines,
         inlined=not options.debug,
+        size=llvm.size,
         assembly=None if options.emit == "ptx" else _assembly(result, options),
         libraries=options.libraries,
     )

@@ -7,7 +7,6 @@ kernel from below: nothing is known of latencies, and nothing was measured.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from libtile.explore.record import KernelFacts, Place, Source, kernel_facts, sou
 from libtile.interpreter.address_space import Memory
 from libtile.interpreter.entries import find_entry
 from libtile.interpreter.launch import normal_grid, prepare
+from libtile.ptx.reader import Instruction, statements
 from libtile.runtime.arguments import flat_arguments
 from libtile.runtime.simulator import Simulation, as_given
 from libtile.simulator.counters import Counters
@@ -35,8 +35,8 @@ from libtile.targets import Machine, machine, target
 BLOCKS = 8
 """Tile blocks that are simulated of a larger grid."""
 
-_PRODUCT = re.compile(r"\b(mma\.sync|wgmma\.mma_async|tcgen05\.mma)\.(\S+)")
-_SHAPE = re.compile(r"\bm(\d+)n(\d+)k(\d+)\b")
+_PRODUCTS = (("mma", "sync"), ("wgmma", "mma_async"), ("tcgen05", "mma"))
+"""Instructions that multiply matrices: the opcode and the first modifier."""
 _OPERANDS = {
     "f16": "f16", "bf16": "f16", "tf32": "tf32", "s8": "i8", "u8": "i8", "i8": "i8", "f64": "f64",
     "e4m3": "f8", "e5m2": "f8", "e3m2": "f8", "e2m3": "f8", "e2m1": "f8", "f8f6f4": "f8", "mxf8f6f4": "f8",
@@ -46,10 +46,10 @@ _OPERANDS = {
 instruction is one for them."""
 _WARPS_OF_WGMMA = 4
 
-_FP32 = re.compile(r"(?:@!?U?P\w+\s+)?(?:FFMA|FADD|FMUL)(2?)\b")
-_FP64 = re.compile(r"(?:@!?U?P\w+\s+)?(?:DFMA|DADD|DMUL)\b")
-_SPECIAL = re.compile(r"(?:@!?U?P\w+\s+)?MUFU\b")
-_FUSED = re.compile(r"\b[FD]FMA")
+_FP32 = {"FFMA": 1, "FADD": 1, "FMUL": 1, "FFMA2": 2, "FADD2": 2, "FMUL2": 2}
+"""Results of a lane."""
+_FP64 = ("DFMA", "DADD", "DMUL")
+_FUSED = ("FFMA", "FFMA2", "DFMA")
 
 
 @dataclass(frozen=True)
@@ -283,24 +283,24 @@ class _Tally:
         seconds = 0.0
         unknown = set()
         for line, warps in self.counters.warps_by_line.items():
-            products = _PRODUCT.findall(self.ptx[line - 1])
+            found = [s for s in statements(self.ptx[line - 1]) if isinstance(s, Instruction)]
+            products = [i for i in found if (i.opcode, *i.modifiers[:1]) in _PRODUCTS]
             if not products:
                 continue
-            family, rest = products[0]  # several in one line are alike
+            product = products[0]  # several in one line are alike
             warps *= len(products)
-            shape = _SHAPE.search(rest)
-            if shape is not None:
-                m, n, k = map(int, shape.groups())
-                done = 2.0 * m * n * k * warps / (_WARPS_OF_WGMMA if family.startswith("wgmma") else 1)
+            if product.shape is not None:
+                m, n, k = product.shape
+                done = 2.0 * m * n * k * warps / (_WARPS_OF_WGMMA if product.opcode == "wgmma" else 1)
             else:
                 done = 2.0 * self.counters.multiplications_by_line[line]
-            named = [part.removeprefix("kind::") for part in rest.rstrip(";").split(".")]
+            named = [part.removeprefix("kind::") for part in product.modifiers[1:]]
             kinds = [_OPERANDS[part] for part in named if part in _OPERANDS]
             results = next((part for part in named if part in ("f16", "f32", "s32", "f64")), "f32")
             operands = (
                 ("f4" if "f4" in kinds else kinds[-1 if results != "f16" or len(kinds) < 3 else 1]) if kinds else ""
             )
-            peak = self.gpu.products(operands, results if family == "mma.sync" else "f32")
+            peak = self.gpu.products(operands, results if product.opcode == "mma" else "f32")
             if peak is None:
                 unknown.add(".".join(named))
                 continue
@@ -324,31 +324,22 @@ class _Tally:
         def add(to: dict[int, float], line: int, count: float) -> None:
             to[line] = to.get(line, 0.0) + count
 
-        for line, text in _machine_code(code, self.facts.name):
+        for at, instruction in code.instructions.get(self.facts.name, ()):
+            line, opcode = code.listing.ops[at], instruction.opcode
             count = float(warps.get(line, 0) if line else once)
             add(found["issue"], line, count)
-            if pair := _FP32.match(text):
-                results = 32 * count * (2 if pair[1] else 1)
+            if opcode in _FP32:
+                results = 32 * count * _FP32[opcode]
                 add(found["fp32"], line, results)
-                if _FUSED.search(text):
+                if opcode in _FUSED:
                     add(fused["fp32"], line, results)
-            elif _FP64.match(text):
+            elif opcode in _FP64:
                 add(found["fp64"], line, 32 * count)
-                if _FUSED.search(text):
+                if opcode in _FUSED:
                     add(fused["fp64"], line, 32 * count)
-            elif _SPECIAL.match(text):
+            elif opcode == "MUFU":
                 add(found["special"], line, 32 * count)
         return {**found, "fused": fused}
-
-
-def _machine_code(code: sass.Code, kernel: str) -> Iterator[tuple[int, str]]:
-    """The instructions of a kernel, each with the line of PTX that it was made for, 0 for none."""
-    inside = False
-    for text, line in zip(code.listing.lines, code.listing.ops):
-        if not text.startswith((" ", ".L")):
-            inside = text == f"{kernel}:"
-        elif inside and text.startswith("  "):
-            yield line, text.split(maxsplit=1)[1]
 
 
 # -- as text ----------------------------------------------------------------------------------------------------------

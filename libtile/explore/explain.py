@@ -11,7 +11,6 @@ from enum import Enum
 from libtile.asm.module import Module, diagnose, load
 from libtile.explore.record import Compilation, KernelFacts, Record, explore
 from libtile.explore.reference import Outcome, Reference, blamed
-from libtile.explore.sass import kind_of
 from libtile.support.diagnostics import DiagnosticError, Severity, SourceLocation
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
@@ -156,8 +155,8 @@ def _of_code(record: Record, made: Compilation, kernel: KernelFacts) -> Iterator
     """What the machine code shows: spills with the ops that they are there for, loops that wait, an empty SM."""
     listing = made.listings["sass"]
     if kernel.spills:
-        ops = Counter(op for line, op in zip(listing.lines, listing.ops) if _kind(line) == "local memory" and op)
-        for op, count in ops.most_common(3):
+        ops = kernel.local
+        for op, count in Counter(ops).most_common(3):
             yield Finding(
                 Weight.SLOW,
                 f"{count} accesses to local memory: {kernel.registers} registers a thread do not hold what is alive",
@@ -181,11 +180,6 @@ def _of_code(record: Record, made: Compilation, kernel: KernelFacts) -> Iterator
             Weight.SLOW if ctas else Weight.WRONG, f"an SM holds {warps} warps of it, by its {kernel.limit}",
             "smaller tiles take fewer registers and less shared memory", None, kernel.name,
         )  # fmt: skip
-
-
-def _kind(line: str) -> str:
-    parts = line.split(maxsplit=1)
-    return kind_of(parts[1]) if line.startswith("  ") and len(parts) == 2 else ""
 
 
 def _place(record: Record, op: int) -> SourceLocation | None:

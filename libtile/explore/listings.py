@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from libtile.asm.printer import LinePrinter
 from libtile.codegen.line_table import LineTable
 from libtile.dialects.cuda_tile.locations import source_line
+from libtile.ptx.reader import Instruction, directive, statements
 
 NONE = 0
 """The op of a line that was made for none."""
@@ -97,11 +98,6 @@ def of_llvm(text: str, table: LineTable) -> Listing:
     return _trimmed(listing)
 
 
-_INTERMEDIATE = re.compile(r"\t\.loc_intermediate\t\d+ (\d+) ")
-_INSTRUCTION = re.compile(r"\t(?:\{ (?:\.reg [^;]*; ?)*)?(?:@!?%\w+ )?[a-z_]\w*[.\w:]*[\s;]")
-"""Inline PTX may stand in braces, with registers of its own."""
-
-
 def of_ptx(text: str) -> tuple[Listing, dict[int, int]]:
     """PTX without its line directives, and the op for each line of the text itself (from 1): a directive holds up to
     the next one of the function."""
@@ -111,13 +107,13 @@ def of_ptx(text: str) -> tuple[Listing, dict[int, int]]:
     for number, line in enumerate(lines, 1):
         if line.startswith((".nv_intermediate_source_section", "\t.section")):
             break
-        if found := _INTERMEDIATE.match(line):
-            current = int(found[1])
+        if found := directive(line, "loc_intermediate"):
+            current = found.numbers()[1]
         elif line.startswith((".visible", ".func", ".entry", "}")):
             current = NONE
         if line.startswith(("\t.loc", "\t.file", "$L__tmp")):
             continue
-        op = current if _INSTRUCTION.match(line) else NONE
+        op = current if line.startswith("\t") and any(isinstance(s, Instruction) for s in statements(line)) else NONE
         by_line[number] = op
         listing.add(line.expandtabs(4), op)
     return _trimmed(listing), by_line

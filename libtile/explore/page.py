@@ -51,7 +51,9 @@ def _compilation(made: Compilation) -> dict[str, Any]:
 
 def _kernel(kernel: KernelFacts) -> dict[str, Any]:
     agents = kernel.timeline.picture() if kernel.timeline is not None else ""
-    return asdict(kernel) | {"limit": kernel.limit, "timeline": agents}
+    shown = asdict(kernel) | {"limit": kernel.limit, "timeline": agents}
+    del shown["local"]
+    return shown
 
 
 def _remark(remark: Remark) -> dict[str, Any]:

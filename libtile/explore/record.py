@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -24,6 +25,7 @@ from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.explore import listings, sass
 from libtile.explore.agents import Timeline, timeline
 from libtile.explore.listings import Layout, Layouts, Listing
+from libtile.explore.sass import LOCAL
 from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, Numbering, storage_bytes
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, passes_in
@@ -85,6 +87,8 @@ class KernelFacts:
     rooms: list[Room]
     timeline: Timeline | None = None
     """What its agents do, where the stages are known."""
+    local: dict[int, int] = field(default_factory=dict)
+    """How many accesses to local memory each op has: registers that are spilled."""
 
     @property
     def limit(self) -> str:
@@ -257,7 +261,10 @@ def kernel_facts(
     ctas = {"warps": gpu.warps_per_sm // warps, "shared memory": gpu.shared_per_sm // (kernel.smem + RESERVED_SHARED)}
     if per_warp:
         ctas["registers"] = gpu.registers_per_sm // per_warp // warps
+    local = Counter(
+        op for at, i in code.instructions.get(name, ()) if (op := code.listing.ops[at]) and sass.kind_of(i) == LOCAL
+    )
     return KernelFacts(
         name, kernel.registers, kernel.spills, kernel.smem, threads, kernel.cluster,
-        code.instructions.get(name, 0), ctas, code.loops.get(name, []), rooms, agents,
+        len(code.instructions.get(name, ())), ctas, code.loops.get(name, []), rooms, agents, local,
     )  # fmt: skip

@@ -4,25 +4,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from libtile.backend.tools import ToolNotFoundError, find_tool
+from libtile.backend import nvdisasm
+from libtile.backend.nvdisasm import End, Function, Instruction, Item, Label, Place
+from libtile.backend.tools import ToolNotFoundError
 from libtile.explore.listings import NONE, Listing
-from libtile.support.errors import LibtileError
 
 HOW_TO_GET_IT = "nvdisasm was not found: pip install nvidia-cuda-nvdisasm brings it"
-TIMEOUT = 120.0
-"""Seconds that nvdisasm may take."""
-
-_PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt[^"]*", line (\d+)')
-_INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
-_TEXT = re.compile(r"\.text\.(\S+):")
-_LABEL = re.compile(r"(\.L_\w+):")
-_BRANCH = re.compile(r"\bBRA\b.*`\((\.L_\w+)\)")
 
 
 @dataclass(frozen=True)
@@ -38,12 +28,15 @@ class Loop:
 
 @dataclass
 class Code:
-    """The machine code of a module, and by kernel its instructions and its innermost loops."""
+    """The machine code of a module, and by kernel its instructions, each behind its line of the listing (from 0), and
+    its innermost loops."""
 
     listing: Listing
-    instructions: dict[str, int] = field(default_factory=dict)
+    instructions: dict[str, list[tuple[int, Instruction]]] = field(default_factory=dict)
     loops: dict[str, list[Loop]] = field(default_factory=dict)
 
+
+LOCAL = "local memory"
 
 KINDS = {
     "matrix products": r"[HIQDB]MMA|[HIQ]GMMA|UTC\w*MMA",
@@ -51,7 +44,7 @@ KINDS = {
     "special functions": r"MUFU",
     "global memory": r"LDG|STG|LDGSTS|ATOMG?|REDG?|UTMA\w+|UBLKCP",
     "shared memory": r"LDS|STS|LDSM|STSM|ATOMS",
-    "local memory": r"LDL|STL",
+    LOCAL: r"LDL|STL",
     "barriers": r"BAR|WARPSYNC|DEPBAR|LDGDEPBAR|FENCE|MEMBAR",
     "asynchronous waits": r"SYNCS|WARPGROUP",
     "shuffles": r"SHFL|REDUX|VOTEU?",
@@ -59,12 +52,12 @@ KINDS = {
 }
 """Kinds of instructions by their opcodes."""
 
-_KIND_OF = {kind: re.compile(rf"(?:@!?U?P\w+\s+)?U?(?:{opcodes})\b") for kind, opcodes in KINDS.items()}
+_KIND_OF = {kind: re.compile(rf"U?(?:{opcodes})") for kind, opcodes in KINDS.items()}
 
 
-def kind_of(instruction: str) -> str:
+def kind_of(instruction: Instruction) -> str:
     """The kind of an instruction, `other` where no kind names its opcode."""
-    return next((kind for kind, opcode in _KIND_OF.items() if opcode.match(instruction)), "other")
+    return next((kind for kind, opcode in _KIND_OF.items() if opcode.fullmatch(instruction.opcode)), "other")
 
 
 def disassembled(cubin: bytes, op_of_ptx_line: Mapping[int, int]) -> Code:
@@ -74,66 +67,55 @@ def disassembled(cubin: bytes, op_of_ptx_line: Mapping[int, int]) -> Code:
     with a note, where there is no nvdisasm. LibtileError when nvdisasm refuses the cubin.
     """
     try:
-        tool = find_tool("nvdisasm")
+        return listed(nvdisasm.disassemble(cubin, "-g", "-gp"), op_of_ptx_line)
     except ToolNotFoundError:
         return Code(Listing("sass", note=HOW_TO_GET_IT))
-    with tempfile.TemporaryDirectory(prefix="libtile-explore-") as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        try:
-            done = subprocess.run(
-                [tool, "-g", "-gp", "-c", path], capture_output=True, timeout=TIMEOUT, check=False, text=True,
-                errors="replace", stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return Code(Listing("sass", note=f"nvdisasm took more than {TIMEOUT:.0f} seconds"))
-    if done.returncode:
-        raise LibtileError(f"nvdisasm refused the cubin: {done.stderr.strip().partition(chr(10))[0]}")
-    return _listed(done.stdout, op_of_ptx_line)
+    except TimeoutError as error:
+        return Code(Listing("sass", note=str(error)))
 
 
-def _listed(text: str, op_of_ptx_line: Mapping[int, int]) -> Code:
+def listed(items: Iterable[Item], op_of_ptx_line: Mapping[int, int]) -> Code:
+    """The machine code that these items are."""
     code = Code(Listing("sass"))
     kernel, op = "", NONE
     labels: dict[str, int] = {}
-    branches: list[tuple[int, str]] = []
-    for line in text.splitlines():
-        if found := _TEXT.match(line):
-            _close(code, kernel, labels, branches)
-            kernel, op, labels, branches = found[1], NONE, {}, []
-            code.listing.add(f"{kernel}:")
-            code.instructions[kernel] = 0
-        elif found := _PTX_LINE.search(line):
-            op = op_of_ptx_line.get(int(found[1]), NONE)
-        elif found := _INSTRUCTION.match(line):
-            if kernel:
-                if branch := _BRANCH.search(found[2]):
-                    branches.append((len(code.listing.lines), branch[1]))
-                code.listing.add(f"  {found[1]}  {found[2]}", op)
-                code.instructions[kernel] += 1
-        elif kernel and (found := _LABEL.match(line)):
-            labels[found[1]] = len(code.listing.lines)
-            code.listing.add(f"{found[1]}:")
-        elif line.startswith("//-----"):
-            _close(code, kernel, labels, branches)
-            kernel = ""
-    _close(code, kernel, labels, branches)
+    for item in items:
+        match item:
+            case Function(name):
+                _close(code, kernel, labels)
+                kernel, op, labels = name, NONE, {}
+                code.listing.add(f"{kernel}:")
+                code.instructions[kernel] = []
+            case Place(file, line) if file.startswith(nvdisasm.PTX_FILE):
+                op = op_of_ptx_line.get(line, NONE)
+            case Instruction(address, text) if kernel:
+                code.instructions[kernel].append((len(code.listing.lines), item))
+                code.listing.add(f"  {address}  {text}", op)
+            case Label(name) if kernel:
+                labels[name] = len(code.listing.lines)
+                code.listing.add(f"{name}:")
+            case End():
+                _close(code, kernel, labels)
+                kernel = ""
+    _close(code, kernel, labels)
     return code
 
 
-def _close(code: Code, kernel: str, labels: Mapping[str, int], branches: list[tuple[int, str]]) -> None:
+def _close(code: Code, kernel: str, labels: Mapping[str, int]) -> None:
     """The innermost loops of a kernel whose code has come to its end."""
     if not kernel:
         return
+    instructions = code.instructions[kernel]
+    branches = [(at, i.target) for at, i in instructions if i.opcode == "BRA" and i.target]
     found = [(labels[label], at) for at, label in branches if labels.get(label, at) < at]
     inner = [(a, b) for a, b in found if not any((c, d) != (a, b) and a <= c and d <= b for c, d in found)]
     loops = []
     for first, last in sorted(inner):
-        texts = [line.split(maxsplit=1)[1] for line in code.listing.lines[first : last + 1] if line.startswith("  ")]
+        inside = [i for at, i in instructions if first <= at <= last]
         counts: dict[str, int] = {}
-        for text in texts:
-            kind = kind_of(text)
+        for instruction in inside:
+            kind = kind_of(instruction)
             counts[kind] = counts.get(kind, 0) + 1
-        if len(texts) > 1:  # the loop behind the kernel's end, into which nothing runs, is one branch
-            loops.append(Loop(first, last, len(texts), dict(sorted(counts.items(), key=lambda item: -item[1]))))
+        if len(inside) > 1:  # the loop behind the kernel's end, into which nothing runs, is one branch
+            loops.append(Loop(first, last, len(inside), dict(sorted(counts.items(), key=lambda item: -item[1]))))
     code.loops[kernel] = loops

@@ -12,7 +12,6 @@ MAX_BYTES = {
 """Bytes of a CTA's, a thread's, a module's, a function's (its parameters) and a launch's memory."""
 MAX_NESTING = 64
 """Braces of an initialiser, blocks, parentheses."""
-MAX_DIGITS = 160
 MAX_CONSTANT_BITS = 256
 MAX_PRINT_WIDTH = 1 << 16
 """Width and precision of a conversion of printf."""

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from libtile.ptx.errors import PtxFormatError
+from libtile.ptx.lexer import MAX_DIGITS, LineMap, Token, tokenize
+
 from .errors import PtxError
 from .ir import Location
-from .lexer import Token, tokenize
 from .limits import MAX_CONSTANT_BITS, MAX_NESTING
 
 
@@ -19,7 +21,13 @@ class TokenStream:
     def __init__(self, text: str, filename: str) -> None:
         self.text = text
         self.filename = filename
-        self.tokens, self.lines = tokenize(text, filename)
+        self.lines = LineMap(text)
+        try:
+            self.tokens = tokenize(text)
+        except PtxFormatError as error:
+            line, column = self.lines.position(error.offset)
+            shown = self.lines.line_text(line)
+            raise PtxError(str(error), line, column, shown if len(shown) <= MAX_DIGITS else "", filename) from None
         self.index = 0
         self.tok = self.tokens[0]
         self.depth = 0

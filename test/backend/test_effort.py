@@ -8,16 +8,28 @@ import libtile
 from generators import growing
 from libtile.backend import effort
 from libtile.backend.effort import LONGEST_CHAIN, Effort, plan
+from libtile.backend.work import Made, Work
+from libtile.codegen.sizes import ModuleSize
+from libtile.compiler.compile import compile_module
+from libtile.compiler.options import Options
 from libtile.support.remarks import Kind
 
 
-def llvm_ir(text: str) -> str:
-    return libtile.compile(libtile.parse(text), gpu_name="sm_90", emit="llvm").llvm_ir
+def size(text: str) -> ModuleSize:
+    """How large a module's LLVM IR is, as the backend is told."""
+    given: list[Work] = []
+
+    def backend(work: Work) -> Made:
+        given.append(work)
+        return Made("")
+
+    compile_module(libtile.parse(text), Options("sm_90", emit="ptx"), backend=backend)
+    return given[0].size
 
 
 def test_ordinary_functions_are_optimized_in_full() -> None:
     for text in (growing.loop_row(40), growing.scalar_chain(1000), growing.entries(300), growing.globals_(50)):
-        planned = plan(llvm_ir(text))
+        planned = plan(size(text))
         assert not planned.excesses
         assert (planned.effort, planned.assembler_level(3)) == (Effort.FULL, 3)
 
@@ -33,7 +45,7 @@ LARGE = [
 
 @pytest.mark.parametrize("text, expected, level, what", LARGE)
 def test_beyond_a_limit_passes_take_time_in_proportion(text: str, expected: Effort, level: int, what: str) -> None:
-    planned = plan(llvm_ir(text))
+    planned = plan(size(text))
     assert planned.effort is expected
     assert [planned.assembler_level(n) for n in (0, 1, 2, 3)] == [0, 1, min(2, level), level]
     assert [(e.function, what in e.what) for e in planned.excesses] == [("k", True)]

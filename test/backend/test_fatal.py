@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="an abort is a signal
 
 FATAL = r"""
 IR = '''target triple = "nvptx64-nvidia-cuda"
-define ptx_kernel void @first(ptr %p) {
+define ptx_kernel void @vector_add(ptr %p) {
   %v = load fp128, ptr %p
   %w = fadd fp128 %v, %v
   store fp128 %w, ptr %p
@@ -29,7 +29,7 @@ LIBRARY = (
     + """
 from libtile.backend import nvptx
 from libtile.targets import target
-nvptx.to_ptx(IR, target("sm_90"))
+nvptx.to_ptx(IR, target("sm_90"), kernels=["vector_add"])
 """
 )
 
@@ -45,7 +45,9 @@ tileiras.main()
 """
 )
 
-SAID = "error: LLVM gave up on 'first' for sm_90; its words are above. This is a fault of libtile: please report it"
+SAID = (
+    "error: LLVM gave up on 'vector_add' for sm_90; its words are above. This is a fault of libtile: please report it"
+)
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

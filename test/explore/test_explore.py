@@ -10,10 +10,11 @@ import urllib.request
 import pytest
 
 import libtile
+from libtile.backend import nvdisasm
 from libtile.explore import explore, page
 from libtile.explore.listings import Layouts
 from libtile.explore.record import _text_of
-from libtile.explore.sass import HOW_TO_GET_IT, _listed, kind_of
+from libtile.explore.sass import HOW_TO_GET_IT, kind_of, listed
 from libtile.support.errors import LibtileError
 
 from .conftest import GEMM, ROOT
@@ -105,9 +106,18 @@ def test_layouts_have_short_names(record):
 
 
 def test_code_without_labels_or_kernels_has_no_loops():
-    code = _listed(".text.k:\n        /*0000*/    EXIT ;\n.L_x_0:\n        /*0010*/    BRA `(.L_x_0);\n", {})
-    assert code.loops == {"k": []} and code.instructions == {"k": 2}
-    assert kind_of("@!P0 LDG.E.128 R4, [R2.64]") == "global memory" and kind_of("NOP") == "other"
+    text = ".text.k:\n        /*0000*/    EXIT ;\n.L_x_0:\n        /*0010*/    BRA `(.L_x_0);\n"
+    code = listed(nvdisasm.read(text), {})
+    assert code.loops == {"k": []} and [i.opcode for _, i in code.instructions["k"]] == ["EXIT", "BRA"]
+
+
+@pytest.mark.parametrize(
+    "text, kind",
+    [("@!P0 LDG.E.128 R4, [R2.64]", "global memory"), ("NOP", "other"), ("UIADD3 UR4, UR4, 1, URZ", "arithmetic")],
+)
+def test_instructions_are_told_apart_by_their_opcodes(text, kind):
+    (instruction,) = nvdisasm.read(f"        /*0000*/    {text} ;")
+    assert kind_of(instruction) == kind
 
 
 def test_sources_are_looked_for_below_folders(tmp_path, monkeypatch):
@@ -124,7 +134,7 @@ def test_without_nvdisasm_the_pane_says_how_to_get_it(monkeypatch):
     def missing(name):
         raise ToolNotFoundError(name)
 
-    monkeypatch.setattr(sass, "find_tool", missing)
+    monkeypatch.setattr(nvdisasm, "find_tool", missing)
     assert sass.disassembled(b"", {}).listing.note == HOW_TO_GET_IT
 
 

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from libtile.backend import nvdisasm
+from libtile.backend.nvdisasm import Instruction, Place
 from oracle import OracleError, run_tool
 
 Lines = dict[int, list[str]]
 """By source line, the instructions that the line table gives it, without predicates: opcode and operands."""
-
-_PLACE = re.compile(r'//## File "(?P<file>[^"]*)", line (?P<line>\d+)(?: inlined at "[^"]*", line (?P<caller>\d+))?')
-_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(?P<text>[A-Z][A-Z0-9_.]*[^;]*?)\s*;")
 
 
 def by_line(cubin: bytes, timeout: float = 120.0) -> Lines:
@@ -27,11 +25,12 @@ def by_line(cubin: bytes, timeout: float = 120.0) -> Lines:
         raise OracleError(f"nvdisasm: {done.stderr}")
     found: Lines = defaultdict(list)
     line = 0
-    for text in done.stdout.splitlines():
-        if place := _PLACE.search(text):
-            line = int(place["line"])
-        elif instruction := _INSTRUCTION.search(text):
-            found[line].append(instruction["text"])
+    for item in nvdisasm.read(done.stdout):
+        match item:
+            case Place(line=line):
+                pass
+            case Instruction(text=text, predicate=predicate):
+                found[line].append(text.removeprefix(predicate).lstrip())
     return dict(found)
 
 

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from libtile.codegen import globals, limits
 from libtile.codegen.builder import KernelBuilder
 from libtile.codegen.llvm_types import GENERIC_POINTER, I1, I8
+from libtile.codegen.sizes import ModuleSize
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp
@@ -77,6 +78,12 @@ class LlvmModule:
 
     target: Target
     kernels: list[LlvmKernel] = field(default_factory=list)
+
+    @property
+    def size(self) -> ModuleSize:
+        """How much there is for LLVM and ptxas to do."""
+        builders = [kernel.builder for kernel in self.kernels]
+        return ModuleSize(tuple(b.size for b in builders), len({name for b in builders for name in b.variables}))
 
     def text(self, extra: str = "") -> str:
         """The LLVM module; `extra` is appended (metadata)."""

@@ -8,11 +8,12 @@ exact.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from libtile.ptx.reader import product_shape
 
 from .. import fp
 from ..codegen import Emitter, op
@@ -219,12 +220,10 @@ def _parse(cg: Emitter, ins: Instruction) -> MmaSpec:
     modifiers = list(ins.modifiers)
     if "sp" in modifiers or any(m.startswith("sp::") for m in modifiers):
         cg.fail("sparse mma is not simulated")
-    shape = next(
-        (re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m) for m in modifiers if re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m)), None
-    )
+    shape = product_shape(modifiers)
     if shape is None:
         cg.fail("mma needs a shape")
-    m, n, k = (int(x) for x in shape.groups())
+    m, n, k = shape
     kinds = [x for x in modifiers if x in _BITS or x in ("f32", "s32")]
     if len(kinds) < 4:
         cg.fail("mma needs the types of d, a, b and c")

@@ -9,11 +9,12 @@ are the instructions and their arithmetic; when a product is computed, and what 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from libtile.ptx.reader import product_shape
 
 from ..access import AccessInfo
 from ..codegen import Emitter, op, terminator
@@ -225,11 +226,11 @@ def _registers(cg: Emitter, operand: Any, wanted: int, what: str) -> tuple[int, 
 
 
 def _parse(cg: Emitter, ins: Instruction) -> WgmmaSpec:
-    shape = next((re.fullmatch(r"m64n(\d+)k(\d+)", m) for m in ins.modifiers if m.startswith("m64n")), None)
+    shape = product_shape(ins.modifiers)
     kinds = [m for m in ins.modifiers if m in _BITS or m in ("f32", "s32")]
-    if shape is None or len(kinds) != 3:
+    if shape is None or shape[0] != 64 or len(kinds) != 3:
         cg.fail("wgmma.mma_async needs a shape m64nNkK and the types of d, a and b")
-    n, k = int(shape[1]), int(shape[2])
+    _, n, k = shape
     d, a, b = kinds
     if n % 8 or not 8 <= n <= 256 or k != _K[_BITS[a]]:
         cg.fail(f"wgmma.m64n{n}k{k} does not exist for .{a}")

@@ -7,11 +7,12 @@ matrix; where a fragment has more places than the matrix has elements (A and B o
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from libtile.ptx.reader import product_shape
 
 from ..access import AccessInfo
 from ..codegen import Emitter, op
@@ -63,12 +64,10 @@ class FragmentSpec:
 
 
 def _shape(cg: Emitter, ins: Instruction) -> tuple[int, int, int]:
-    for m in ins.modifiers:
-        found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m)
-        if found:
-            a, b, c = (int(x) for x in found.groups())
-            return a, b, c
-    cg.fail("wmma needs a shape")
+    shape = product_shape(ins.modifiers)
+    if shape is None:
+        cg.fail("wmma needs a shape")
+    return shape
 
 
 def _dims(shape: tuple[int, int, int], operand: str) -> tuple[int, int]:

@@ -7,8 +7,10 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from .errors import PtxError
-from .limits import MAX_DIGITS
+from libtile.ptx.errors import PtxFormatError
+
+MAX_DIGITS = 160
+"""Of a number."""
 
 
 class Token(NamedTuple):
@@ -19,6 +21,11 @@ class Token(NamedTuple):
     pos: int
     value: int | float | None = None
     bits: int = 0
+
+    @property
+    def end(self) -> int:
+        """The offset behind the token."""
+        return self.pos + len(self.text)
 
 
 _TOKEN = re.compile(
@@ -57,9 +64,8 @@ class LineMap:
         return self.text[self.starts[line - 1] : end].strip()
 
 
-def tokenize(text: str, filename: str = "<ptx>") -> tuple[list[Token], LineMap]:
-    """All tokens of `text`, ending in one eof token. Raises PtxError on a character that starts no token."""
-    lines = LineMap(text)
+def tokenize(text: str) -> list[Token]:
+    """All tokens of `text`, ending in one eof token. Raises PtxFormatError on a character that starts no token."""
     tokens: list[Token] = []
     append, make = tokens.append, tuple.__new__
     known: dict[str, tuple[str, int | float | None, int]] = {}  # PTX says the same words again and again
@@ -75,13 +81,27 @@ def tokenize(text: str, filename: str = "<ptx>") -> tuple[list[Token], LineMap]:
             try:
                 meaning = known[body] = _meaning(kind, body)
             except ValueError as error:
-                line, column = lines.position(position)
-                shown = lines.line_text(line) if len(body) <= MAX_DIGITS else ""
-                raise PtxError(str(error), line, column, shown, filename) from None
+                raise PtxFormatError(str(error), position) from None
         append(make(Token, (meaning[0], body, position, meaning[1], meaning[2])))
         if kind == "end":
             break
-    return tokens, lines
+    return tokens
+
+
+def token_at(text: str, position: int) -> Token:
+    """The first token from an offset on; that of kind eof at the end. Raises PtxFormatError where there is none."""
+    while True:
+        match = _TOKEN.match(text, position)
+        assert match is not None and match.lastgroup is not None  # there is an alternative for every character
+        kind, position = match.lastgroup, match.end()
+        if kind != "comment":
+            break
+    body = match[kind]
+    try:
+        meaning, value, bits = _meaning(kind, body)
+    except ValueError as error:
+        raise PtxFormatError(str(error), match.start(kind)) from None
+    return Token(meaning, body, match.start(kind), value, bits)
 
 
 def _meaning(kind: str, body: str) -> tuple[str, int | float | None, int]:
