@@ -19,7 +19,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +41,25 @@ ROTATED_BYTES = 256 << 20
 MOST_COPIES = 8
 WARM, BATCHES, EACH = 3, 7, 10
 """Launches before any is timed, and batches of launches, of which the median counts."""
+MOST_DIFFERENT = 0.02
+"""Of a result from torch's, of the largest: more is said to be a fault. Results of 16 bits of long sums stay below."""
 MULTIPROCESSORS = 16
 """The device attribute."""
+NARROW = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e8m0fnu": "uint8"}
+"""Types that numpy has not, with those that hold their codes."""
 OURS, PLAIN, REFERENCE = "ours", "ours-simt", "reference"
 
 
 @dataclass(frozen=True)
 class Array:
-    """An argument in memory. `dtype` is numpy's name, or bfloat16 or float8_e4m3fn; `written` ones are results."""
+    """An argument in memory. `dtype` is numpy's name, or that of a type in `NARROW`; `written` ones are results. Others
+    begin with random numbers: from the first of `between` up to the second where it is given, of narrow types by
+    their codes."""
 
     dtype: str
     shape: tuple[int, ...]
     written: bool = False
+    between: tuple[float, float] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -72,7 +79,8 @@ class Code:
 @dataclass(frozen=True)
 class Launch:
     """One problem of a kernel. A parameter is ("array", its number), ("int", a value) or ("float", a value); `grid` is
-    that of all tiles, of which a `persistent` kernel has as many blocks as there are multiprocessors at most."""
+    that of all tiles, of which a `persistent` kernel has as many blocks as there are multiprocessors at most. Launches
+    of one `whole` make up what others do in one."""
 
     name: str
     kernel: str
@@ -83,6 +91,7 @@ class Launch:
     operations: float
     kind: str = "f16"
     persistent: bool = False
+    whole: str = ""
     codes: dict[str, Code] = field(default_factory=dict)
 
     @property
@@ -108,7 +117,7 @@ class Peaks:
 
 def storage(dtype: str) -> np.dtype[Any]:
     """The numpy type in which an array lies on the host."""
-    return np.dtype({"bfloat16": "uint16", "float8_e4m3fn": "uint8"}.get(dtype, dtype))
+    return np.dtype(NARROW.get(dtype, dtype))
 
 
 def flat(arrays: Sequence[Array], scalars: Sequence[tuple[str, float]] = ()) -> tuple[tuple[str, float], ...]:
@@ -146,13 +155,16 @@ def read_folder(folder: Path) -> tuple[list[Launch], Peaks]:
 
 
 def _launch(given: dict[str, Any]) -> Launch:
-    arrays = tuple(Array(a["dtype"], tuple(a["shape"]), a["written"]) for a in given["arrays"])
+    arrays = tuple(
+        Array(a["dtype"], tuple(a["shape"]), a["written"], a["between"] and tuple(a["between"]))
+        for a in given["arrays"]
+    )
     codes = {
         who: Code(c["file"], tuple(c["block"]), tuple(c["sizes"]), tuple(c["descriptors"]))
         for who, c in given["codes"].items()
     }
     parameters = tuple((kind, value) for kind, value in given["parameters"])
-    rest = {n: given[n] for n in ("name", "kernel", "operation", "operations", "kind", "persistent")}
+    rest = {n: given[n] for n in ("name", "kernel", "operation", "operations", "kind", "persistent", "whole")}
     return Launch(arrays=arrays, parameters=parameters, grid=tuple(given["grid"]), codes=codes, **rest)
 
 
@@ -194,6 +206,11 @@ def contents(launch: Launch, seed: int = 0) -> list[np.ndarray]:
     for array in launch.arrays:
         if array.written:
             made.append(np.ones(array.shape, storage(array.dtype)))
+        elif array.between is not None:
+            low, high = array.between
+            made.append((low + (high - low) * rng.random(array.shape, np.float32)).astype(storage(array.dtype)))
+        elif array.dtype == "int8":
+            made.append(rng.integers(-128, 128, array.shape, np.int8))
         elif array.dtype == "float8_e4m3fn":  # 0, 0.5, 1, 2 and their negatives
             codes = np.array([0x00, 0x30, 0x38, 0x40, 0xB0, 0xB8, 0xC0], np.uint8)
             made.append(codes[rng.integers(0, len(codes), array.shape)])
@@ -319,27 +336,53 @@ def table(rows: Sequence[Row], peaks: Peaks, others: Sequence[str]) -> str:
 
 
 def measure(runner: Runner, launches: Sequence[Launch], beside: Any) -> list[Row]:
-    """Each launch by all who can. `beside` is `torch_side.Beside`, or None without torch."""
+    """Each launch by all who can, and behind them what several make up. `beside` is `torch_side.Beside`, or None
+    without torch."""
     rows = []
     for launch in launches:
-        seconds: dict[str, float] = {}
-        difference, problems = None, []
-        for who in (OURS, REFERENCE):
-            try:
-                found = runner.run(launch, who)
-            except LibtileError as error:
-                problems.append(f"{who}: {error}")
-                continue
-            if found is None:
-                continue
-            seconds[who], results = found
-            if who == OURS and beside is not None:
-                difference = beside.difference(launch, contents(launch), results)
-        if beside is not None:
-            seconds |= beside.times(launch, runner)
-        rows.append(Row(launch, seconds, difference, "; ".join(problems).replace("|", "/")))
+        rows.append(_measured(runner, launch, beside))
         print(table(rows[-1:], Peaks({}, 1.0), ()).splitlines()[2], file=sys.stderr, flush=True)
+    for name in dict.fromkeys(launch.whole for launch in launches if launch.whole):
+        rows.append(_whole(name, [row for row in rows if row.launch.whole == name], runner, beside))
     return rows
+
+
+def _measured(runner: Runner, launch: Launch, beside: Any) -> Row:
+    seconds: dict[str, float] = {}
+    difference, problems = None, []
+    for who in (OURS, REFERENCE):
+        try:
+            found = runner.run(launch, who)
+        except LibtileError as error:
+            problems.append(f"{who}: {error}")
+            continue
+        if found is None:
+            continue
+        seconds[who], results = found
+        if beside is not None:
+            different = beside.difference(launch, contents(launch), results)
+            if who == OURS:
+                difference = different
+            if not different <= MOST_DIFFERENT:
+                problems.append(f"{who}: differs by {different:.2g} from torch's")
+    if beside is not None:
+        seconds |= beside.times(launch, runner)
+    return Row(launch, seconds, difference, "; ".join(problems).replace("|", "/"))
+
+
+def _whole(name: str, parts: Sequence[Row], runner: Runner, beside: Any) -> Row:
+    """What launches make up: the sum of times of who has one for each, and others' times of it all."""
+    first, *rest = (row.launch for row in parts)
+    arrays = (*first.arrays, *(array for launch in rest for array in launch.arrays if array.written))
+    operations = sum(row.launch.operations for row in parts)
+    operation = f"{'causal ' * first.operation.startswith('causal')}attention's gradients"
+    launch = replace(first, name=name, operation=operation, arrays=arrays, operations=operations, codes={})
+    seconds = {who: sum(row.seconds[who] for row in parts) for who in parts[0].seconds
+               if all(who in row.seconds for row in parts)}  # fmt: skip
+    if beside is not None:
+        seconds |= beside.times(launch, runner)
+    problems = [row.problem for row in parts if row.problem]
+    return Row(launch, seconds, max((r.difference or 0 for r in parts), default=None), "; ".join(problems))
 
 
 def main(target: str) -> int:
@@ -352,7 +395,7 @@ def main(target: str) -> int:
     options = parser.parse_args()
     try:
         if options.prepare:
-            from on_gpu_problems import prepare
+            from on_gpu_prepare import prepare
 
             prepare(target, options.folder, options.kernels)
             return 0
@@ -373,7 +416,7 @@ def _report(target: str, folder: Path, names: Sequence[str]) -> str:
         if not device.loads(target):
             raise GpuUnavailableError(f"{device.name} is {device.arch}, which does not load code for {target}")
     except GpuUnavailableError as reason:
-        from on_gpu_problems import without_gpu
+        from on_gpu_prepare import without_gpu
 
         return without_gpu(target, str(reason), names)
     launches, peaks = read_folder(folder)
