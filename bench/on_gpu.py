@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [p for p in (str(ROOT), str(ROOT / "bench")) if p not in sys.path]
+sys.path[:0] = [p for p in (str(ROOT), str(ROOT / "test"), str(ROOT / "bench")) if p not in sys.path]
 
 from libtile.ir.kernels import FromParameter, TensorMapRecipe  # noqa: E402
 from libtile.runtime.cuda_driver import TILE_IR_VERSION, Device, GpuUnavailableError  # noqa: E402
