@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import numpy as np
 import pytest
 from broken_turns import BROKEN as TURNS_BROKEN
 from queue_kernels import KERNELS, Kernel
+from queue_products import PRODUCTS
 from shared_queues import KERNELS as SHARED
 from test_documents import FOLDER, queue, turns
 from xdsl.dialects import scf
@@ -30,6 +32,7 @@ PIPELINE = "nv_tileas.async.pipeline."
 TURNS = (FOLDER / "turns.mlir").read_text()
 ALL = {
     **KERNELS,
+    **PRODUCTS,
     **SHARED,
     "queue": Kernel((FOLDER / "queue.mlir").read_text(), lambda: queue(np.random.default_rng(0))),
     "turns": Kernel(TURNS, lambda: turns(np.random.default_rng(0))),
@@ -46,10 +49,10 @@ def check(kernel: Kernel, text: str | None = None, **options) -> None:
 
 
 @pytest.mark.parametrize("gpu_name", TARGETS)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *PRODUCTS])
 def test_agents_hand_tiles_on(name, gpu_name):
     for seed in (None, 1) if gpu_name in ("sm_80", "sm_90") else (2,):
-        check(KERNELS[name], backend="simulator", gpu_name=gpu_name, check="full", block_order=seed)
+        check(ALL[name], backend="simulator", gpu_name=gpu_name, check="full", block_order=seed)
 
 
 @pytest.mark.slow
@@ -60,8 +63,9 @@ def test_agents_hand_tiles_on_in_every_schedule(name, gpu_name):
         check(ALL[name], backend="simulator", gpu_name=gpu_name, check="full", block_order=seed)
 
 
-@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    ("name", "gpu_name"), [*product(ALL, ["sm_80", "sm_90"]), *product([*PRODUCTS, "product", "queue"], ["sm_100"])]
+)
 def test_every_pass_leaves_the_same_memory(name, gpu_name):
     """What each pass makes of a module means what was before it, by the interpreter of the inner dialects."""
     seen = {ALL[name].text}
@@ -133,6 +137,53 @@ def test_a_warpgroup_multiplies_what_tma_has_put_into_its_stage():
         ptx = compiled(other, gpu).ptx
         found = ["wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16" in ptx, "mma.sync.aligned.m16n8k16" in ptx]
         assert found == [asynchronous, not asynchronous]
+
+
+WITHOUT = {
+    "another number of warps": ("[1, 4]", "[1, 2]"),
+    "less known of the tensors": ("divisibility = array<i64: 16>", "divisibility = array<i64: 8>"),
+    "a sum that does not start with zeros": ("dense<0.0>", "dense<1.0>"),
+    "a turn that does more than to multiply": (
+        "nv_tileaa.queue.yield %d0 :",
+        "%d1 = nv_tileaa.addf %d0, %d0 : tile<64x32xf32>, tile<64x32xf32> -> tile<64x32xf32>\n"
+        "        nv_tileaa.queue.yield %d1 :",
+    ),
+    "a turn that is left out now and then": (
+        "%d = nv_tileaa.queue.get",
+        "%odd = arith.cmpi ne, %k, %1 : index\n"
+        "      %d = scf.if %odd -> (tensor<64x32xf32>) {\n      %e = nv_tileaa.queue.get",
+    ),
+}
+"""What a consumer that multiplies with its own registers has, of what the kernel `product` has not."""
+
+
+@pytest.mark.parametrize("why", [None, *WITHOUT])
+def test_one_thread_issues_the_products_of_a_queue_where_results_lie_in_tensor_memory(why):
+    """On sm_100, where each turn does nothing but multiply what TMA puts there; elsewhere the consumer multiplies."""
+    text = KERNELS["product"].text
+    if why is not None:
+        old, new = WITHOUT[why]
+        assert old in text
+        text = text.replace(old, new)
+        if "scf.if" in new:
+            end = "}) : !q -> tile<64x32xf32>\n"
+            assert end in text
+            given, kept = (f"scf.yield {value} : tensor<64x32xf32>\n" for value in ("%e", "%acc"))
+            text = text.replace(end, f"{end}{given}      }} else {{\n{kept}      }}\n")
+    ptx = compiled(text, "sm_100").ptx
+    found = ["tcgen05.mma.cta_group::1.kind::f16" in ptx, "mma.sync.aligned.m16n8k16" in ptx]
+    assert found == ([True, False] if why is None else [False, True])
+    if why is None:
+        assert ptx.count("tcgen05.alloc") == ptx.count("tcgen05.dealloc") == 1
+        assert ".reqntid 192" in ptx  # four warps, one that copies, and one that multiplies
+
+
+def test_each_consumer_has_its_products_issued_and_loops_around_them_are_gone_through_twice():
+    for name, threads, count in (("halves", 384, 2), ("tiles", 192, 1)):
+        ptx = compiled(PRODUCTS[name].text, "sm_100").ptx
+        assert f".reqntid {threads}" in ptx and "mma.sync" not in ptx
+        assert len(re.findall(r"tcgen05\.mma\.", ptx)) == count * (4 if name == "halves" else 2)
+        assert len(re.findall(r"tcgen05\.commit", ptx)) == 2 * count  # behind each turn, and behind the last one
 
 
 def test_registers_that_cannot_be_given_are_said_to_be_left_aside():

@@ -44,7 +44,9 @@ def async_dot_into(site: Site) -> Run:
     if site.shape("b")[-1] != site.shape("d")[-1]:
         raise Fault(FaultKind.UNSUPPORTED, "a product of a pair of CTAs")
 
-    def run(block: Any, a: Buffer, b: Buffer, d: Buffer, accumulate: Any) -> tuple:
+    def run(block: Any, a: Buffer, b: Buffer, d: Buffer, accumulate: Any, sfa: Any, sfb: Any) -> tuple:
+        if sfa is not None or sfb is not None:
+            raise Fault(FaultKind.UNSUPPORTED, "a product with scale factors in tensor memory")
         before = d.read() if accumulate else np.zeros(d.data.shape, d.data.dtype)
         d.write(product(a.read(), b.read(), before))
         return ()

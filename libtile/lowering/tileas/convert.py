@@ -22,8 +22,11 @@ from libtile.lowering.tileas.lone_products import lone_product, loop_around
 from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.product_forms import transposed, without_batch
 from libtile.lowering.tileas.result_parts import cut_result
+from libtile.lowering.tileas.stage_results import StageResult, columns_of, products_in_tensor_memory
+from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
 from libtile.lowering.to_tileas.products import tensor_memory_atom
+from libtile.lowering.to_tileas.stage_products import tensor_products_of_stages
 from libtile.targets import Target, target
 
 
@@ -40,7 +43,40 @@ class ConvertTileAAToTileASPass(ModulePass):
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
                 pack_products(inner, target(inner.kernel_spec.target))
-        convert_module(op, convert_for_agents if self.for_agents else convert)
+        convert_module(op, partial(convert_agents, convert=convert_for_agents if self.for_agents else convert))
+
+
+def convert_agents(function: FuncOp, convert: Callable[[FuncOp], FuncOp]) -> FuncOp:
+    """The function with the results of as many products of written agents in tensor memory as fit there; without any,
+    what `convert` makes of it."""
+    spec = function.kernel_spec
+    gpu = target(spec.target) if spec is not None and spec.target is not None else None
+    wanted = tensor_products_of_stages(function, gpu) if gpu is not None else []
+    while wanted and gpu is not None:
+        made = convert_function(function, in_tensor_memory=wanted)
+        clean_up(made)
+        fit = list(_fitting(made, gpu))
+        if all(fit):
+            return made
+        wanted = [product for product, fits in zip(wanted, fit, strict=True) if fits]
+    return convert(function)
+
+
+def _fitting(function: FuncOp, gpu: Target) -> Iterator[bool]:
+    """For each product whose result is to lie in tensor memory, whether it fits, beside those before."""
+    spec = function.kernel_spec
+    found: list[StageResult] = []
+    for product in products_in_tensor_memory(function):
+        try:
+            found.append(StageResult(function, gpu, product))
+        except Unfit:
+            yield False
+            continue
+        columns = tcgen05.COLUMNS // ((spec.occupancy if spec is not None else None) or 1)
+        fits = tcgen05.allocated_columns((tcgen05.LANES, columns_of(found))) <= columns
+        if not fits:
+            found.pop()
+        yield fits
 
 
 def convert_for_agents(function: FuncOp) -> FuncOp:

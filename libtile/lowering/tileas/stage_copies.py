@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
-from libtile.dialects.nv_tileas.pipeline import ProducerWriteOp
+from libtile.dialects.nv_tileas.pipeline import (
+    ConsumerReadOp,
+    ConsumerWaitOp,
+    ProducerAcquireOp,
+    ProducerWriteOp,
+)
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
 from libtile.dialects.nv_tileas.types import BufferType
@@ -67,6 +72,29 @@ def stage_copies(
         except Unfit:
             return []
     return found if len({made.type for made in found}) == 1 else []
+
+
+SIDES = (ProducerAcquireOp, ConsumerWaitOp)
+"""Ops with which turns begin."""
+
+
+def buffers_of(
+    turns: Iterable[Operation], number: int
+) -> Iterator[tuple[ProducerWriteOp | ConsumerReadOp, BlockArgument]]:
+    """The buffers that stand for value number `number` of the stages in the regions of turns."""
+    for turn in turns:
+        work: list[SSAValue] = [turn.token] if isinstance(turn, SIDES) else []
+        while work:
+            for use in work.pop().uses:
+                op = use.operation
+                if isinstance(op, ProducerWriteOp | ConsumerReadOp) and use.index == 0:
+                    yield op, op.body.block.args[number]
+                    work.append(op.handed_on)
+
+
+def written_buffers(turns: Iterable[Operation], number: int) -> Iterator[tuple[ProducerWriteOp, BlockArgument]]:
+    """Those of them that producers fill."""
+    return ((op, buffer) for op, buffer in buffers_of(turns, number) if isinstance(op, ProducerWriteOp))
 
 
 def _copied(buffer: BlockArgument) -> CopyOp | None:

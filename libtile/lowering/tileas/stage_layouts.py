@@ -9,12 +9,11 @@ where tensor maps describe all that is put at its place (`stage_copies`), and el
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from libtile.atoms.cp_async import operand_shared_layout, staged_layout
@@ -35,12 +34,15 @@ from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
+from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.iterators import propagate_iterators, retype
 from libtile.lowering.tileas.materialize import Inserter, start_copy
 from libtile.lowering.tileas.schedule import fastest_dim, not_copied, not_handed_on
 from libtile.lowering.tileas.stage_copies import ALIGNMENT as STAGE_COPY_ALIGNMENT
-from libtile.lowering.tileas.stage_copies import StageCopy, stage_copies
+from libtile.lowering.tileas.stage_copies import SIDES, StageCopy, buffers_of, stage_copies, written_buffers
 from libtile.lowering.tileas.stage_products import multiply_in_stages
+from libtile.lowering.tileas.stage_results import plan
+from libtile.lowering.tileas.tma.legalize_tmem_copy import legalize_copies
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target, target
 
@@ -60,6 +62,7 @@ class AssignStageLayoutsPass(ModulePass):
 def assign_stage_layouts(function: FuncOp, gpu: Target) -> None:
     """Complete the pipelines of one function. LoweringError for stages that cannot lie in shared memory."""
     pipelines = [op for op in function.walk() if isinstance(op, CreatePipelineOp)]
+    results = plan(function, gpu)
     for op in pipelines:
         turns = [use.operation for use in op.pipeline.uses]
         assert isinstance(op.pipeline.type, PipelineType)
@@ -70,7 +73,7 @@ def assign_stage_layouts(function: FuncOp, gpu: Target) -> None:
         elements: list[Attribute] = []
         for number, held in enumerate(type_.element_types):
             if isinstance(held, BufferType) and held.layout is None:
-                by_tma = stage_copies(function, gpu, _written(turns, number)) if between_agents else []
+                by_tma = stage_copies(function, gpu, written_buffers(turns, number)) if between_agents else []
                 copies += by_tma
                 filled |= {number} if by_tma else set()
                 held = by_tma[0].type if by_tma else _laid_out(op, number, held, turns, gpu)
@@ -89,25 +92,11 @@ def assign_stage_layouts(function: FuncOp, gpu: Target) -> None:
             _copy_directly(turns)
     if pipelines:
         propagate_iterators(function)
-
-
-SIDES = (ProducerAcquireOp, ConsumerWaitOp)
-
-
-def _buffers(turns: list[Operation], number: int) -> Iterator[tuple[ProducerWriteOp | ConsumerReadOp, BlockArgument]]:
-    """The buffers that stand for value number `number` of the stages in the regions of turns."""
-    for turn in turns:
-        work: list[SSAValue] = [turn.token] if isinstance(turn, SIDES) else []
-        while work:
-            for use in work.pop().uses:
-                op = use.operation
-                if isinstance(op, ProducerWriteOp | ConsumerReadOp) and use.index == 0:
-                    yield op, op.body.block.args[number]
-                    work.append(op.handed_on)
-
-
-def _written(turns: list[Operation], number: int) -> Iterator[tuple[ProducerWriteOp, BlockArgument]]:
-    return ((op, buffer) for op, buffer in _buffers(turns, number) if isinstance(op, ProducerWriteOp))
+    for result in results:
+        result.make()
+    if results:
+        legalize_copies(function)
+        explain_asynchronous(function, gpu)
 
 
 def _reads(turns: list[Operation]) -> list[ConsumerReadOp]:
@@ -123,7 +112,7 @@ def _laid_out(op: CreatePipelineOp, number: int, held: BufferType, turns: list[O
     written: list[LinearLayout] = []
     read: list[LinearLayout] = []
     fastest = len(held.shape) - 1
-    for _, buffer in _buffers(turns, number):
+    for _, buffer in buffers_of(turns, number):
         for use in buffer.uses:
             copy = use.operation
             if not isinstance(copy, CopyOp):

@@ -245,6 +245,8 @@ class Steps:
     pipe: SSAValue
     types: Sequence[BufferType]
     issue: Issue
+    consumer: int | None = None
+    """Which of the pipeline's consumers the thread is that issues products."""
 
     @property
     def place(self) -> PipelineIteratorType:
@@ -283,7 +285,7 @@ def _step(at: Inserter, steps: Steps, result: SSAValue, zero: SSAValue) -> SSAVa
     """Wait for a step's tiles and issue their products, whose end releases them: the place of the next step."""
     step, place = at.block.args
     held = ConsumerTokenType(steps.types)
-    token = at.value(ConsumerWaitOp.make(steps.pipe, place, results=[held]))
+    token = at.value(ConsumerWaitOp.make(steps.pipe, place, results=[held], consumer_idx=steps.consumer))
     more = at.value(arith.CmpiOp(step, zero, "ne"))
     stage = Block(arg_types=list(steps.types))
     inside = Inserter(stage, None, at.location)

@@ -631,7 +631,7 @@ def _agents(a: Assigner, op: AgentSwitchOp) -> None:
         if warps & (warps - 1) and any(tile_shape(r) for inner in region.walk() for r in inner.results):
             raise unsupported(op, f"has an agent of {warps} warps, and tiles lie in a power of two of them", gpu.name)
         chained = chained_products(region) | products_of_stages(region, gpu, warps)
-        agent = Assigner(op, region, Products(gpu, warps, chained), a)
+        agent = Assigner(op, region, Products(gpu, warps, chained, a.products.in_tensor_memory), a)
         block = Block()
         with agent.inside(block):
             agent.import_tiles(region)

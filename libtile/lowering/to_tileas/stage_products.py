@@ -4,14 +4,17 @@ results lie in whole rows of warps. Whether stages lie as its instruction reads 
 
 from __future__ import annotations
 
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from libtile.atoms import wgmma
+from libtile.atoms import tcgen05, wgmma
 from libtile.atoms.mma_layouts import accumulator_type, ptx_type
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp
-from libtile.dialects.nv_tileas.pipeline import ConsumerReadOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReadOp
 from libtile.ir.tile_form import shape_of
+from libtile.lowering.agents import agent_of
+from libtile.lowering.to_tileas.products import tensor_memory_atom
 from libtile.lowering.to_tileas.types import element_of
 from libtile.targets import Target
 
@@ -26,6 +29,24 @@ def products_of_stages(agent: Region, gpu: Target, warps: int) -> frozenset[Oper
     return frozenset(
         op for op in agent.walk() if isinstance(op, DotOp) and all(map(_is_of_stage, (op.a, op.b))) and _fits(op, gpu)
     )
+
+
+def tensor_products_of_stages(function: Operation, gpu: Target) -> list[DotOp]:
+    """The products in agents of a function whose operands are what a stage holds, that add to what a loop carries, and
+    whose results may lie in tensor memory: their layouts, and who fills the stages, say the rest."""
+    if not gpu.has("tcgen05"):
+        return []
+    return [op for op in function.walk() if isinstance(op, DotOp) and _may_lie_there(op, gpu)]
+
+
+def _may_lie_there(op: DotOp, gpu: Target) -> bool:
+    switch, number = agent_of(op)
+    carried = op.c.owner.parent_op() if isinstance(op.c.owner, Block) else None
+    if not isinstance(switch, AgentSwitchOp) or not isinstance(carried, scf.ForOp):
+        return False
+    if not all(map(_is_of_stage, (op.a, op.b))) or tensor_memory_atom(op, gpu) is None:
+        return False
+    return tcgen05.are_loaded_by(shape_of(op.result.type), switch.warps[number])
 
 
 def _is_of_stage(value: SSAValue) -> bool:

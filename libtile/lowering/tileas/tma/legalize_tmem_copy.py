@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from libtile.atoms import tcgen05, tcgen05_factors
@@ -43,8 +43,13 @@ class TileasLegalizeTmemCopyPass(ModulePass):
     name = "tileas-legalize-tmem-copy"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for copy in [found for found in op.walk() if isinstance(found, CopyOp)]:
-            _legalize(copy)
+        legalize_copies(op)
+
+
+def legalize_copies(root: Operation) -> None:
+    """Make the copies to and from tensor memory within an op legal."""
+    for copy in [found for found in root.walk() if isinstance(found, CopyOp)]:
+        _legalize(copy)
 
 
 def space_of(type_: Attribute) -> str:
