@@ -8,6 +8,7 @@ One regular expression reads a token and the white space before it. Token rules:
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 
 from libtile.support.diagnostics import SourceLocation
@@ -60,7 +61,8 @@ class Source:
         self.text = text
         self.filename = filename
         self.first_line = first_line
-        self.starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.starts = array("L", [0])
+        self.starts.extend(m.end() for m in re.finditer("\n", text))
 
     def line_column(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both counted from 1."""

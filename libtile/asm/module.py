@@ -15,6 +15,7 @@ from libtile.support.collector import collector_paused
 from libtile.support.diagnostics import Diagnostic, DiagnosticError, has_errors
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path, file_bytes
+from libtile.support.limits import TEXT_BYTES
 
 if TYPE_CHECKING:
     from libtile.spec import Version
@@ -126,6 +127,8 @@ def load(source: Module | Operation | Path | Bytes) -> Operation:
     data, name = file_bytes(source), "-" if isinstance(source, Bytes) else os.fspath(source)
     if data.startswith(BYTECODE_MAGIC):
         return read(data).op
+    if len(data) > TEXT_BYTES:
+        raise LibtileError(f"'{name}' has {len(data)} bytes, and a text of Tile IR has {TEXT_BYTES} at most")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -32,6 +32,10 @@ class SourceLocation:
         return f"{self.filename}:{self.line}:{self.column}" if self.line else self.filename
 
 
+SHOWN_COLUMNS = 1000
+"""Characters of a source line that are shown."""
+
+
 @dataclass(slots=True)
 class Diagnostic:
     """One message about one place. `location` is None when the place is unknown."""
@@ -50,14 +54,17 @@ class Diagnostic:
         """`file:line:col: error: message`, then the source line with a caret when `source` (its lines) is given.
 
         One line each, whatever the names in it: what cannot be shown is escaped (in the source line, where the caret
-        counts characters, replaced).
+        counts characters, replaced). Of a very long source line the part around the place is shown.
         """
         where = f"{self.location}: " if self.location is not None else ""
         text = visible(f"{where}{self.severity.value}: {self.message}")
         if source is not None and self.location is not None and 0 < self.location.line <= len(source):
             given = source[self.location.line - 1].rstrip("\r\n")
+            column = min(max(self.location.column, 1), len(given) + 1)
+            if len(given) > SHOWN_COLUMNS:
+                left = min(max(column - SHOWN_COLUMNS // 2, 0), len(given) - SHOWN_COLUMNS)
+                given, column = given[left : left + SHOWN_COLUMNS], column - left
             line = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in given)
-            column = min(max(self.location.column, 1), len(line) + 1)
             padding = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
             text += f"\n{line}\n{padding}^"
         return "\n".join([text, *(n.render(source) for n in self.notes)])

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from typing import BinaryIO
 
 from libtile.support.errors import LibtileError
+from libtile.support.limits import INPUT_BYTES
 
 Bytes = bytes | bytearray | memoryview
 Path = str | os.PathLike[str]
+_PART = 1 << 20
 
 
 def file_bytes(source: Path | Bytes) -> bytes:
@@ -19,6 +23,17 @@ def file_bytes(source: Path | Bytes) -> bytes:
         raise LibtileError(f"expected a path or bytes, but got {type(source).__name__}")
     try:
         with open(source, "rb") as file:
-            return file.read()
+            return read_bounded(file)
     except OSError as error:
         raise LibtileError(f"cannot open input file '{os.fspath(source)}': {error.strerror}") from None
+
+
+def read_bounded(file: BinaryIO) -> bytes:
+    """What is left of a file. OSError for more than the limit of an input, as a device without an end gives."""
+    parts, length = [], 0
+    while part := file.read(_PART):
+        parts.append(part)
+        length += len(part)
+        if length > INPUT_BYTES:
+            raise OSError(errno.EFBIG, f"it has more than {INPUT_BYTES} bytes, the limit of an input")
+    return b"".join(parts)

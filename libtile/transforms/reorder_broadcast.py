@@ -22,6 +22,7 @@ from libtile.analysis.uniformity import Uniformity
 from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.cuda_tile.verify.types import verify_type
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import constant_value, create_before, defining, is_op, replace_op
@@ -71,6 +72,8 @@ def _move_down(op: CudaTileOp, uniformity: Uniformity) -> bool:
             )
             reporting.missed(op, _REMARK, "Op is computed for equal elements", reason)
         return False
+    if any(verify_type(TileType(shape, value.type.element_type)) for value in (*op.operands, op.results[0])):
+        return False  # packed elements come in pairs
     operands = [_narrowed(operand, shape, op) for operand in op.operands]
     reporting.done(
         op, _REMARK, "Op is computed before its operands are spread", Shape=list(shape), Of=list(type_.shape)

@@ -334,3 +334,60 @@ def test_control_characters_of_a_name_stay_out_of_the_terminal(folder: Path, too
     assert done.returncode != 0 and all(line.isprintable() for line in lines)
     assert sum("v\\n\\x1b[31m\\x07" in line for line in lines) == 1
     assert len(lines) == {"tileiras": 2, "tileirdisasm": 2}.get(tool, 1)
+
+
+ENDLESS = {
+    "tileirdisasm": "-m tileirdisasm FILE",
+    "annotate": "-m libtile.bytecode.annotate FILE",
+    "translate": "-m cuda_tile_translate -cudatilebc-to-mlir FILE",
+    "parse": "-m cuda_tile_translate -mlir-to-cudatilebc FILE",
+    "opt": "-m cuda_tile_opt FILE",
+    "optimize": "-m cuda_tile_optimize FILE",
+    "tileiras": "-m tileiras --gpu-name=sm_90 FILE",
+    "library": "-m tileiras --gpu-name=sm_90 --preview=simt example.bc -l FILE",
+    "reduce": "-m cuda_tile_reduce --test true FILE",
+    "diff": "-m cuda_tile_diff example.bc FILE",
+    "run": "-m cuda_tile_run --describe FILE",
+    "explore": "-m libtile_cli explore FILE",
+    "estimate": "-m libtile_cli estimate FILE",
+    "simulator": "-m libtile.simulator FILE --entry k",
+}
+"""A command that reads a file, by what reads it."""
+SMALL_LIMIT = "-c 'import runpy, sys; from libtile.support import files; files.INPUT_BYTES = 1 << 22; "
+RUN = 'sys.argv = sys.argv[1:]; runpy.run_module(sys.argv[0], run_name="__main__")\' '
+
+
+@SHELL
+@pytest.mark.parametrize("reader", ENDLESS)
+def test_a_file_without_an_end_is_one_error(folder: Path, reader: str) -> None:
+    command = SMALL_LIMIT + RUN + ENDLESS[reader].removeprefix("-m ").replace("FILE", "/dev/zero")
+    done = shell(command, folder)
+    assert done.returncode != 0
+    assert done.stderr.endswith("it has more than 4194304 bytes, the limit of an input\n")
+    assert done.stderr.count("\n") == 1 and done.stdout == ""
+
+
+def test_a_sparse_file_of_half_a_terabyte_is_refused_at_once(folder: Path) -> None:
+    os.truncate(folder / "k.ptx", 1 << 39)
+    done = shell("-m tileirdisasm k.ptx", folder)
+    assert done.stderr == (
+        "error: unable to read input file 'k.ptx': it has more than 268435456 bytes, the limit of an input\n"
+    )
+
+
+def test_a_text_that_is_too_long_is_one_error(folder: Path) -> None:
+    (folder / "k.mlir").write_bytes(b"\n" * ((1 << 26) + 1))
+    done = shell("-m cuda_tile_opt k.mlir", folder)
+    assert (done.returncode, done.stderr) == (
+        1, "error: the input has 67108865 bytes, and a text has 67108864 at most\n"
+    )  # fmt: skip
+    with pytest.raises(libtile.LibtileError, match="and a text of Tile IR has 67108864 at most"):
+        libtile.compile(folder / "k.mlir", "sm_90")
+
+
+def test_a_diagnostic_shows_a_part_of_a_very_long_line(folder: Path) -> None:
+    (folder / "k.mlir").write_text(" " * 100_000 + "cuda_tile.module @m { ?" + " " * 100_000)
+    lines = shell("-m cuda_tile_opt k.mlir", folder).stderr.splitlines()
+    assert len(lines) == 3 and all(len(line) <= 1000 for line in lines)
+    assert lines[0].startswith("k.mlir:1:100022: error: ")
+    assert lines[1][: lines[2].index("^")].endswith("module @m {")

@@ -305,15 +305,16 @@ def _process(options: Options, parts: Sequence[str], output: str, emit_bytecode:
     failed = False
     for part in parts:
         optimizer = Optimizer(options)
-        source = part.split("\n")
         try:
             if emit_bytecode:
                 data = optimizer.bytecode(part)
             outputs.append("" if emit_bytecode else optimizer.run(part))
-            options.context.report(optimizer.warnings, source)
+            if optimizer.warnings:
+                options.context.report(optimizer.warnings, part.split("\n"))
         except LibtileError as error:
-            options.context.report(optimizer.warnings, source)
-            cli.say(cli.render_error(error, source))
+            if optimizer.warnings:
+                options.context.report(optimizer.warnings, part.split("\n"))
+            cli.say(cli.render_error(error, part.split("\n")))
             outputs.append("")
             failed = True
     if not failed or (output == "-" and any(outputs)):

@@ -181,14 +181,16 @@ def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = Non
 
 
 def read_input(path: str) -> bytes:
-    """The bytes of a file, or of stdin for `-`. ToolError when it cannot be read."""
+    """The bytes of a file, or of stdin for `-`. ToolError when it cannot be read, or is longer than any input."""
+    from libtile.support.files import read_bounded
+
     try:
         if path == "-":
             if sys.stdin is None:  # the process was started without it
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            return sys.stdin.buffer.read()
+            return read_bounded(sys.stdin.buffer)
         with open(path, "rb") as file:
-            return file.read()
+            return read_bounded(file)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL
         raise ToolError(f"cannot open input file '{visible(path)}': {reason(error)}") from None
 
@@ -201,14 +203,17 @@ def reason(error: OSError | ValueError) -> str:
 def decode_text(data: bytes) -> str:
     """Source text of any bytes: what is not UTF-8 is kept as surrogate escapes, and refused where it matters.
 
-    ToolError for bytecode, which somebody gave in place of its text.
+    ToolError for bytecode, which somebody gave in place of its text, and for what is longer than any text.
     """
     from libtile.spec.model import BYTECODE_MAGIC
+    from libtile.support.limits import TEXT_BYTES
 
     if data.startswith(BYTECODE_MAGIC):
         raise ToolError(
             "error: the input is Tile IR bytecode, not text: 'cuda-tile-translate -cudatilebc-to-mlir' makes text of it"
         )
+    if len(data) > TEXT_BYTES:
+        raise ToolError(f"error: the input has {len(data)} bytes, and a text has {TEXT_BYTES} at most")
     return data.decode("utf-8", errors="surrogateescape")
 
 

@@ -254,7 +254,7 @@ def _read(path: str) -> bytes:
     try:
         return cli.read_input(path)
     except cli.ToolError as error:
-        reason = str(error).rpartition(": ")[2]
+        reason = str(error).rpartition("': ")[2]
         raise cli.ToolError(f"error: unable to read input file '{visible(path)}': {reason}", _COMMAND_LINE) from None
 
 
@@ -273,9 +273,10 @@ def _check_request(data: bytes, given: dict[str, Any]) -> None:
         raise cli.ToolError("error: libraries require the 'simt' preview feature", _COMPILE)
     for library in given["libraries"]:
         try:
-            data = Path(library).read_bytes()
-        except OSError as error:
-            raise cli.ToolError(f"error: failed to open tile library: {error.strerror}", _COMPILE) from None
+            data = cli.read_input(library)
+        except cli.ToolError as error:
+            reason = str(error).rpartition("': ")[2]
+            raise cli.ToolError(f"error: failed to open tile library: {reason}", _COMPILE) from None
         if is_bitcode(data):
             continue
         if not data.startswith(b"\x7fELF"):
@@ -318,7 +319,7 @@ def _options(given: dict[str, Any]) -> Options:
         keep_text=given["keep"],
         pipeline=given["pipeline"],
         schedule=given["schedule"] or "",
-        libraries=tuple(Path(library).read_bytes() for library in given["libraries"]),
+        libraries=tuple(cli.read_input(library) for library in given["libraries"]),
     )
 
 

@@ -57,7 +57,7 @@ def _read(path: str) -> bytes:
     try:
         return cli.read_input(path)
     except cli.ToolError as error:
-        reason = str(error).rpartition(": ")[2]
+        reason = str(error).rpartition("': ")[2]
         raise cli.ToolError(f"error: unable to read input file '{path}': {reason}", status=_NO_INPUT) from None
 
 

@@ -63,4 +63,14 @@ cuda_tile.module @m {
     print_tko "%d", %sum : tile<8xi32> -> token
     return
   }
+
+  // Two f4 elements share a byte: a tile of one cannot be.
+  // CHECK-LABEL: entry @packed
+  // CHECK:       ftof %{{.*}} : tile<4xf4E2M1FN> -> tile<4xf32>
+  entry @packed() {
+    %half = constant <f4E2M1FN: -0.5> : tile<4xf4E2M1FN>
+    %wide = ftof %half : tile<4xf4E2M1FN> -> tile<4xf32>
+    print_tko "%f", %wide : tile<4xf32> -> token
+    return
+  }
 }
