@@ -244,7 +244,7 @@ def _count(more):
 
 
 def _bytes(ptx):
-    return _number(ptx, r"mbarrier\.expect_tx", lambda n: n // 2)
+    return _number(ptx, r"mbarrier\.arrive\.expect_tx", lambda n: n // 2)
 
 
 def _own(ptx):

@@ -139,6 +139,9 @@ def test_code_of_a_pair(kernel):
     loop = min((x for x in loops_of(done.cubin) if any("UTCHMMA" in line for line in x)), key=len)
     assert sum("UTCHMMA.2CTA" in line for line in loop) == 4 and len(loop) <= 42
     assert any("UTCBAR.2CTA.MULTICAST" in line for line in loop)
+    loads = min((x for x in loops_of(done.cubin) if any("UTMALDG" in line for line in x)), key=len)
+    assert sum("SYNCS" in line for line in loads) == 2  # one wait, and one arrival that says all bytes
+    assert len(loads) <= 52
     (said,) = (r.arguments for r in made.remarks if r.name == "RemarkTensorCoreMMA")
     assert said == (("Instruction", "Tensor-core SM100"), ("Shape", "[256, 256, 16]"), ("NumCTAs", "2"))
 
@@ -156,7 +159,8 @@ def small():
         (r"\.multicast::cluster\.b64 \[(%r\d+)\], m;", r".b64 [\g<1>];", 1),  # or that its stage is free
         # Barrier objects of the other CTA may not be there yet.
         (r"barrier\.cluster\.arrive\.relaxed\.aligned;\s*barrier\.cluster\.wait\.aligned;", "", 0),
-        (r"mbarrier\.expect_tx\S*\s+\[%rd\d+\], %r\d+;", "", 0),  # fewer bytes than both copy
+        # No bytes that both copy are waited for.
+        (r"mbarrier\.arrive\.expect_tx(\.\S*\s+%rd\d+, \[%rd\d+\]), %r\d+;", r"mbarrier.arrive\g<1>;", 0),
         (
             r"mapa\.shared::cluster\.u32 (%r\d+), (%r\d+), %r\d+;",
             r"mov.u32 \g<1>, \g<2>;",

@@ -184,7 +184,7 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
 def _commit(e: Emitter, op: ProducerCommitOp) -> None:
     turn = _turn(e, op.token)
     if turn.stage is not None:
-        rings.commit(e, turn.ring, turn.stage, after_products=op.after_products is not None)
+        rings.commit(e, turn.ring, turn.stage, op)
         return
     async_copies.commit_copies(e.b)
 

@@ -4,7 +4,8 @@
 A stage has a `full` and an `empty` barrier object. An iterator is a stage and the parity of a round, 0 of the first.
 
     producer_acquire    waits for the phase of `empty` before this round's: in the first round there is none to wait for
-    producer_commit     arrives at `full`, whose phase also waits for the bytes of the copies that were started
+    producer_commit     arrives at `full`, whose phase also waits for the bytes of the copies that were started; where
+                        one thread has started them all, it says with the same instruction how many these are
     consumer_wait       waits for this round's phase of `full`
     consumer_release    arrives at `empty`
 
@@ -35,14 +36,15 @@ from libtile.dialects.nv_tileas.pipeline import (
     CreatePipelineOp,
     IncIterOp,
     ProducerAcquireOp,
+    ProducerCommitOp,
     ProducerWriteOp,
 )
-from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp
-from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
+from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp, TiledTmaLoadOp, TmaLoad, TmaOp
+from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.shared_memory import DRAWING_BYTES, STAGE_BARRIER_BYTES, draws
+from libtile.lowering.tileas.shared_memory import DRAWING_BYTES, STAGE_BARRIER_BYTES, draws, tile_bytes
 from libtile.lowering.to_llvm.emitter import Emitter
 from libtile.lowering.to_llvm.storage import Place, Ring, Turn
 
@@ -257,19 +259,58 @@ def _begin(e: Emitter, ring: Ring, place: Place) -> Turn:
     return Turn(ring, place.stage)
 
 
-def commit(e: Emitter, ring: Ring, stage: Value, *, after_products: bool = False) -> None:
+def counted_write(load: TmaLoad) -> ProducerWriteOp | None:
+    """The op in whose region a load fills a stage whose commit says how many bytes it copies, where it is one thread
+    that copies and commits: the load stands in the region itself, and its turn ends in the same block."""
+    write, buffer = load.parent_op(), load.group("buffer")[0]
+    if not isinstance(write, ProducerWriteOp) or load.mbarrier is not None or buffer.owner is not load.parent:
+        return None
+    token = write.handed_on
+    while token.has_one_use():
+        user = next(iter(token.uses)).operation
+        if user.parent is not write.parent:
+            return None
+        if isinstance(user, ProducerCommitOp):
+            return write if user.after_products is None else None
+        if not isinstance(user, ProducerWriteOp):
+            return None
+        token = user.handed_on
+    return None
+
+
+def _bytes_of_turn(op: ProducerCommitOp) -> int:
+    """The bytes of all loads of a turn that its commit counts."""
+    token, count = op.token, 0
+    while isinstance(write := token.owner, ProducerWriteOp):
+        loads = [load for load in write.body.block.ops if isinstance(load, TiledTmaLoadOp)]
+        count += sum(copied_bytes(load) for load in loads if counted_write(load) is write)
+        token = write.token
+    return count
+
+
+def copied_bytes(op: TmaOp) -> int:
+    """The bytes of the tile that a copy moves."""
+    type_ = op.group("buffer")[0].type
+    assert isinstance(type_, BufferType)
+    return tile_bytes(type_)
+
+
+def commit(e: Emitter, ring: Ring, stage: Value, op: ProducerCommitOp) -> None:
     if ring.copies:
         mbarrier.arrive_with_copies(e.b, full(e, ring, stage))
-    _end(e, ring, full(e, ring, stage), after_products)
+    expected = _bytes_of_turn(op) if e.one_thread else 0
+    _end(e, ring, full(e, ring, stage), op.after_products is not None, expected=expected)
 
 
 def release(e: Emitter, ring: Ring, stage: Value, *, after_products: bool = False) -> None:
     _end(e, ring, empty(e, ring, stage), after_products, ring.ctas)
 
 
-def _end(e: Emitter, ring: Ring, barrier: Value, after_products: bool, ctas: int = 1) -> None:
+def _end(
+    e: Emitter, ring: Ring, barrier: Value, after_products: bool, ctas: int = 1, *, expected: int = 0
+) -> None:  # fmt: skip
     """Arrive at a barrier object, in each of so many CTAs of the cluster, or have the products arrive there that this
-    thread has issued."""
+    thread has issued. With the arrival of one thread come the bytes that its CTA is to wait for (`expected`)."""
     if after_products:
         tcgen05.commit(e.b, barrier, 2 if ring.pair else 1)
         return
@@ -278,7 +319,11 @@ def _end(e: Emitter, ring: Ring, barrier: Value, after_products: bool, ctas: int
     if e.one_thread:
         # What is alone in each CTA of a pair says it once.
         with clusters.leader(e.b) if ring.pair else nullcontext():
-            _arrive(e, barrier, ctas)
+            if expected:
+                # In a pair the leader's barrier object counts what both CTAs copy.
+                mbarrier.arrive_expecting(e.b, barrier, expected * (2 if ring.pair else 1))
+            else:
+                _arrive(e, barrier, ctas)
         return
     agents.meet_warp(e.b)
     with agents.one_thread(e.b):

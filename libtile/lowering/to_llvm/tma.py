@@ -33,7 +33,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.split_over_ctas import CTAS
 from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.shared_memory import tile_bytes
-from libtile.lowering.to_llvm import tensor_memory
+from libtile.lowering.to_llvm import rings, tensor_memory
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.barrier_objects import held_barrier
 from libtile.lowering.to_llvm.descriptors import fence_descriptors
@@ -64,8 +64,10 @@ def _load(e: Emitter, op: TiledTmaLoadOp) -> None:
     coordinates = [coordinate(e, e.scalar(v)) for v in op.group("indices")]
     barrier, nbytes = counting_barrier(e, op, buffer)
     ctas = integer_of(op.num_multicast, 1) if op.multicast is not None else 1
+    alone = e.one_thread
     with acting_thread(e):
-        if op.mbarrier is None:  # an arrival at an object of the program's own says what it is to expect
+        # An arrival at an object of the program's own says what it is to expect, and one thread's at a stage's.
+        if op.mbarrier is None and not (rings.counted_write(op) is not None and alone):
             # In a pair the leader's barrier object counts what both CTAs copy.
             with clusters.leader(e.b) if buffer.pair else nullcontext():
                 mbarrier.expect_bytes(e.b, barrier, nbytes * (2 if buffer.pair else 1))
@@ -127,7 +129,7 @@ def counting_barrier(e: Emitter, op: TmaLoad, buffer: Buffer) -> tuple[Value, in
     barrier = buffer.barrier if op.mbarrier is None else held_barrier(e, op, op.mbarrier)
     if barrier is None:
         raise unsupported(op, "copies to a buffer that no barrier object counts for", e.b.target.name)
-    nbytes = copied_bytes(op)
+    nbytes = rings.copied_bytes(op)
     if (count := integer_of(op.tx_count, nbytes)) != nbytes:
         raise unsupported(op, f"says that it copies {count} bytes, which are {nbytes}", e.b.target.name)
     return barrier, nbytes
@@ -184,12 +186,6 @@ def behind(e: Emitter, pointer: Value, offset: int) -> Value:
     if not offset:
         return pointer
     return e.b.emit(SHARED_POINTER, f"getelementptr i8, {pointer.typed}, i32 {offset}")
-
-
-def copied_bytes(op: TmaOp) -> int:
-    type_ = op.group("buffer")[0].type
-    assert isinstance(type_, BufferType)
-    return tile_bytes(type_)
 
 
 # -- fences and waits -------------------------------------------------------------------------------------------------
