@@ -47,7 +47,7 @@ FRAGMENT_COLUMNS = 8
 RUN_COLUMNS = 32
 """Of two groups of four warps each has every other run of so many columns, at most."""
 ROWS_BITS = 32
-"""Of a lane in loads and stores of the shape 32x32b, in which a thread has a row."""
+"""Of a lane in loads and stores of the shapes 32x32b, in which a thread has a row, and 16x32bx2, in which two have."""
 ROW, COLUMN, PACKED = "row", "column", "packed"
 """The dimensions of layouts of tensor memory: lane, column, and element of a column that holds several."""
 
@@ -115,29 +115,35 @@ def memory_layout(shape: Sequence[int]) -> LinearLayout:
     rows, columns = shape
     if (rows % LANES and rows != HALF_LANES) or row_blocks(rows) * columns > COLUMNS:
         raise ValueError(f"tensor memory does not hold {rows} x {columns} elements, {LANES} rows at a time")
-    lanes = [(r, 0) for r in powers(1, min(rows, LANES))]
-    if rows == HALF_LANES:
-        lanes.insert(FRAGMENT_LANES.bit_length() - 1, (0, 0))
     return LinearLayout.of(
         {
-            ROW: lanes,
+            ROW: _lanes(rows),
             COLUMN: [*((0, c) for c in powers(1, columns)), *((r, 0) for r in powers(LANES, rows))],
         },
         dict(zip(dim_names(2), (rows, columns))),
     )
 
 
+def _lanes(rows: int) -> list[tuple[int, int]]:
+    """The row of each bit of a lane's number, of which bit 4 tells no rows apart where there are 64."""
+    lanes = [(r, 0) for r in powers(1, min(rows, LANES))]
+    if rows == HALF_LANES:
+        lanes.insert(FRAGMENT_LANES.bit_length() - 1, (0, 0))
+    return lanes
+
+
 def left_layout(shape: Sequence[int], bits: int) -> LinearLayout:
     """Where a left operand (rows, depth) of elements of so many bits lies in tensor memory: as many in a column as its
-    32 bits hold (PTX ISA, "Matrix A in tensor memory"). ValueError for one that does not."""
+    32 bits hold, and its rows as a result's (PTX ISA, "Matrix A in tensor memory", and "Data path layout
+    organization"). ValueError for one that does not."""
     rows, depth = shape
     together = COLUMN_BITS // bits
-    if rows != LANES or depth % together or depth // together > COLUMNS:
+    if rows not in (LANES, HALF_LANES) or depth % together or depth // together > COLUMNS:
         raise ValueError(f"tensor memory does not hold a left operand of {rows} x {depth} elements of {bits} bits")
     return LinearLayout.of(
         {
             PACKED: [(0, c) for c in powers(1, together)],
-            ROW: [(r, 0) for r in powers(1, rows)],
+            ROW: _lanes(rows),
             COLUMN: [(0, c) for c in powers(together, depth)],
         },
         dict(zip(dim_names(2), shape)),
@@ -146,18 +152,29 @@ def left_layout(shape: Sequence[int], bits: int) -> LinearLayout:
 
 @lru_cache(maxsize=256)
 def row_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
-    """A result or a left operand (rows, columns) in registers of 4 warps of which each thread has a row. ValueError
-    when rows and warps do not fit."""
-    if len(shape) != 2 or shape[0] != LANES or warps != GROUP_WARPS:
-        raise ValueError(f"{warps} warps do not have a row of {'x'.join(map(str, shape))} in each thread")
+    """A result or a left operand (rows, columns) in registers of 4 warps of which each thread has a row, or of 64 rows
+    two threads, each every other `run_columns`. ValueError when rows and warps do not fit."""
+    if len(shape) != 2 or shape[0] not in (LANES, HALF_LANES) or warps != GROUP_WARPS or shape[1] < 2:
+        raise ValueError(f"{warps} warps do not have rows of {'x'.join(map(str, shape))} in their threads")
+    each = shape[0] // GROUP_WARPS
+    columns, second = [(0, c) for c in powers(1, shape[1])], list[tuple[int, int]]()
+    if each < WARP_LANES:
+        second = [(0, run_columns(shape[1]))]
+        columns.remove(second[0])
     return LinearLayout.of(
         {
-            REGISTER: [(0, c) for c in powers(1, shape[1])],
-            LANE: [(r, 0) for r in powers(1, WARP_LANES)],
-            WARP: [(r, 0) for r in powers(WARP_LANES, LANES)],
+            REGISTER: columns,
+            LANE: [*((r, 0) for r in powers(1, each)), *second],
+            WARP: [(r, 0) for r in powers(each, shape[0])],
         },
         dict(zip(dim_names(2), shape)),
     )
+
+
+def row_part_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    """The part of a result (rows, columns) in `row_layout` that a thread has in as many registers as a run's."""
+    rows, columns = shape
+    return rows, min(columns, RUN_COLUMNS * (LANES // rows))
 
 
 def row_blocks(rows: int) -> int:
@@ -180,7 +197,8 @@ def part_shape(shape: tuple[int, int], warps: int) -> tuple[int, int]:
 
 
 def run_columns(columns: int) -> int:
-    """How many columns side by side each of two groups of four warps has of a result with so many."""
+    """How many columns side by side each of two groups of four warps, or of two threads with a row, has of a result
+    with so many."""
     return min(RUN_COLUMNS, columns // 2)
 
 

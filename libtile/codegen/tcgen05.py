@@ -123,22 +123,28 @@ def load_fragments(b: KernelBuilder, address: Value, count: int) -> list[Value]:
     return _load(b, "16x256b", 4, 8, address, count)
 
 
-def load_rows(b: KernelBuilder, address: Value, count: int) -> list[Value]:
-    """Load `count` columns of a lane to each thread, from an address on, an i32 for each. They are there behind
-    `wait_loads`; all threads of the warp come here."""
-    return _load(b, "32x32b", 1, 1, address, count)
+def load_rows(b: KernelBuilder, address: Value, count: int, split: int = 0) -> list[Value]:
+    """Load `count` columns of a lane to each thread, from an address on, an i32 for each. Where there is a `split`, the
+    rows lie in 16 lanes: threads from 16 on have every other so many columns of those of thread - 16. The columns are
+    there behind `wait_loads`; all threads of the warp come here."""
+    if not split:
+        return _load(b, "32x32b", 1, 1, address, count)
+    return _load(b, "16x32bx2", 1, 2, address, count // 2, split)
 
 
-def _load(b: KernelBuilder, shape: str, each: int, columns: int, address: Value, count: int) -> list[Value]:
-    """Loads of a shape which gives a thread `each` registers for so many columns, `count` times."""
+def _load(
+    b: KernelBuilder, shape: str, each: int, columns: int, address: Value, count: int, split: int = 0
+) -> list[Value]:
+    """Loads of a shape which gives a thread `each` registers for so many columns, `count` times; with a `split`, so
+    many times at a time."""
     loaded: list[Value] = []
-    most = _REGISTERS_TOGETHER // each
+    most, behind = split or _REGISTERS_TOGETHER // each, f", {split}" if split else ""
     for first in range(0, count, most):
         together = min(most, count - first)
         registers = each * together
         names = ", ".join(f"${i}" for i in range(registers))
         made = b.asm(
-            f"tcgen05.ld.sync.aligned.{shape}.x{together}.b32 {{{names}}}, [${registers}];",
+            f"tcgen05.ld.sync.aligned.{shape}.x{together}.b32 {{{names}}}, [${registers}]{behind};",
             ",".join(["=r"] * registers + ["r"]), registers_type(I32, registers),
             [b.add(address, integer(I32, columns * first))], memory=True, convergent=True,
         )  # fmt: skip
@@ -152,20 +158,27 @@ def store_fragments(b: KernelBuilder, address: Value, words: Sequence[Value]) ->
     _store(b, "16x256b", 4, 8, address, words)
 
 
-def store_rows(b: KernelBuilder, address: Value, words: Sequence[Value]) -> None:
-    """Store an i32 for each column of a lane, from an address on. They are there behind `wait_stores`; all threads of
-    the warp come here."""
-    _store(b, "32x32b", 1, 1, address, words)
+def store_rows(b: KernelBuilder, address: Value, words: Sequence[Value], split: int = 0) -> None:
+    """Store an i32 for each column of a lane, from an address on; with a `split` as `load_rows` has it. They are there
+    behind `wait_stores`; all threads of the warp come here."""
+    if not split:
+        _store(b, "32x32b", 1, 1, address, words)
+    else:
+        _store(b, "16x32bx2", 1, 2, address, words, split)
 
 
-def _store(b: KernelBuilder, shape: str, each: int, columns: int, address: Value, words: Sequence[Value]) -> None:
-    """Stores of a shape which takes `each` registers of a thread for so many columns."""
-    for first in range(0, len(words), _REGISTERS_TOGETHER):
-        given = words[first : first + _REGISTERS_TOGETHER]
+def _store(
+    b: KernelBuilder, shape: str, each: int, columns: int, address: Value, words: Sequence[Value], split: int = 0
+) -> None:
+    """Stores of a shape which takes `each` registers of a thread for so many columns; with a `split`, so many registers
+    at a time."""
+    most, halves = split or _REGISTERS_TOGETHER, f"{split}, " if split else ""
+    for first in range(0, len(words), most):
+        given = words[first : first + most]
         names = ", ".join(f"${i + 1}" for i in range(len(given)))
         place = b.add(address, integer(I32, first // each * columns))
         b.asm(
-            f"tcgen05.st.sync.aligned.{shape}.x{len(given) // each}.b32 [$0], {{{names}}};",
+            f"tcgen05.st.sync.aligned.{shape}.x{len(given) // each}.b32 [$0], {halves}{{{names}}};",
             ",".join(["r"] * (len(given) + 1)), VOID, [place, *given], memory=True, convergent=True,
         )  # fmt: skip
 

@@ -50,6 +50,23 @@ def test_attention_gives_what_numpy_gives(n, d, rows, columns, causal, order):
     run(text, 128, n, d, rows, columns, causal, order=order, gpu_name="sm_100")
 
 
+@pytest.mark.parametrize(
+    ("n", "d", "rows", "columns", "causal", "order"),
+    [
+        (64, 64, 72, 160, True, 1),  # ragged edges; each of the two threads with a row has 32 columns
+        (32, 128, 64, 96, False, 3),  # two parts of the sums; scores of 16 columns for each thread
+        pytest.param(128, 128, 128, 320, True, 2, marks=pytest.mark.slow),
+        pytest.param(16, 64, 64, 40, False, 4, marks=pytest.mark.slow),
+        pytest.param(128, 32, 64, 256, False, 5, marks=pytest.mark.slow),
+    ],
+)
+def test_attention_with_64_rows_a_block(n, d, rows, columns, causal, order):
+    text = aligned(attention(64, n, d, causal))
+    made, reasons = lowered(text)
+    assert reasons == [] and made.count("async.dot_into") == 3 and "mma_atom<tcgen05, 64x" in made
+    run(text, 64, n, d, rows, columns, causal, order=order, gpu_name="sm_100")
+
+
 def test_one_agent_rescales_as_well_where_blocks_share_a_multiprocessor():
     text = attention(128, 64, 64)
     shared = re.sub(r"(entry @attention\([^)]*\))", r"\1 optimization_hints = <sm_100 = {occupancy = 2}>", text)
@@ -59,8 +76,9 @@ def test_one_agent_rescales_as_well_where_blocks_share_a_multiprocessor():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 30))
-def test_attention_in_other_schedules(seed):
-    run(attention(128, 64, 64, seed % 2 == 0), 128, 64, 64, 128, 192, seed % 2 == 0, order=seed, gpu_name="sm_100")
+@pytest.mark.parametrize("m", [64, 128])
+def test_attention_in_other_schedules(seed, m):
+    run(attention(m, 64, 64, seed % 2 == 0), m, 64, 64, m, 192, seed % 2 == 0, order=seed, gpu_name="sm_100")
 
 
 @pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -81,6 +99,23 @@ def test_code_of_attention(causal):
     assert report.registers <= 168
     said = [r.arguments for r in made.remarks if r.name == "RemarkTensorCoreMMA"]
     assert {arguments[0][1] for arguments in said} == {"Tensor-core SM100"}
+
+
+def test_code_of_attention_with_64_rows_a_block():
+    """Two threads have a row: half as much to compute in a turn, and to load by 16 lanes twice."""
+    made = libtile.compile(
+        libtile.parse(attention(64, 128, 128)), gpu_name="sm_100", launch_abi="simt", schedule="specialized", emit="ptx"
+    )
+    done = assemble(made.ptx, target("sm_100").ptx_target)
+    report = done.kernels["attention"]
+    assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0) and report.registers <= 168
+    loops = loops_of(done.cubin)
+    products = min((x for x in loops if any("UTCHMMA" in line for line in x)), key=len)
+    assert sum("UTCHMMA" in line for line in products) == 16 and len(products) <= 120
+    softmax = min((x for x in loops if sum("MUFU.EX2" in line for line in x) > 64), key=len)
+    assert sum("LDTM.16dp32bit_t0_t15.x32" in line for line in softmax) == 2 and len(softmax) <= 265
+    said = {r.arguments for r in made.remarks if r.name == "RemarkTensorCoreMMA"}
+    assert said == {(("Instruction", "Tensor-core SM100"), ("Shape", "[64, 128, 16]"), ("NumCTAs", "1"))}
 
 
 def test_only_what_takes_pairs_of_registers_may_ask_for_it():

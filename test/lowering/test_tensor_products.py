@@ -74,9 +74,11 @@ def test_types_of_products_in_tensor_memory(element, dtype, depth, result):
     np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32).T).astype(result))
 
 
-def test_bytes_are_multiplied_in_tensor_memory():
-    text = tile_gemm(k=128, element="i8", result="i32", transposed=True)
-    run(text, 128, 64, 256, (128, 64), dtype=np.int8, result=np.int32, transposed=True)
+@pytest.mark.parametrize("m", [64, 128])
+def test_bytes_are_multiplied_in_tensor_memory(m):
+    text = tile_gemm(m, k=128, element="i8", result="i32", transposed=True)
+    assert f"mma_atom<tcgen05, {m}x64x32" in specialized(text, "sm_100")[0]
+    run(text, 128, 64, 256, (m, 64), dtype=np.int8, result=np.int32, transposed=True)
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])

@@ -120,8 +120,8 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
             return _in_tensor_memory if tcgen05.are_loaded_by(shape_of(products[0].result.type), warps) else None
         if any(isinstance(op, ScaledDotOp) for op in products):
             return None
-        tall = all(shape_of(op.result.type)[-2] == tcgen05.LANES for op in products)
-        return _chained_in_tensor_memory if tall else None
+        rows = {shape_of(op.result.type)[-2] for op in products}
+        return _chained_in_tensor_memory if rows in ({tcgen05.LANES}, {tcgen05.HALF_LANES}) else None
     if not gpu.has("wgmma"):
         return None
     if len(products) == 1:
@@ -157,7 +157,8 @@ def _in_tensor_memory(function: FuncOp) -> FuncOp:
 
 
 def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:
-    """Layouts for products into tensor memory of which one feeds another one: four warps, with a row to a thread."""
+    """Layouts for products into tensor memory of which one feeds another one: four warps, with a row to a thread, or to
+    two."""
     spec = function.kernel_spec
     assert spec is not None
     copy = function.clone()
@@ -166,5 +167,5 @@ def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:
     products = [op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
     for product in products:
         rows, columns = shape_of(product.result.type)[-2:]
-        cut_result(product, tcgen05.part_shape((rows, columns), warps))
+        cut_result(product, tcgen05.row_part_shape((rows, columns)))
     return convert_function(copy, in_tensor_memory=products, by_rows=True)

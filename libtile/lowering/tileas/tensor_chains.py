@@ -3,8 +3,8 @@
 
     storage in tensor memory: scores twice, left operands of the second product, its sums
     agent_switch
-      four warps       a row to a thread; in each iteration they load the scores, compute what the second product reads,
-                       store that to tensor memory, and hand on what the sums are rescaled with
+      four warps       a row to a thread, or to two; in each iteration they load the scores, compute what the second
+                       product reads, store that to tensor memory, and hand on what the sums are rescaled with
       four more        in each iteration they wait for the sums of the one before and rescale them in place, part by
                        part; behind the loop they load the sums, and go on (`chain_corrections` says when these are the
                        same warps)
@@ -529,7 +529,7 @@ class TensorChain(Chain):
         """What an iteration does to the sums of the one before, in place, part by part."""
         sums, type_ = self.body.args[1 + self.carried], self.sums.type
         layout, (rows, columns) = layout_of(sums), type_.shape
-        shape = tcgen05.part_shape((rows, columns), self.spec.num_warps)
+        shape = tcgen05.row_part_shape((rows, columns))
         lies = LayoutAttr(tcgen05.memory_layout(shape))
         for first in range(0, columns, shape[1]):
             offsets = DenseArrayBase.from_list(i64, [0, first])

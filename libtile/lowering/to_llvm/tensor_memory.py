@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp, DeallocTens
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp, ReinterpretOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import stored_shape
-from libtile.layouts import WARP
+from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas import allocate_tensor_memory as tensor
 from libtile.lowering.tileas.allocate import OFFSET, TENSOR_ADDRESS_BYTES
@@ -183,7 +183,8 @@ def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
     assert op.result is not None
     words: list[Value] = []
     if _by_rows(e, op, op.result):
-        words = tcgen05.load_rows(e.b, _quarter(e, op, held), stored_shape(op.result.type)[1])
+        columns, split = stored_shape(op.result.type)[1], _split(e.layout(op.result))
+        words = tcgen05.load_rows(e.b, _quarter(e, op, held), columns, split)
     else:
         for address, count in _runs(e, op, op.result, held):
             words += tcgen05.load_fragments(e.b, address, count)
@@ -196,8 +197,9 @@ def store(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
     if _by_rows(e, op, op.source):
         tile = e.tile(op.source)
         packed = op.destination is not None and _is_packed(op.destination)
-        rows = words_of(e.b, tile) if packed else [_word(e, w, held.element) for w in tile.registers]
-        tcgen05.store_rows(e.b, _quarter(e, op, held), rows)
+        words = words_of(e.b, tile) if packed else [_word(e, w, held.element) for w in tile.registers]
+        split = _split(tile.layout) * (memory_bits(held.element) if packed else atoms.COLUMN_BITS) // atoms.COLUMN_BITS
+        tcgen05.store_rows(e.b, _quarter(e, op, held), words, split)
         tcgen05.wait_stores(e.b)
         return
     words = list(e.tile(op.source).registers)
@@ -249,6 +251,11 @@ def _by_rows(e: Emitter, op: CopyOp, tile: SSAValue) -> bool:
     if warps != atoms.GROUP_WARPS or e.layout(tile) != atoms.row_layout(stored_shape(tile.type), warps):
         raise unsupported(op, f"has no tile that {warps} warps have by rows of tensor memory", e.b.target.name)
     return True
+
+
+def _split(layout: LinearLayout) -> int:
+    """How many columns side by side each of the two threads with a row has; 0 where one has all of them."""
+    return layout.basis(LANE)[-1][1]
 
 
 def _is_packed(buffer: SSAValue) -> bool:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`tileas-legalize-tmem-copy`: copies that cross tensor memory become ones that hardware has.
 
-    tensor memory -> registers        tcgen05.ld, by rows (32x32b) or as fragments of products (16x256b)
+    tensor memory -> registers        tcgen05.ld, by rows (32x32b, or 16x32bx2) or as fragments of products (16x256b)
     registers -> tensor memory        tcgen05.st
     tensor memory -> shared memory    tcgen05.ld, then stmatrix
     shared memory -> tensor memory    ldmatrix, then tcgen05.st; of scale factors tcgen05.cp, by one thread
 
 Tensor memory has 128 rows (lanes) of 512 columns of 32 bits; warp w of a group of four reaches rows 32 w to 32 w + 31
 only (PTX ISA, "Tensor Memory", access restrictions). Hence the registers on the way hold row = 32 warp + lane, and the
-columns one behind the other.
+columns one behind the other; of a result of 64 rows a warp has 16, of which two threads share each.
 """
 
 from __future__ import annotations
@@ -133,6 +133,12 @@ def are_factors(shared: Attribute, tensor_memory: Attribute) -> bool:
 def register_layout(type_: Attribute) -> LinearLayout | None:
     """The layout of registers that hold a tile of tensor memory; None when the tile does not lie as rows of lanes."""
     shape, bits = stored_shape(type_), bit_width(stored_element(type_))
+    if isinstance(type_, BufferType) and type_.layout is not None and shape[:1] == (tcgen05.HALF_LANES,):
+        try:
+            lies, held = tcgen05.memory_layout(shape), tcgen05.row_layout(shape, tcgen05.GROUP_WARPS)
+        except ValueError:
+            return None
+        return held if type_.layout.layout == lies else None
     if len(shape) != 2 or shape[0] != ROWS or shape[1] * bits > COLUMNS * 32 or shape[1] & (shape[1] - 1):
         return None
     if isinstance(type_, BufferType) and type_.layout is not None and not _is_row_per_lane(type_.layout.layout):
