@@ -5,11 +5,13 @@
     python bench/cutile_suite.py table RESULTS              what docs/cutile-suite.md has
     python bench/cutile_suite.py failures RESULTS           each kind of failure with a test that has it
 
-`run` runs each file of the checkout's `test` and `samples` folders in a process of its own, through the plugin
-(`pytest --cutile-backend`), and writes one JSON line for each test to RESULTS as it ends; a file that is there is not
-run again, so that a sweep can be interrupted. `--limit` is the time for one file, and `--every N` takes each N-th of
-the parameters of a test (the first always). `table` sums results up; `cutile_suite.toml` says which failures are not
-libtile's, and why. Needs torch, pytest-benchmark and pytest-env beside the extra `test`.
+`run` runs the files of the checkout's `test` and `samples` folders through the plugin (`pytest --cutile-backend`), and
+writes one JSON line for each test to a file of RESULTS as it ends. What is there is not run again, so that a sweep can
+be interrupted and goes on where it was. `--limit` is the time for all, `--test-limit` that for one test. `--every N`
+takes each N-th of the parameters of a test (the first always). Each sixteenth of a test's parameters comes first, of
+all files, then those halfway between, and so on, so that a sweep that ends at its limit has run an even sample. `table`
+sums results up; `cutile_suite.toml` says which failures are not libtile's, and why. Needs torch, pytest-benchmark and
+pytest-env beside the extra `test`.
 
 The module is also the plugin of pytest that writes the lines.
 """
@@ -23,44 +25,97 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 VARIABLE = "CUTILE_PYTHON"
-BENCHMARKS = "bench_*.py"  # timings of CUDA kernels: there is nothing to time
-
 LARGE = "int64_index"  # tests of arrays of 4 GiB, which cuTile's own CI leaves out where memory is short
 
 CAUSES = Path(__file__).with_suffix(".toml")
+
+
+class TooLong(BaseException):
+    """A test ran past its limit; no `except Exception` of a test takes it for its own."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options that `run` gives."""
     parser.addoption("--suite-results", default=None)
     parser.addoption("--suite-every", type=int, default=1)
+    parser.addoption("--suite-test-limit", type=float, default=0.0)
+
+
+STRIDE = 16  # every sixteenth of a function's parameters first
+
+
+def turn_of(index: int) -> int:
+    """When the parameters of a number come: 0 for each sixteenth, then 1 for those halfway between, up to 4."""
+    return next(turn for turn in range(5) if index % (STRIDE >> turn) == 0)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take each N-th item of each test function."""
+    """Take each N-th item of each test function, an even sample first, and leave out what has been run before."""
     every = config.getoption("suite_every")
     seen: Counter[str] = Counter()
-    kept = []
+    asked: Counter[str] = Counter()
+    turns: list[tuple[int, pytest.Item]] = []
+    recorded = {path: _recorded(config, path) for path in {_file_of(item.nodeid) for item in items}}
     for item in items:
-        name = item.nodeid.partition("[")[0]
+        name, path = item.nodeid.partition("[")[0], _file_of(item.nodeid)
+        done, cut_short = recorded[path]
         if seen[name] % every == 0:
-            kept.append(item)
+            asked[path] += 1
+            if item.nodeid not in done:
+                turns.append((99 if item.nodeid in cut_short else turn_of(seen[name] // every), item))
         seen[name] += 1
-    left_out = len(items) - len(kept)
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-        items[:] = kept
-    _write(config, {"collected": len(items), "left_out": left_out})
+    for path, count in asked.items():
+        _write(config, path, {"asked": count, "every": every})
+    turns.sort(key=lambda pair: pair[0])
+    kept = {item for _, item in turns}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for _, item in turns]
+
+
+def _file_of(nodeid: str) -> str:
+    """The name of a test's file, without its folder and ending."""
+    return Path(nodeid.partition("::")[0]).stem
+
+
+def _recorded(config: pytest.Config, file: str) -> tuple[set[str], set[str]]:
+    """The tests of a file whose outcome an earlier run has written, and those during which it was ended."""
+    path = _results(config, file)
+    if path is None or not path.exists():
+        return set(), set()
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    done = {entry["test"] for entry in entries if "test" in entry}
+    return done, {entry["begun"] for entry in entries if "begun" in entry} - done
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """End a test that runs past its limit."""
+
+    def end(*_: object) -> None:
+        raise TooLong(f"ran for more than {limit:g} s")
+
+    limit = item.config.getoption("suite_test_limit")
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, limit, 5.0 if limit else 0.0)  # again, where a finalizer swallowed the first
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """A line for a test that begins: where the process is ended, the next run has it last."""
+    _write(_config, _file_of(nodeid), {"begun": nodeid})
 
 
 _outcomes: dict[str, dict[str, Any]] = {}
@@ -87,7 +142,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logfinish(nodeid: str) -> None:
     """A line for the test."""
-    _write(_config, _outcomes.pop(nodeid))
+    _write(_config, _file_of(nodeid), _outcomes.pop(nodeid))
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -95,7 +150,9 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
     if report.outcome != "passed" and report.nodeid:
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         why = str(why).removeprefix("Skipped: ")
-        _write(_config, {"test": report.nodeid, "outcome": report.outcome, "why": why.strip(), "seconds": 0.0})
+        entry = {"test": report.nodeid, "outcome": report.outcome, "why": why.strip(), "seconds": 0.0}
+        if report.nodeid not in _recorded(_config, _file_of(report.nodeid))[0]:
+            _write(_config, _file_of(report.nodeid), entry)
 
 
 _config: pytest.Config
@@ -107,48 +164,45 @@ def pytest_configure(config: pytest.Config) -> None:
     _config = config
 
 
-def _write(config: pytest.Config, entry: dict[str, Any]) -> None:
-    if path := config.getoption("suite_results"):
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+def _results(config: pytest.Config, file: str) -> Path | None:
+    """Where the lines of a file go: the option's value with the file's name behind it."""
+    start = config.getoption("suite_results")
+    return None if start is None else Path(f"{start}-{file}.jsonl")
 
 
-def run(checkout: Path, given: argparse.Namespace) -> None:
-    """Run the files, one after another."""
+def _write(config: pytest.Config, file: str, entry: dict[str, Any]) -> None:
+    path = _results(config, file)
+    if path is not None:
+        with path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(entry) + "\n")
+
+
+def run(checkout: Path, given: argparse.Namespace) -> int | None:
+    """Run the files; pytest's exit status, or None where they ran to the limit."""
     given.to.mkdir(parents=True, exist_ok=True)
-    files = [checkout / name for name in given.files] or [
-        *sorted((checkout / "test").glob("test_*.py")),
-        *sorted((checkout / "test").glob(BENCHMARKS)),
-        checkout / "samples" / "test_samples.py",
+    files = given.files or [
+        *(f"test/{path.name}" for path in sorted((checkout / "test").glob("test_*.py"))),
+        "samples/test_samples.py",
     ]
-    for file in files:
-        path = given.to / f"{given.backend}-{given.gpu}-{file.stem}.jsonl"
-        if path.exists() or (file.match(BENCHMARKS) and not given.files):
-            continue
-        started = time.monotonic()
-        part = path.with_suffix(".part")
-        part.unlink(missing_ok=True)
-        command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "cutile_suite",
-            "-k", f"not {LARGE}", f"--cutile-backend={given.backend}", f"--cutile-gpu={given.gpu}",
-            f"--suite-results={part.resolve()}", f"--suite-every={given.every}", file.name,
-        ]  # fmt: skip
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent)}
-        with path.with_suffix(".log").open("w") as log:
-            process = subprocess.Popen(
-                command, cwd=file.parent, env=environment, stdout=log, stderr=log, start_new_session=True
-            )
-            try:
-                status = process.wait(given.limit)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                status = None
-        seconds = round(time.monotonic() - started, 1)
-        with part.open("a", encoding="utf-8") as out:
-            out.write(json.dumps({"ended": status, "seconds": seconds, "every": given.every}) + "\n")
-        part.rename(path)
-        print(file.name, "exit status", status, seconds, "s", flush=True)
+    start = given.to.resolve() / f"{given.backend}-{given.gpu}"
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "cutile_suite", "-k", f"not {LARGE}",
+        "--continue-on-collection-errors", f"--cutile-backend={given.backend}", f"--cutile-gpu={given.gpu}",
+        f"--suite-results={start}", f"--suite-every={given.every}", f"--suite-test-limit={given.test_limit}", *files,
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent)}
+    with Path(f"{start}.log").open("a") as log:
+        process = subprocess.Popen(
+            command, cwd=checkout, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            return process.wait(given.limit)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                return None
+            raise
 
 
 def outcomes(lines: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -158,7 +212,7 @@ def outcomes(lines: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, Any]
         entry = json.loads(line)
         if "test" in entry:
             tests.append(entry)
-        else:
+        elif "begun" not in entry:
             whole.update(entry)
     return tests, whole
 
@@ -196,8 +250,8 @@ def table(results: Path) -> str:
                     why[reason[:200]] += 1
             total += counts
             notes = [f"{reason.replace('|', '/')} ({count})" for reason, count in why.most_common()]
-            if whole["ended"] is None or whole["ended"] < 0:
-                notes.insert(0, "ended before all tests had run: the time limit")
+            if len(tests) < whole.get("asked", 0):
+                notes.insert(0, f"{len(tests)} of {whole['asked']} tests, an even sample")
             cells = [str(counts[key]) for key in ("passed", "failed", "others", "skipped")]
             rows.append(f"| {name} | {' | '.join(cells)} | {'; '.join(notes)} |")
         cells = [str(total[key]) for key in ("passed", "failed", "others", "skipped")]
@@ -225,7 +279,8 @@ def main() -> None:
     running.add_argument("files", nargs="*", help="files in the checkout; all without")
     running.add_argument("--backend", choices=("interpreter", "simulator"), default="interpreter")
     running.add_argument("--gpu", default="sm_90")
-    running.add_argument("--limit", type=float, default=900.0, help="seconds for a file")
+    running.add_argument("--limit", type=float, default=3600.0, help="seconds for all files")
+    running.add_argument("--test-limit", type=float, default=120.0, help="seconds for a test")
     running.add_argument("--every", type=int, default=1)
     running.add_argument("--to", type=Path, required=True)
     for name in ("table", "failures"):
@@ -235,7 +290,8 @@ def main() -> None:
         checkout = os.environ.get(VARIABLE)
         if not checkout:
             parser.error(f"{VARIABLE} names the checkout of NVIDIA/cutile-python")
-        run(Path(checkout), given)
+        status = run(Path(checkout), given)
+        print("ended at the limit" if status is None else f"exit status {status}")
     elif given.action == "table":
         print(table(given.results), end="")
     else:
