@@ -121,7 +121,10 @@ def print_module(module: Module | Operation, generic: bool = False, debuginfo: b
 
 
 def load(source: Module | Operation | Path | Bytes) -> Operation:
-    """The xDSL module of a Module, of a path, or of bytes: bytecode or text. LibtileError when it is neither."""
+    """The xDSL module of a Module, of a path, or of bytes: bytecode or text.
+
+    DiagnosticError for a text that is wrong, LibtileError for what is neither, an empty file among it.
+    """
     if isinstance(source, Module | Operation):
         return op_of(source)
     data, name = file_bytes(source), "-" if isinstance(source, Bytes) else os.fspath(source)
@@ -133,6 +136,8 @@ def load(source: Module | Operation | Path | Bytes) -> Operation:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise LibtileError(f"'{name}' is neither Tile IR bytecode nor text") from None
+    if not any(word in text for word in ("module", "cuda_tile", "nv_tile")):
+        raise LibtileError(f"'{name}' is {'no' if text.strip() else 'empty: no'} Tile IR, neither bytecode nor text")
     return parse(text, filename=name).op
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How large what is compiled may be. Beyond a limit a lowering refuses, and names the place in the source."""
+"""How large what is compiled may be, and what it prints. Beyond a limit a lowering refuses, and names the place in the
+source."""
 
 from __future__ import annotations
 
@@ -16,6 +17,9 @@ take no room there, nor in the cubin."""
 
 MAX_PRINT_WIDTH = 1024
 """Characters that a conversion of a print's format may ask for, as its width or its precision."""
+
+UNKNOWN_FILE = "(unknown)"
+"""What an assertion without a source location names as its file."""
 
 
 def is_too_wide(digits: str | None) -> bool:

@@ -21,7 +21,7 @@ from libtile.codegen.control import Carried, for_loop
 from libtile.codegen.conversions import ftoi, itof, widen
 from libtile.codegen.exchange import Exchange
 from libtile.codegen.globals import trap
-from libtile.codegen.limits import MAX_PRINT_WIDTH, is_too_wide
+from libtile.codegen.limits import MAX_PRINT_WIDTH, UNKNOWN_FILE, is_too_wide
 from libtile.codegen.llvm_types import DOUBLE, GENERIC_POINTER, I1, I8, I32, I64, VOID, IntType
 from libtile.codegen.memory import from_storage, to_storage
 from libtile.codegen.sharing import flat_index
@@ -39,9 +39,6 @@ _MAX_ARGUMENTS = 32
 
 _CONVERSION = r"(?s)%(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>\.\d*)?(?:hh|h|ll|l|j|z|t|L)?(?P<kind>.)"
 _SIGNED, _UNSIGNED, _FLOATS = "di", "uoxX", "eEfFgGaA"
-
-UNKNOWN_FILE = "(unknown)"
-"""What an assertion without a source location names as its file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 from unittest import mock
 
 from libtile.cutile.launching import DEFAULT_TARGET, require_cutile
@@ -68,6 +68,31 @@ def launched_kernels(
     return list(found.values())
 
 
+def kernel_in(script: AnyPath, name: str | None) -> Any:
+    """The `@ct.kernel` of a name at the top level of a Python file, which is imported, not run as a program.
+
+    LibtileError, with the script's line, for a file that fails, and with the names that there are for any other name.
+    """
+    require_cutile()
+    from cuda.tile import kernel as kernel_type
+
+    path = os.fspath(script)
+    file_bytes(path)  # LibtileError where it cannot be read
+    with mock.patch.object(sys, "path", [str(Path(path).resolve().parent), *sys.path]):
+        try:
+            found = runpy.run_path(path, run_name=Path(path).stem)
+        except LibtileError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise LibtileError(_failure(path, error)) from error
+    kernels = {key: value for key, value in found.items() if isinstance(value, kernel_type)}
+    if name not in kernels:
+        what = f"'{path}' has no @ct.kernel{'' if name is None else f' {name!r}'}" if name or not kernels else ""
+        listed = f"its kernels: {', '.join(kernels)}" if kernels else "none at its top level"
+        raise LibtileError(f"{what} ({listed})" if what else f"say which kernel, as '{path}:NAME' ({listed})")
+    return kernels[name]
+
+
 def chosen(kernels: Iterable[Launched], name: str | None) -> Launched:
     """The kernel of this name, in Python or in bytecode; without one, the only kernel that there is.
 
@@ -82,7 +107,7 @@ def chosen(kernels: Iterable[Launched], name: str | None) -> Launched:
     raise LibtileError(f"the script launches {what}: choose one of {names}")
 
 
-def _failure(path: str, error: Exception) -> str:
+def _failure(path: str, error: BaseException) -> str:
     """What a script died of, at its own last line."""
     if isinstance(error, SyntaxError):
         place = f"{error.filename or path}:{error.lineno or 0}"

@@ -97,9 +97,10 @@ def find_entry(module: Operation, kernel: str | None) -> Entry:
     for host in host_functions(module):
         if host.name == kernel:
             return host
+    if not names:
+        raise LaunchError("the module has no kernel")
     what = f"has no kernel named {kernel!r}" if kernel is not None else "has several kernels: name one"
-    listed = ", ".join(names) or "none"
-    raise LaunchError(f"the module {what} (its kernels: {listed})")
+    raise LaunchError(f"the module {what} (its kernels: {', '.join(names)})")
 
 
 def _entry_of_tile_ir(op: CudaTileOp) -> Entry:

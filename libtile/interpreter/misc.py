@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from libtile.codegen.limits import MAX_PRINT_WIDTH, is_too_wide
+from libtile.codegen.limits import MAX_PRINT_WIDTH, UNKNOWN_FILE, is_too_wide
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType, TileType
@@ -18,6 +18,7 @@ from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element
 from libtile.interpreter.formats import element as element_of
 from libtile.interpreter.integer import signed, unsigned
+from libtile.interpreter.location import source_location
 from libtile.interpreter.races import join
 from libtile.interpreter.rules import Run, Site, effect, pure
 
@@ -134,11 +135,17 @@ def check_same(predicate: Any, value: Array) -> None:
 
 @effect("assert")
 def assert_(site: Site) -> Run:
+    """Print a line for each false element, as compiled code does (`libtile.codegen.messages`), and fault."""
     message = site.attr("message")
+    place = source_location(site.op)
+    file, line = (place.filename, place.line) if place is not None else (UNKNOWN_FILE, 0)
 
     def run(block: Any, condition: Array) -> None:
         failed = ~np.asarray(condition, bool)
         if failed.any():
+            head = f"{file}:{line}: tile block: [{', '.join(map(str, block.id))}], position: "
+            for index in np.argwhere(failed).tolist():
+                block.launch.write(f"{head}{index}: {message}\n")
             raise Fault(FaultKind.ASSERTION, message, first_index(failed))
 
     return run

@@ -134,7 +134,7 @@ class Simulation:
 
         from libtile.interpreter.entries import LaunchError
         from libtile.runtime.tensor_maps import tensor_map
-        from libtile.simulator import EncodedTensorMap, run_ptx
+        from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
         from libtile.targets.tensor_map import TensorMapError
 
         kernel = self.made.kernels[name]
@@ -147,10 +147,15 @@ class Simulation:
                 arguments.append(EncodedTensorMap(array, tensor_map(recipe, values, 0), 0))
             except TensorMapError as problem:
                 raise LaunchError(f"parameter {recipe.base} of {name!r}: {problem}") from None
-        result = run_ptx(
-            self.made.ptx, name, grid=grid, block=kernel.block_dim, args=arguments, checks=self.check, order=self.order,
-            sample=self.sample, processes=self.processes, progress=self.progress,
-        )  # fmt: skip
+        try:
+            result = run_ptx(
+                self.made.ptx, name, grid=grid, block=kernel.block_dim, args=arguments, checks=self.check,
+                order=self.order, sample=self.sample, processes=self.processes, progress=self.progress,
+            )  # fmt: skip
+        except SimulationFault as fault:
+            if self.out is not None:
+                self.out.write(fault.output)
+            raise
         if self.out is not None:
             self.out.write(result.output)
         self.output += result.output

@@ -44,7 +44,8 @@ class SimulationFault(SimulatorError):
     divergent-barrier, divergent-instruction, membermask, deadlock, assert, trap, illegal-instruction, stack-overflow,
     instruction-limit, proxy-fence, wgmma-fence, mbarrier-init, async. `ctaid` is (x, y, z); `lanes` are lane numbers
     within `warp`; `line` is the PTX line; `source` is (file, line) from `.loc`, or None; `inlined_at` is the line of
-    the call when that code was inlined.
+    the call when that code was inlined. `output` is what the kernel had printed by then; its last line, which says what
+    an assertion was about, stands in the message of a trap.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class SimulationFault(SimulatorError):
         self.source = source
         self.inlined_at = inlined_at
         self.instruction = instruction
+        self.output = ""
         super().__init__(self._format())
 
     def _format(self) -> str:
@@ -90,7 +92,15 @@ class SimulationFault(SimulatorError):
             text += " [" + ", ".join(where) + "]"
         if self.instruction:
             text += f" in `{self.instruction}`"
+        last = self.output.rstrip("\n").rpartition("\n")[2]
+        if self.kind == "trap" and last:
+            text += f"; it printed: {last}"
         return visible(text)
+
+    def printed(self, output: str) -> None:
+        """Take what the kernel had printed up to the fault."""
+        self.output = output
+        self.args = (self._format(),)
 
     def __reduce__(self) -> tuple:
         # Faults cross process boundaries when CTAs run in parallel processes.
@@ -99,7 +109,10 @@ class SimulationFault(SimulatorError):
 
 
 def _rebuild_fault(kind: str, message: str, fields: dict[str, Any]) -> SimulationFault:
-    return SimulationFault(kind, message, **fields)
+    output = fields.pop("output")
+    fault = SimulationFault(kind, message, **fields)
+    fault.printed(output)
+    return fault
 
 
 def format_lanes(lanes: Sequence[int]) -> str:

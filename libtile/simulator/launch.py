@@ -17,7 +17,7 @@ from libtile.support.checks import SIMULATOR
 
 from . import tensor_map
 from .counters import SECTOR, Counters, Footprint
-from .errors import LaunchError
+from .errors import LaunchError, SimulationFault
 from .ir import Function, Module, Parameter, Variable
 from .launch_state import LaunchState, TraceCallback
 from .limits import MAX_BLOCK, MAX_BYTES, MAX_CLUSTER, MAX_GRID
@@ -193,6 +193,9 @@ def run_ptx(
         else:
             _run_batches(launch, batches, sample, progress)
         _collect(launch)
+    except SimulationFault as fault:
+        fault.printed("".join(launch.output))
+        raise
     finally:
         memory.write_back()
     return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block, _touched(launch), processes)

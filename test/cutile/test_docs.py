@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cutile.md"
 def test_the_examples_of_the_page_run(tmp_path: Path):
     blocks = re.findall(r"```python\n(.*?)```\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (printed,) = re.findall(r"```text\n(.*?)```\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (tmp_path / "kernels.py").write_text("import libtile\n" + "\n".join(blocks))
+    (tmp_path / "kernels.py").write_text("\n".join(blocks))
     done = subprocess.run(
         [sys.executable, "kernels.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
@@ -24,5 +24,5 @@ def test_the_examples_of_the_page_run(tmp_path: Path):
 
 def _line(blocks: list[str]) -> str:
     """The place of the store that fails, in the file that the examples make."""
-    lines = ["import libtile", *"\n".join(blocks).split("\n")]
+    lines = "\n".join(blocks).split("\n")
     return f"kernels.py:{1 + next(i for i, line in enumerate(lines) if 'ct.scatter' in line)}"

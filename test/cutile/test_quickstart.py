@@ -22,9 +22,7 @@ MARK = "---- the next block ----\n"
 def printed(folder: Path) -> list[str]:
     """What each block of Python prints, those that print nothing left out."""
     blocks = re.findall(r"```python\n(.*?)```\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (folder / "kernels.py").write_text(
-        "import libtile\n" + f"\nprint({MARK.strip()!r})\n".join(blocks), encoding="utf-8"
-    )
+    (folder / "kernels.py").write_text(f"\nprint({MARK.strip()!r})\n".join(blocks), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "kernels.py"], cwd=folder, capture_output=True, text=True, check=False, timeout=300
     )

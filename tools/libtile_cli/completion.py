@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`libtile completion`: what a shell needs to complete the commands of libtile, their options and the values of these.
 
-The script is a table of words, so that no Python starts when Tab is pressed.
+The scripts are tables of words, so that no Python starts when Tab is pressed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -17,7 +18,8 @@ from libtile_tools import cli
 _MISUSE = 2
 
 _SCRIPT = """\
-# Completion of libtile {version} for bash, and for zsh behind `autoload -U +X bashcompinit && bashcompinit`.
+# Completion of libtile {version} for bash, and for zsh behind
+# autoload -U compinit bashcompinit && compinit && bashcompinit
 _libtile_words() {{
   case "$1" in
 {cases}  esac
@@ -45,31 +47,80 @@ complete -o default -F _libtile {commands}
 """
 
 
+SHELLS = ("bash", "zsh", "fish")
+
+
 @click.command("libtile completion", cls=cli.Command, examples=(
     "libtile completion > ~/.local/share/bash-completion/completions/libtile    and  source  that file in ~/.bashrc",
     "eval \"$(libtile completion)\"                              for this shell alone",
+    "autoload -U compinit bashcompinit && compinit && bashcompinit && eval \"$(libtile completion zsh)\"   in ~/.zshrc",
+    "libtile completion fish > ~/.config/fish/conf.d/libtile.fish",
 ), statuses=("0  done", f"{_MISUSE}  the command line is wrong"))  # fmt: skip
+@click.argument("shell", type=click.Choice(SHELLS), default="bash")
 @cli.version_option("shell completion")
-def command() -> None:
-    """Print the script that completes libtile's commands, their options and the values of options in bash and zsh."""
-    click.echo(script(), nl=False)
+def command(shell: str) -> None:
+    """Print the script that completes libtile's commands, their options and the values of options in SHELL, which is
+    bash where it is not given.
+    """
+    click.echo(fish_script() if shell == "fish" else script(), nl=False)
+
+
+def _commands() -> Iterator[tuple[str, str | None, str, Any]]:
+    """Each spelling of each command: the program, the command of it where there is one, what it does, and itself."""
+    from libtile_cli.main import TOOLS
+
+    for name, tool in TOOLS.items():
+        made = importlib.import_module(tool.module).command
+        yield "libtile", name, tool.summary, made
+        own = tool.module.partition(".")[0].replace("_", "-")
+        if not own.startswith("libtile"):
+            yield own, None, tool.summary, made
 
 
 def script() -> str:
-    """The completion script."""
+    """The completion script of bash and zsh."""
     import libtile
-    from libtile_cli.main import TOOLS
 
-    words: dict[str, list[str]] = {"libtile": list(TOOLS)}
-    for name, tool in TOOLS.items():
-        made = importlib.import_module(tool.module).command
-        own = tool.module.partition(".")[0].replace("_", "-")
-        tools = [f"libtile {name}"] + ([own] if not own.startswith("libtile") else [])
-        for spelling in tools:
-            words |= {f"{spelling}{key}": found for key, found in _words(made)}
+    words: dict[str, list[str]] = {"libtile": [name for program, name, _, _ in _commands() if name is not None]}
+    for program, name, _, made in _commands():
+        words |= {" ".join(filter(None, (program, name))) + key: found for key, found in _words(made)}
     cases = "".join(f"    {shlex.quote(key)}) echo {shlex.quote(' '.join(found))} ;;\n" for key, found in words.items())
     commands = [key for key in words if " " not in key]
     return _SCRIPT.format(version=libtile.__version__, cases=cases, commands=" ".join(commands))
+
+
+def fish_script() -> str:
+    """The completion script of fish, where each option comes with what it does."""
+    import libtile
+
+    lines = [f"# Completion of libtile {libtile.__version__} for fish."]
+    for program, name, summary, made in _commands():
+        start = f"complete -c {program}"
+        if name is not None:
+            lines.append(f"{start} -n __fish_use_subcommand -x -a {name} -d {_fish(summary)}")
+            start += f" -n '__fish_seen_subcommand_from {name}'"
+        if not any(not isinstance(param, click.Option) for param in made.params):
+            lines.append(f"{start} -f")  # no files
+        for choice in getattr(made, "commands", ()):
+            lines.append(f"{start} -x -a {choice}")
+        for param in made.params:
+            if isinstance(param, click.Option) and not param.hidden:
+                lines.append(f"{start}{_fish_option(param)}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_option(option: click.Option) -> str:
+    """An option as an argument of fish's `complete`: its spellings, whether it takes a value and of what."""
+    names = "".join(f" -{'l' if spelled.startswith('--') else 's'} {spelled.lstrip('-')}" for spelled in option.opts)
+    values = _values(option)
+    takes = "" if option.is_flag else f" -x -a {_fish(' '.join(values))}" if values else " -r"
+    return f"{names}{takes} -d {_fish(' '.join((option.help or '').split()))}"
+
+
+def _fish(text: str) -> str:
+    """A word in fish's single quotes."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _words(made: object) -> Iterator[tuple[str, list[str]]]:
@@ -96,7 +147,7 @@ def _values(option: click.Option) -> list[str]:
     """The values of an option that takes one of a list, or of those that its metavar lists."""
     if isinstance(option.type, click.Choice):
         return [str(choice) for choice in option.type.choices]
-    if option.name == "gpu_name":
+    if "--gpu-name" in option.opts:
         from libtile.targets import targets
 
         return list(targets())

@@ -26,7 +26,13 @@ _MISUSE = 2
 @launching.arguments_option(launching.ARGUMENT)
 @click.option("--gpu-name", metavar="sm_NN", default="sm_90", show_default=True, help="The target.")
 @click.option(
-    "--opt-level", "-O", type=click.IntRange(0, 3), default=3, show_default=True, help="As of `libtile compile`."
+    "--opt-level",
+    "-O",
+    metavar="N",
+    type=click.IntRange(0, 3),
+    default=3,
+    show_default=True,
+    help="As of `libtile compile`.",
 )
 @click.option(
     "--blocks", type=click.IntRange(1), metavar="N", help="Simulate N tile blocks of a larger grid (default: 8)."

@@ -24,20 +24,20 @@ class Tool(NamedTuple):
 TOOLS = {
     "explore": Tool("libtile_cli.explore", "A page that shows every stage of a compilation, side by side."),
     "explain": Tool("libtile_cli.explain", "What is wrong, slow or unusual about a kernel, in words."),
-    "estimate": Tool("libtile_cli.estimate", "What bounds a launch of a kernel, from counts and a GPU's peaks."),
-    "tune": Tool("libtile_cli.tune", "Hints, levels, schedules and constants, measured or estimated, and ranked."),
+    "estimate": Tool("libtile_cli.estimate", "What bounds a launch of a kernel, with no GPU."),
+    "tune": Tool("libtile_cli.tune", "Hints, levels, schedules and constants, ranked."),
     "compile": Tool("tileiras.main", "Bytecode to a cubin, or to a stage before it (tileiras)."),
-    "run": Tool("cuda_tile_run.main", "Run a kernel in the interpreter or the simulator (cuda-tile-run)."),
+    "run": Tool("cuda_tile_run.main", "Run a kernel, with a GPU or without (cuda-tile-run)."),
     "opt": Tool("cuda_tile_opt.main", "Run passes on text (cuda-tile-opt)."),
     "optimize": Tool("cuda_tile_optimize.main", "Optimize bytecode or text (cuda-tile-optimize)."),
     "translate": Tool("cuda_tile_translate.main", "Between text and bytecode (cuda-tile-translate)."),
     "disasm": Tool("tileirdisasm.main", "The text of a bytecode file (tileirdisasm)."),
     "diff": Tool("cuda_tile_diff.main", "Whether two files hold the same program (cuda-tile-diff)."),
-    "reduce": Tool("cuda_tile_reduce.main", "The smallest program that still has a property (cuda-tile-reduce)."),
+    "reduce": Tool("cuda_tile_reduce.main", "The smallest program that still fails (cuda-tile-reduce)."),
     "annotate": Tool("libtile_tools.annotate", "A hex dump of a bytecode file that says what each byte means."),
     "layouts": Tool("libtile_tools.layouts", "Draw a layout."),
     "simulate": Tool("libtile_tools.simulator", "Run PTX in the simulator."),
-    "completion": Tool("libtile_cli.completion", "The script that completes all these in bash and zsh."),
+    "completion": Tool("libtile_cli.completion", "The script that completes all these in bash, zsh and fish."),
 }
 """By name, in the order in which they are listed."""
 
@@ -77,4 +77,6 @@ def main() -> None:
     if name not in TOOLS:
         cli.run(command, misuse=_MISUSE)
     del sys.argv[1]
-    importlib.import_module(TOOLS[name].module).main()
+    module = importlib.import_module(TOOLS[name].module)
+    module.command.name = f"libtile {name}"  # as which it was called, and so calls itself
+    module.main()

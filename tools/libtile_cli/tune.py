@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from libtile_cli import scripts
 from libtile_tools import cli, launching
 from libtile_tools import command_line as click
 
@@ -55,20 +56,6 @@ def _bar(enabled: bool) -> Callable[[int, int, Outcome], None] | None:
     return show
 
 
-def _kernel_of(text: str) -> Any:
-    """The `@ct.kernel` that FILE.py:NAME is."""
-    import runpy
-
-    path, _, name = text.rpartition(":")
-    try:
-        found = runpy.run_path(path).get(name)
-    except (OSError, SyntaxError) as error:
-        raise cli.ToolError(f"libtile tune: error: cannot run '{path}': {error}") from None
-    if not hasattr(found, "_annotated_function"):
-        raise cli.ToolError(f"libtile tune: error: '{path}' has no @ct.kernel '{name}'")
-    return found
-
-
 @click.command("libtile tune", examples=(
     "libtile tune gemm.bc --grid 256 --arg a.npy --arg b.npy --arg c.npy --hint occupancy=1,2,4 -O 2 -O 3",
     'libtile tune gemm.py:gemm --grid "cdiv(1024, tm) * cdiv(1024, tn)" --arg a.npy --arg b.npy --arg c.npy '
@@ -106,7 +93,15 @@ def _kernel_of(text: str) -> Any:
     callback=_choices,
     help="Values of a constant argument of a @ct.kernel.",
 )
-@click.option("--opt-level", "-O", "levels", type=click.IntRange(0, 3), multiple=True, help="A level (default: 3).")
+@click.option(
+    "--opt-level",
+    "-O",
+    "levels",
+    metavar="N",
+    type=click.IntRange(0, 3),
+    multiple=True,
+    help="A level: 0 to 3 (default: 3).",
+)
 @click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="A schedule (default: the level's own).")
 @click.option(
     "--where",
@@ -147,8 +142,11 @@ def command(
 
     given: Any = [launching.parse_argument(text) for text in arguments]
     kernel_source: Any
-    if source.rpartition(":")[0].endswith(".py"):
-        kernel_source = _kernel_of(source)
+    path, name = scripts.split(source)
+    if path.endswith(".py"):
+        from libtile.cutile.scripts import kernel_in
+
+        kernel_source = kernel_in(path, name)
         given = [value[1] if isinstance(value, tuple) else value for value in given]
     else:
         kernel_source = load(cli.read_input("-") if source == "-" else source)

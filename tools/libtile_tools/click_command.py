@@ -98,6 +98,8 @@ def misuse(program: str, error: Exception) -> str | None:
         return _unknown_option(program, error)
     if isinstance(error, click.BadOptionUsage):
         return f"{program}: for the {error.option_name} option: requires a value!"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()
     return f"{program}: {error.format_message()}" if isinstance(error, click.ClickException) else None
 
 

@@ -36,12 +36,30 @@ def command() -> None:
 )
 @click.argument("kind", type=click.Choice(["blocked", "mma-a", "mma-b", "mma-c", "wgmma-c", "shared"]))
 @click.argument("shape")
-@click.option("--size-per-thread", default="1x1", help="Elements that a thread holds side by side (blocked).")
-@click.option("--threads", default="8x4", help="Threads of a warp by dimension (blocked).")
-@click.option("--warps", default="1x1", help="Warps by dimension.")
-@click.option("--order", default="1,0", help="Dimensions from the fastest-moving (blocked, shared).")
-@click.option("--bits", default=16, help="Element width in bits (mma-a, mma-b, shared).")
-@click.option("--swizzle", default=0, help="Swizzle in bytes: 0, 32, 64 or 128 (shared).")
+@click.option(
+    "--size-per-thread",
+    metavar="NxN",
+    show_default=True,
+    default="1x1",
+    help="Elements that a thread holds side by side (blocked).",
+)
+@click.option(
+    "--threads", metavar="NxN", show_default=True, default="8x4", help="Threads of a warp by dimension (blocked)."
+)
+@click.option("--warps", metavar="NxN", show_default=True, default="1x1", help="Warps by dimension.")
+@click.option(
+    "--order",
+    metavar="D,D",
+    show_default=True,
+    default="1,0",
+    help="Dimensions from the fastest-moving (blocked, shared).",
+)
+@click.option(
+    "--bits", metavar="N", show_default=True, default=16, help="Element width in bits (mma-a, mma-b, shared)."
+)
+@click.option(
+    "--swizzle", metavar="BYTES", show_default=True, default=0, help="Swizzle in bytes: 0, 32, 64 or 128 (shared)."
+)
 @click.option("-o", "--output", metavar="FILE", help="Write SVG to this file instead of text.")
 def show_command(
     kind: str,

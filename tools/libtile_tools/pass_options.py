@@ -76,7 +76,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Write the IR that is printed to files in DIR.",
     ),
     click.option(
-        "--verify-each", implied="true", callback=_boolean,
+        "--verify-each", implied="true", metavar="BOOL", callback=_boolean,
         help="Verify after each pass.",
     ),
     click.option(

@@ -94,13 +94,13 @@ def _save(outputs: tuple[str, ...], arguments: list[Any]) -> None:
 
 @click.command("python -m libtile.simulator", cls=cli.Command, epilog=_EPILOG, examples=_EXAMPLES, statuses=_STATUSES)
 @click.argument("file")
-@click.option("--entry", required=True, help="Name of the kernel.")
+@click.option("--entry", metavar="NAME", required=True, help="Name of the kernel.")
 @click.option("--grid", type=_Dim3(), default=(1,), help="CTAs in each direction.")
 @click.option("--block", type=_Dim3(), default=(1,), help="Threads of a CTA in each direction.")
 @click.option("--cluster", type=_Dim3(), default=(1,), help="CTAs of a cluster in each direction.")
 @click.option("--arg", "arguments", multiple=True, metavar="ARG", help="The next argument (see below).")
 @click.option("--out", "outputs", multiple=True, metavar="INDEX:FILE", help="Save an array argument afterwards.")
-@click.option("--dynamic-shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
+@click.option("--dynamic-shared", metavar="BYTES", type=click.IntRange(0), default=0, help="Dynamic shared memory.")
 @click.option(
     "--checks",
     metavar="CHECKS",
@@ -108,9 +108,19 @@ def _save(outputs: tuple[str, ...], arguments: list[Any]) -> None:
     show_default=True,
     help="What to check: off, basic, full, and single checks, with commas; a minus takes one away.",
 )
-@click.option("--seed", type=int, default=None, help="Run warps in a random order that this number decides.")
-@click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="Run CTAs in parallel.")
-@click.option("--max-instructions", type=click.IntRange(1), default=None, help="Stop after so many warp instructions.")
+@click.option(
+    "--seed", metavar="N", type=int, default=None, help="Run warps in a random order that this number decides."
+)
+@click.option(
+    "--processes", metavar="N", type=click.IntRange(1), default=1, show_default=True, help="Run CTAs in parallel."
+)
+@click.option(
+    "--max-instructions",
+    metavar="N",
+    type=click.IntRange(1),
+    default=None,
+    help="Stop after so many warp instructions.",
+)
 @click.option("--trace", is_flag=True, help="Print each instruction of each warp to stderr.")
 @click.option("--stats/--no-stats", default=False, help="Print counters afterwards.")
 def command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from xdsl.dialects import scf
 
-from libtile.codegen import control, globals, messages
+from libtile.codegen import control, globals, limits, messages
 from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
@@ -86,7 +86,7 @@ def _assert(e: Emitter, op: AssertOp) -> None:
     from libtile.dialects.cuda_tile.locations import source_location
 
     place = source_location(op.location)
-    file, line = (place.filename, place.line) if place is not None else (messages.UNKNOWN_FILE, 0)
+    file, line = (place.filename, place.line) if place is not None else (limits.UNKNOWN_FILE, 0)
     messages.assert_(e.b, e.tile(op.condition), op.message.data, file=file, line=line)
 
 
