@@ -76,6 +76,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("tileas-insert-barriers", "0123"),
     ("tileas-select-collectives", "0123"),
     ("tileas-materialize-convert-layout", "0123"),
+    ("tileas-compare-places", "23"),
     ("tileas-allocate-tensor-memory", "0123"),
     ("tileas-allocate-shared-memory", "0123"),
     ("tileas-insert-shared-barriers", "0123"),

@@ -81,6 +81,7 @@ PASSES: dict[str, Entry] = {
     "synthesize-debug-info-scopes": Entry(
         "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass", CUDA_TILE
     ),
+    "tileas-compare-places": Entry("libtile.lowering.tileas.compare_places:ComparePlacesPass", INNER),
     "tileas-materialize-convert-layout": Entry(
         "libtile.lowering.tileas.materialize_conversions:MaterializeConvertLayoutPass", INNER, required=True
     ),

@@ -20,6 +20,7 @@ from xdsl.traits import IsTerminator
 from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.memory import GatherLoadOp, Load, LoadOp, ScatterStoreOp, Store, StoreOp
 from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BitcastOp, IntToPtrOp, PtrToIntOp
 from libtile.dialects.nv_tileaa.shapes import (
@@ -44,6 +45,7 @@ from libtile.ir.operands import source_of
 from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
 from libtile.support import statistics
 from libtile.transforms import reporting
+from libtile.transforms.masked_additions import select_addend
 
 MAX_SWEEPS = 10
 
@@ -326,5 +328,6 @@ PATTERNS: dict[type[TileOp], tuple[Pattern, ...]] = {
     ScatterStoreOp: _STORES,
     JoinMemTokenOp: (flatten_join,),
     AssumeOp: (assume_again,),
+    OPS["addf"]: (select_addend,),
 }
 """Patterns by class (a base stands for the ops of both dialects), in the order in which they are tried."""

@@ -88,16 +88,16 @@ class Maker:
         value = DenseElementsAttr(TileType(shape, element), raw)
         return self.put(ConstantOp.make(results=[self.type(shape, element)], value=value))
 
-    def positions(self, shape: Sequence[int], axis: int) -> SSAValue:
-        """A tile of i64 in which each element is its own index along an axis."""
+    def positions(self, shape: Sequence[int], axis: int, element: IntegerType = i64) -> SSAValue:
+        """A tile of integers in which each element is its own index along an axis."""
         ones = [size if d == axis else 1 for d, size in enumerate(shape)]
-        flat = tile_like([shape[axis]], i64)
+        flat = tile_like([shape[axis]], element)
         if self.layout is not None:
-            flat = tile_like([shape[axis]], i64, reshaped(shrunk(self.layout, ones), [shape[axis]]))
+            flat = tile_like([shape[axis]], element, reshaped(shrunk(self.layout, ones), [shape[axis]]))
         made = self.put(MakeRangeOp.make(results=[flat]))
         if len(shape) > 1:
-            made = self.put(ViewOp.make(made, results=[self.type(ones, i64)]))
-        return made if ones == list(shape) else self.put(BroadcastOp.make(made, results=[self.type(shape, i64)]))
+            made = self.put(ViewOp.make(made, results=[self.type(ones, element)]))
+        return made if ones == list(shape) else self.put(BroadcastOp.make(made, results=[self.type(shape, element)]))
 
     def as_i64(self, tile: SSAValue) -> SSAValue:
         """A tile of integers as one of i64 (they are signed)."""

@@ -78,3 +78,22 @@ nv_tileaa.func @joins(%a: !nv_tileaa.mem_token, %b: !nv_tileaa.mem_token) {
   nv_tileaa.mark_for_reuse %y : !nv_tileaa.mem_token
   nv_tileaa.return
 }
+
+// What is added to a product is zero, or minus infinity: an addition under a condition. The product is never -0.0.
+// CHECK-LABEL: nv_tileaa.func @mask
+nv_tileaa.func @mask(%m: tile<16x16xi1>, %a: tile<16x16xf16>, %b: tile<16x16xf16>, %x: tile<16x16xf32>) {
+  // CHECK: %[[S:.*]] = nv_tileaa.dot
+  // CHECK: %[[C:.*]] = arith.select %arg0
+  // CHECK-NEXT: %[[Y:.*]] = nv_tileaa.addf %[[S]], %{{.*}} {
+  // CHECK-NEXT: arith.select %arg0, %[[S]], %[[Y]] : tensor<16x16xi1>, tensor<16x16xf32>
+  %zero = nv_tileaa.constant {value = dense<0.0> : !cuda_tile.tile<16x16xf32>} : tile<16x16xf32>
+  %least = nv_tileaa.constant {value = dense<0xFF800000> : !cuda_tile.tile<16x16xf32>} : tile<16x16xf32>
+  %s = nv_tileaa.dot %a, %b, %zero : tile<16x16xf16>, tile<16x16xf16>, tile<16x16xf32> -> tile<16x16xf32>
+  %c = arith.select %m, %zero, %least : tensor<16x16xi1>, tensor<16x16xf32>
+  %y = nv_tileaa.addf %s, %c {rounding_mode = #nv_tileaa.rounding_mode<nearest_even>} : tile<16x16xf32>, tile<16x16xf32> -> tile<16x16xf32>
+  // What may be -0.0, and is seen, keeps the addition of zero.
+  // CHECK-NEXT: nv_tileaa.addf %arg3, %[[C]]
+  %z = nv_tileaa.addf %x, %c {rounding_mode = #nv_tileaa.rounding_mode<nearest_even>} : tile<16x16xf32>, tile<16x16xf32> -> tile<16x16xf32>
+  nv_tileaa.mark_for_reuse %y, %z : tile<16x16xf32>, tile<16x16xf32>
+  nv_tileaa.return
+}

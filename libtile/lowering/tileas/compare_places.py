@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`tileas-compare-places`: a mask that compares places in a tile is one number of a thread's against constants.
+
+The mask of causal attention compares a place in one dimension with a place in another, that of a ragged edge with an
+end:
+
+    a + i >= b + j        with a and b the same in all of the tile, i and j indices (or none)
+
+Some bits of the indices tell a thread's registers apart, and are constants (`r`, `s`), the others tell threads apart
+(`t`, `u`): where no bit is of both kinds, i = t + r and j = u + s, and the comparison is
+
+    (a - b) + t - u >= s - r
+
+Many of these constants are equal: on a diagonal, the tile of a product has half as many as registers. Sums must not
+wrap around, which is known of a multiple of a power of two above all indices, and of an addition that says so. The
+difference a - b may wrap around: it is halved, twice, where it is far from zero, which changes no comparison with an
+index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i32
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+
+from libtile.dialects.nv_tileaa.assumptions import DivByAttr
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, MakeRangeOp, SplatOp, View
+from libtile.dialects.nv_tileaa.tokens import AssumeOp
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
+from libtile.dialects.tile_arith import ExtSIOp, IndexCastOp, SelectOp, TruncIOp
+from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
+from libtile.ir.tile_form import erase, integer_of, shape_of
+from libtile.layouts import REGISTER
+from libtile.layouts.collectives import is_unit
+from libtile.lowering.expand.maker import Maker
+from libtile.support import statistics
+
+LEAST_REGISTERS = 16
+"""Registers of a thread that a mask takes, from which on it is worth some arithmetic on single numbers."""
+MOST_INDEX = 1 << 20
+"""Indices are below this, so that what is far from zero has quarters that are farther from it than all indices are."""
+NEAR = 1 << 28
+"""A difference whose half is less far from zero than this is taken as it is."""
+_PREDICATES = {2: "slt", 3: "sle", 4: "sgt", 5: "sge"}
+"""Comparisons of signed numbers, by the number of their predicate."""
+_RENAMING = BroadcastOp | View | Rearranging | ReinterpretOp
+"""Ops whose result has the elements of their source, at other places or in other threads."""
+_KEEP_MULTIPLES = (
+    *(SplatOp, BroadcastOp, View, Rearranging, ReinterpretOp, tensor.ExtractOp),
+    *(arith.AddiOp, arith.SubiOp, arith.MinSIOp, arith.MaxSIOp, ExtSIOp, TruncIOp, IndexCastOp),
+)
+"""Ops whose result is a multiple of what all their operands are multiples of."""
+_MOST_OPS = 16
+"""Ops that are followed from a number to what it is computed of."""
+
+
+@dataclass(frozen=True)
+class ComparePlacesPass(ModulePass):
+    """Compare what a thread has in common with constants of its registers."""
+
+    name = "tileas-compare-places"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp):
+                for inner in list(function.walk()):
+                    if isinstance(inner, arith.CmpiOp) and _compare_places(inner):
+                        statistics.count("comparisons of places")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A number that is the same in all of a tile, plus the index along a dimension of it, if there is one."""
+
+    number: SSAValue
+    dim: int | None
+
+
+def _compare_places(op: arith.CmpiOp) -> bool:
+    """Do one comparison in another way, if that is a better one."""
+    type_ = op.lhs.type
+    if op.predicate.value.data not in _PREDICATES or not isinstance(type_, TensorType) or type_.element_type != i32:
+        return False
+    if not isinstance(type_.encoding, LayoutAttr) or max(shape_of(type_), default=1) > MOST_INDEX:
+        return False
+    layout = type_.encoding.layout
+    if layout.in_size(REGISTER) < LEAST_REGISTERS or not is_unit(layout):
+        return False
+    left, right = _place(op.lhs), _place(op.rhs)
+    if left is None or right is None or left.dim == right.dim:
+        return False
+    maker, shape = _Maker(op, layout), shape_of(type_)
+    difference = maker.splat(maker.difference(maker.scalar(left.number), maker.scalar(right.number)), shape)
+    (t, r), (u, s) = (maker.thread_and_constant(place, shape) for place in (left, right))
+    mine = maker.put(arith.SubiOp(maker.add(difference, t), u))
+    made = maker.compare(mine, maker.put(arith.SubiOp(s, r)), _PREDICATES[op.predicate.value.data])
+    op.result.replace_all_uses_with(made)
+    erase(op)
+    return True
+
+
+# -- what is compared -------------------------------------------------------------------------------------------------
+
+
+def _place(value: SSAValue) -> _Place | None:
+    """What a tile of numbers is, if it is the same everywhere or counts along one dimension."""
+    if (number := _same_everywhere(value)) is not None:
+        return _Place(number, None)
+    op = value.owner
+    if isinstance(op, _RENAMING):
+        found = _place(op.source)
+        return None if found is None else replace(found, dim=_renamed(found.dim, op))
+    if not isinstance(op, arith.AddiOp):
+        return None
+    for number, index in (op.operands, reversed(op.operands)):
+        base, dim = _same_everywhere(number), _index(index)
+        if base is not None and dim is not None:
+            is_exact = _never_wraps(op) or _multiple(base) >= shape_of(index.type)[dim]
+            return _Place(base, dim) if is_exact else None
+    return None
+
+
+def _same_everywhere(value: SSAValue) -> SSAValue | None:
+    """The scalar, the tile of rank 0 or the constant that all elements of a tile equal."""
+    while isinstance(value.type, TensorType):
+        op = value.owner
+        if isinstance(op, SplatOp | _RENAMING):
+            value = op.source
+        elif not shape_of(value.type) or (isinstance(op, ConstantOp) and op.value.is_splat):
+            return value
+        else:
+            return None
+    return value
+
+
+def _index(value: SSAValue) -> int | None:
+    """The dimension whose index each element of a tile is."""
+    op = value.owner
+    if isinstance(op, MakeRangeOp):
+        return 0 if integer_of(op.start) == 0 else None
+    return _renamed(_index(op.source), op) if isinstance(op, _RENAMING) else None
+
+
+def _renamed(dim: int | None, op: BroadcastOp | View | Rearranging | ReinterpretOp) -> int | None:
+    """A dimension of an op's source in its result; None if it is split or joined."""
+    source, result = shape_of(op.source.type), shape_of(op.result.type)
+    if dim is None or not isinstance(op, View):
+        return dim
+    wide, dims = [size for size in source if size > 1], [d for d, size in enumerate(result) if size > 1]
+    if wide != [result[d] for d in dims] or source[dim] == 1:
+        return None
+    return dims[sum(size > 1 for size in source[:dim])]
+
+
+def _never_wraps(op: arith.AddiOp) -> bool:
+    return arith.IntegerOverflowFlag.NSW in op.overflow_flags.data
+
+
+def _multiple(value: SSAValue, depth: int = _MOST_OPS) -> int:
+    """A power of two that divides a number."""
+    op = value.owner
+    if not depth:
+        return 1
+    if isinstance(op, Block):
+        loop = op.parent_op()
+        if not isinstance(loop, scf.ForOp) or value is not op.args[0]:
+            return 1
+        return min(_multiple(loop.lb, depth - 1), _multiple(loop.step, depth - 1))
+    factors = [_multiple(v, depth - 1) for v in op.operands if isinstance(v.type, TensorType | IntegerType | IndexType)]
+    match op:
+        case ConstantOp() if op.value.is_splat:
+            return power_of_two_factor(int.from_bytes(op.value.raw, "little"))
+        case arith.ConstantOp(value=IntegerAttr() as number):
+            return power_of_two_factor(number.value.data)
+        case arith.MuliOp():
+            return min(prod(factors), MAX_DIVISOR)
+        case AssumeOp():
+            stated = [p.divisor for p in op.predicates.data if isinstance(p, DivByAttr) and p.every is None]
+            return max([factors[0], *map(power_of_two_factor, stated)])
+        case _ if isinstance(op, _KEEP_MULTIPLES):
+            return min(factors)
+        case SelectOp():
+            return min(factors[1:])
+    return 1
+
+
+# -- how it is compared -----------------------------------------------------------------------------------------------
+
+
+class _Maker(Maker):
+    """Puts what compares places in front of a comparison."""
+
+    def thread_and_constant(self, place: _Place, shape: Sequence[int]) -> list[SSAValue]:
+        """The part of an index that differs from thread to thread, and the one that differs from register to register:
+        tiles of a shape."""
+        assert self.layout is not None
+        if place.dim is None:
+            return [self.constant(0, shape, i32)] * 2
+        ones = [size if dim == place.dim else 1 for dim, size in enumerate(shape)]
+        positions = self.positions(ones, place.dim, i32)
+        bits = sum(basis[place.dim] for basis in self.layout.basis(REGISTER))
+        parts = [
+            arith.AndIOp(positions, self.constant(mask, ones, i32)) for mask in (shape[place.dim] - 1 - bits, bits)
+        ]
+        type_ = self.type(shape, i32)
+        return [self.put(BroadcastOp.make(self.put(part), results=[type_])) for part in parts]
+
+    def scalar(self, value: SSAValue) -> SSAValue:
+        """A number, as a scalar."""
+        if not isinstance(value.type, TensorType):
+            return value
+        op = value.owner
+        if isinstance(op, ConstantOp):
+            return self.number(int.from_bytes(op.value.raw, "little", signed=True))
+        return self.put(tensor.ExtractOp(value, [], i32))
+
+    def number(self, number: int) -> SSAValue:
+        return self.put(arith.ConstantOp(IntegerAttr(number, i32)))
+
+    def difference(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a - b where it is near zero; elsewhere something of its sign that is far from it, too."""
+        one = self.number(1)
+        half = self.put(arith.SubiOp(self.put(arith.ShRSIOp(a, one)), self.put(arith.ShRSIOp(b, one))))
+        shifted = self.add(half, self.number(NEAR))
+        is_near = self.compare(shifted, self.number(2 * NEAR), "ult")
+        return self.select(is_near, self.put(arith.SubiOp(a, b)), self.put(arith.ShRSIOp(half, one)))

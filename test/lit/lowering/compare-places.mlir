@@ -1,0 +1,78 @@
+// Comparisons of places in a tile become those of one number of a thread's with constants of its registers.
+// RUN: cuda-tile-opt --tileas-compare-places --split-input-file %s | FileCheck %s
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#scores = #nv_tileas.layout<register=[[0,1],[8,0],[0,8],[0,16]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[] : 16x32>
+#rows = #nv_tileas.layout<register=[[8,0]], lane=[[0,0],[0,0],[1,0],[2,0],[4,0]], warp=[] : 16x1>
+#row = #nv_tileas.layout<register=[[8]], lane=[[0],[0],[1],[2],[4]], warp=[] : 16>
+#columns = #nv_tileas.layout<register=[[0,1],[0,8],[0,16]], lane=[[0,2],[0,4],[0,0],[0,0],[0,0]], warp=[] : 1x32>
+#column = #nv_tileas.layout<register=[[1],[8],[16]], lane=[[2],[4],[0],[0],[0]], warp=[] : 32>
+
+// The difference of the two numbers, a quarter of which stands for it where it is far from zero.
+// CHECK-LABEL: nv_tileaa.func @diagonal
+// CHECK:       %[[A:.*]] = arith.muli %arg0
+// CHECK:       %[[B:.*]] = arith.muli %arg1
+// CHECK:       %[[ONE:.*]] = arith.constant 1 : i32
+// CHECK-DAG:   %[[HA:.*]] = arith.shrsi %[[A]], %[[ONE]]
+// CHECK-DAG:   %[[HB:.*]] = arith.shrsi %[[B]], %[[ONE]]
+// CHECK:       %[[HALF:.*]] = arith.subi %[[HA]], %[[HB]]
+// CHECK:       arith.cmpi ult
+// CHECK:       arith.select
+// Lanes tell the lowest bits of rows (7 of 15), and two bits of columns (6 of 31), apart; registers the others.
+// CHECK:       dense<7> : !cuda_tile.tile<16x1xi32>
+// CHECK:       dense<8> : !cuda_tile.tile<16x1xi32>
+// CHECK:       dense<6> : !cuda_tile.tile<1x32xi32>
+// CHECK:       dense<25> : !cuda_tile.tile<1x32xi32>
+// CHECK:       %[[SUM:.*]] = arith.addi
+// CHECK:       %[[MINE:.*]] = arith.subi %[[SUM]]
+// CHECK:       %[[KNOWN:.*]] = arith.subi
+// CHECK:       %[[MASK:.*]] = arith.cmpi sge, %[[MINE]], %[[KNOWN]] : tensor<16x32xi32
+// CHECK:       nv_tileaa.mark_for_reuse %[[MASK]]
+nv_tileaa.func @diagonal(%i: i32, %j: i32) {
+  %thirty_two = arith.constant 32 : i32
+  %a0 = arith.muli %i, %thirty_two : i32
+  %b0 = arith.muli %j, %thirty_two : i32
+  %a1 = nv_tileaa.splat %a0 : i32 -> tile<16x1xi32, #rows>
+  %a2 = nv_tileaa.make_range : tile<16xi32, #row>
+  %a3 = nv_tileaa.view %a2 : tile<16xi32, #row> -> tile<16x1xi32, #rows>
+  %a4 = arith.addi %a1, %a3 : tensor<16x1xi32, #rows>
+  %a = nv_tileaa.broadcast %a4 : tile<16x1xi32, #rows> -> tile<16x32xi32, #scores>
+  %b1 = nv_tileaa.splat %b0 : i32 -> tile<1x32xi32, #columns>
+  %b2 = nv_tileaa.make_range : tile<32xi32, #column>
+  %b3 = nv_tileaa.view %b2 : tile<32xi32, #column> -> tile<1x32xi32, #columns>
+  %b4 = arith.addi %b1, %b3 : tensor<1x32xi32, #columns>
+  %b = nv_tileaa.broadcast %b4 : tile<1x32xi32, #columns> -> tile<16x32xi32, #scores>
+  %m = arith.cmpi sge, %a, %b : tensor<16x32xi32, #scores>
+  nv_tileaa.mark_for_reuse %m : tile<16x32xi1, #scores>
+  nv_tileaa.return
+}
+
+// -----
+
+#scores = #nv_tileas.layout<register=[[0,1],[8,0],[0,8],[0,16]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[] : 16x32>
+#columns = #nv_tileas.layout<register=[[0,1],[0,8],[0,16]], lane=[[0,2],[0,4],[0,0],[0,0],[0,0]], warp=[] : 1x32>
+#column = #nv_tileas.layout<register=[[1],[8],[16]], lane=[[2],[4],[0],[0],[0]], warp=[] : 32>
+
+// The edge of a matrix: the sum of a multiple of 16 and an index below 32 may wrap around, unless the addition says that
+// it does not.
+// CHECK-LABEL: nv_tileaa.func @edge
+// CHECK:       arith.cmpi slt, %{{.*}}, %arg1
+// CHECK:       %[[MINE:.*]] = arith.subi %{{.*}}, %{{.*}} : tensor<16x32xi32
+// CHECK:       %[[KNOWN:.*]] = arith.subi %{{.*}}, %{{.*}} : tensor<16x32xi32
+// CHECK:       arith.cmpi slt, %[[MINE]], %[[KNOWN]]
+nv_tileaa.func @edge(%j: i32, %end: tile<16x32xi32, #scores>, %last: i32) {
+  %sixteen = arith.constant 16 : i32
+  %b0 = arith.muli %j, %sixteen : i32
+  %b1 = nv_tileaa.splat %b0 : i32 -> tile<1x32xi32, #columns>
+  %b2 = nv_tileaa.make_range : tile<32xi32, #column>
+  %b3 = nv_tileaa.view %b2 : tile<32xi32, #column> -> tile<1x32xi32, #columns>
+  %b4 = arith.addi %b1, %b3 : tensor<1x32xi32, #columns>
+  %b = nv_tileaa.broadcast %b4 : tile<1x32xi32, #columns> -> tile<16x32xi32, #scores>
+  %m = arith.cmpi slt, %b, %end : tensor<16x32xi32, #scores>
+  %b5 = arith.addi %b1, %b3 overflow<nsw> : tensor<1x32xi32, #columns>
+  %c = nv_tileaa.broadcast %b5 : tile<1x32xi32, #columns> -> tile<16x32xi32, #scores>
+  %l = nv_tileaa.splat %last : i32 -> tile<16x32xi32, #scores>
+  %n = arith.cmpi slt, %c, %l : tensor<16x32xi32, #scores>
+  nv_tileaa.mark_for_reuse %m, %n : tile<16x32xi1, #scores>, tile<16x32xi1, #scores>
+  nv_tileaa.return
+}

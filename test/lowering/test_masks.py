@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Masks that compare places in a tile, and what they add: right for all numbers, in few instructions."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+
+import libtile
+from libtile.support import statistics
+
+SIZE = 64
+PREDICATES = {
+    "less_than": np.less,
+    "less_than_or_equal": np.less_equal,
+    "greater_than": np.greater,
+    "greater_than_or_equal": np.greater_equal,
+    "equal": np.equal,
+}
+LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
+NUMBERS = [LEAST, LEAST + 64, -64 << 20, -128, -64, 0, 64, 192, 1 << 30, GREATEST - 127, GREATEST - 63]
+
+
+def mask(predicate: str, left: str, right: str, factor: int) -> str:
+    """A kernel that stores where, in a tile, one place is before another: `left` and `right` are `rows`, `columns` or
+    `same`, a number plus the index along a dimension, or the number alone. Numbers are multiples of `factor`."""
+
+    def side(name: str, number: str, along: str) -> str:
+        line, tile = "x".join(["64", "1"][:: 1 if along == "rows" else -1]), f"tile<{SIZE}x{SIZE}xi32>"
+        first = f"%{name}1 = reshape %{number} : tile<i32> -> tile<1x1xi32>\n"
+        if along == "same":
+            return first + f"%{name} = broadcast %{name}1 : tile<1x1xi32> -> {tile}\n"
+        return (
+            first
+            + f"""%{name}2 = broadcast %{name}1 : tile<1x1xi32> -> tile<{line}xi32>
+            %{name}3 = iota : tile<64xi32>
+            %{name}4 = reshape %{name}3 : tile<64xi32> -> tile<{line}xi32>
+            %{name}5 = addi %{name}4, %{name}2 : tile<{line}xi32>
+            %{name} = broadcast %{name}5 : tile<{line}xi32> -> {tile}\n"""
+        )
+
+    def loaded(number: str, start: str) -> str:
+        view = "tensor_view<?xi32, strides=[1]>"
+        part = f"partition_view<tile=(1), {view}>"
+        return f"""%{number}v = make_tensor_view %{start}, shape = [%n], strides = [1] : tile<i32> -> {view}
+            %{number}p = make_partition_view %{number}v : {part}
+            %{number}t, %{number}u = load_view_tko weak %{number}p[%i] token = %t
+              : {part}, tile<i32> -> tile<1xi32>, token
+            %{number}0 = reshape %{number}t : tile<1xi32> -> tile<i32>
+            %{number}f = constant <i32: {factor}> : tile<i32>
+            %{number} = muli %{number}0, %{number}f : tile<i32>\n"""
+
+    view = "tensor_view<?x64x64xi32, strides=[4096,64,1]>"
+    part = f"partition_view<tile=(1x64x64), {view}>"
+    return f"""cuda_tile.module @m {{
+      entry @k(%to: tile<ptr<i32>>, %as: tile<ptr<i32>>, %bs: tile<ptr<i32>>, %n: tile<i32>) {{
+        %t = make_token : token
+        %i, %j, %k = get_tile_block_id : tile<i32>
+        {loaded("a", "as")} {loaded("b", "bs")} {side("x", "a", left)} {side("y", "b", right)}
+        %m = cmpi {predicate} %x, %y, signed : tile<64x64xi32> -> tile<64x64xi1>
+        %e = exti %m unsigned : tile<64x64xi1> -> tile<64x64xi32>
+        %r = reshape %e : tile<64x64xi32> -> tile<1x64x64xi32>
+        %v = make_tensor_view %to, shape = [%n, 64, 64], strides = [4096, 64, 1] : tile<i32> -> {view}
+        %p = make_partition_view %v : {part}
+        %zero = constant <i32: 0> : tile<i32>
+        %w = store_view_tko weak %r, %p[%i, %zero, %zero] token=%t : tile<1x64x64xi32>, {part}, tile<i32> -> token
+        return }} }}"""
+
+
+def expected(predicate: str, left: str, right: str, a: int, b: int) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        index = np.arange(SIZE, dtype=np.int32)
+        places = {"rows": index[:, None], "columns": index[None, :], "same": np.zeros((1, 1), np.int32)}
+        x, y = (places[along] + np.int32(number) for along, number in ((left, a), (right, b)))
+        return np.broadcast_to(PREDICATES[predicate](x, y), (SIZE, SIZE)).astype(np.int32)
+
+
+def check(factor: int, pairs: list[tuple[int, int]], predicate: str, left: str, right: str) -> None:
+    text = mask(predicate, left, right, factor)
+    numbers = np.array(pairs, np.int64).T // factor
+    out = np.zeros((len(pairs), SIZE, SIZE), np.int32)
+    args = [out, *(np.ascontiguousarray(n, np.int32) for n in numbers), len(pairs)]
+    libtile.run(libtile.parse(text), "k", grid=len(pairs), args=args, backend="simulator", gpu_name="sm_90")
+    for got, (a, b) in zip(out, pairs, strict=True):
+        np.testing.assert_array_equal(got, expected(predicate, left, right, a, b), f"{a} and {b}")
+
+
+def comparisons(text: str) -> int:
+    """How many comparisons the pass has done in its way."""
+    with statistics.collect() as counted:
+        libtile.compile(libtile.parse(text), gpu_name="sm_90")
+    return counted.get("comparisons of places", 0)
+
+
+SIDES = [("rows", "columns"), ("columns", "rows"), ("columns", "same"), ("same", "columns"), ("rows", "same")]
+
+
+@pytest.mark.parametrize(("left", "right"), SIDES)
+@pytest.mark.parametrize("predicate", PREDICATES)
+def test_places_are_compared_right_however_far_apart_they_are(predicate, left, right):
+    assert comparisons(mask(predicate, left, right, SIZE)) == (predicate != "equal")
+    check(SIZE, [*product(NUMBERS, NUMBERS)], predicate, left, right)
+
+
+@pytest.mark.parametrize("factor", [1, SIZE // 2])
+def test_sums_that_may_wrap_around_are_compared_as_they_are(factor):
+    assert comparisons(mask("less_than", "rows", "columns", factor)) == 0
+    check(factor, [(GREATEST - 31, LEAST + 32), (0, 32)], "less_than", "rows", "columns")
+
+
+def added(zero: float, other: float, then: str, flip: bool = False) -> str:
+    """A kernel that adds a mask to a tile: `zero` below its diagonal and `other` above it (the other way round with
+    `flip`), and then does something."""
+    view, tile = "tensor_view<64x64xf32, strides=[64,1]>", "tile<64x64xf32>"
+    part = f"partition_view<tile=(64x64), {view}>"
+    bits = [f"0x{int(np.float32(number).view(np.uint32)):08X}" for number in (zero, other)]
+    chosen = "%second, %first" if flip else "%first, %second"
+    return f"""cuda_tile.module @m {{ entry @k(%from: tile<ptr<f32>>, %to: tile<ptr<f32>>) {{
+        %t = make_token : token
+        %zero = constant <i32: 0> : tile<i32>
+        %v = make_tensor_view %from, shape = [64, 64], strides = [64, 1] : {view}
+        %p = make_partition_view %v : {part}
+        %x, %u = load_view_tko weak %p[%zero, %zero] token = %t : {part}, tile<i32> -> {tile}, token
+        %line = iota : tile<64xi32>
+        %i1 = reshape %line : tile<64xi32> -> tile<64x1xi32>
+        %j1 = reshape %line : tile<64xi32> -> tile<1x64xi32>
+        %i = broadcast %i1 : tile<64x1xi32> -> tile<64x64xi32>
+        %j = broadcast %j1 : tile<1x64xi32> -> tile<64x64xi32>
+        %m = cmpi greater_than_or_equal %i, %j, signed : tile<64x64xi32> -> tile<64x64xi1>
+        %first = constant <f32: {bits[0]}> : {tile}
+        %second = constant <f32: {bits[1]}> : {tile}
+        %mask = select %m, {chosen} : tile<64x64xi1>, {tile}
+        %y = addf %x, %mask : {tile}
+        {then}
+        %w = make_tensor_view %to, shape = [64, 64], strides = [64, 1] : {view}
+        %q = make_partition_view %w : {part}
+        %s = store_view_tko weak %r, %q[%zero, %zero] token=%u : {tile}, {part}, tile<i32> -> token
+        return }} }}"""
+
+
+POWERS = "%r = exp2 %y : tile<64x64xf32>"
+NEGATED = "%r = negf %y : tile<64x64xf32>"
+HIGHEST = """%top = reduce %y dim=1 identities=[0xFF800000 : f32] : tile<64x64xf32> -> tile<64xf32>
+        (%l: tile<f32>, %h: tile<f32>) { %o = maxf %l, %h : tile<f32>
+            yield %o : tile<f32> }
+        %top1 = reshape %top : tile<64xf32> -> tile<64x1xf32>
+        %tops = broadcast %top1 : tile<64x1xf32> -> tile<64x64xf32>
+        %z = subf %y, %tops : tile<64x64xf32>
+        %r = exp2 %z : tile<64x64xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("zero", "other", "then", "flip", "rewritten"),
+    [
+        (0.0, -np.inf, POWERS, False, True),
+        (0.0, -np.inf, POWERS, True, True),
+        (0.0, -np.inf, HIGHEST, False, True),
+        (0.0, 1.5, HIGHEST, True, True),
+        (-0.0, -np.inf, NEGATED, False, True),  # -0.0 is the zero that changes nothing
+        (0.0, -np.inf, NEGATED, False, False),  # which of two zeros it is can be seen in what is stored
+        (2.0, -np.inf, POWERS, False, False),
+        (0.0, -0.0, POWERS, False, False),
+    ],
+)
+def test_an_added_mask_changes_no_bit(zero, other, then, flip, rewritten):
+    text = added(zero, other, then, flip)
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    x[:, ::8], x[:, 1::8], x[3], x[5, 5:20] = 0.0, -0.0, np.inf, -np.inf
+    x[9, 9] = x[40, 60] = np.nan
+    got, wanted = np.zeros_like(x), np.zeros_like(x)
+    libtile.run(libtile.parse(text), "k", args=[x, got], backend="simulator", gpu_name="sm_90")
+    libtile.run(libtile.parse(text), "k", args=[x, wanted])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    close = np.isnan(wanted) | np.isclose(got, wanted, rtol=1e-6, atol=0)
+    assert close.all() and (np.signbit(got) == np.signbit(wanted))[~np.isnan(wanted)].all()
+    inner = libtile.compile(libtile.parse(text), gpu_name="sm_90", emit="tileaa").tileaa
+    assert bool(re.search(r"arith.select %\S+, %\S+, %\S+ .*\n.*addf", inner)) is not rewritten
