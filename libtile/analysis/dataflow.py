@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType, bit_width, i1, is_integer
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType, bit_width, i1, is_integer, width_of
 from libtile.dialects.interfaces import bounds_of
 from libtile.ir import facts as f
 from libtile.ir.facts import Fact, power_of_two_factor
@@ -54,14 +54,9 @@ def get(state: State, value: SSAValue) -> Fact:
     return fact if fact is not None else Fact.unknown(len(tile_shape(value.type)))
 
 
-def _bits(value: SSAValue) -> int:
-    assert isinstance(value.type, TileType)
-    return bit_width(value.type.element_type)
-
-
 def _binary(function: Callable[[Fact, Fact], Fact]) -> Rule:
     return lambda op, state: function(get(state, op.operand("lhs")), get(state, op.operand("rhs"))).clamped(
-        _bits(op.results[0])
+        width_of(op.results[0])
     )
 
 
@@ -72,7 +67,7 @@ rule("andi")(_binary(f.bitwise_and))
 
 @rule("negi")
 def _negate(op: CudaTileOp, state: State) -> Fact:
-    return f.negate(get(state, op.operand("source"))).clamped(_bits(op.results[0]))
+    return f.negate(get(state, op.operand("source"))).clamped(width_of(op.results[0]))
 
 
 @rule("divi")
@@ -105,14 +100,14 @@ def _extreme(op: CudaTileOp, state: State) -> Fact:
 
 @rule("shli")
 def _shift_left(op: CudaTileOp, state: State) -> Fact:
-    bits = _bits(op.results[0])
+    bits = width_of(op.results[0])
     return f.shift_left(get(state, op.operand("lhs")), get(state, op.operand("rhs")), bits).clamped(bits)
 
 
 @rule("shri")
 def _shift_right(op: CudaTileOp, state: State) -> Fact:
     a, b = (get(state, x) for x in op.operands)
-    known = b.value is not None and 0 <= b.value < _bits(op.results[0]) and a.lower is not None and a.lower >= 0
+    known = b.value is not None and 0 <= b.value < width_of(op.results[0]) and a.lower is not None and a.lower >= 0
     if not known or b.value is None:
         return replace(Fact.unknown(len(a.divisor)), constancy=tuple(map(min, a.constancy, b.constancy)))
     quotient = f.divide(a, Fact.constant(1 << b.value, (1,) * len(a.divisor)))
@@ -130,13 +125,13 @@ def _offset(op: CudaTileOp, state: State) -> Fact:
 def _extend(op: CudaTileOp, state: State) -> Fact:
     source = op.operand("from")
     fact = get(state, source)
-    if _bits(source) == 1:  # whose one bit is 1 in facts, and -1 where it is read as a signed number
+    if width_of(source) == 1:  # whose one bit is 1 in facts, and -1 where it is read as a signed number
         flat = replace(Fact.unknown(len(fact.divisor)), constancy=fact.constancy)
         signed = op.attribute_value("signedness") == "signed"
         return replace(flat, lower=-1 if signed else 0, upper=0 if signed else 1)
     non_negative = fact.lower is not None and fact.lower >= 0
     if op.attribute_value("signedness") == "signed" or non_negative:
-        limit = 1 << (_bits(source) - 1)
+        limit = 1 << (width_of(source) - 1)
         if fact.lower is None:  # a wrap in the narrow type would break a run in the wide one
             flat = f.negate(f.negate(fact)) if max(fact.contiguity) > 1 else fact
             return replace(flat, lower=-limit, upper=limit - 1)
@@ -146,8 +141,8 @@ def _extend(op: CudaTileOp, state: State) -> Fact:
 
 @rule("trunci")
 def _truncate(op: CudaTileOp, state: State) -> Fact:
-    fact = get(state, op.operand("from")).clamped(_bits(op.results[0]))
-    limit = 1 << _bits(op.results[0])
+    fact = get(state, op.operand("from")).clamped(width_of(op.results[0]))
+    limit = 1 << width_of(op.results[0])
     return replace(fact, divisor=tuple(d if d < limit else f.MAX_DIVISOR for d in fact.divisor))
 
 
@@ -293,8 +288,8 @@ _ARITHMETIC = frozenset({"addi", "subi", "muli", "negi", "divi", "remi", "mini",
 def _is_of_bits(op: CudaTileOp) -> bool:
     """Whether the op is arithmetic on conditions, or makes one of a number."""
     if isinstance(op, OPS["trunci"]):
-        return _bits(op.results[0]) == 1
-    return op.spec.name in _ARITHMETIC and _bits(source_of(op)) == 1
+        return width_of(op.results[0]) == 1
+    return op.spec.name in _ARITHMETIC and width_of(source_of(op)) == 1
 
 
 def _bits_alone(op: CudaTileOp, state: State) -> Fact:

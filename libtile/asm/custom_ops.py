@@ -29,7 +29,7 @@ from libtile.dialects.cuda_tile.types import (
     TileType,
     TileViewType,
     i1,
-    type_text,
+    quoted,
 )
 from libtile.ir.strings import symbol_text
 
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 
 ParseOp = Callable[["Parser", OpState], None]
 PrintOp = Callable[["Printer", "CudaTileOp"], None]
-
-
-def quoted(type_: Attribute) -> str:
-    return f"'{type_text(type_, short=False)}'"
 
 
 def type_list(p: Parser) -> list[Attribute]:

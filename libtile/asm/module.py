@@ -96,7 +96,11 @@ def parse(text: str, filename: str = "-") -> Module:
     if not isinstance(text, str):
         raise LibtileError(f"expected a text, but got {type(text).__name__}")
     with collector_paused():
-        return Module(unwrapped(parse_op(text, filename)))
+        parsed = parse_op(text, filename)
+        op = unwrapped(parsed)
+        if op is not parsed:
+            op.detach()
+        return Module(op)
 
 
 def unwrapped(op: Operation) -> Operation:
@@ -104,7 +108,6 @@ def unwrapped(op: Operation) -> Operation:
     if op.name == "builtin.module" and op.regions[0].blocks:
         inner = list(op.regions[0].block.ops)
         if len(inner) == 1 and inner[0].name == "cuda_tile.module":
-            inner[0].detach()
             return inner[0]
     return op
 

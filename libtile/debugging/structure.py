@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
-from libtile.asm.module import Module, load
+from libtile.asm.module import Module, load, unwrapped
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, OptimizationHintsAttr
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, python_value
@@ -46,16 +46,7 @@ def diff(
     `locations` compares the ops' locations as well. Neither module is verified. Raises LibtileError for a file that
     cannot be read.
     """
-    return list(_containers(_unwrapped(load(left)), _unwrapped(load(right)), locations))
-
-
-def _unwrapped(op: Operation) -> Operation:
-    """The one `cuda_tile.module` that a `builtin.module` holds stands for it."""
-    if isinstance(op, ModuleOp) and op.regions[0].blocks:
-        inner = list(op.regions[0].blocks[0].ops)
-        if len(inner) == 1 and isinstance(inner[0], OPS["module"]):
-            return inner[0]
-    return op
+    return list(_containers(unwrapped(load(left)), unwrapped(load(right)), locations))
 
 
 # -- modules ----------------------------------------------------------------------------------------------------------

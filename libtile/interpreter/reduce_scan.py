@@ -66,7 +66,8 @@ def _interleave(first: tuple[Array, ...], second: tuple[Array, ...]) -> tuple[Ar
     return tuple(x for pair in zip(first, second) for x in pair)
 
 
-def _along(arrays: tuple[Array, ...], dim: int, part: Any) -> tuple[Array, ...]:
+def along(arrays: tuple[Array, ...], dim: int, part: Any) -> tuple[Array, ...]:
+    """Parts of arrays along a dimension."""
     index = (slice(None),) * dim + (part,)
     return tuple(a[index] for a in arrays)
 
@@ -78,8 +79,8 @@ def reduce(site: Site) -> Run:
     def run(body: Run, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         current = tuple(np.asarray(o) for o in operands)
         while current[0].shape[dim] > 1:
-            left = _along(current, dim, slice(0, None, 2))
-            right = _along(current, dim, slice(1, None, 2))
+            left = along(current, dim, slice(0, None, 2))
+            right = along(current, dim, slice(1, None, 2))
             current = apply(body, _interleave(left, right))
         return tuple(c.squeeze(dim)[()] for c in current)
 
@@ -98,9 +99,9 @@ def scan(site: Site) -> Run:
         results = tuple(np.empty(shape, e.dtype) for e in elements)
         accumulated: tuple[Array, ...] = ()
         for position in order:
-            following = tuple(np.asarray(o) for o in _along(operands, dim, position))
+            following = tuple(np.asarray(o) for o in along(operands, dim, position))
             accumulated = apply(body, _interleave(accumulated, following)) if accumulated else following
-            for target, value in zip(_along(results, dim, slice(position, position + 1)), accumulated):
+            for target, value in zip(along(results, dim, slice(position, position + 1)), accumulated):
                 target[...] = np.expand_dims(value, dim)
         return results
 

@@ -351,6 +351,11 @@ def shape_of(type_: Attribute) -> tuple[int, ...]:
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
+def is_tile(value: SSAValue) -> bool:
+    """Whether a value is a tile of rank 1 or more."""
+    return isinstance(value.type, TensorType) and bool(value.type.get_shape())
+
+
 def rank_of(type_: Attribute) -> int:
     return len(shape_of(type_))
 

@@ -54,10 +54,10 @@ def fit_to_shape(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     for name, size in zip(reversed(names), reversed(list(shape))):
         if layout.out_size(name) < size:
             layout = layout * LinearLayout.identity(size // layout.out_size(name), REGISTER, name)
-    return _without_repeated_registers(layout)
+    return without_copies_in_registers(layout)
 
 
-def _without_repeated_registers(layout: LinearLayout) -> LinearLayout:
+def without_copies_in_registers(layout: LinearLayout) -> LinearLayout:
     """Drop register bits that hold copies: a thread needs no second copy of its own element."""
     return LinearLayout(
         tuple((n, tuple(v for v in vs if any(v)) if n == REGISTER else vs) for n, vs in layout.bases), layout.outs

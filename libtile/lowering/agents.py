@@ -22,6 +22,12 @@ def agent_of(op: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None, int]:
     return None, 0
 
 
+def is_elected(op: Operation) -> bool:
+    """Whether one thread of an agent runs an op, which nobody else of the agent has to meet."""
+    switch, number = agent_of(op)
+    return isinstance(switch, AgentSwitchOp) and bool(switch.elected[number])
+
+
 def warps_of(op: Operation, workers: int) -> int:
     """How many warps run an op; outside of agents it is laid out for the kernel's `workers`."""
     switch, number = agent_of(op)

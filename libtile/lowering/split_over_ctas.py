@@ -61,6 +61,7 @@ from libtile.dialects.nv_tileaa.shapes import (
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.operands import set_operand
+from libtile.ir.tile_form import is_tile, shape_of
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.result_parts import is_plain_access, mark_outside, unit_dims_sources
@@ -212,7 +213,7 @@ def _best(function: FuncOp) -> FuncOp:
     stores = [op for op in function.walk() if isinstance(op, TiledStoreOp)]
     if not stores:
         raise Unsplit("it stores nothing")
-    dims = [[d for d, n in enumerate(_shape(op.value)) if n >= CTAS] for op in stores]
+    dims = [[d for d, n in enumerate(shape_of(op.value.type)) if n >= CTAS] for op in stores]
     found: tuple[int, FuncOp, _Forms] | None = None
     reason = Unsplit("it stores tiles of one element")
     for count, chosen in enumerate(combinations(*dims)):
@@ -271,18 +272,18 @@ class _Forms:
         # All else is the same in both CTAs.
         for op in function.walk():
             for result in op.results:
-                if _is_tile(result) and result not in self.of:
+                if is_tile(result) and result not in self.of:
                     self._set(result, None)
                     self._spread()
             if not op.results and not isinstance(op, TiledStoreOp) and not isinstance(op, scf.YieldOp):
                 for number, value in enumerate(op.operands):
-                    if _is_tile(value):
+                    if is_tile(value):
                         self._use(op, number, None)
         self._spread()
 
     def _use(self, op: Operation, number: int, form: Form) -> None:
         value = op.operands[number]
-        if not _is_tile(value):
+        if not is_tile(value):
             if form is not None:
                 raise Unsplit(f"'{op.name}' takes something whole that is no tile")
             return
@@ -331,7 +332,7 @@ class _Forms:
             self._whole(owner)
         else:
             for other in owner.results:
-                if other is not value and _is_tile(other):
+                if other is not value and is_tile(other):
                     self._set(other, form)
             for number, wanted in self._operands(owner, form):
                 self._use(owner, number, wanted)
@@ -347,21 +348,21 @@ class _Forms:
     def _whole(self, loop: scf.WhileOp) -> None:
         """All that a loop hands on is whole."""
         for number, value in enumerate(loop.operands):
-            if _is_tile(value):
+            if is_tile(value):
                 self._use(loop, number, None)
         for region in loop.regions:
             for value in region.block.args:
-                if _is_tile(value):
+                if is_tile(value):
                     self._set(value, None)
             last = region.block.last_op
             assert last is not None
             for number, value in enumerate(last.operands):
-                if _is_tile(value):
+                if is_tile(value):
                     self._use(last, number, None)
 
     def _operands(self, op: Operation, form: Form) -> Iterator[tuple[int, Form]]:
         """The form of each operand that is a tile, for that of the results. Unsplit for an op that has none."""
-        tiles = [n for n, v in enumerate(op.operands) if _is_tile(v)]
+        tiles = [n for n, v in enumerate(op.operands) if is_tile(v)]
         if isinstance(op, DotOp):
             yield from self._of_product(op, form)
         elif form is None:
@@ -374,7 +375,7 @@ class _Forms:
         elif is_elementwise(op):
             yield from ((n, form) for n in tiles)
         elif isinstance(op, BroadcastOp):
-            yield 0, form if _shape(op.source)[form] != 1 else None
+            yield 0, form if shape_of(op.source.type)[form] != 1 else None
         elif isinstance(op, PermuteOp):
             yield 0, integers_of(op.permutation)[form]
         elif isinstance(op, ViewOp | ExpandDimsOp) and (sources := unit_dims_sources(op)) is not None:
@@ -389,7 +390,7 @@ class _Forms:
     def _of_product(self, op: DotOp, form: Form) -> Iterator[tuple[int, Form]]:
         if form is None:
             raise Unsplit("a product would be computed by each CTA")
-        *_, rows, columns = shape = _shape(op.result)
+        *_, rows, columns = shape = shape_of(op.result.type)
         row, column = len(shape) - 2, len(shape) - 1
         if self.in_pairs and (form != row or rows // CTAS < tcgen05.LANES):
             raise Unsplit(
@@ -402,15 +403,6 @@ class _Forms:
         yield 0, form if form != column else None
         yield 1, form if form != row else None
         yield 2, form
-
-
-def _is_tile(value: SSAValue) -> bool:
-    return isinstance(value.type, TensorType) and bool(value.type.get_shape())
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())
 
 
 # -- halves -----------------------------------------------------------------------------------------------------------
@@ -434,9 +426,11 @@ class _Halves:
         constants = [value.owner for value, _ in halved if isinstance(value.owner, ConstantOp)]
         for value, form in halved:
             assert isinstance(value.type, TensorType)
-            Rewriter.replace_value_with_new_type(value, TensorType(value.type.element_type, _half(_shape(value), form)))
+            Rewriter.replace_value_with_new_type(
+                value, TensorType(value.type.element_type, _half(shape_of(value.type), form))
+            )
         for constant in constants:
-            type_ = TileType(_shape(constant.result), constant.value.type.element_type)
+            type_ = TileType(shape_of(constant.result.type), constant.value.type.element_type)
             constant.properties["value"] = DenseElementsAttr(type_, constant.value.raw)
         for op in ranges:
             self._move_range(op)

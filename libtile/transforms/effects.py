@@ -14,6 +14,7 @@ from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
 from libtile.dialects.effect_traits import AlwaysReturns
 from libtile.dialects.interfaces import StatesFact, control_flow, exit_of, is_defined
+from libtile.ir.places import inner_ops
 
 
 def has_no_effects(op: Operation) -> bool:
@@ -40,12 +41,8 @@ def is_removable(op: Operation) -> bool:
     """
     flow = control_flow(op)
     if flow is not None:
-        return flow.ends and all(_ends_here(inner, op) or is_removable(inner) for inner in _inner_ops(op))
+        return flow.ends and all(_ends_here(inner, op) or is_removable(inner) for inner in inner_ops(op))
     return bool(would_be_trivially_dead(op)) or op.has_trait(StatesFact)
-
-
-def _inner_ops(op: Operation) -> list[Operation]:
-    return [inner for region in op.regions for block in region.blocks for inner in block.ops]
 
 
 def _ends_here(op: Operation, parent: Operation) -> bool:
@@ -85,5 +82,5 @@ def is_speculatable(op: Operation) -> bool:
     if op.has_trait(IsTerminator) or not has_no_effects(op) or not is_defined(op):
         return False
     if op.has_trait(RecursiveMemoryEffect) and control_flow(op) is None:  # the region is a function of its arguments
-        return all(inner.has_trait(IsTerminator) or is_speculatable(inner) for inner in _inner_ops(op))
+        return all(inner.has_trait(IsTerminator) or is_speculatable(inner) for inner in inner_ops(op))
     return not op.regions

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from libtile.dialects.interfaces import ControlFlow, control_flow
+from libtile.ir.places import is_within
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.effects import has_no_effects, is_speculatable, returns_for_certain
@@ -76,10 +77,5 @@ def _is_movable(op: Operation) -> bool:
 def _is_invariant(op: Operation, loop: Operation) -> bool:
     """Whether everything that the op uses is defined outside of the loop, or inside of the op itself."""
     return all(
-        not _is_inside(operand, loop) or _is_inside(operand, op) for inner in op.walk() for operand in inner.operands
+        not is_within(operand, loop) or is_within(operand, op) for inner in op.walk() for operand in inner.operands
     )
-
-
-def _is_inside(value: SSAValue, op: Operation) -> bool:
-    parent = value.owner.parent_op()
-    return parent is not None and op.is_ancestor(parent)

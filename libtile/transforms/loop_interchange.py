@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
@@ -23,6 +23,7 @@ from libtile.analysis.aliasing import Aliasing
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.effect_traits import accessed, is_weak
 from libtile.dialects.interfaces import StatesFact, body, control_flow
+from libtile.ir.places import is_within
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op
@@ -97,7 +98,7 @@ def _reason_against(outer: CudaTileOp, inner: CudaTileOp, aliasing: Aliasing) ->
         return "a hint forbids it"
     if outer.results or inner.results:
         return "values are carried from iteration to iteration"
-    if any(_is_inside(operand, outer) for operand in inner.operands):
+    if any(is_within(operand, outer) for operand in inner.operands):
         return "the inner loop's bounds change with the outer one"
     between = [op for op in body(outer).ops if op is not inner and not op.has_trait(IsTerminator)]
     if not all(is_speculatable(op) or op.has_trait(StatesFact) for op in between):
@@ -114,11 +115,6 @@ def _reason_against(outer: CudaTileOp, inner: CudaTileOp, aliasing: Aliasing) ->
     if all(first <= second for first, second in known) and any(first < second for first, second in known):
         return None
     return "the inner loop walks through memory in steps that are no larger than the outer one's"
-
-
-def _is_inside(value: SSAValue, loop: Operation) -> bool:
-    parent = value.owner.parent_op()
-    return parent is not None and loop.is_ancestor(parent)
 
 
 def _has_no_order(op: Operation) -> bool:

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.analysis.affine import Forms, Polynomial
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, bit_width
+from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, width_of
 from libtile.transforms.canonical_values import create_before
 
 Operands = Mapping[str, SSAValue | Sequence[SSAValue] | None]
@@ -69,9 +69,3 @@ class ScalarWriter:
         if width_of(scalar) == bits:
             return scalar
         return self.create("exti", {"from": scalar}, TileType((), NUMBER_TYPES[f"i{bits}"]), signedness="signed")
-
-
-def width_of(value: SSAValue) -> int:
-    """The bits of a tile's elements."""
-    assert isinstance(value.type, TileType)
-    return bit_width(value.type.element_type)

@@ -24,8 +24,9 @@ from libtile.analysis import Facts
 from libtile.analysis.affine import ZERO, Form, Forms, NotAffineError, Polynomial
 from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
+from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, tile_shape
 from libtile.dialects.interfaces import StatesFact, control_flow
+from libtile.ir.places import is_within
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op
@@ -92,11 +93,6 @@ def _loop_around(op: Operation) -> Operation | None:
     return None
 
 
-def _is_inside(value: SSAValue, loop: Operation) -> bool:
-    parent = value.owner.parent_op()
-    return parent is not None and loop.is_ancestor(parent)
-
-
 def _slice(op: Operation, loop: Operation) -> list[Operation]:
     """The ops in the loop that compute tiles for the op, and the op."""
     found: dict[Operation, None] = {op: None}
@@ -105,7 +101,7 @@ def _slice(op: Operation, loop: Operation) -> list[Operation]:
         for operand in work.pop().operands:
             maker = operand.owner
             small = not isinstance(operand.type, TileType) or operand.type.num_elements == 1
-            if small or not isinstance(maker, Operation) or maker in found or not _is_inside(operand, loop):
+            if small or not isinstance(maker, Operation) or maker in found or not is_within(operand, loop):
                 continue
             found[maker] = None
             work.append(maker)
@@ -116,11 +112,7 @@ def _ops_in(op: CudaTileOp, loop: Operation) -> int:
     """The elementwise ops on as many elements as the addresses have that compute them in the loop."""
     type_ = op.results[0].type
     assert isinstance(type_, TileType)
-    return sum(1 for inner in _slice(op, loop) if is_elementwise(inner) and _shape(inner.results[0]) == type_.shape)
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return value.type.shape if isinstance(value.type, TileType) else ()
+    return sum(1 for inner in _slice(op, loop) if is_elementwise(inner) and tile_shape(inner.results[0]) == type_.shape)
 
 
 def _form_or_reason(op: CudaTileOp, loop: Operation, forms: Forms) -> Form | str:
@@ -131,14 +123,14 @@ def _form_or_reason(op: CudaTileOp, loop: Operation, forms: Forms) -> Form | str
         last = _last(form)
         if last.value == 0:
             return "all of them are the same address"
-        if form.base is None or _is_inside(form.base, loop):
+        if form.base is None or is_within(form.base, loop):
             return "the pointer that they count from changes in the loop"
         high = forms.bounds(last)[1]
     except NotAffineError as error:
         return str(error)
     if any(forms.bounds(step)[0] < 0 for step in form.steps):
         return "a stride is not known to be positive"
-    if any(_is_inside(forms.unknowns[unknown], loop) for step in form.steps for unknown in step.unknowns):
+    if any(is_within(forms.unknowns[unknown], loop) for step in form.steps for unknown in step.unknowns):
         return "a stride changes in the loop"
     start = forms.bounds(form.start)
     if max(high, start[1], -start[0]) > _LARGEST:
@@ -180,7 +172,7 @@ def _start(scalars: ScalarWriter, loop: Operation, start: Polynomial) -> SSAValu
 
 
 def _changes(monomial: tuple[int, ...], loop: Operation, forms: Forms) -> bool:
-    return any(_is_inside(forms.unknowns[unknown], loop) for unknown in monomial)
+    return any(is_within(forms.unknowns[unknown], loop) for unknown in monomial)
 
 
 def _distances(op: CudaTileOp, loop: Operation, form: Form, forms: Forms) -> SSAValue:

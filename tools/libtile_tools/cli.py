@@ -310,6 +310,13 @@ def _previews(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
     return frozenset(names)
 
 
+def declared(function: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
+    """A command's function with these options declared, in this order."""
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def preview_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--preview`: the preview features that a bytecode file may use, passed on as `previews`, a frozenset."""
     return click.option(
@@ -335,6 +342,13 @@ def time_report(wanted: bool) -> Iterator[None]:
             yield
     finally:
         click.echo(report.table(), nl=False, err=True)
+
+
+def show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """The callback of options that print the help text, and end."""
+    if value and not ctx.resilient_parsing:
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 def version_option(description: str) -> Callable[[Any], Any]:

@@ -31,12 +31,6 @@ def _show_dialects(ctx: click.Context, param: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-def _help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        click.echo(ctx.get_help())
-        ctx.exit()
-
-
 def _whole_number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     if value is None:
         return None
@@ -64,10 +58,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="List the dialects, and exit.",
     ),
     click.option(
-        "--help-list", is_flag=True, is_eager=True, expose_value=False, callback=_help, help="The same as --help."
+        "--help-list", is_flag=True, is_eager=True, expose_value=False, callback=cli.show_help,
+        help="The same as --help.",
     ),
     click.option(
-        "--help-hidden", is_flag=True, is_eager=True, expose_value=False, callback=_help,
+        "--help-hidden", is_flag=True, is_eager=True, expose_value=False, callback=cli.show_help,
         help="The same as --help: no option is hidden.",
     ),
 )  # fmt: skip
@@ -76,9 +71,7 @@ NAMES = ("split_marker", "output_split_marker", "error_diagnostics_only", "elide
 
 def add(function: Any) -> Any:
     """Declare the options."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+    return cli.declared(function, _OPTIONS)
 
 
 @dataclass(frozen=True)

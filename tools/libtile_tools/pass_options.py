@@ -122,16 +122,12 @@ NAMES = (
 
 def add(function: Any) -> Any:
     """Declare the options."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+    return cli.declared(function, _OPTIONS)
 
 
 def add_remarks(function: Any) -> Any:
     """Declare the options about remarks of passes, for tools that run passes over cuda_tile and compile nothing."""
-    for option in reversed(_REMARKS):
-        function = option(function)
-    return function
+    return cli.declared(function, _REMARKS)
 
 
 @contextmanager

@@ -77,12 +77,6 @@ def _list_versions(ctx: click.Context, param: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-def _show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        click.echo(ctx.get_help())
-        ctx.exit()
-
-
 def _remark_options(function: Any) -> Any:
     for kind in _REMARK_KINDS:
         text = f"Category of the {kind} remarks to show."
@@ -172,7 +166,7 @@ def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> N
 
 
 for _name in ("--help-list", "--help-hidden", "--help-list-hidden"):
-    command.add_option(_name, is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_show_help)
+    command.add_option(_name, is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=cli.show_help)
 for _name in ("--print-options", "--print-all-options"):  # the original takes them, and prints nothing for them
     command.add_option(_name, is_flag=True, expose_value=False, hidden=True)
 

@@ -10,12 +10,6 @@ _NO_INPUT = 2
 _BAD_BYTECODE = 3
 
 
-def _show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        click.echo(ctx.get_help())
-        ctx.exit()
-
-
 @click.command(
     "tileirdisasm",
     examples=(
@@ -48,7 +42,7 @@ def command(ctx: click.Context, input_: str | None, debuginfo: bool, previews: f
 
 
 for _name in ("--help-list", "--help-hidden", "--help-list-hidden"):
-    command.add_option(_name, is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_show_help)
+    command.add_option(_name, is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=cli.show_help)
 for _name in ("--print-options", "--print-all-options"):  # the original takes them, and prints nothing more for them
     command.add_option(_name, is_flag=True, expose_value=False, hidden=True)
 

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IntegerType,
 )
-from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -106,6 +106,22 @@ def is_integer(type_: Attribute) -> bool:
 
 def is_float(type_: Attribute) -> bool:
     return type_ in NUMBER_NAMES and not isinstance(type_, IntegerType)
+
+
+def quoted(type_: Attribute) -> str:
+    """A type as diagnostics spell it."""
+    return f"'{type_text(type_, short=False)}'"
+
+
+def width_of(value: SSAValue) -> int:
+    """The bits of a tile's elements."""
+    assert isinstance(value.type, TileType)
+    return bit_width(value.type.element_type)
+
+
+def tile_shape(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tile; () for anything else."""
+    return value.type.shape if isinstance(value.type, TileType) else ()
 
 
 def bit_width(type_: Attribute) -> int:

@@ -45,7 +45,7 @@ class PtrType(TileAAType):
     @classmethod
     def parse_body(cls, parser: AttrParser) -> PtrType:
         pointee = parse_type(parser)
-        return cls(pointee, _space(parser) if parser.parse_optional_punctuation(",") else GLOBAL)
+        return cls(pointee, natural(parser) if parser.parse_optional_punctuation(",") else GLOBAL)
 
 
 @data_definition
@@ -155,7 +155,7 @@ class MemRefType(TileAAType):
                 parser.parse_punctuation("=")
                 scope = parser.parse_integer(allow_boolean=False, allow_negative=False)
             else:
-                space = _space(parser)
+                space = natural(parser)
         if strides is not None and len(strides) != len(shape):
             parser.raise_error(f"expected {len(shape)} strides, but got {len(strides)}")
         return cls(element, shape, strides, space, scope)
@@ -217,7 +217,8 @@ def _number(value: int) -> str:
     return "?" if value == DYNAMIC else str(value)
 
 
-def _space(parser: AttrParser) -> int:
+def natural(parser: AttrParser) -> int:
+    """A number without a sign."""
     return parser.parse_integer(allow_boolean=False, allow_negative=False)
 
 

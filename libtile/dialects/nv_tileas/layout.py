@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from typing import Self
 
+from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
+from libtile.ir.tile_form import layout_of
 from libtile.layouts.linear import LinearLayout
 
 
@@ -54,6 +56,12 @@ class LayoutAttr(ParsedData):
             return cls(LinearLayout.of(bases, {f"dim{i}": size for i, size in enumerate(sizes)}))
         except ValueError as error:
             parser.raise_error(str(error))
+
+
+def linear_layout(type_: Attribute) -> LinearLayout | None:
+    """The layout of a tile's type; None where it has none."""
+    found = layout_of(type_)
+    return found.layout if isinstance(found, LayoutAttr) else None
 
 
 def _vectors(vectors: tuple[tuple[int, ...], ...]) -> str:

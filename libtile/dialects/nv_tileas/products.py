@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileaa.collectives import DotLike, ScaledDotLike
 from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
 from libtile.dialects.nv_tileaa.target import target_of
 from libtile.dialects.nv_tileas.attributes import FMA, TCGEN05, MmaAtomAttr
-from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr, linear_layout
 from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, tile_op
 from libtile.layouts import WARP, LinearLayout
 from libtile.targets import MMA_SYNC
@@ -71,7 +71,7 @@ class ScaledDotOp(ScaledDotLike):
             return
         _check_target(self, self.atom)
         grid = _check_fragments(self, self.atom.instruction)
-        accumulator = _layout(self.c.type)
+        accumulator = linear_layout(self.c.type)
         assert accumulator is not None  # it is that of the fragments
         shapes = [shape_of(v.type) for v in (self.sfa, self.sfb)]
         wanted = scale_layouts(self.atom.instruction, grid, accumulator, *shapes)
@@ -136,7 +136,7 @@ def _check_tensor_memory(op: DotOp | ScaledDotOp) -> None:
     target, c = target_of(op), shape_of(op.c.type)
     if target is not None and (len(c) != 2 or op.atom.instruction != _in_tensor_memory(op, target)):
         raise VerifyException(f"expects an atom of {target.name} for a product of this shape, but got {op.atom}")
-    found = _layout(op.c.type)
+    found = linear_layout(op.c.type)
     warps = 1 << len(found.basis(WARP)) if found is not None else 1
     by_rows = warps == tcgen05.GROUP_WARPS and c[0] in (tcgen05.LANES, tcgen05.HALF_LANES)
     if by_rows and found == tcgen05.row_layout(c, warps):
@@ -160,7 +160,7 @@ def _in_tensor_memory(op: DotOp | ScaledDotOp, target: Target) -> MmaAtom | None
 
 
 def _require(name: str, type_: Attribute, layout: LinearLayout) -> None:
-    found = _layout(type_)
+    found = linear_layout(type_)
     if found is None:
         raise VerifyException(f"expects {name} to have a layout")
     if len(found.basis(WARP)) != len(layout.basis(WARP)):
@@ -170,8 +170,3 @@ def _require(name: str, type_: Attribute, layout: LinearLayout) -> None:
         )
     if found != layout:
         raise VerifyException(f"expects {name} in the layout {LayoutAttr(layout).body()}, but got {layout_of(type_)}")
-
-
-def _layout(type_: Attribute) -> LinearLayout | None:
-    found = layout_of(type_)
-    return found.layout if isinstance(found, LayoutAttr) else None

@@ -19,6 +19,7 @@ from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.collectives import Collective
+from libtile.dialects.nv_tileaa.types import natural
 from libtile.dialects.nv_tileas.copy_atoms import access_of, load_atom, parse_store_and_load, store_atom
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.data_field import DataField, data_definition
@@ -80,19 +81,15 @@ def _way_text(way: SharedWay) -> str:
     return f"{LayoutAttr(way.layout)}, store = {store_atom(way.store)}, load = {load_atom(way.load)}"
 
 
-def _number(parser: AttrParser) -> int:
-    return parser.parse_integer(allow_boolean=False, allow_negative=False)
-
-
 def _step(parser: AttrParser) -> Step:
     kind = parser.parse_identifier()
     if kind not in (REGISTERS, LANES, EXCHANGE, WARPS):
         parser.raise_error(f"expected a step to be one of: {REGISTERS}, {LANES}, {EXCHANGE}, {WARPS}")
-    bits = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _number(parser))
+    bits = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: natural(parser))
     register, trips = None, []
     if kind == EXCHANGE:
         parser.parse_keyword("with")
-        register = _number(parser)
+        register = natural(parser)
     if kind == WARPS:
         parser.parse_keyword("by")
         trips = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _trip(parser))
@@ -104,7 +101,7 @@ def _trip(parser: AttrParser) -> SharedTrip:
     ways = [_way(parser)]
     while parser.parse_optional_punctuation(","):
         ways.append(_way(parser))
-    pieces = _number(parser) if parser.parse_optional_keyword("in") else 1
+    pieces = natural(parser) if parser.parse_optional_keyword("in") else 1
     parser.parse_punctuation("]")
     return SharedTrip(tuple(ways), pieces)
 

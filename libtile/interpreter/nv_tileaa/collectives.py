@@ -18,6 +18,7 @@ from libtile.interpreter.formats import Array, Element, element
 from libtile.interpreter.inner_rules import Run, Site, pure
 from libtile.interpreter.integer import signed, unsigned, wrap
 from libtile.interpreter.math_functions import through_f64
+from libtile.interpreter.reduce_scan import along
 from libtile.ir.operands import sources_of
 from libtile.ir.tile_form import TileOp, element_of, shape_of
 
@@ -95,11 +96,6 @@ def _on_arrays(site: Site, elements: list[Element]) -> Callable[[Run, tuple[Arra
     return at_once if site.body_is_elementwise else one_by_one
 
 
-def _along(arrays: tuple[Array, ...], dim: int, part: Any) -> tuple[Array, ...]:
-    index = (slice(None),) * dim + (part,)
-    return tuple(a[index] for a in arrays)
-
-
 def _elements(site: Site) -> list[Element]:
     assert isinstance(site.op, TileOp)
     return [element(element_of(v.type)) for v in site.op.group("inputs")]
@@ -112,7 +108,7 @@ def reduce(site: Site) -> Run:
     def run(body: Run, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         current = tuple(np.asarray(i) for i in inputs)
         while current[0].shape[dim] > 1:
-            first, second = (_along(current, dim, slice(start, None, 2)) for start in (0, 1))
+            first, second = (along(current, dim, slice(start, None, 2)) for start in (0, 1))
             current = apply(body, first + second)
         return tuple(c.squeeze(dim)[()] for c in current)
 
@@ -130,9 +126,9 @@ def scan(site: Site) -> Run:
         results = tuple(np.empty(shape, e.dtype) for e in elements)
         accumulated: tuple[Array, ...] = ()
         for position in order:
-            following = tuple(np.asarray(i) for i in _along(inputs, dim, position))
+            following = tuple(np.asarray(i) for i in along(inputs, dim, position))
             accumulated = apply(body, accumulated + following) if accumulated else following
-            for target, value in zip(_along(results, dim, slice(position, position + 1)), accumulated):
+            for target, value in zip(along(results, dim, slice(position, position + 1)), accumulated):
                 target[...] = np.expand_dims(value, dim)
         return results
 

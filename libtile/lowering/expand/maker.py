@@ -14,9 +14,9 @@ from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.nv_tileaa.pointers import AddPtrOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, MakeRangeOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.types import PtrType
-from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr, linear_layout
 from libtile.dialects.tile_arith import CmpiOp, ExtSIOp, IndexCastOp, SelectOp, TruncIOp, like
-from libtile.ir.tile_form import element_of, layout_of, shape_of
+from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.renaming import reshaped, shrunk
 
@@ -130,13 +130,8 @@ class Maker:
         """Pointers moved by offsets in elements: a scalar by a scalar, else tiles."""
         type_ = base.type
         if not isinstance(type_, TensorType) and isinstance(offset.type, TensorType):
-            type_ = tile_like(shape_of(offset.type), type_, _layout(offset.type))
+            type_ = tile_like(shape_of(offset.type), type_, linear_layout(offset.type))
         return self.put(AddPtrOp.make(base, offset, results=[type_]))
-
-
-def _layout(type_: Attribute) -> LinearLayout | None:
-    found = layout_of(type_)
-    return found.layout if isinstance(found, LayoutAttr) else None
 
 
 def array_of(numbers: Sequence[int]) -> DenseArrayBase:

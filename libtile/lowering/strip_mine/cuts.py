@@ -23,6 +23,7 @@ from libtile.dialects.cuda_tile.types import (
     StridedViewType,
     TileType,
     TileViewType,
+    tile_shape,
 )
 from libtile.ir.operands import source_of, sources_of
 
@@ -53,21 +54,16 @@ def mnemonic(op: object) -> str:
     return op.spec.name if isinstance(op, CudaTileOp) else ""
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tile; () for anything else."""
-    return value.type.shape if isinstance(value.type, TileType) else ()
-
-
 def domain_of(op: CudaTileOp) -> tuple[int, ...]:
     """The shape whose dimensions the op can be cut along."""
     name = mnemonic(op)
     if name in ("reduce", "scan", "store_ptr_tko"):
-        return shape_of(sources_of(op)[0])
+        return tile_shape(sources_of(op)[0])
     if name == "store_view_tko":
-        return shape_of(op.operand_group("tile")[0])
+        return tile_shape(op.operand_group("tile")[0])
     if name == "atomic_red_view_tko":
-        return shape_of(op.operand_group("value")[0])
-    return shape_of(op.results[0]) if op.results else ()
+        return tile_shape(op.operand_group("value")[0])
+    return tile_shape(op.results[0]) if op.results else ()
 
 
 def domain_dim(op: CudaTileOp, dim: int) -> int:
@@ -92,7 +88,7 @@ def operand_dims(op: CudaTileOp, dim: int) -> list[Dim]:
         return rule(op, dim)
     if mnemonic(op) in ACCESSES or is_elementwise(op):
         domain = domain_of(op)
-        return [dim if domain and shape_of(v) == domain else None for v in op.operands]
+        return [dim if domain and tile_shape(v) == domain else None for v in op.operands]
     raise Uncut(op, "a large tile is needed whole")
 
 
@@ -100,7 +96,7 @@ def operand_dims(op: CudaTileOp, dim: int) -> list[Dim]:
 
 
 def _broadcast(op: CudaTileOp, dim: int) -> list[Dim]:
-    source, result = shape_of(op.operand("source")), shape_of(op.results[0])
+    source, result = tile_shape(op.operand("source")), tile_shape(op.results[0])
     return [dim if source and source[dim] == result[dim] else None]
 
 
@@ -115,7 +111,7 @@ def reshaped_dim(shape: tuple[int, ...], dim: int, other: tuple[int, ...]) -> Di
 
 
 def _reshape(op: CudaTileOp, dim: int) -> list[Dim]:
-    source = reshaped_dim(shape_of(op.results[0]), dim, shape_of(op.operand("source")))
+    source = reshaped_dim(tile_shape(op.results[0]), dim, tile_shape(op.operand("source")))
     if source is None:
         raise Uncut(op, "a reshape takes its elements from all over the operand")
     return [source]
@@ -137,10 +133,10 @@ def _cat(op: CudaTileOp, dim: int) -> list[Dim]:
 
 def _same_length(op: CudaTileOp, dim: int) -> list[Dim]:
     """Parts of a tile (extract, insert): cut along a dimension that they have all of."""
-    tiles = [v for v in (*op.operands, *op.results) if shape_of(v)]
-    if len({shape_of(v)[dim] for v in tiles}) > 1:
+    tiles = [v for v in (*op.operands, *op.results) if tile_shape(v)]
+    if len({tile_shape(v)[dim] for v in tiles}) > 1:
         raise Uncut(op, "a part is selected along the dimension that is cut")
-    return [dim if shape_of(v) else None for v in op.operands]
+    return [dim if tile_shape(v) else None for v in op.operands]
 
 
 def _constant(op: CudaTileOp, dim: int) -> list[Dim]:
@@ -163,7 +159,7 @@ def _view_access(op: CudaTileOp, dim: int) -> list[Dim]:
     for value in op.operands:
         if isinstance(value.type, TileType) and value.type.shape == type_.tile_shape:
             dims.append(dim)
-        elif any(value is v for v in indices) and shape_of(value):
+        elif any(value is v for v in indices) and tile_shape(value):
             dims.append(0 if dim == sparse else None)
         else:
             dims.append(None)

@@ -29,6 +29,7 @@ from libtile.dialects.cuda_tile.types import (
     i1,
     i32,
     i64,
+    tile_shape,
 )
 from libtile.ir.locations import set_location
 from libtile.lowering.strip_mine.cuts import (
@@ -38,7 +39,6 @@ from libtile.lowering.strip_mine.cuts import (
     mnemonic,
     operand_dims,
     result_dims,
-    shape_of,
 )
 from libtile.lowering.strip_mine.plan import Loop, Plan, Sink
 from libtile.lowering.strip_mine.slices import Cut
@@ -197,7 +197,7 @@ class PieceLoop:
             return []
         firsts = self._identities(sink.op, [r.type for r in results])
         arguments = [self.carry(first) for first in firsts]
-        following = self._combined(sink.op, arguments, results, shape_of(results[0]), self.reverse)
+        following = self._combined(sink.op, arguments, results, tile_shape(results[0]), self.reverse)
         numbers = [self.carry_on(*each) for each in zip(firsts, arguments, following)]
         return list(zip(sink.op.results, numbers))
 
@@ -262,7 +262,7 @@ class PieceLoop:
 
     def _extract(self, value: SSAValue, dim: int, position: SSAValue, pieces: int | None = None) -> SSAValue:
         type_ = cut_type(value.type, dim, pieces or self.pieces)
-        indices = [position if d == dim else self.constant(0) for d in range(len(shape_of(value)))]
+        indices = [position if d == dim else self.constant(0) for d in range(len(tile_shape(value)))]
         return self.one("extract", {"source": value, "indices": indices}, type_)
 
     def cut(self, op: CudaTileOp, dim: int) -> list[SSAValue]:
@@ -331,7 +331,7 @@ class PieceLoop:
     ) -> list[SSAValue]:
         """A piece scanned on its own, and what is before it added to each element."""
         own = self.copy(op, operands, types)
-        shape = shape_of(own[0])
+        shape = tile_shape(own[0])
         length = shape[dim]
         edge = [cut_type(t, dim, length) for t in types]
         firsts = self._identities(op, edge)

@@ -20,7 +20,7 @@ from itertools import product
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import TokenType
+from libtile.dialects.cuda_tile.types import TokenType, tile_shape
 from libtile.lowering.strip_mine.cuts import (
     ACCESSES,
     ATOMICS,
@@ -34,7 +34,6 @@ from libtile.lowering.strip_mine.cuts import (
     domain_of,
     mnemonic,
     piecewise_apart,
-    shape_of,
 )
 from libtile.lowering.strip_mine.slices import LIVES_ON, WHOLE, Cut, Slice, Slicer, captured, is_control_flow
 from libtile.transforms.effects import is_removable
@@ -159,7 +158,7 @@ class Plan:
         """Make the op a sink, cut along the dimension that costs least; with `whole`, or keep it if that is cheaper."""
         failure: Uncut | None = None
         best: tuple[tuple[int, ...], Sink] | None = None
-        dims = range(len(shape_of(value) if value is not None else domain_of(op)))
+        dims = range(len(tile_shape(value) if value is not None else domain_of(op)))
         for dim, from_large in product(dims, (True, False)):
             try:
                 sink = self._sink(op, dim, value, from_large)
@@ -192,7 +191,7 @@ class Plan:
         found = self._slicer.slice_of(op, dim, from_large)
         sink = Sink(op, dim, found, value)
         if sink.reduces:
-            check_body(op, shape_of(op.results[0]))
+            check_body(op, tile_shape(op.results[0]))
         if found.shortest < 2:
             raise Uncut(op, "it has no dimension to cut")
         if len(sink.directions) > 1:

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import TileType, TokenType
+from libtile.dialects.cuda_tile.types import TileType, TokenType, tile_shape
 from libtile.lowering.strip_mine.cuts import (
     ACCESSES,
     LOADS,
@@ -22,7 +22,6 @@ from libtile.lowering.strip_mine.cuts import (
     mnemonic,
     operand_dims,
     result_dims,
-    shape_of,
 )
 from libtile.lowering.tile_registers import words_of
 
@@ -47,7 +46,7 @@ class Slice:
     @property
     def shortest(self) -> int:
         """The shortest dimension that is cut: the most pieces that there can be."""
-        return min(shape_of(v)[d] for v, d in self.pieces)
+        return min(tile_shape(v)[d] for v, d in self.pieces)
 
     @property
     def words(self) -> int:
@@ -131,7 +130,7 @@ class Slicer:
         if name == "reduce" and not is_sink and dim == op.attribute_value("dim"):
             raise Uncut(op, "a reduction gives nothing before its last piece")
         if name == "scan" and dim == op.attribute_value("dim"):
-            check_body(op, shape_of(op.operand_group("operands")[0]))
+            check_body(op, tile_shape(op.operand_group("operands")[0]))
         dims = operand_dims(op, dim)
         for value, at in zip(op.operands, dims, strict=True):
             if at is None and self.is_huge(value):

@@ -26,9 +26,9 @@ from libtile.dialects.cuda_tile.types import (
     TokenType,
     i1,
     i64,
+    tile_shape,
 )
 from libtile.ir.operands import source_of
-from libtile.lowering.strip_mine.cuts import shape_of
 from libtile.numerics.elements import ELEMENTS
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class PieceViews:
 
     def _widened(self, value: SSAValue) -> SSAValue:
         """A tile of unsigned integers in 64 bits."""
-        type_ = TileType(shape_of(value), i64)
+        type_ = TileType(tile_shape(value), i64)
         if value.type == type_:
             return value
         if value not in self._wide:

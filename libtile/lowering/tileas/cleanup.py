@@ -18,6 +18,7 @@ from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, Unary, ViewOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.operands import set_operand
+from libtile.ir.places import is_of_block
 from libtile.ir.tile_form import erase
 from libtile.layouts import REGISTER
 from libtile.lowering.to_tileas.accesses import element_bytes
@@ -65,7 +66,7 @@ def _hoist(block: Block) -> None:
             for body in region.blocks:
                 _hoist(body)
                 for op in list(body.ops) if isinstance(loop, LOOPS) else ():
-                    if isinstance(op, _HOISTED) and not any(_is_inside(v, body) for v in op.operands) and _is_held(op):
+                    if isinstance(op, _HOISTED) and not any(is_of_block(v, body) for v in op.operands) and _is_held(op):
                         body.detach_op(op)
                         block.insert_op_before(op, loop)
                         statistics.count("ops moved out of loops")
@@ -75,11 +76,6 @@ LOOPS = (scf.ForOp, scf.WhileOp)
 _HOISTED = (ConvertLayoutOp, ViewOp, ExpandDimsOp, PermuteOp, FpToFpOp, EmulatedFpToFpOp)
 HELD_REGISTERS = 64
 """Registers of a thread that a converted tile may take throughout a loop, if it takes more than the tile itself."""
-
-
-def _is_inside(value: SSAValue, body: Block) -> bool:
-    owner = value.owner
-    return owner is body or (isinstance(owner, Operation) and owner.parent is body)
 
 
 def _is_held(op: Unary) -> bool:

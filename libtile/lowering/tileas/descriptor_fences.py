@@ -20,7 +20,7 @@ from libtile.dialects.nv_tileas.tma import (
 )
 from libtile.ir.classes import is_subclass
 from libtile.ir.operands import source_of
-from libtile.lowering.agents import agent_of
+from libtile.lowering.agents import is_elected
 
 _WIDER = ("tl_blk", "cluster", "gpu", "sys")
 _DEFAULT = "gpu"
@@ -72,14 +72,8 @@ def _release(op: Operation, scope: str) -> None:
     block = op.parent
     assert block is not None  # an op of a function
     fence = FenceProxyOp.make(None, proxy=TENSORMAP, mem_scope=MemScopeAttr(scope), location=op.location)
-    made = [fence] if _is_alone(op) else [fence, BarrierOp.make(location=op.location)]
+    made = [fence] if is_elected(op) else [fence, BarrierOp.make(location=op.location)]
     block.insert_ops_after(made, op)
-
-
-def _is_alone(op: Operation) -> bool:
-    """Whether one thread of an agent runs an op."""
-    switch, number = agent_of(op)
-    return isinstance(switch, AgentSwitchOp) and bool(switch.elected[number])
 
 
 def _acquire(op: Operation, descriptor: SSAValue, scope: str) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms.shared_accesses import accesses, reduced
@@ -63,7 +63,7 @@ from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import slices_of
 from libtile.lowering.tileas.free_stages import DRAINED
-from libtile.lowering.tileas.materialize import Inserter, carry_more, read_types, take_over
+from libtile.lowering.tileas.materialize import Inserter, array_of, carry_more, read_types, take_over
 from libtile.lowering.tileas.schedule import (
     ACCUMULATOR,
     LOADS,
@@ -336,9 +336,9 @@ class FedLoop:
         warps = self.spec.num_warps, LONE_PRODUCER if self.budget is None else PRODUCER_WARPS
         switch = AgentSwitchOp.make(
             regions=[Region(consumer), Region(producer)],
-            agent_warps=_numbers(*warps),
-            agent_registers=None if self.budget is None else _numbers(*self.budget),
-            agent_elected=_numbers(0, 1),
+            agent_warps=array_of(*warps),
+            agent_registers=None if self.budget is None else array_of(*self.budget),
+            agent_elected=array_of(0, 1),
         )
         at.add(switch)
         self._consume(Inserter(consumer, None, loop.location), switch)
@@ -516,7 +516,3 @@ def _registers(value: SSAValue) -> int:
     if not isinstance(value.type, TensorType) or not value.type.get_shape():
         return 0
     return layout_of(value).in_size(REGISTER) * element_bytes(value.type.element_type) // 4
-
-
-def _numbers(*values: int) -> ArrayAttr[Attribute]:
-    return ArrayAttr([IntegerAttr(n, i64) for n in values])

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -93,6 +93,11 @@ def materialize(function: FuncOp, gpu: Target) -> None:
         _Pipeline(loop, gpu).make()
     if scheduled:
         drop_unused(function.body.block)
+
+
+def array_of(*numbers: int) -> ArrayAttr[Attribute]:
+    """An array attribute of integers of 64 bits."""
+    return ArrayAttr([IntegerAttr(n, i64) for n in numbers])
 
 
 class Inserter:

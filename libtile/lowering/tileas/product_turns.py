@@ -30,6 +30,7 @@ from libtile.dialects.nv_tileaa.shapes import ViewOp
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.places import is_of_block
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.to_tileas.accesses import element_bytes
 
@@ -91,7 +92,7 @@ def parts_of(body: Block, ops: Sequence[Operation], left: Collection[SSAValue]) 
     between = [op for op in rest if op not in after]
     made = {r for op in late for r in op.results}
     wanted = [*(v for op in late for v in op.operands), *(v for p in trailing for v in _in_registers(p, left))]
-    handed = [v for v in wanted if v not in made and _is_inside(v, body)]
+    handed = [v for v in wanted if v not in made and is_of_block(v, body)]
     pins = [v for v in handed if v.owner in between and isinstance(v.type, TensorType)]
     return Parts(
         tuple(op for op in ops if op in before), tuple(leading), tuple(between), tuple(after),
@@ -125,11 +126,6 @@ def _in_registers(product: DotOp, left: Collection[SSAValue]) -> list[SSAValue]:
 def _uses(op: Operation) -> Iterable[SSAValue]:
     for inner in op.walk():
         yield from inner.operands
-
-
-def _is_inside(value: SSAValue, body: Block) -> bool:
-    owner = value.owner
-    return owner is body or (isinstance(owner, Operation) and owner.parent is body)
 
 
 def _behind(values: Iterable[SSAValue], body: Block) -> tuple[set[Operation], set[SSAValue]]:

@@ -42,7 +42,7 @@ from libtile.dialects.nv_tileaa.shapes import (
 )
 from libtile.dialects.nv_tileaa.tokens import JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
-from libtile.ir.tile_form import erase
+from libtile.ir.tile_form import erase, is_tile, shape_of
 from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
@@ -237,7 +237,7 @@ class _Piece:
         if isinstance(op, TiledLoadOp | TiledStoreOp):
             values = [self._of(op.value, part)] if isinstance(op, TiledStoreOp) else []
             return self._through_view(op, part, values)
-        operands = [self._of(v, part) if _is_tile(v) else v for v in op.operands[: _tokens_from(op)]]
+        operands = [self._of(v, part) if is_tile(v) else v for v in op.operands[: _tokens_from(op)]]
         results: list[Attribute] = [r.type for r in op.results]
         if isinstance(op, LoadOp):
             assert isinstance(op.value.type, TensorType)
@@ -304,7 +304,7 @@ class _Piece:
         if isinstance(op, SplatOp | MakeRangeOp) or (isinstance(op, ConstantOp) and op.value.is_splat):
             return list(op.operands)
         if is_elementwise(op) and len(op.results) == 1:
-            return [self._of(v, part) if _is_tile(v) else v for v in op.operands]
+            return [self._of(v, part) if is_tile(v) else v for v in op.operands]
         if isinstance(op, PermuteOp):
             order = integers_of(op.permutation)
             return [self._of(op.source, part.by(tuple(order.index(d) for d in range(len(order)))))]
@@ -370,10 +370,6 @@ def mark_outside(op: TiledLoadOp | TiledStoreOp, dims: Sequence[int]) -> None:
         op.attributes[OUTSIDE] = DenseArrayBase.from_list(i64, sorted(found))
 
 
-def _is_tile(value: SSAValue) -> bool:
-    return isinstance(value.type, TensorType) and bool(value.type.get_shape())
-
-
 def _tokens_from(op: MemoryOp) -> int:
     """The number of the first operand that is a token."""
     return len(op.operands) - (op.token is not None)
@@ -397,7 +393,7 @@ def _viewed(dims: Dims, op: ViewOp | ExpandDimsOp) -> Dims:
     sources = unit_dims_sources(op)
     if sources is None:
         raise _Uncut
-    after: list[int | None] = [None] * len(_shape(op.result))
+    after: list[int | None] = [None] * len(shape_of(op.result.type))
     for source, target in enumerate(sources):
         if target is not None:
             after[target] = dims[source]
@@ -406,17 +402,12 @@ def _viewed(dims: Dims, op: ViewOp | ExpandDimsOp) -> Dims:
 
 def unit_dims_sources(op: ViewOp | ExpandDimsOp) -> Dims | None:
     """For each dimension of an op's source the one of its result, where it only adds or drops ones of size 1."""
-    before, after = _shape(op.source), _shape(op.result)
+    before, after = shape_of(op.source.type), shape_of(op.result.type)
     wide = [d for d, n in enumerate(after) if n != 1]
     if [n for n in before if n != 1] != [after[d] for d in wide]:
         return None
     left = iter(wide)
     return tuple(None if n == 1 else next(left) for n in before)
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())
 
 
 def _before(value: SSAValue) -> Iterator[Operation]:

@@ -53,7 +53,7 @@ from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.locations import set_location
 from libtile.ir.operands import operand_of
-from libtile.ir.tile_form import Given, build, operand_group
+from libtile.ir.tile_form import Given, build, erase, operand_group
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
 from libtile.lowering.agents import warps_of
@@ -144,7 +144,7 @@ class _Selector:
         tile = at.add(load).results[0]
         buffer = operand_group(op, "buffer")[0]
         self.copy(at.add(build(CopyOp.name, [tile, buffer])))
-        _drop(op)
+        erase(op)
 
     # -- between registers and shared memory ------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class _Selector:
         for old, new in zip(results, made.results):
             new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
-        _drop(op)
+        erase(op)
         for arm, known in zip(arms, (wide, view)):
             self._by_view(arm, known, layout)
 
@@ -395,11 +395,6 @@ def _placed_as(op: Operation, other: Operation) -> Operation:
     if other.location is not None:
         set_location(op, other.location)
     return op
-
-
-def _drop(op: Operation) -> None:
-    op.detach()
-    op.erase()
 
 
 class _At:

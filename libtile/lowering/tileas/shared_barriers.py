@@ -55,7 +55,7 @@ from libtile.dialects.nv_tileas.tma import (
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.classes import is_subclass
 from libtile.ir.operands import sources_of
-from libtile.lowering.agents import agent_of
+from libtile.lowering.agents import agent_of, is_elected
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, makes_shared, storage_bytes
 from libtile.lowering.tileas.cleanup import LOOPS
@@ -253,7 +253,7 @@ class _Analysis:
         return now
 
     def _before(self, op: Operation, now: Open, needed: bool) -> Open:
-        if needed and not _is_alone(op):
+        if needed and not is_elected(op):
             self.places[op] = None
             return _NOTHING
         return now
@@ -296,12 +296,6 @@ def _object(op: MBarrierWaitOp | InvalidateMBarrierOp) -> Span:
     if not isinstance(op.mbarrier.owner, CreateMBarrierOp):
         raise unsupported(op, "has a barrier object that control flow hands on")
     return span_of(op.mbarrier)
-
-
-def _is_alone(op: Operation) -> bool:
-    """Whether one thread of an agent runs an op, which nobody else of the agent has to meet."""
-    switch, number = agent_of(op)
-    return isinstance(switch, AgentSwitchOp) and bool(switch.elected[number])
 
 
 def _has_barriers(type_: Attribute) -> bool:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import wgmma
@@ -68,7 +68,7 @@ from libtile.lowering.tileas.consumers import (
     instruction,
 )
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.product_turns import Parts, parts_of, pinned
 from libtile.lowering.tileas.schedule import stages_wanted
@@ -297,9 +297,9 @@ class Chain:
         budget = BUDGETS.get(self.spec.num_warps)
         switch = AgentSwitchOp.make(
             regions=[Region(consumer), Region(producer)],
-            agent_warps=_numbers(self.spec.num_warps, PRODUCER_WARPS),
-            agent_registers=None if budget is None else _numbers(*budget),
-            agent_elected=_numbers(0, 1),
+            agent_warps=array_of(self.spec.num_warps, PRODUCER_WARPS),
+            agent_registers=None if budget is None else array_of(*budget),
+            agent_elected=array_of(0, 1),
         )
         end_agents(at, switch, kinds)
         self._leave_out_the_loop()
@@ -559,7 +559,3 @@ class Chain:
         env.update(zip(pins, waited.results[len(results) :]))
         for token in tokens.values():
             at.add(ConsumerReleaseOp.make(token))
-
-
-def _numbers(*values: int) -> ArrayAttr[Attribute]:
-    return ArrayAttr([IntegerAttr(n, i64) for n in values])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, UnitAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
@@ -60,7 +60,7 @@ from libtile.lowering.tileas.consumers import (
     is_promoted,
 )
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.schedule import stages_wanted
@@ -268,9 +268,9 @@ class ProductLoop:
         budget = BUDGETS.get(self.warps)
         return AgentSwitchOp.make(
             regions=[Region(consumer), Region(producer)],
-            agent_warps=_numbers(self.warps, PRODUCER_WARPS),
-            agent_registers=None if budget is None else _numbers(*budget),
-            agent_elected=_numbers(0, 1),
+            agent_warps=array_of(self.warps, PRODUCER_WARPS),
+            agent_registers=None if budget is None else array_of(*budget),
+            agent_elected=array_of(0, 1),
         )
 
     def _consume_tiles(self, at: Inserter, outer: scf.ForOp, start: SSAValue, steps: persistent.Steps) -> None:
@@ -343,8 +343,8 @@ class ProductLoop:
             at.add(ClusterBarrierOp.make())
         made = AgentSwitchOp.make(
             regions=[Region(consumer), Region(producer), Region(self._issuer(issuer))],
-            agent_warps=_numbers(self.warps, tensor_products.AGENT_WARPS, tensor_products.AGENT_WARPS),
-            agent_elected=_numbers(0, 1, 1),
+            agent_warps=array_of(self.warps, tensor_products.AGENT_WARPS, tensor_products.AGENT_WARPS),
+            agent_elected=array_of(0, 1, 1),
         )
         at.add(made)
         if self.pair:
@@ -523,7 +523,3 @@ class ProductLoop:
         inside.add(PipelineYieldOp.make([self._product(inside, stage, accumulator)]))
         done = at.add(ConsumerReadOp.make(token, place, results=[held, [accumulator.type]], regions=[Region(stage)]))
         return done.results[0], done.results[1]
-
-
-def _numbers(*values: int) -> ArrayAttr[Attribute]:
-    return ArrayAttr([IntegerAttr(n, i64) for n in values])

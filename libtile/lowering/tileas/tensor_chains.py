@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, UnitAttr, f32, i1, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr, f32, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05
@@ -64,7 +64,7 @@ from libtile.lowering.tileas import chain_corrections, tensor_products
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.consumers import check_lies
 from libtile.lowering.tileas.counted_loops import number_type, trips
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.product_turns import Parts
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.specialize_chains import Chain, ChainProduct, Ring
@@ -219,13 +219,13 @@ class TensorChain(Chain):
         agents, warps, registers = [consumer, producer, issuer], [self.spec.num_warps, *[AGENT_WARPS] * 2], None
         if self.apart is not None:
             agents.insert(1, corrector)
-            warps, registers = [*chain_corrections.AGENTS], _numbers(*chain_corrections.REGISTERS)
+            warps, registers = [*chain_corrections.AGENTS], array_of(*chain_corrections.REGISTERS)
         at.add(
             AgentSwitchOp.make(
                 regions=[Region(agent.block) for agent in agents],
-                agent_warps=_numbers(*warps),
+                agent_warps=array_of(*warps),
                 agent_registers=registers,
-                agent_elected=_numbers(*(int(agent in (producer, issuer)) for agent in agents)),
+                agent_elected=array_of(*(int(agent in (producer, issuer)) for agent in agents)),
             )
         )
         at.add(DeallocTensorOp.make(self.sums.storage))
@@ -562,7 +562,3 @@ class TensorChain(Chain):
             return value
         part = with_layout(TensorType(value.type.element_type, shape), part_layout(layout_of(value), shape))
         return at.value(ExtractSliceOp.make(value, (), results=[part], offsets=offsets))
-
-
-def _numbers(*values: int) -> ArrayAttr[Attribute]:
-    return ArrayAttr([IntegerAttr(n, i64) for n in values])

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.interfaces import bounds_of
 from libtile.ir.operands import source_of
+from libtile.ir.places import inner_ops
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 
 Values = list[SSAValue]
@@ -41,7 +42,7 @@ class Exits:
 def leaves(op: Operation) -> bool:
     """Whether an op may leave the region that it stands in."""
     if isinstance(op, IF):
-        return any(isinstance(inner, EXITS) or leaves(inner) for inner in _inner_ops(op))
+        return any(isinstance(inner, EXITS) or leaves(inner) for inner in inner_ops(op))
     return isinstance(op, LOOP) and returns(op)
 
 
@@ -49,11 +50,7 @@ def returns(op: Operation) -> bool:
     """Whether an op has a return in it."""
     if not isinstance(op, (IF, LOOP)):
         return False
-    return any(isinstance(inner, RETURN) or returns(inner) for inner in _inner_ops(op))
-
-
-def _inner_ops(op: Operation) -> list[Operation]:
-    return [inner for region in op.regions for block in region.blocks for inner in block.ops]
+    return any(isinstance(inner, RETURN) or returns(inner) for inner in inner_ops(op))
 
 
 def _ways_on(op: Operation) -> int:
@@ -206,7 +203,7 @@ def _lower_loop(c: Context, op: Operation) -> SSAValue | None:
         lambda: [c.false(), *left(True), *map(c.zero, results), *arguments],
     )
     with c.inside(block):
-        go_on, *given = lower_ops(c, _inner_ops(op), exits, lambda _: [])
+        go_on, *given = lower_ops(c, inner_ops(op), exits, lambda _: [])
         c.emit(scf.ConditionOp(go_on, *given))
     after = Block(arg_types=[*flag, *results, *carried])
     after.add_op(scf.YieldOp(*after.args[len(flag) + len(results) :]))
@@ -249,7 +246,7 @@ def _for(c: Context, op: CudaTileOp) -> None:
     with c.inside(block):
         c.bind(old_induction, c.tile(block.args[0]))
         exits = Exits(carried, continue_=lambda values: values)
-        c.emit(scf.YieldOp(*lower_ops(c, _inner_ops(op), exits, lambda values: values)))
+        c.emit(scf.YieldOp(*lower_ops(c, inner_ops(op), exits, lambda values: values)))
     loop = scf.ForOp.create(operands=[lower, upper, step, *initial], result_types=carried, regions=[Region(block)])
     if op.attribute_value("unsignedCmp"):
         loop.attributes["unsignedCmp"] = UnitAttr()

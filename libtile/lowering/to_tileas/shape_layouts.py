@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.layouts.builders import blocked, dim_names
+from libtile.layouts.builders import blocked, dim_names, without_copies_in_registers
 from libtile.layouts.renaming import grown, inverse_permutation, permuted, reshaped, shrunk
 
 __all__ = [
@@ -57,13 +57,6 @@ def _padded(layout: LinearLayout, warps: int) -> LinearLayout:
         for name, vectors in layout.bases
     }
     return LinearLayout.of(bases, {n: 1 << b for n, b in layout.outs})
-
-
-def without_copies_in_registers(layout: LinearLayout) -> LinearLayout:
-    """Drop register bits that do not move to another element."""
-    return LinearLayout(
-        tuple((n, tuple(v for v in vs if any(v)) if n == REGISTER else vs) for n, vs in layout.bases), layout.outs
-    )
 
 
 def sliced(layout: LinearLayout, dim: int) -> LinearLayout:

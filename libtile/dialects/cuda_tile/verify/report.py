@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import type_text
+from libtile.dialects.cuda_tile.types import quoted as quoted
 from libtile.spec import Version, default_spec
 from libtile.support.diagnostics import Diagnostic, error, warning
 
@@ -107,11 +107,6 @@ def fail(op: Operation, message: str, *notes: tuple[Operation, str]) -> NoReturn
 def fail_plain(op: Operation, message: str, *notes: tuple[Operation, str]) -> NoReturn:
     """Raise a violation with just this message, as MLIR's `emitError` does."""
     raise Violation(op, message, notes)
-
-
-def quoted(type_: Attribute) -> str:
-    """A type as diagnostics spell it."""
-    return f"'{type_text(type_, short=False)}'"
 
 
 def quoted_list(types: Iterable[Attribute]) -> str:
