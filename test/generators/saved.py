@@ -14,13 +14,16 @@ _PARAMETER, _LAUNCH = "// parameter ", "// launch "
 
 
 def save(program: Program, path: Path) -> None:
-    """Write a program; comparisons other than of equal elements are not kept, and refused with ValueError."""
+    """Write a program; ValueError for results that compare in units of the last place, or as multisets."""
     lines = [f"{_LAUNCH}seed={program.seed} grid={','.join(map(str, program.grid))}"]
     for p in program.parameters:
-        if p.comparison != Comparison():
-            raise ValueError(f"{p.name} is compared with a tolerance, which a file does not keep")
+        if p.comparison != Comparison(relative=p.comparison.relative):
+            raise ValueError(f"{p.name} is compared in a way that a file does not keep")
         bounds = "any" if p.bounds is None else f"{p.bounds[0]}..{p.bounds[1]}"
-        lines.append(f"{_PARAMETER}{p.name} {p.element} {p.size} {bounds}{' written' if p.written else ''}")
+        lines.append(
+            f"{_PARAMETER}{p.name} {p.element} {p.size} {bounds}{' written' if p.written else ''}"
+            f"{f' {p.comparison.relative}' if p.comparison.relative else ''}"
+        )
     path.write_text("\n".join([*lines, program.text]), encoding="utf-8")
 
 
@@ -36,6 +39,7 @@ def load(path: Path) -> Program:
             name, element, size, bounds, *written = line.removeprefix(_PARAMETER).split()
             low, _, high = bounds.partition("..")
             limits = (int(low), int(high)) if high else None
-            parameters.append(Parameter(name, element, int(size), limits, bool(written)))
+            within = Comparison(relative=float(written[1])) if len(written) > 1 else Comparison()
+            parameters.append(Parameter(name, element, int(size), limits, bool(written), within))
     x, y, z = map(int, launch["grid"].split(","))
     return Program(int(launch["seed"]), text, parameters, (x, y, z), ())

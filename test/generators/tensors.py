@@ -3,8 +3,8 @@
 
 The other profiles put ops together at random, and tiles stay small. These kernels have the shapes that copies by TMA,
 rings, agents and the tensor cores' larger instructions are made for: tiles of up to 256 x 256 with loops over K;
-operands that are transposed, cast or computed; chains of two products; persistent loops over tiles; epilogues; results
-that are read again.
+operands that are transposed, gathered, cast or computed; chains of two products; attention; persistent loops over
+tiles; epilogues; results that are read again.
 
 Elements are small whole numbers, so that sums are exact in any order.
 """
@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from generators.core import Parameter, Program
+from generators.core import Comparison, Parameter, Program
 from generators.values import Bounds, storage, width
 
 _OPERANDS = {"f16": ("f32", "f16"), "bf16": ("f32",), "f8E4M3FN": ("f32", "f16"), "f8E5M2": ("f32",), "tf32": ("f32",),
@@ -89,6 +89,8 @@ class _Kernel:
         self.count = 0
         self.part = _Part(2)
         self.features: list[str] = []
+        self.pitch = 0
+        """How far apart the outermost elements of the last tensor lie."""
         self.element = self.random.choices([*_WEIGHTS], [*_WEIGHTS.values()])[0]
         self.sum = self.random.choice(_OPERANDS[self.element])
         self.bounds: Bounds = (-1, 1) if self.sum == "f16" else (-2, 2)
@@ -168,6 +170,7 @@ class _Kernel:
             step *= sizes[dim]
             if dim == order[-1]:
                 step = -(-step // per_16) * per_16 if aligned else step + self.random.choice([0, 1, 3])
+        self.pitch = max(strides)
         size = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
         name = f"%p{len(self.parameters)}"
         bounds = (0, 1) if written else bounds or self.bounds
@@ -284,6 +287,17 @@ class _Kernel:
         self.emit("}")
         return made
 
+    def row_maxima(self, tile: _Tile) -> _Tile:
+        """The largest of each row, as a column."""
+        made = _Tile(self.name(), tile.shape[:1], tile.element)
+        self.emit(f"{made} = reduce {tile} dim=1 identities=[0xFF800000 : f32] : {tile.type} -> {made.type}")
+        self.emit(f"(%x: {tile.scalar}, %y: {tile.scalar}) {{")
+        self.emit(f"  %most = maxf %x, %y : {tile.scalar}")
+        self.emit(f"  yield %most : {tile.scalar}")
+        self.emit("}")
+        column = _Tile("", (tile.shape[0], 1), tile.element)
+        return self.let(f"reshape {made} : {made.type} -> {column.type}", column.shape, tile.element)
+
     # -- operands -----------------------------------------------------------------------------------------------------
 
     def operand(self, sizes: tuple[int, int], tile: tuple[int, int]) -> _Operand:
@@ -291,13 +305,14 @@ class _Kernel:
         element = self.element
         if element in _CAST_FROM and self.chance(0.15):
             element = self.random.choice(_CAST_FROM[element])
-        return _Operand(self, element, sizes, tile, self.random.choice(["plain", "plain", "plain", "dim_map", "permute",
-                                                                       "strides", "batch"]))  # fmt: skip
+        manners = ["plain", "dim_map", "permute", "strides", "batch", "pointers", "gathered"]
+        return _Operand(self, element, sizes, tile, self.random.choices(manners, [6, 2, 2, 2, 2, 1, 1])[0])
 
     # -- the kernel ---------------------------------------------------------------------------------------------------
 
     def program(self) -> Program:
-        kind = self.random.choices([_gemm, _chain, _straight, _reread, _two_sums], [6, 3, 1, 1, 2])[0]
+        kinds = [_gemm, _chain, _straight, _reread, _two_sums, _parts_of_sums, _softmax, _batched]
+        kind = self.random.choices(kinds, [6, 3, 1, 1, 2, 1, 2, 1])[0]
         self.features.append(kind.__name__.strip("_"))
         body = kind(self)
         bid = [self.name() for _ in range(3)]
@@ -350,6 +365,8 @@ class _Kernel:
         """A `for` over turns, which carries tiles."""
         first = self.random.choice([0, 0, 0, 1]) if turns > 1 else 0
         low, high, step = self.constant(first), self.number(turns), self.constant(1)
+        if self.chance(0.08):
+            return self._endless(low, high, step, carried, body)
         iv = _Tile(self.name(), (), "i32")
         inner = [_Tile(self.name(), t.shape, t.element) for t in carried]
         result = self.name()
@@ -363,6 +380,26 @@ class _Kernel:
         self.part.depth -= 1
         self.emit("}")
         return [_Tile(f"{result}#{i}", t.shape, t.element) for i, t in enumerate(carried)]
+
+    def _endless(self, low: _Tile, high: _Tile, step: _Tile, carried: list[_Tile], body: _Turn) -> list[_Tile]:
+        """The same as a `loop` that a condition leaves."""
+        self.features.append("loop")
+        inner = [_Tile(self.name(), t.shape, t.element) for t in (low, *carried)]
+        result = self.name()
+        pairs = ", ".join(f"{i} = {t}" for i, t in zip(inner, (low, *carried), strict=True))
+        types = ", ".join(t.type for t in (low, *carried))
+        self.emit(f"{result}:{len(inner)} = loop iter_values({pairs}) : {types} -> {types} {{")
+        self.part.depth += 1
+        done = self.let(f"cmpi greater_than_or_equal {inner[0]}, {high}, signed : tile<i32> -> tile<i1>", (), "i1")
+        self.emit(f"if {done} {{")
+        self.emit(f"  break {', '.join(map(str, inner))} : {types}")
+        self.emit("}")
+        made = body(inner[0], inner[1:])
+        more = self.binary("add", inner[0], step)
+        self.emit(f"continue {', '.join(map(str, (more, *made)))} : {types}")
+        self.part.depth -= 1
+        self.emit("}")
+        return [_Tile(f"{result}#{i + 1}", t.shape, t.element) for i, t in enumerate(carried)]
 
     def sums(self) -> _Tile:
         return self.constant(self.random.choice([0, 0, 0, 1]), (self.m, self.n), self.sum)
@@ -397,6 +434,10 @@ class _Operand:
             self.tensor = kernel.tensor(element, (2, *sizes))
         else:
             self.tensor = kernel.tensor(element, sizes)
+        if manner == "pointers":
+            self.memory, self.limits = _by_pointers(kernel, element, sizes), sizes
+        if manner == "gathered":
+            self.rows = kernel.tensor("i32", (-(-sizes[0] // tile[0]) * tile[0],), bounds=(0, sizes[0] - 1))
 
     def load(self, row: _Tile, column: _Tile, token: str = "") -> _Tile:
         """The tile at a place, as an operand."""
@@ -412,12 +453,72 @@ class _Operand:
             loaded = k.load(k.view(self.tensor, (1, *shape), "zero"), (one, row, column), (1, *shape), token)
             flat = _Tile("", shape, loaded.element)
             tile = k.let(f"reshape {loaded} : {loaded.type} -> {flat.type}", shape, loaded.element)
+        elif self.manner == "pointers":
+            tile = self._through_pointers(row, column, token)
+        elif self.manner == "gathered":
+            tile = self._gathered(row, column, token)
         else:
             tile = k.load(k.view(self.tensor, shape, "zero"), (row, column), shape, token)
         tile = k.cast(tile, k.element)
         if self.double and tile.element in ("f16", "bf16", "f32", "f64"):
             tile = k.binary("max", tile, k.constant(0, shape, tile.element))
         return tile
+
+    def _gathered(self, row: _Tile, column: _Tile, token: str) -> _Tile:
+        """The rows that an array names."""
+        k, shape = self.kernel, self.tile
+        rows = k.load(k.view(self.rows, shape[:1], "zero"), (row,), shape[:1])
+        first = k.binary("mul", column, k.constant(shape[1]))
+        members = f"tile=({shape[0]}x{shape[1]}), padding_value = zero, {self.tensor.type}, sparse_dim=0"
+        type_ = f"gather_scatter_view<{members}>"
+        view, tile = k.name(), _Tile(k.name(), shape, self.tensor.element)
+        k.emit(f"{view} = make_gather_scatter_view {self.tensor.name} : {type_}")
+        order = f" token = {token}" if token else ""
+        k.emit(f"{tile}, {k.name()} = load_view_tko weak {view}[{rows}, {first}]{order} : "
+               f"{type_}, {rows.type}, tile<i32> -> {tile.type}, token")  # fmt: skip
+        return tile
+
+    def _through_pointers(self, row: _Tile, column: _Tile, token: str) -> _Tile:
+        """By pointers that are computed of the places of elements, with a mask for what is outside."""
+        k, shape = self.kernel, self.tile
+        base, step = self.memory
+        places, inside = [], []
+        for dim, index in enumerate((row, column)):
+            count = shape[dim]
+            numbers = k.let(f"iota : tile<{count}xi32>", (count,))
+            start = k.spread(k.binary("mul", index, k.constant(count)), (count,))
+            along = (count, 1) if dim == 0 else (1, count)
+            place = k.binary("add", numbers, start)
+            place = k.let(f"reshape {place} : {place.type} -> {_Tile('', along, 'i32').type}", along)
+            limit = k.spread(k.number(self.limits[dim]), along)
+            flag = _Tile("", along, "i1")
+            held = k.let(f"cmpi less_than {place}, {limit}, signed : {place.type} -> {flag.type}", along, "i1")
+            places.append(place)
+            inside.append(k.spread(held, shape))
+        far = k.binary("mul", places[0], k.spread(step, places[0].shape))
+        offsets = k.binary("add", k.spread(far, shape), k.spread(places[1], shape))
+        mask = k.let(f"andi {inside[0]}, {inside[1]} : {inside[0].type}", shape, "i1")
+        bases = k.spread(base, shape)
+        pointers = k.let(
+            f"offset {bases}, {offsets} : {bases.type}, {offsets.type} -> {bases.type}", shape, base.element
+        )
+        tile = _Tile(k.name(), shape, self.tensor.element)
+        zeros = k.constant(0, shape, self.tensor.element)
+        order = f" token={token}" if token else ""
+        k.emit(f"{tile}, {k.name()} = load_ptr_tko weak {pointers}, {mask}, {zeros}{order} : "
+               f"{pointers.type}, {mask.type}, {zeros.type} -> {tile.type}, token")  # fmt: skip
+        return tile
+
+
+def _by_pointers(k: _Kernel, element: str, sizes: tuple[int, int]) -> tuple[_Tile, _Tile]:
+    """The first element of the array that was made last, and how far apart its rows lie."""
+    array = next(p for p in reversed(k.parameters) if p.size)
+    step = k.pitch
+    base = k.let(f"assume div_by<16>, {array.name} : {array.type}", (), f"ptr<{element}>") if step % 16 == 0 else None
+    count = k.scalar(step)
+    if step % 16 == 0:
+        count = k.let(f"assume div_by<16>, {count} : tile<i32>")
+    return base or _Tile(array.name, (), f"ptr<{element}>"), count
 
 
 def _results(k: _Kernel) -> _Results:
@@ -685,5 +786,139 @@ def _reread(k: _Kernel) -> _Body:
         again = k.load(k.view(space, shape, "zero"), (row, column), shape, token)
         zero = k.constant(0)
         k.epilogue(row, column, k.product(again, c.load(zero, zero), k.sums()), results)
+
+    return body
+
+
+def _parts_of_sums(k: _Kernel) -> _Body:
+    """A product of which each block has a part of the depth, added to the result in memory."""
+    k.persistent = False
+    parts = k.random.choice([2, 3])
+    k.blocks = k.rows * k.columns * parts
+    k.columns *= parts  # places in the grid; `column` below is of both
+    depth = k.turns * k.k * parts
+    a = k.operand((k.ragged(k.rows, k.m), depth), (k.m, k.k))
+    b = k.operand((depth, k.n * (k.columns // parts)), (k.k, k.n))
+    element = k.sum
+    result = k.tensor(element, (k.rows * k.m, k.n * (k.columns // parts)), written=True)
+    columns, turns = k.columns // parts, k.turns
+    mode = "add" if element == "i32" else "addf"
+
+    def body(row: _Tile, place: _Tile) -> None:
+        column = k.let(f"remi {place}, {k.constant(columns)} signed : tile<i32>")
+        part = k.let(f"divi {place}, {k.constant(columns)} signed rounding<zero> : tile<i32>")
+        first = k.binary("mul", part, k.number(turns))
+
+        def turn(iv: _Tile, carried: list[_Tile]) -> list[_Tile]:
+            at = k.binary("add", iv, first)
+            return [k.product(a.load(row, at), b.load(at, column), carried[0])]
+
+        total = k.loop(turns, [k.sums()], turn)[0]
+        view = k.view(result, (k.m, k.n))
+        k.emit(f"{k.name()} = atomic_red_view_tko relaxed device {view.name}[{row}, {column}], {mode}, {total} : "
+               f"{total.type}, {view.type}, tile<i32> -> token")  # fmt: skip
+
+    return body
+
+
+def _softmax(k: _Kernel) -> _Body:
+    """Attention: the maxima and sums of rows go along with the second product."""
+    k.element, k.sum, k.bounds = k.random.choice(["f16", "bf16", "f16"]), "f32", (0, 2)
+    k.m, k.n, k.k = k.random.choice([64, 128, 128]), k.random.choice([32, 64, 128]), k.random.choice([32, 64, 128])
+    k.columns = 1
+    k.persistent = False
+    k.blocks = k.rows
+    inner = k.random.choice([32, 64, 64, 128])
+    causal, whole = k.chance(0.5), k.chance(0.5)
+    length = k.turns * inner if whole or causal else k.ragged(k.turns, inner)
+    a = k.operand((k.rows * k.m, k.k), (k.m, k.k))
+    b = k.operand((k.k, length), (k.k, inner))
+    c = k.operand((length, k.n), (inner, k.n))
+    final = k.random.choice(["f32", k.element])
+    store = _store(k, final, (k.ragged(k.rows, k.m), k.n), (k.m, k.n))
+    k.parameters[-1].comparison = Comparison(relative=2e-2)
+    for p in k.parameters:
+        if p.written:
+            p.comparison = Comparison(relative=2e-2)
+    late = k.chance(0.5)
+
+    def body(row: _Tile, column: _Tile) -> None:
+        zero = k.constant(0)
+        q = a.load(row, zero)
+        scale = k.constant(0.125, (k.m, inner), "f32")
+
+        def turn(iv: _Tile, carried: list[_Tile]) -> list[_Tile]:
+            top, total, weight = carried
+            s = k.product(q, b.load(zero, iv), k.constant(0, (k.m, inner), "f32"))
+            if not late:
+                s = k.binary("mul", s, scale)
+            if causal:
+                s = _causal(k, iv, row, s)
+            highest = k.row_maxima(s)
+            above = k.binary("max", top, highest)
+            if late:
+                s = k.binary("mul", s, scale)
+                lifted = k.binary("mul", above, k.constant(0.125, (k.m, 1), "f32"))
+                before = k.binary("mul", top, k.constant(0.125, (k.m, 1), "f32"))
+            else:
+                lifted, before = above, top
+            less = k.binary("sub", s, k.spread(lifted, s.shape))
+            p = k.let(f"exp2 {less} : {less.type}", s.shape, "f32")
+            change = k.binary("sub", before, lifted)
+            factor = k.let(f"exp2 {change} : {change.type}", (k.m, 1), "f32")
+            sums = k.row_sums(p)
+            tall = k.let(f"reshape {sums} : {sums.type} -> tile<{k.m}x1xf32>", (k.m, 1), "f32")
+            weight = k.binary("add", k.binary("mul", weight, factor), tall)
+            total = k.binary("mul", total, k.spread(factor, total.shape))
+            return [above, k.product(k.cast(p, k.element), c.load(iv, zero), total), weight]
+
+        low = k.constant(-1e30, (k.m, 1), "f32")
+        start = [low, k.constant(0, (k.m, k.n), "f32"), k.constant(0, (k.m, 1), "f32")]
+        _, total, weight = k.loop(k.turns, start, turn)
+        store(row, zero, k.binary("div", total, k.spread(weight, total.shape)))
+
+    return body
+
+
+def _causal(k: _Kernel, iv: _Tile, row: _Tile, tile: _Tile) -> _Tile:
+    """Scores that are very low where a column lies behind its row; the first column of each is left."""
+    rows, columns = tile.shape
+    down, across = (k.let(f"iota : tile<{n}xi32>", (n,)) for n in tile.shape)
+    tall = k.let(f"reshape {down} : {down.type} -> tile<{rows}x1xi32>", (rows, 1))
+    wide = k.let(f"reshape {across} : {across.type} -> tile<1x{columns}xi32>", (1, columns))
+    tall = k.binary("add", tall, k.spread(k.binary("mul", row, k.constant(rows)), (rows, 1)))
+    wide = k.binary("add", wide, k.spread(k.binary("mul", iv, k.constant(columns)), (1, columns)))
+    a, b = k.spread(tall, tile.shape), k.spread(wide, tile.shape)
+    seen = k.let(
+        f"cmpi greater_than_or_equal {a}, {b}, signed : {a.type} -> tile<{rows}x{columns}xi1>", tile.shape, "i1"
+    )
+    low = k.constant(-1e30, tile.shape, tile.element)
+    return k.let(f"select {seen}, {tile}, {low} : {seen.type}, {tile.type}", tile.shape, tile.element)
+
+
+def _batched(k: _Kernel) -> _Body:
+    """Products of several matrices at once, in a loop."""
+    count = k.random.choice([1, 2, 2, 4])
+    while count * k.m * k.n > _TILES or count * max(k.m, k.n) * k.k > _TILES:
+        k.m, k.n, k.k = max(k.m // 2, 16), max(k.n // 2, 8), max(k.k // 2, 16)
+    shapes = (count, k.m, k.k), (count, k.k, k.n), (count, k.m, k.n)
+    depth = k.ragged(k.turns, k.k)
+    batch = k.random.choice([count, count, count + 1])
+    a = k.tensor(k.element, (batch, k.ragged(k.rows, k.m), depth))
+    turned = k.chance(0.4)
+    sizes = (depth, k.ragged(k.columns, k.n))
+    b = k.tensor(k.element, (batch, *(sizes[::-1] if turned else sizes)))
+    result = k.tensor(k.sum, (batch, k.rows * k.m, k.columns * k.n), written=True)
+
+    def body(row: _Tile, column: _Tile) -> None:
+        zero = k.constant(0)
+
+        def turn(iv: _Tile, carried: list[_Tile]) -> list[_Tile]:
+            left = k.load(k.view(a, shapes[0], "zero"), (zero, row, iv), shapes[0])
+            right = k.load(k.view(b, shapes[1], "zero", (0, 2, 1) if turned else None), (zero, iv, column), shapes[1])
+            return [k.product(left, right, carried[0])]
+
+        start = k.constant(0, shapes[2], k.sum)
+        k.store(k.loop(k.turns, [start], turn)[0], k.view(result, shapes[2]), (zero, row, column))
 
     return body
