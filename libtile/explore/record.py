@@ -26,7 +26,7 @@ from libtile.explore import listings, sass
 from libtile.explore.agents import Timeline, timeline
 from libtile.explore.listings import Layout, Layouts, Listing
 from libtile.explore.sass import LOCAL
-from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, Numbering, storage_bytes
+from libtile.lowering.tileas.storage_lives import EXCHANGES, Lives, Storage
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, passes_in
 from libtile.support.files import Bytes, Path
@@ -211,22 +211,25 @@ class _Stages(Instrument):
 
 def _rooms(function: FuncOp, places: dict[Operation, int]) -> list[Room]:
     """What a kernel has in shared memory, as the ops say."""
-    numbering = Numbering(function)
-    ops = list(numbering.first)
-    lives = {storage.op: storage for storage in numbering.storages()}
+    lives = Lives(function)
+    ops = list(lives.first)
+    storages: dict[Operation, list[Storage]] = {}
+    for storage in (*lives.storages(), *(of for of, _ in lives.within())):
+        storages.setdefault(storage.op, []).append(storage)
     rooms = []
     for op in ops:
         first = places.get(op)  # None for a terminator that its op's form leaves out
         if first is None:
             continue
         made_for = source_line(op.location)
-        offset = op.attributes.get(OFFSET)
-        if isinstance(offset, IntegerAttr):
-            last = _last_line(ops[lives[op].start : lives[op].end + 1], places) if op in lives else first
-            rooms.append(Room(op.name, offset.value.data, storage_bytes(op), first, last, made_for))
+        for storage in storages.get(op, ()):
+            offset = op.attributes.get(storage.attribute)
+            if isinstance(offset, IntegerAttr):
+                last = _last_line(ops[storage.start : storage.end + 1], places)
+                rooms.append(Room(op.name, offset.value.data, storage.size, first, last, made_for))
         given = op.attributes.get(EXCHANGES)
         if isinstance(given, ExchangesAttr):
-            last = _last_line(ops[numbering.first[op] : numbering.last[op] + 1], places)
+            last = _last_line(ops[lives.first[op] : lives.last[op] + 1], places)
             rooms += [Room(op.name, at, size, first, last, made_for) for at, size, _ in given.places]
     return rooms
 

@@ -73,6 +73,8 @@ DECISIONS: dict[str, Classes] = {
     "tensor_offset": (tiles.AllocTensorOp,),
     "tensor_columns": (tiles.AllocTensorOp,),
     "shared_offset": (CreatePipelineOp, tiles.AllocTensorOp, async_memory.CreateMBarrierOp),
+    "barriers_offset": (CreatePipelineOp,),
+    "drawing_offset": (CreatePipelineOp,),
     "shared_bytes": (FuncOp,),
     "shared_alignment": (FuncOp,),
     "exchanges": (Operation,),

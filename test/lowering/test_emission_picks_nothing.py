@@ -63,15 +63,16 @@ ALLOWED: dict[str, set[str]] = {
         "runs",
     },
     # attributes of the IR, and what they say about bytes
-    "libtile.lowering.tileas.allocate": {
-        "BYTES", "BYTES_ALIGNMENT", "OFFSET", "TENSOR_ADDRESS_BYTES", "integer_attribute", "places_of",
-    },
     "libtile.lowering.tileas.allocate_tensor_memory": {"COLUMNS", "OFFSET"},
     "libtile.lowering.tileas.fences": {"ACQUIRES", "INSTRUCTION_SEMANTIC", "RELEASES", "instruction_semantic"},
     "libtile.lowering.tileas.select_copies": {"offset_bits", "vector_of"},
     "libtile.lowering.tileas.shared_check": {"check_shared_memory"},
     "libtile.lowering.tileas.shared_memory": {
         "DRAWING_BYTES", "STAGE_BARRIER_BYTES", "alignment_of", "draws", "stage_offsets", "tile_bytes",
+    },
+    "libtile.lowering.tileas.storage_lives": {
+        "BARRIERS", "BYTES", "BYTES_ALIGNMENT", "DRAWING", "OFFSET", "TENSOR_ADDRESS_BYTES", "integer_attribute",
+        "places_of",
     },
     "libtile.lowering.tileas.tma.common": {"HOST_CODE"},
     "libtile.lowering.tileas.tma.recipes": {"boxes_of"},

@@ -61,6 +61,11 @@ class Kernel:
         return self.warps.bit_length() - 1
 
 
+def may_exchange(op: Operation) -> bool:
+    """Whether an op is of a class whose threads may exchange elements."""
+    return type(op) in _SIZES or isinstance(op, PrintOp)
+
+
 def exchanges(op: Operation, kernel: Kernel, room: int) -> list[Exchange]:
     """The exchanges of an op in order, at no places yet, where each may take `room` bytes. Those with `meet` begin with
     a barrier in any case. LoweringError for an op whose tiles have no layouts."""

@@ -73,7 +73,7 @@ from libtile.lowering.tileas.schedule import (
     raise_conversions,
     stages_wanted,
 )
-from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, pipeline_bytes
+from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, rings_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_tile
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.demands import source_layout
@@ -292,7 +292,7 @@ class FedLoop:
             stages = max(stages, self._stages_in(limit - self._exchanged(piece), most))
             piece //= 2
         if not stages:
-            each = sum(pipeline_bytes(r.staged(1), ALIGNMENT) for r in self.rings)
+            each = rings_bytes((r.staged(1) for r in self.rings), ALIGNMENT)
             raise Unfit(f"a stage of {each} bytes does not fit the shared memory that is free")
         for ring in self.rings:
             ring.stages = self._wanted(ring, stages, most)
@@ -303,11 +303,7 @@ class FedLoop:
     def _stages_in(self, free: int, most: int) -> int:
         for stages in range(most, 0, -1):
             types = [r.staged(self._wanted(r, stages, most)) for r in self.rings]
-            if (
-                sum(-(-pipeline_bytes(t, ALIGNMENT) // ALIGNMENT) * ALIGNMENT for t in types[:-1])
-                + pipeline_bytes(types[-1], ALIGNMENT)
-                <= free
-            ):
+            if rings_bytes(types, ALIGNMENT) <= free:
                 return stages
         return 0
 

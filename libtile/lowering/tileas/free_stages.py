@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -78,7 +80,22 @@ def _is_over(pipeline: CreatePipelineOp, op: Operation, block: Block) -> bool:
     if reader == {agent_of(op)}:
         return True
     waits = [inner for inner in block.walk() if isinstance(inner, ConsumerWaitOp)]
-    return any(_agents(wait.pipeline, ProducerAcquireOp) == reader and _is_of_products(wait.pipeline) for wait in waits)
+    return any(_has_results_of(reader, wait.pipeline) for wait in waits)
+
+
+def agents_past(pipeline: Operation) -> Iterator[tuple[Operation, int, list[ConsumerWaitOp]]]:
+    """The agents that are past the stages of a drained pipeline when some waits have ended: the one that reads them,
+    and those that wait for results of the products for which another agent reads them."""
+    made = pipeline.results[0]
+    for switch in {switch for switch, _ in _agents(made, ConsumerWaitOp) if switch is not None}:
+        for number, region in enumerate(switch.regions):
+            waits = [op for op in region.walk() if isinstance(op, ConsumerWaitOp)]
+            own = [op for op in waits if op.pipeline is made]
+            readers = _agents(made, ConsumerWaitOp)
+            if readers == {(switch, number)}:
+                yield switch, number, own
+            elif any(_has_results_of(readers, op.pipeline) for op in waits):
+                yield switch, number, waits
 
 
 def _agents(pipeline: SSAValue, kind: type[ConsumerWaitOp | ProducerAcquireOp]) -> set[tuple[Operation | None, int]]:
@@ -86,7 +103,8 @@ def _agents(pipeline: SSAValue, kind: type[ConsumerWaitOp | ProducerAcquireOp]) 
     return {agent_of(use.operation) for use in pipeline.uses if isinstance(use.operation, kind)}
 
 
-def _is_of_products(pipeline: SSAValue) -> bool:
-    """Whether the stages of a pipeline are results in tensor memory, which arrive when all products have ended."""
+def _has_results_of(agents: set[tuple[Operation | None, int]], pipeline: SSAValue) -> bool:
+    """Whether the stages of a pipeline are results in tensor memory of products that agents issue, which arrive when
+    all of these have ended."""
     made = pipeline.owner
-    return isinstance(made, CreatePipelineOp) and bool(made.storage)
+    return isinstance(made, CreatePipelineOp) and bool(made.storage) and _agents(pipeline, ProducerAcquireOp) == agents

@@ -6,18 +6,20 @@ else was. A barrier stands between a read and a later write of the same bytes, a
 it. It is an op, or, for the exchanges of an op, the mark `meet` on the exchange. What an op does, in order:
 
     an exchange         writes its place, meets, and reads it; the meeting ends whatever was open before
-    producer_acquire    writes a stage: nobody may still read the ring, or what lay there. Stages of one ring tell its
-                        writes and the reads of other stages apart, because a consumer has waited in between
+    producer_acquire    writes a stage: nobody may still read it, or what lay there; in a loop it may be any stage.
+                        Stages of one ring tell its writes and the reads of other stages apart, because a consumer has
+                        waited in between
     consumer_wait       what was copied to the ring is written, as far as the thread itself is concerned
     consumer_read       reads the ring
     copy                writes or reads a buffer
+    wait                a buffer that a copy to global memory reads, which the thread has waited for that began it
+    drawing a turn      writes what one thread has drawn, meets, and reads it
     barrier             ends everything
 
 Agents wait for barrier objects at their turns, so that there is nothing to meet for; only where a pipeline is drained
 its stages are read, as something else may be written there behind its last turn.
 
 The analysis goes through the function with what is open, again and again while a loop begins with more than it did.
-Only bytes count, not stages.
 """
 
 from __future__ import annotations
@@ -38,10 +40,12 @@ from libtile.dialects.nv_tileas.pipeline import (
     ConsumerReadOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
+    CreateIteratorOp,
     CreatePipelineOp,
     ProduceOneOp,
     ProducerAcquireOp,
     ProducerWriteOp,
+    WaitOp,
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp, ReinterpretOp
 from libtile.dialects.nv_tileas.tma import (
@@ -57,16 +61,26 @@ from libtile.ir.classes import is_subclass
 from libtile.ir.operands import sources_of
 from libtile.lowering.agents import agent_of, is_elected
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.allocate import EXCHANGES, OFFSET, makes_shared, storage_bytes
 from libtile.lowering.tileas.cleanup import LOOPS
 from libtile.lowering.tileas.free_stages import DRAINED
 from libtile.lowering.tileas.shared_check import check_shared_memory
+from libtile.lowering.tileas.shared_memory import DRAWING_BYTES, STAGE_BARRIER_BYTES, draws
+from libtile.lowering.tileas.storage_lives import (
+    BARRIERS,
+    DRAWING,
+    EXCHANGES,
+    OFFSET,
+    known_stage,
+    makes_shared,
+    storage_bytes,
+    users,
+)
 from libtile.targets import target
 
 KNOWN = (
     *LOOPS, scf.IfOp, BarrierOp, AgentSwitchOp, CreatePipelineOp, ProducerAcquireOp, ConsumerWaitOp, ProducerWriteOp,
     ConsumerReadOp, ConsumerReleaseOp, TmaStore, TmaLoad, ProduceOneOp, ConsumeOneOp, CopyOp, CreateMBarrierOp,
-    MBarrierArriveOp, MBarrierWaitOp, InvalidateMBarrierOp,
+    MBarrierArriveOp, MBarrierWaitOp, InvalidateMBarrierOp, CreateIteratorOp, WaitOp,
 )  # fmt: skip
 """The classes of ops that `_known` tells apart."""
 
@@ -115,6 +129,35 @@ class Open:
 
 _NOTHING = Open()
 
+LOOP_TURNS = 16
+"""Turns of a loop, where nobody knows how many it has."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How many barriers a function needs, and how often threads meet at them, about."""
+
+    count: int
+    meetings: int
+
+    def no_more_than(self, other: Needed) -> bool:
+        return self.count <= other.count and self.meetings <= other.meetings
+
+
+def barriers_needed(function: Operation) -> Needed:
+    """The barriers that `insert_shared_barriers` would insert. LoweringError where it is not known what lies where."""
+    analysis = _Analysis(function)
+    analysis.run()
+    found = [*analysis.places, *(op for op, numbers in analysis.meets.items() for _ in numbers)]
+    return Needed(len(found), sum(LOOP_TURNS ** _loops_around(op) for op in found))
+
+
+def _loops_around(op: Operation) -> int:
+    count, parent = 0, op.parent_op()
+    while parent is not None:
+        count, parent = count + is_subclass(type(parent), LOOPS), parent.parent_op()
+    return count
+
 
 def insert_shared_barriers(function: Operation) -> int:
     """Insert the barriers of a function and mark its exchanges; returns how many there are more."""
@@ -140,6 +183,7 @@ class _Analysis:
         self.meets: dict[Operation, set[int]] = {}
         self._begins: dict[Operation, Open] = {}
         self._grown = False
+        self._reads_of: dict[Operation, list[SSAValue]] | None = None
         self.visits = 0
         """How often an op was looked at."""
 
@@ -178,9 +222,11 @@ class _Analysis:
                 ends = [self._block(r.block, now) for r in op.regions]
                 return Open(frozenset().union(*(e.reads for e in ends)), frozenset().union(*(e.writes for e in ends)))
             case CreatePipelineOp(pipeline=made) if _has_barriers(made.type):
-                ring = span_of(made)
-                self._before(op, now, any(s.meets(ring) for s in (*now.reads, *now.writes)))
-                return _NOTHING  # behind it all threads have met
+                # The objects are written at once, and behind that all threads meet, before anything fills a stage.
+                self._before(op, now, any(s.meets(o) for o in _objects_of(op) for s in (*now.reads, *now.writes)))
+                return _NOTHING
+            case CreateIteratorOp() if op.drawn is not None:
+                return self._draw(op, now)
             case ConsumerWaitOp() if _has_barriers(op.iterator.type):
                 owner = op.pipeline.owner
                 drained = isinstance(owner, CreatePipelineOp) and DRAINED in owner.attributes
@@ -216,8 +262,11 @@ class _Analysis:
                 return self._before(op, now, bool(now.reads or now.writes))
             case InvalidateMBarrierOp():
                 return self._before(op, now, True).written(_object(op))
+            case WaitOp():
+                # Only who began a copy waits for it, so that others meet behind that.
+                return Open(now.reads | frozenset(map(span_of, self._stored(op))), now.writes)
             case ProducerAcquireOp():
-                ring = span_of(op.pipeline)
+                ring = _stage(op)
                 others = (s for s in now.writes if s.ring is not ring.ring)
                 return self._before(op, now, any(s.meets(ring) for s in (*now.reads, *others)))
             case ConsumerWaitOp():
@@ -242,6 +291,26 @@ class _Analysis:
             and any(isinstance(u.operation, ConsumerWaitOp) and agent_of(u.operation) == agent_of(op)
                     for u in made.pipeline.uses)
         )  # fmt: skip
+
+    def _stored(self, op: WaitOp) -> list[SSAValue]:
+        """The buffers from which copies are under way that an op waits for."""
+        if self._reads_of is None:
+            self._reads_of = {}
+            for store in (s for s in self.function.walk() if is_subclass(type(s), (TmaStore,))):
+                assert isinstance(store, TmaStore)
+                (buffer,) = store.group("buffer")
+                for user in users(buffer) if _is_shared(buffer) and not _in_turn(buffer) else ():
+                    if isinstance(user, WaitOp):
+                        self._reads_of.setdefault(user, []).append(buffer)
+        return self._reads_of.get(op, [])
+
+    def _draw(self, op: CreateIteratorOp, now: Open) -> Open:
+        """An agent draws its turn: one of its threads tells the others."""
+        if is_elected(op):
+            return now
+        words = _words(op)
+        self._before(op, now, any(s.meets(words) for s in (*now.reads, *now.writes)))
+        return _NOTHING.read(words)
 
     def _other(self, op: Operation, now: Open) -> Open:
         """Any other op, which may exchange elements."""
@@ -321,8 +390,8 @@ def _in_turn(value: SSAValue) -> bool:
 
 
 def span_of(value: SSAValue) -> Span:
-    """The bytes of what a value stands for: a pipeline, a token of one, or a buffer. LoweringError for one without a
-    place."""
+    """The bytes of what a value stands for: the stages of a pipeline or of a token of one, a buffer, or a barrier
+    object. LoweringError for one without a place."""
     owner = value.owner
     while isinstance(owner, Operation) and not makes_shared(owner) and (sources := sources_of(owner)):
         owner = sources[0].owner
@@ -330,8 +399,43 @@ def span_of(value: SSAValue) -> Span:
         if isinstance(owner, Operation):
             raise unsupported(owner, f"gives a {value.type} that has no place in shared memory")
         raise ValueError(f"a value of type {value.type} stands for nothing in shared memory")
-    place = owner.attributes.get(OFFSET)
-    if not isinstance(place, IntegerAttr):
-        raise unsupported(owner, f"has no '{OFFSET}': tileas-allocate-shared-memory gives it one")
-    start = place.value.data
+    start = _place(owner, OFFSET)
     return Span(start, start + storage_bytes(owner), owner if isinstance(owner, CreatePipelineOp) else None)
+
+
+def _place(op: Operation, attribute: str) -> int:
+    place = op.attributes.get(attribute)
+    if not isinstance(place, IntegerAttr):
+        raise unsupported(op, f"has no '{attribute}': tileas-allocate-shared-memory gives it one")
+    return place.value.data
+
+
+def _stage(op: ProducerAcquireOp) -> Span:
+    """The stage that a turn fills; all of them where a loop carries its number."""
+    ring, stage, type_ = span_of(op.pipeline), known_stage(op.iterator), op.pipeline.type
+    if stage is None:
+        return ring
+    assert isinstance(type_, PipelineType)
+    each = (ring.end - ring.start) // type_.stages
+    return Span(ring.start + stage * each, ring.start + (stage + 1) * each, ring.ring)
+
+
+def _objects_of(op: CreatePipelineOp) -> list[Span]:
+    """The barrier objects of a pipeline's stages, and the counter of turns that agents draw."""
+    type_ = op.pipeline.type
+    assert isinstance(type_, PipelineType)
+    start = _place(op, BARRIERS)
+    found = [Span(start, start + type_.stages * STAGE_BARRIER_BYTES)]
+    if draws(op):
+        start = _place(op, DRAWING)
+        found.append(Span(start, start + DRAWING_BYTES))
+    return found
+
+
+def _words(op: CreateIteratorOp) -> Span:
+    """Where one thread of an agent tells the others which turn it has drawn."""
+    made = op.pipeline.owner
+    if not isinstance(made, CreatePipelineOp):
+        raise unsupported(op, "draws a turn of a pipeline that control flow hands on")
+    start = _place(made, DRAWING)
+    return Span(start, start + DRAWING_BYTES)

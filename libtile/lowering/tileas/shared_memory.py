@@ -83,6 +83,11 @@ def pipeline_bytes(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> int
     return type_.stages * (stage_offsets(type_, alignment)[1] + STAGE_BARRIER_BYTES * type_.has_barriers)
 
 
+def rings_bytes(types: Iterable[PipelineType], alignment: int) -> int:
+    """Bytes of pipelines beside each other: their stages lie side by side, and all barrier objects behind them."""
+    return sum(pipeline_bytes(type_, alignment) for type_ in types)
+
+
 def block_bytes(gpu: Target, spec: KernelSpecAttr | None) -> int:
     """Shared memory that a block may take, so that as many fit on a multiprocessor as the kernel asks for."""
     wanted = spec.occupancy if spec is not None and spec.occupancy else 1

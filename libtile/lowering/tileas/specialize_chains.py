@@ -72,7 +72,7 @@ from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.product_turns import Parts, parts_of, pinned
 from libtile.lowering.tileas.schedule import stages_wanted
-from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes
+from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
@@ -274,7 +274,7 @@ class Chain:
 
         for count in range(most, 1, -1):
             types = staged(count)
-            if sum(-(-pipeline_bytes(t, ALIGNMENT) // ALIGNMENT) * ALIGNMENT for t in types) <= free:
+            if rings_bytes(types, ALIGNMENT) <= free:
                 for ring, type_ in zip(self.rings, types):
                     ring.type = type_
                 return

@@ -24,14 +24,15 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
-from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
-from libtile.dialects.nv_tileas.tiles import AllocTensorOp, ConvertLayoutOp
-from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.operands import source_of
 from libtile.layouts import parts
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.access_reasons import tensor_map_obstacle
-from libtile.lowering.tileas.shared_memory import Exchanges, alignment_of, block_bytes, pipeline_bytes, tile_bytes
+from libtile.lowering.tileas.allocate import storages_bytes
+from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, tile_bytes
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.lowering.tileas.view_accesses import view_access
 from libtile.lowering.to_tileas.types import layout_of
@@ -129,15 +130,7 @@ def loop_over_tiles(op: Operation) -> scf.ForOp | None:
 def room_beside_pipelines(function: FuncOp, gpu: Target, without: Collection[Operation]) -> int:
     """Bytes of shared memory that the pipelines and buffers of a function leave, and its exchanges, but for those of
     the ops in `without`."""
-    taken = 0
-    for op in function.walk():
-        if isinstance(op, CreatePipelineOp):
-            assert isinstance(op.pipeline.type, PipelineType)
-            alignment = alignment_of(op)
-            taken += -(-pipeline_bytes(op.pipeline.type, alignment) // alignment) * alignment
-        elif isinstance(op, AllocTensorOp) and op.pipeline is None:
-            assert isinstance(op.result.type, BufferType)
-            taken += tile_bytes(op.result.type) if op.result.type.space == "shared" else 0
+    taken = storages_bytes(function)
     return block_bytes(gpu, function.kernel_spec) - taken - exchange_bytes(function, without)
 
 

@@ -22,8 +22,8 @@ from libtile.ir.kernels import Parameter
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
-from libtile.lowering.tileas.allocate import BYTES, BYTES_ALIGNMENT, integer_attribute
 from libtile.lowering.tileas.shared_check import check_shared_memory
+from libtile.lowering.tileas.storage_lives import BYTES, BYTES_ALIGNMENT, integer_attribute
 from libtile.lowering.tileas.tma.common import HOST_CODE
 from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
     agents,

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, SSAValue
 
 from libtile.atoms.cp_async import async_groups
@@ -50,9 +49,9 @@ from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, P
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.select_copies import vector_of
 from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
+from libtile.lowering.tileas.storage_lives import OFFSET
 from libtile.lowering.to_llvm import rings, tensor_memory
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.memory import tiled_operands
@@ -71,11 +70,10 @@ def _type(value: SSAValue) -> PipelineType:
 
 @rule(CreatePipelineOp)
 def _create_pipeline(e: Emitter, op: CreatePipelineOp) -> None:
-    type_, place = _type(op.pipeline), op.attributes.get(OFFSET)
-    if not isinstance(place, IntegerAttr):
-        raise unsupported(op, f"has no '{OFFSET}', which tileas-allocate-shared-memory gives it", e.b.target.name)
+    type_ = _type(op.pipeline)
     offsets, size = stage_offsets(type_, alignment_of(op))
-    ring = Ring(SharedBuffer(place.value.data, type_.stages * size), size, tuple(offsets), type_.stages)
+    stages = rings.place(e, op, OFFSET, type_.stages * size) if size else SharedBuffer(0, 0)
+    ring = Ring(stages, size, tuple(offsets), type_.stages)
     ring = replace(ring, pair=op.pair is not None)
     if op.storage:
         ring = replace(ring, results=_results(e, op))

@@ -23,6 +23,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from libtile.codegen import agents, clusters, mbarrier, tcgen05, tma
@@ -45,6 +46,7 @@ from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.shared_memory import DRAWING_BYTES, STAGE_BARRIER_BYTES, draws, tile_bytes
+from libtile.lowering.tileas.storage_lives import BARRIERS, DRAWING
 from libtile.lowering.to_llvm.emitter import Emitter
 from libtile.lowering.to_llvm.storage import Place, Ring, Turn
 
@@ -58,11 +60,9 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
         raise unsupported(op, "has barrier objects, and is not made by the function itself", b.target.name)
     _check_consumers(e, op)
     copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in write.walk())
-    start = ring.buffer.offset + ring.buffer.size
     made = replace(
-        ring, barriers=SharedBuffer(start, ring.stages * STAGE_BARRIER_BYTES), copies=copies,
-        ctas=integer_of(op.ctas, 1),
-        drawing=SharedBuffer(start + ring.stages * STAGE_BARRIER_BYTES, DRAWING_BYTES) if draws(op) else None,
+        ring, barriers=place(e, op, BARRIERS, ring.stages * STAGE_BARRIER_BYTES), copies=copies,
+        ctas=integer_of(op.ctas, 1), drawing=place(e, op, DRAWING, DRAWING_BYTES) if draws(op) else None,
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
     arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp) * made.ctas
@@ -77,8 +77,17 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
     return made
 
 
+def place(e: Emitter, op: Operation, attribute: str, size: int) -> SharedBuffer:
+    """Bytes of shared memory of an op, which says in an attribute where they begin; LoweringError without it."""
+    given = op.attributes.get(attribute)
+    if not isinstance(given, IntegerAttr):
+        raise unsupported(op, f"has no '{attribute}', which tileas-allocate-shared-memory gives it", e.b.target.name)
+    return SharedBuffer(given.value.data, size)
+
+
 def draw(e: Emitter, op: CreateIteratorOp, ring: Ring) -> Place:
-    """The next turn that no agent has drawn: one thread counts, and tells the others of its agent.
+    """The next turn that no agent has drawn: one thread counts, and tells the others of its agent. Where these may not
+    have read the word of the last turn yet, `tileas-insert-shared-barriers` has them meet before.
 
     A turn's phase is told by one bit, so that no more agents may draw than there are stages: of two turns at one stage
     the first is acquired, as nobody draws a turn before it has acquired its last one, and stages are free in order.
@@ -98,7 +107,6 @@ def draw(e: Emitter, op: CreateIteratorOp, ring: Ring) -> Place:
             b.line(f"store i32 {b.emit(I32, count).text}, {slot.typed}, align 4")
         b.barrier()
         turn = b.emit(I32, f"load i32, {slot.typed}, align 4")
-        b.barrier()
     stages = integer(I32, ring.stages)
     round_ = b.binary("udiv", turn, stages)
     return Place(b.binary("urem", turn, stages), b.and_(round_, integer(I32, 1)))

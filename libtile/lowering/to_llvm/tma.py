@@ -31,8 +31,8 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.split_over_ctas import CTAS
-from libtile.lowering.tileas.allocate import OFFSET
 from libtile.lowering.tileas.shared_memory import tile_bytes
+from libtile.lowering.tileas.storage_lives import OFFSET
 from libtile.lowering.to_llvm import rings, tensor_memory
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.barrier_objects import held_barrier
