@@ -385,14 +385,19 @@ def _whole(name: str, parts: Sequence[Row], runner: Runner, beside: Any) -> Row:
     return Row(launch, seconds, max((r.difference or 0 for r in parts), default=None), "; ".join(problems))
 
 
-def main(target: str) -> int:
-    """The command of a target; its exit status."""
+def arguments(target: str) -> argparse.ArgumentParser:
+    """The options of a target's command."""
     parser = argparse.ArgumentParser(description=f"Kernels on {target}: ours, the reference's, Triton's and torch's.")
     parser.add_argument("--prepare", action="store_true", help="make the folder of cubins, with both assemblers")
     parser.add_argument("--folder", type=Path, default=CUBINS / target, help="of cubins (%(default)s)")
     parser.add_argument("--kernels", nargs="+", default=[], help="kernels whose names contain one of these")
     parser.add_argument("-o", "--output", type=Path, help="write the table here; stdout without it")
-    options = parser.parse_args()
+    return parser
+
+
+def main(target: str) -> int:
+    """The command of a target; its exit status."""
+    options = arguments(target).parse_args()
     try:
         if options.prepare:
             from on_gpu_prepare import prepare

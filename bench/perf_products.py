@@ -159,8 +159,9 @@ def dense(dtype: ct.DType, rank: int):
 
 
 def tf32(values: np.ndarray) -> np.ndarray:
-    """f32 rounded to tf32, halves away from zero, as the conversion does."""
-    return ((values.view(np.uint32) + 0x1000) & ~np.uint32(0x1FFF)).view(np.float32)
+    """f32 rounded to tf32, halves to even, as the conversion does."""
+    bits = values.view(np.uint32)
+    return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~np.uint32(0x1FFF)).view(np.float32)
 
 
 def exact(a: np.ndarray, b: np.ndarray) -> np.ndarray:

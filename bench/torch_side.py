@@ -192,8 +192,9 @@ def _whole_product(a: Any, b: Any) -> Any:
 
 
 def tf32(x: Any) -> Any:
-    """f32 rounded to tf32, halves away from zero, as the conversion does."""
-    return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    """f32 rounded to tf32, halves to even, as the conversion does."""
+    bits = x.view(torch.int32)
+    return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
 
 
 def _scaled(stored: Any, pieces: Any, block: int) -> Any:
