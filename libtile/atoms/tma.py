@@ -42,6 +42,12 @@ MAP_ELEMENTS = {
 """The type of a tensor map (`libtile.targets.tensor_map.ELEMENTS`) for elements in memory, by keyword."""
 
 
+def map_element(element: str, inside: str) -> str:
+    """The type of a tensor map for elements in memory, and what they are `inside` of the block: f32 that becomes tf32
+    is rounded on its way."""
+    return "tf32" if (element, inside) == ("f32", "tf32") else MAP_ELEMENTS[element]
+
+
 @dataclass(frozen=True)
 class Tensor:
     """What is known of a tensor in global memory; by dimension: `strides` in elements (None where they are known at run

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from libtile.numerics import tf32
+
 from .access import AccessInfo
 from .async_engine import Job
 from .atomics import Combine
@@ -79,6 +81,8 @@ class TensorCopies(MapEdits):
         if inside.any():
             origin = AccessInfo(ins, "global", code, counted=False)
             data[inside] = self.load_at(origin, address[inside], np.repeat(thread, inside.sum()))
+        if tensor.element == "tf32":
+            data = tf32.nearest(data)
         into = AccessInfo(ins, "shared", code, counted=False)
         inner = (1 << CLUSTER_SHIFT) - 1
         places = tensor.shared_offsets(start & inner, count)

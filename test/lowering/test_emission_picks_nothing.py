@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "libtile.atoms.shared_accesses": {"Offsets", "WORD_BYTES", "accesses_by", "normalized", "reduced"},
     # boxes and operands in shared memory, as a given layout and a given atom have them
     "libtile.atoms.tma": {
-        "Boxes", "Copy", "GATHERED", "MAP_ELEMENTS", "MAX_BYTES", "boxes", "contiguous_dim", "row_boxes", "rows_of",
+        "Boxes", "Copy", "GATHERED", "MAX_BYTES", "boxes", "contiguous_dim", "map_element", "row_boxes", "rows_of",
     },
     "libtile.atoms.wgmma": {
         "GROUP_WARPS", "ROWS", "can_transpose", "SharedOperand", "accumulator_registers", "shared_operand",

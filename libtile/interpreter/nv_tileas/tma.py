@@ -28,6 +28,7 @@ from libtile.interpreter.nv_tileaa.memory import load_box, tokens
 from libtile.interpreter.nv_tileas.buffers import Buffer, Copy
 from libtile.interpreter.views import Box, Geometry, TensorView, ViewAccess
 from libtile.ir.tile_form import shape_of
+from libtile.numerics import tf32
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import tensor_map
 
@@ -137,6 +138,7 @@ def _write(block: Any, address: int, raw: bytes) -> None:
 def _on_device(site: Site, memref: MemRefType, box: tuple[int, ...]) -> Run:
     """The descriptor is written to memory."""
     layout, atom, name = site.attr("layout"), site.attr("atom"), NUMBER_NAMES[memref.element_type]
+    inside = atoms.map_element(name, NUMBER_NAMES[site.op.properties.get("tma_internal_type", memref.element_type)])
     dense, size = atoms.contiguous_dim(memref.strides), STORAGE_BYTES[name]
     if dense is None or not isinstance(layout, LayoutAttr):
         raise Fault(FaultKind.UNSUPPORTED, "a descriptor of the device's without a layout or a dense dimension")
@@ -149,7 +151,7 @@ def _on_device(site: Site, memref: MemRefType, box: tuple[int, ...]) -> Run:
     def run(block: Any, tensor: TensorView, place: Array | None) -> Descriptor:
         made = tensor_map.TiledMap(
             tensor.base,
-            atoms.MAP_ELEMENTS[name],
+            inside,
             tuple(tensor.shape[d] for d in boxes.order),
             tuple(tensor.strides[d] * size for d in boxes.order[1:]),
             boxes.box,
@@ -228,7 +230,7 @@ def tma_load(site: Site) -> Run:
     shape, elem = site.shape("buffer"), site.element("buffer")
     dims = _dims(site, shape)
     geometry = _geometry(site, tuple(shape[d] for d in np.argsort(dims)))
-    access = ViewAccess(geometry)
+    access, rounds = ViewAccess(geometry), (geometry.element.name, elem.name) == ("f32", "tf32")
     count = _bytes(shape, elem)
 
     def run(block: Any, descriptor: Descriptor, indices: tuple, buffer: Buffer, mbarrier: MBarrier | None) -> Copy:
@@ -237,6 +239,8 @@ def tma_load(site: Site) -> Run:
         tile = np.zeros(geometry.tile, elem.dtype)
         if not box.empty():
             tile[_place(box, skipped)] = access.load(block.memory, memory, box)
+        if rounds:
+            tile = tf32.nearest(tile.view(np.uint32)).view(np.float32)
         copy = buffer.start(Copy("a TMA load"), tile.reshape(np.array(shape)[np.argsort(dims)]).transpose(dims))
         if mbarrier is not None:
             mbarrier.transfer(copy, count)

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How a loaded tile becomes an operand of a product: by ops that move no element, which a copy by TMA takes over."""
+"""How a loaded tile becomes an operand of a product: by ops that a copy by TMA takes over. They move no element, and at
+most round f32 to tf32, which TMA does where the tensor map says so."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.operands import source_of
-from libtile.ir.tile_form import shape_of
+from libtile.ir.tile_form import element_of, shape_of
 from libtile.lowering.tileas.tma_operands import Unfit
+
+NEAREST = ("nearest_even", "nearest_away")
+"""Roundings to the nearest number. Which of two equally near ones TMA takes is not published."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +30,14 @@ class OperandPath:
     load: TiledLoadOp
     ops: tuple[Operation, ...]
     order: tuple[int, ...]
+    element: Attribute
+    """The type of the elements that the operand has: the load's, or tf32."""
 
 
-def operand_path(value: SSAValue, blocks: Collection[Block | None], what: str, where: str = "") -> OperandPath:
+def operand_path(operand: SSAValue, blocks: Collection[Block | None], what: str, where: str = "") -> OperandPath:
     """Where an operand, which `what` calls it in reasons, comes from; Unfit where that is no load by a view in one of
     the blocks (which is `where`), or a tile that something else uses as well."""
-    path: list[Operation] = []
+    value, path = operand, list[Operation]()
     steps: list[PermuteOp] = []
     rank = len([n for n in shape_of(value.type) if n != 1])
     while True:
@@ -41,7 +49,7 @@ def operand_path(value: SSAValue, blocks: Collection[Block | None], what: str, w
         path.append(op)
         if isinstance(op, PermuteOp):
             steps.append(op)
-        elif not isinstance(op, ConvertLayoutOp | ExpandDimsOp) and not _drops_ones(op):
+        elif not isinstance(op, ConvertLayoutOp | ExpandDimsOp) and not (_drops_ones(op) or _rounds_to_tf32(op)):
             break
         value = source_of(op)
     load = value.owner
@@ -55,7 +63,15 @@ def operand_path(value: SSAValue, blocks: Collection[Block | None], what: str, w
     for permute in steps:
         places = [_without_ones(permute)[d] for d in places]
     ones = [d for d, n in enumerate(shape) if n == 1]
-    return OperandPath(load, tuple(path), (*ones, *(wide[d] for d in places)))
+    return OperandPath(load, tuple(path), (*ones, *(wide[d] for d in places)), element_of(operand.type))
+
+
+def _rounds_to_tf32(op: Operation) -> bool:
+    """Whether an op rounds f32 to the nearest tf32, as TMA does."""
+    if not isinstance(op, FpToFpOp):
+        return False
+    names = [NUMBER_NAMES[element_of(v.type)] for v in (op.source, op.result)]
+    return names == ["f32", "tf32"] and (op.rounding_mode is None or op.rounding_mode.keyword in NEAREST)
 
 
 def _drops_ones(op: Operation) -> bool:

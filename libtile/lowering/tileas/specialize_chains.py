@@ -220,7 +220,9 @@ class Chain:
         """The ring of an operand; Unfit where it is not one that TMA copies."""
         what = f"#{side.upper()} "
         path = operand_path(value, (self.body, self.function.body.block), what)
-        operand = tma_operand(self.function, self.gpu, atom.instruction, side, path.load, path.order)
+        operand = tma_operand(
+            self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element
+        )
         once = path.load.parent is not self.body
         return Ring(operand, list(path.ops), once, PipelineType(1, [operand.type], 1, MBARRIER))
 

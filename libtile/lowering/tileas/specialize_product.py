@@ -169,7 +169,8 @@ class ProductLoop:
         if self.pair and side == "b":  # along its columns
             shape = shape_of(path.load.value.type)
             halved = max(n for n, d in enumerate(path.order or range(len(shape))) if shape[d] != 1)
-        return tma_operand(self.function, self.gpu, self.atom.instruction, side, path.load, path.order, halved=halved)
+        return tma_operand(self.function, self.gpu, self.atom.instruction, side, path.load, path.order, halved=halved,
+                           element=path.element)  # fmt: skip
 
     def _ahead(self) -> Ahead:
         found = computed_ahead([o.load for o in self.operands], self.body)

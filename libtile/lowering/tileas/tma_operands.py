@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from libtile.atoms import tcgen05, tma, wgmma
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -97,13 +97,16 @@ def _row_bits(boxes: tma.Boxes, type_: BufferType) -> int:
 
 def tma_operand(
     function: FuncOp, gpu: Target, atom: MmaAtom, side: str, load: TiledLoadOp, order: Sequence[int] | None = None,
-    halved: int | None = None,
+    halved: int | None = None, element: Attribute | None = None,
 ) -> TmaOperand:  # fmt: skip
     """How TMA copies an operand (side "a" or "b") of a product that reads shared memory by this instruction; Unfit
     where it does not. Dimension n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may
-    stand between those of the matrix. Of an operand that is `halved` along a dimension, each CTA of a pair has half."""
+    stand between those of the matrix. Of an operand that is `halved` along a dimension, each CTA of a pair has half.
+    TMA rounds f32 where the operand's elements are of another type, tf32."""
     what = f"#{side.upper()} "
     found = tma_tile(function, what, load, order, halved=halved)
+    if element is not None:
+        found = replace(found, type=BufferType(found.type.shape, element, found.type.space, found.type.layout))
     assert found.type.layout is not None
     size = STORAGE_BYTES[NUMBER_NAMES[found.type.element_type]]
     share = tcgen05.share_of(atom) if gpu.has("tcgen05") else atom

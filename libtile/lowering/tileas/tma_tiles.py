@@ -74,7 +74,9 @@ class TmaTile:
         if OFFSET_BITS not in self.memref.attributes and (bits := index_bits(self.memref)):
             self.memref.attributes[OFFSET_BITS] = IntegerAttr(bits, i64)  # of views that may go with the access
         layout = self.type.layout.layout
-        names = dim_names(len(layout.shape))
+        names, element = dim_names(len(layout.shape)), self.type.element_type
+        memref = self.memref.results[0].type
+        assert isinstance(memref, MemRefType)
         renamed = layout.rename_outs({names[t]: names[d] for t, d in enumerate(self.dims)})
         return at.value(
             MakeTiledTmaDescOp.make(
@@ -83,6 +85,7 @@ class TmaTile:
                 atom=self.atom,
                 tmaIdx=number,
                 layout=LayoutAttr(renamed.transpose_outs(names)),
+                tma_internal_type=element if element != memref.element_type else None,
             )
         )
 

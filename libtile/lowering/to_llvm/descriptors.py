@@ -42,9 +42,8 @@ def _make(e: Emitter, op: MakeTiledTmaDescOp) -> None:
         raise unsupported(op, found, b.target.name)
     boxes, element = found, NUMBER_NAMES[type_.memref.element_type]
     rank, size = len(boxes.order), STORAGE_BYTES[element]
-    fixed = TiledMap(
-        0, atoms.MAP_ELEMENTS[element], (1,) * rank, (0,) * (rank - 1), boxes.box, swizzle=boxes.swizzle_name
-    )
+    inside = atoms.map_element(element, NUMBER_NAMES[op.tma_internal_type or type_.memref.element_type])
+    fixed = TiledMap(0, inside, (1,) * rank, (0,) * (rank - 1), boxes.box, swizzle=boxes.swizzle_name)
     words, tensor, place = encode(fixed), e.view(op.tensor).tensor, e.scalar(op.descriptor)
     with acting_thread(e):
         for at in range(0, SIZE, _WORD):

@@ -153,7 +153,7 @@ INFORMATION: dict[str, str] = {
     "delay_wait": "permits a later wait",
     "descriptor_alignment": "a fact; descriptors are aligned to 128 bytes anyhow",
     "element_strides": "are ones, as the verifier has it",
-    "tma_internal_type": "repeats what the element type says",
+    "tma_internal_type": "stands in the tensor map, which the host or the descriptor's words have",
     "agent_ids": "a name, by which the groups of pipelines mean agents",
     "producer_group": "repeats which agent's turns produce",
     "consumer_group": "repeats which agent's turns consume",

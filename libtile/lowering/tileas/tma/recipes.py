@@ -70,7 +70,7 @@ def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
         raise unsupported(op, "is of a tensor whose address is no parameter of the kernel")
     return TensorMapRecipe(
         address.number,
-        atoms.MAP_ELEMENTS[element],
+        atoms.map_element(element, NUMBER_NAMES[op.tma_internal_type or memref.element_type]),
         tuple(sizes[d] for d in boxes.order),
         tuple(strides[d] for d in boxes.order[1:]),
         boxes.box,
