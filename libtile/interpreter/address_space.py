@@ -28,7 +28,7 @@ GUARD = 1 << 20
 class Allocation:
     """Bytes at an address. `owner` names it in reports; `defined` marks initialised bytes (None: all are)."""
 
-    __slots__ = ("_typed", "base", "data", "defined", "end", "owner", "private", "read_only", "shadow")
+    __slots__ = ("_typed", "base", "data", "defined", "end", "owner", "private", "read_only", "scopes", "shadow")
 
     def __init__(self, base: int, data: np.ndarray, owner: str, read_only: bool = False, defined: bool = True):
         self.base = base
@@ -40,6 +40,8 @@ class Allocation:
         self.private: int | None = None
         """The one tile block (its number) that may use it; None: all may."""
         self.shadow: Any = None
+        self.scopes: tuple[np.ndarray, ...] | None = None
+        """For each byte the alias scopes by which it was written and read last."""
         self._typed: dict[np.dtype, np.ndarray] = {}
 
     def move(self, data: np.ndarray) -> None:

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.interpreter.address_space import Memory
+from libtile.interpreter.alias_scopes import has_scopes
 from libtile.interpreter.codegen import compile_entry
 from libtile.interpreter.entries import INNER_FUNCTION, Entry, LaunchError, ParametersError, find_entry
 from libtile.interpreter.faults import BlockId, Fault
@@ -220,6 +221,8 @@ def run(
     if start is not None:
         launch.start = partial(start, memory)
     alone = "it is a host function" if entry.host else reason_for_one(program, checks, block_order, trace is not None)
+    if alone is None and "alias-scope" in checks and has_scopes(entry.op):
+        alone = "the check of alias scopes has to see all of them"
     if alone is None and (workers.available() if processes is None else processes) > 1:
         return run_blocks(launch, values, processes, progress)
     if processes is not None and processes > 1:

@@ -65,7 +65,7 @@ INTERPRETER = Catalogue(
 INNER_INTERPRETER = Catalogue(
     "interpreter of the inner dialects",
     Checks(("assume", "conversion", "division", "index", "load-range", "overflow", "store-range")),
-    Checks(("view-range",)),
+    Checks(("alias-scope", "view-range")),
 )
 """What the interpreter looks for in a module of nv_tileaa or nv_tileas: `full` is less there than in one of Tile IR."""
 SIMULATOR = Catalogue(
@@ -73,4 +73,4 @@ SIMULATOR = Catalogue(
     Checks(("convergence", "memory", "register-pool", "tcgen05", "wgmma")),
     Checks(("counters", "mbarrier-init", "proxy-fence", "race", "tcgen05-fence", "tcgen05-load", "uninitialized")),
 )
-ALL = INTERPRETER.names | SIMULATOR.names
+ALL = INTERPRETER.names | INNER_INTERPRETER.names | SIMULATOR.names

@@ -2,7 +2,8 @@
 """`canonicalize-tileaa`: simpler equivalent forms of nv_tileaa ops, and dead ops gone.
 
 Chains of pointer additions become one, shape ops on splats become splats, shape ops on shape ops become one, masks that
-are constant go away, and joins of tokens are flattened. Types keep their layouts, so the pass works in nv_tileas too.
+are constant go away, joins of tokens are flattened, and accesses of different alias scopes do not wait for each other.
+Types keep their layouts, so the pass works in nv_tileas too.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ from libtile.ir.operands import source_of
 from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
 from libtile.support import statistics
 from libtile.transforms import reporting
+from libtile.transforms.greedy import inner_functions_in
 from libtile.transforms.masked_additions import select_addend
+from libtile.transforms.scoped_tokens import drop_order_between_scopes
 
 MAX_SWEEPS = 10
 
@@ -62,6 +65,9 @@ class CanonicalizeTileaaPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         canonicalize_inner(op)
+        for function in inner_functions_in(op):
+            if drop_order_between_scopes(function):
+                canonicalize_inner(function)
 
 
 def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> bool:

@@ -2,8 +2,9 @@
 """`cse`: an op that computes what an op before it computed already is replaced by it.
 
 Ops count as equal with the same name, operands, attributes and result types. Only ops without effects and without
-regions are merged, and `assume`, whose result is its operand; memory accesses never are. A region sees what is
-available around it, and nothing of it is available outside.
+regions are merged, and `assume`, whose result is its operand; of memory accesses only weak loads of the inner dialects
+in one block, between which nothing may write what they read: all that is written has another alias scope. A region sees
+what is available around it, and nothing of it is available outside.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.analysis.alias_scopes import is_weak_access, may_write_what_is_read
+from libtile.dialects.nv_tileaa.memory import Load
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import replace_op
@@ -48,16 +51,19 @@ def eliminate_common_subexpressions(root: Operation) -> bool:
 
 def _merge_in(block: Block, available: ChainMap[_Key, Operation]) -> bool:
     changed = False
+    loads: dict[_Key, Operation] = {}
     for op in list(block.ops):
         for region in op.regions:
             for inner in region.blocks:
                 changed |= _merge_in(inner, available.new_child())
-        if not is_mergeable(op):
+        is_load = isinstance(op, Load) and is_weak_access(op)
+        if not is_load and not is_mergeable(op):
+            loads = {key: load for key, load in loads.items() if not may_write_what_is_read(op, load)}
             continue
-        key = _key(op)
-        same = available.get(key)
+        key, known = _key(op), loads if is_load else available
+        same = known.get(key)
         if same is None:
-            available[key] = op
+            known[key] = op
         else:
             reporting.done(op, "CommonSubexpression", "Computation of what is there already is gone", Op=op.name)
             replace_op(op, list(same.results))

@@ -3,7 +3,8 @@
 
 An op moves when it has no effects and either is defined for all operands, so that it may also run for a loop that runs
 no iteration, or is one that the first iteration runs for certain: the loop has one, and no op before it can end the
-iteration or stop the program.
+iteration or stop the program. A weak load of the inner dialects that the first iteration runs for certain moves as
+well, where nothing in the loop may write what it reads: all that is written has another alias scope.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
+from libtile.analysis.alias_scopes import is_weak_access, may_write_what_is_read
 from libtile.dialects.interfaces import ControlFlow, control_flow
+from libtile.dialects.nv_tileaa.memory import Load
 from libtile.ir.places import is_within
 from libtile.support import statistics
 from libtile.transforms import reporting
@@ -53,7 +56,7 @@ def _hoist(loop: Operation, flow: ControlFlow) -> bool:
     for number, region in enumerate(loop.regions):
         certain = number == 0 and flow.runs(loop)
         for op in [op for inner in region.blocks for op in inner.ops]:
-            movable = _is_movable(op) and _is_invariant(op, loop)
+            movable = (_is_movable(op) or is_constant_load(op, loop)) and _is_invariant(op, loop)
             if movable and (certain or is_speculatable(op)):
                 reporting.done(op, "LoopInvariant", "Computation moved out of its loop")
                 op.detach()
@@ -72,6 +75,11 @@ def _hoist(loop: Operation, flow: ControlFlow) -> bool:
 def _is_movable(op: Operation) -> bool:
     """Whether the op only computes: where its operands are the same, so is what it gives."""
     return not op.has_trait(IsTerminator) and has_no_effects(op) and (not op.regions or is_speculatable(op))
+
+
+def is_constant_load(op: Operation, loop: Operation) -> bool:
+    """Whether an op is a weak load of nv_tileaa, or of nv_tileas, of what nothing in a loop may write."""
+    return isinstance(op, Load) and is_weak_access(op) and not may_write_what_is_read(loop, op)
 
 
 def _is_invariant(op: Operation, loop: Operation) -> bool:

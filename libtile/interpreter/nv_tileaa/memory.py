@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from libtile.dialects.nv_tileaa.types import PtrType, TiledViewType
+from libtile.interpreter.alias_scopes import claim_of
 from libtile.interpreter.atomics import modification, update
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element, element, to_bits
@@ -172,6 +173,7 @@ def load_box(site: Site, group: str, shape: tuple[int, ...], padding: str | None
     geometry = _geometry(site, group, shape)
     access, elem = ViewAccess(geometry), geometry.element
     fill = padding_bits(elem, padding or geometry.padding or "zero")
+    claim = claim_of(site, elem.storage_bytes, writes=False)
 
     def run(block: Any, view: Any, indices: tuple, offsets: tuple, other: Array | None) -> np.ndarray:
         if isinstance(view, Convolution):
@@ -183,6 +185,7 @@ def load_box(site: Site, group: str, shape: tuple[int, ...], padding: str | None
         if other is not None:
             tile[...] = np.reshape(other, geometry.tile)
         if not box.empty():
+            claim(block, lambda: access.addresses(view, box))
             tile[box.valid] = access.load(block.memory, view, box)
         return tile.reshape(shape)
 
@@ -207,12 +210,15 @@ def store_box(site: Site, group: str, shape: tuple[int, ...]) -> Callable[..., N
     bounds, and where the mask is true."""
     geometry = _geometry(site, group, shape)
     access = ViewAccess(geometry)
+    claim = claim_of(site, geometry.element.storage_bytes, writes=True)
 
     def run(block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array, mask: Array | None = None) -> None:
         _require_no_convolution(view)
         box = box_of(site, geometry, view, indices, offsets)
         if box.empty():
             return
+        if mask is None:
+            claim(block, lambda: access.addresses(view, box))
         values = np.reshape(tile, geometry.tile)[box.valid]
         if mask is None:
             access.store(block.memory, view, box, values)

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.analysis.alias_scopes import are_of_different_scopes, scope_of, viewed
 from libtile.dialects.nv_tileaa import memory as tileaa
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.tokens import GdcLaunchDependentsOp, GdcWaitOp, MemoryFenceAliasOp, PrintOp
-from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
+from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas import memory as tileas
 from libtile.dialects.nv_tileas import tma
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -138,9 +138,9 @@ class BarrierAnalysis:
             return accesses
         kinds: dict[int | None, set[int]] = {}
         for op in reads:
-            kinds.setdefault(_scope(op), set()).add(self._numbers[_kind(op)])
+            kinds.setdefault(scope_of(op), set()).add(self._numbers[_kind(op)])
         kept = {scope: sorted(numbers)[:2] for scope, numbers in kinds.items()}
-        return accesses - {op for op in reads if self._numbers[_kind(op)] not in kept[_scope(op)]}
+        return accesses - {op for op in reads if self._numbers[_kind(op)] not in kept[scope_of(op)]}
 
     def barrier(self) -> Accesses:
         """What is live behind a barrier."""
@@ -274,16 +274,11 @@ _Kind = tuple[bool, int | None, LinearLayout | None, object, object]
 def _kind(op: Operation) -> _Kind:
     """What `needs_barrier` asks of an access."""
     layout, is_read = _layout(op), type(op) in READS
-    scope = _scope(op)
+    scope = scope_of(op)
     if layout is None or has_copies(layout):  # in the way of every access of the scope that is not read as well
         return is_read, scope, None, None, None
     accessed = _accessed(op)
-    return is_read, scope, layout, None if accessed is None else _viewed(accessed), accessed
-
-
-def _scope(op: Operation) -> int | None:
-    accessed = _accessed(op)
-    return None if accessed is None or not isinstance(accessed.type, TiledViewType) else _alias_scope(accessed)
+    return is_read, scope, layout, None if accessed is None else viewed(accessed), accessed
 
 
 # -- what touches what ------------------------------------------------------------------------------------------------
@@ -293,7 +288,7 @@ def needs_barrier(earlier: Operation, later: Operation) -> bool:
     """Whether different threads may touch the same bytes in two accesses, of which one writes."""
     if type(earlier) in READS and type(later) in READS:
         return False
-    if _of_different_scopes(earlier, later):
+    if are_of_different_scopes(earlier, later):
         return False
     layout, other = _layout(earlier), _layout(later)
     if layout is None or layout != other or has_copies(layout):
@@ -325,37 +320,12 @@ def _same_tiles(earlier: Operation, later: Operation) -> bool:
         return False
     if any(step < size for step, size in zip(a.type.traversal_strides, a.type.shape)):
         return False
-    return _viewed(a) is _viewed(b)
-
-
-def _of_different_scopes(earlier: Operation, later: Operation) -> bool:
-    """Accesses through memrefs of different alias scopes never touch the same bytes."""
-    scopes = {_scope(earlier), _scope(later)}
-    return len(scopes) == 2 and None not in scopes
+    return viewed(a) is viewed(b)
 
 
 def _accessed(op: Operation) -> SSAValue | None:
     """The pointers or the view that an access names; None for what orders memory and names none, as a print."""
     return op.accessed if isinstance(op, tileaa.Access) else None
-
-
-def _alias_scope(view: SSAValue) -> int | None:
-    """The alias scope of the memref behind a view; None when it has none."""
-    memref = _viewed(view)
-    if isinstance(memref.type, TiledViewType):
-        type_: Attribute = memref.type.source
-    else:
-        type_ = memref.type
-    if isinstance(type_, MemRefType) and type_.alias_scope is not None:
-        return type_.alias_scope
-    owner = memref.owner
-    scope = owner.properties.get("alias_scope") if isinstance(owner, Operation) else None
-    return scope.value.data if isinstance(scope, IntegerAttr) else None
-
-
-def _viewed(value: SSAValue) -> SSAValue:
-    owner = value.owner
-    return owner.source if isinstance(owner, BlockTileOp) else value
 
 
 def _same_pointers(earlier: Operation, later: Operation) -> bool:
