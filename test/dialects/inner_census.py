@@ -22,7 +22,8 @@ from dialects.inner import ARGUMENTS, PIPE, SHARED, SPEC
 from dialects.inner_samples import ARGUMENTS as OWN
 from dialects.inner_samples import BODIES, NAMES, OUTSIDE
 from libtile.asm import parse
-from libtile.asm.module import Module, diagnose
+from libtile.asm.module import Module, diagnose, load
+from libtile.compiler.entry import program_of
 from libtile.compiler.options import Options
 from libtile.compiler.stages import lower
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -52,7 +53,8 @@ What becomes of each op of [nv_tileaa and nv_tileas](inner-dialects.md): which p
 which targets, and whether the interpreter has a rule for it. Nothing here is written by hand: the sample of each op (a
 valid use of it, `test/dialects/inner_samples.txt`) is compiled for a target of each class, and what is refused stands
 with its reason below the table. "Made by" are the passes behind which an op stood that was not there before, in these
-compilations and in one of a kernel for every op of Tile IR; a program that is written in the dialect may hold any op.
+compilations, in one of a kernel for every op of Tile IR, and in those of the examples and of the documents' programs
+for sm_90 and sm_100; a program that is written in the dialect may hold any op.
 "Lowered by" is LLVM IR where an emission rule spells the op, and else the pass behind which it is gone. Ops that only
 stand in others (ends of regions, turns of pipelines) have no kernel of their own here: of them the table says whether
 LLVM IR is made of what holds them.
@@ -228,6 +230,20 @@ def made_of_tile_ir() -> Mapping[str, set[str]]:
     return made
 
 
+def made_of_programs() -> Mapping[str, set[str]]:
+    """The passes that make each op of the examples and of the documents' programs, for targets that have agents."""
+    root, made = Path(__file__).parents[2], dict[str, set[str]]()
+    paths = [*sorted((root / "examples").glob("*.bc")), *sorted((root / "test/lowering/documents").glob("*.mlir"))]
+    for path in paths:
+        for gpu_name in ("sm_90", "sm_100"):
+            program = load(path)
+            seen = Passes({op.name for op in program.walk()})
+            lower(program_of(program), Options(gpu_name, emit="tileas"), observer=seen)
+            for op, passes in seen.made.items():
+                made.setdefault(op, set()).update(passes)
+    return made
+
+
 def cell(name: str, gpu_name: str) -> tuple[str, Passes]:
     """What the table says of an op on a target, and what was seen of its compilation. An op without a sample of its own
     is part of others: what is known of it is whether LLVM IR may hold it."""
@@ -237,9 +253,9 @@ def cell(name: str, gpu_name: str) -> tuple[str, Passes]:
     return "refused" if fate.refused else "yes", seen
 
 
-def row(name: str, made_of_tile_ir: Mapping[str, set[str]]) -> tuple[str, dict[str, str]]:
-    """The line of an op in the table, and by target why it is refused."""
-    made, ways = set(made_of_tile_ir.get(name, ())), set()
+def row(name: str, found: Mapping[str, set[str]]) -> tuple[str, dict[str, str]]:
+    """The line of an op in the table, with the passes that were found to make it, and by target why it is refused."""
+    made, ways = set(found.get(name, ())), set()
     cells, refused = [], {}
     for gpu_name in TARGETS:
         if name not in BODIES:
@@ -270,7 +286,9 @@ def names() -> Iterator[str]:
 
 def page() -> str:
     """The whole page."""
-    lines, made = [INTRODUCTION], made_of_tile_ir()
+    lines, made = [INTRODUCTION], dict(made_of_tile_ir())
+    for op, passes in made_of_programs().items():
+        made[op] = made.get(op, set()) | passes
     for dialect in ("nv_tileaa", "nv_tileas"):
         heads = ["op", "made by", "lowered by", *TARGETS, "interpreter"]
         lines += [f"## {dialect}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]

@@ -299,6 +299,8 @@ class MakeMemRefOp(TileOp):
             if len(given) != needed:
                 raise VerifyException(f"expects {needed} dynamic {what}, but got {len(given)}")
         scope = self.alias_scope
+        if scope is not None and not 0 <= scope.value.data < 1 << 32:
+            raise VerifyException(f"expects an alias scope of 32 bits, but got {scope.value.data}")
         if scope is not None and result.alias_scope not in (None, scope.value.data):
             raise VerifyException("expects the result to have the alias scope of the op")
 

@@ -35,6 +35,8 @@ def check_agent_entries(op: TileOp, *names: str) -> None:
     _check_agents(op)
 
 
+MAX_WARPS = 32
+"""Of a CTA, which has up to 1024 threads on every target (CUDA C++ Programming Guide, "Compute Capabilities")."""
 MIN_REGISTERS, MAX_REGISTERS, REGISTER_STEP = 24, 256, 8
 """What a thread of an agent may be given (PTX ISA, "setmaxnreg")."""
 
@@ -45,6 +47,11 @@ def _check_agents(op: TileOp) -> None:
     for count in warps:
         if count < 1:
             raise VerifyException(f"expects agents of at least one warp, but got {count}")
+    if sum(warps) > MAX_WARPS:
+        raise VerifyException(f"expects agents of {MAX_WARPS} warps at most, which a CTA has, but got {sum(warps)}")
+    for flag in _numbers(op, "agent_elected"):
+        if flag not in (0, 1):
+            raise VerifyException(f"expects agent_elected to be 0 or 1, but got {flag}")
     for budget in registers:
         if not MIN_REGISTERS <= budget <= MAX_REGISTERS or budget % REGISTER_STEP:
             raise VerifyException(

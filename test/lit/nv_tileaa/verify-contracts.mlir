@@ -158,6 +158,12 @@ nv_tileaa.func @only_kernels_are_launched(%i: index, %f: tile<f32>) {
 }
 
 nv_tileaa.func @agents_have_warps_and_registers() {
+  // expected-error @+1 {{'nv_tileaa.execute' op expects agents of 32 warps at most, which a CTA has, but got 36}}
+  nv_tileaa.execute {agent_warps = [32, 4]} ({
+    nv_tileaa.yield
+  }, {
+    nv_tileaa.yield
+  })
   // expected-error @+1 {{'nv_tileaa.execute' op expects agents of at least one warp, but got 0}}
   nv_tileaa.execute {agent_warps = [0]} ({
     nv_tileaa.yield
@@ -173,6 +179,12 @@ nv_tileaa.func @agents_have_warps_and_registers() {
   nv_tileaa.execute {agent_warps = [4], agent_registers = [240]} ({
     nv_tileaa.yield
   })
+  nv_tileaa.return
+}
+
+nv_tileaa.func @alias_scopes_have_32_bits(%p: !nv_tileaa.ptr<f32, 1>, %n: index) {
+  // expected-error @+1 {{'nv_tileaa.make_memref' op expects an alias scope of 32 bits, but got -7}}
+  %0 = nv_tileaa.make_memref %p, %n {alias_scope = -7} : !nv_tileaa.ptr<f32, 1>, index -> !nv_tileaa.memref<?xf32, strides=[1], 1>
   nv_tileaa.return
 }
 

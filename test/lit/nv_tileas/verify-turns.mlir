@@ -61,6 +61,10 @@ nv_tileaa.func @storage_fits_the_stages(%s: !nv_tileas.buffer<3x4x8xf32, shared>
 }
 
 nv_tileaa.func @agents_have_warps_and_ids() {
+  // expected-error @+1 {{'nv_tileas.async.pipeline.agent_switch' op expects agent_elected to be 0 or 1, but got 2}}
+  nv_tileas.async.pipeline.agent_switch {agent_warps = [4], agent_elected = [2]} ({
+    nv_tileas.async.pipeline.yield
+  })
   // expected-error @+1 {{'nv_tileas.async.pipeline.agent_switch' op expects agents of at least one warp, but got -3}}
   nv_tileas.async.pipeline.agent_switch {agent_warps = [-3]} ({
     nv_tileas.async.pipeline.yield
