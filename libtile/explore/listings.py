@@ -88,13 +88,14 @@ _METADATA = re.compile(r"![\w.]+ = |attributes #")
 def of_llvm(text: str, table: LineTable) -> Listing:
     """LLVM IR before it is optimized, without its metadata."""
     places = table.places()
-    ops = {m[1]: places[int(m[2]) - 1].source_line for m in _LOCATION.finditer(text) if int(m[2])}
+    columns = {m[1]: int(m[2]) for m in _LOCATION.finditer(text)}  # of a call that others are inlined at, a column
     listing = Listing("llvm")
     for line in text.split("\n"):
         if _METADATA.match(line):
             continue
         found = _DEBUG.search(line)
-        listing.add(_DEBUG.sub("", line), ops.get(found[1], NONE) if found else NONE)
+        number = columns.get(found[1], 0) if found else 0
+        listing.add(_DEBUG.sub("", line), places[number - 1].source_line if number else NONE)
     return _trimmed(listing)
 
 

@@ -194,3 +194,10 @@ def test_a_served_page_follows_its_file(tmp_path):
     finally:
         serving.kill()
         serving.communicate()
+
+
+def test_a_call_that_is_inlined_has_a_column_of_the_source():
+    """transpose.bc calls a function; the place of the call in LLVM IR is no place of the line table."""
+    record = explore(ROOT / "examples" / "transpose.bc", ["sm_90"], source_folders=[ROOT])
+    load = op_of(record, "load_view_tko")
+    assert "load" in rows(record, "llvm", load) and "ld.global" in rows(record, "ptx", load)

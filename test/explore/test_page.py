@@ -106,6 +106,24 @@ def test_a_layout_says_who_holds_an_element(shown):
     shown.value("openTab('')")
 
 
+def test_layouts_begin_with_one_that_there_is_something_to_see_of(shown):
+    shown.value("openTab('Layouts')")
+    assert shown.value("document.querySelectorAll('canvas.layout').length") == 1
+    sizes = shown.value("Object.values(data.layouts).map((l) => l.shape.reduce((a, b) => a * b, 1))")
+    name = shown.value("document.querySelector('#side select').value")
+    assert shown.value(f"data.layouts[{name!r}].shape.reduce((a, b) => a * b, 1)") == max(sizes)
+    shown.value("openTab('')")
+
+
+def test_agents_have_room_beside_the_panes(shown):
+    widths = []
+    for tab in ("Summary", "Agents"):
+        shown.value(f"openTab({tab!r})")
+        widths.append(shown.value("document.getElementById('side').getBoundingClientRect().width"))
+    shown.value("openTab('')")
+    assert widths[1] > 1.5 * widths[0]
+
+
 def test_panes_are_added_and_closed(shown):
     shown.click("#add")
     assert shown.value("panes.length") == 5

@@ -239,7 +239,7 @@ function remember() {
 
 // ---- beside the panes ----------------------------------------------------------------------------------------------
 
-const tabs = { Summary: summary, Remarks: remarks, Layouts: () => layouts(Object.keys(data.layouts)[0]), "Shared memory": sharedMemory, Agents: agents, Keys: keys };
+const tabs = { Summary: summary, Remarks: remarks, Layouts: () => layouts(largestLayout()), "Shared memory": sharedMemory, Agents: agents, Keys: keys };
 let open = "";
 for (const name of Object.keys(tabs)) {
   const button = make("button", { textContent: name, role: "tab" });
@@ -252,6 +252,7 @@ function openTab(name, content) {
   open = name;
   for (const button of byId("tabs").children) button.setAttribute("aria-selected", String(button.textContent === name));
   byId("side").hidden = !name;
+  byId("side").classList.toggle("wide", name === "Agents");
   if (name) byId("side").replaceChildren(...[].concat((content || tabs[name])()));
   redraw();
 }
@@ -307,6 +308,12 @@ function remarks() {
     return data.compilations.length > 1 ? [made.title, kind, place, said] : [kind, place, said];
   }));
   return rows.length ? table(null, rows) : make("p", { className: "dim", textContent: "There are no remarks." });
+}
+
+/** The layout of the largest tile, the first of them: what there is most to see of. */
+function largestLayout() {
+  const size = (name) => data.layouts[name].shape.reduce((a, b) => a * b, 1);
+  return Object.keys(data.layouts).reduce((best, name) => (best && size(best) >= size(name) ? best : name), "");
 }
 
 function showLayout(name) { openTab("Layouts", () => layouts(name)); }
