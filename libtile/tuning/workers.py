@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -40,11 +42,27 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@contextmanager
+def _main_left_out() -> Iterator[None]:
+    """Within, new processes do not import the script that this one runs: they need nothing of it, and a script without
+    `if __name__ == "__main__":` would begin anew in each of them."""
+    main = sys.modules["__main__"]
+    kept = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    try:
+        for name in kept:
+            setattr(main, name, None)
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(main, name, value)
+
+
 def in_processes(trials: Sequence[Trial], arrays: Sequence[np.ndarray], processes: int) -> Iterator[Outcome]:
     """Trials as they are done by so many processes. LibtileError when one of these ends by itself."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, len(trials)), context, _install, (list(arrays),)) as pool:
-        futures = [pool.submit(_measured, trial) for trial in trials]
+        with _main_left_out():  # all processes begin with the first trial
+            futures = [pool.submit(_measured, trial) for trial in trials]
         try:
             for future in as_completed(futures):
                 yield future.result()

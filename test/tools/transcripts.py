@@ -26,30 +26,37 @@ TOOLS = (
     "cuda-tile-optimize",
     "tileirdisasm",
     "tileiras",
+    "libtile",
 )
+MODULES = {"libtile": "libtile_cli"}
 
 
 def _tools_folder(folder: Path) -> Path:
     """Commands of the tools' names that run this tree's."""
     bin_ = folder / ".bin"
     bin_.mkdir(exist_ok=True)
-    for name, run in [("python", ""), *((tool, f"-m {tool.replace('-', '_')} ") for tool in TOOLS)]:
+    for name, run in [("python", ""), *((tool, f"-m {MODULES.get(tool, tool.replace('-', '_'))} ") for tool in TOOLS)]:
         (bin_ / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {run}"$@"\n')
         (bin_ / name).chmod(0o755)
     return bin_
 
 
-def output(line: str, folder: Path) -> str:
-    """What a command line prints on both of its streams."""
+def tools_environment(folder: Path) -> dict[str, str]:
+    """The environment in which the tools of this tree run by their names."""
     path = f"{_tools_folder(folder)}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "LIBTILE_CACHE": "0", "COLUMNS": "110"}
+
+
+def output(line: str, folder: Path, seconds: float = 60) -> str:
+    """What a command line prints on both of its streams."""
     done = subprocess.run(
         ["bash", "-c", line],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "LIBTILE_CACHE": "0", "COLUMNS": "110"},
+        env=tools_environment(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=seconds,
         check=False,
     )
     return done.stdout

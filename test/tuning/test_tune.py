@@ -186,3 +186,15 @@ def test_a_cluster_that_loses_a_worker_loses_no_outcome(cluster: Cluster, tmp_pa
     assert sorted(str(o.configuration) for o in done.outcomes) == sorted(map(str, space.configurations("sm_90")))
     assert not any(o.error for o in done.outcomes)
     assert len((tmp_path / "results").read_text().splitlines()) == 9
+
+
+def test_a_script_needs_no_guard_to_tune_in_processes(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import libtile, numpy as np\nfrom libtile.tuning import Space\nprint('begun')\n"
+        "args = [np.zeros(1024, np.float32) for _ in range(3)]\n"
+        f"sweep = libtile.tune({str(ADD)!r}, Space((0, 3)), grid=4, args=args, measure='estimate', processes=2)\n"
+        "print(len(sweep.outcomes), __file__, __spec__)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.splitlines() == ["begun", f"2 {script} None"], done.stderr
