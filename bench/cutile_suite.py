@@ -190,7 +190,8 @@ def run(checkout: Path, given: argparse.Namespace) -> int | None:
         "--continue-on-collection-errors", f"--cutile-backend={given.backend}", f"--cutile-gpu={given.gpu}",
         f"--suite-results={start}", f"--suite-every={given.every}", f"--suite-test-limit={given.test_limit}", *files,
     ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent)}
+    folders = [str(Path(__file__).resolve().parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     with Path(f"{start}.log").open("a") as log:
         process = subprocess.Popen(
             command, cwd=checkout, env=environment, stdout=log, stderr=log, start_new_session=True

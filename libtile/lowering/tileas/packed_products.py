@@ -55,7 +55,7 @@ class _Bytes:
 def pack_products(function: FuncOp, gpu: Target) -> None:
     """Make products of bytes of those of a function that an instruction of the target takes so."""
     for op in [op for op in function.walk() if isinstance(op, ScaledDotOp)]:
-        found = [_bytes(value) for value in (op.a, op.b)] if _is_taken(op, gpu) else []
+        found = [_bytes(op.a, 1), _bytes(op.b, 0)] if _is_taken(op, gpu) else []
         operands = [x for x in found if x is not None]
         block = op.parent
         if len(operands) != 2 or block is None:
@@ -80,8 +80,11 @@ def _is_taken(op: ScaledDotOp, gpu: Target) -> bool:
     return not batches and mma_block_scale.choose_scaled(gpu, (name, name, "f32"), shape, element, blocks) is not None
 
 
-def _bytes(value: SSAValue) -> _Bytes | None:
-    """The bytes that an operand is made of, two neighbours along k in each; None for another one."""
+def _bytes(value: SSAValue, depth: int) -> _Bytes | None:
+    """The bytes that an operand is made of, two neighbours along k in each, which is dimension `depth`.
+
+    None for another one, and for one whose bytes hold neighbours along its other dimension.
+    """
     ops: list[Operation] = []
     shape = shape_of(value.type)
     while isinstance(op := value.owner, ViewOp | PermuteOp | ExpandDimsOp | BitcastOp):
@@ -101,10 +104,9 @@ def _bytes(value: SSAValue) -> _Bytes | None:
     whole = joined(layout)
     if whole is None or element_of(value) != "i8" or len(shape) != 2:
         return None
-    for order in ((1, 0), (0, 1)):
-        # The halves are neighbours along k where that is contiguous.
-        if whole == row_major(whole.shape, order) and whole.shape[1 - order[0]] == shape[1 - order[0]]:
-            return _Bytes(value, whole.shape, order == (1, 0))
+    # The halves are neighbours along k where that is contiguous.
+    if whole == row_major(whole.shape, (depth, 1 - depth)) and whole.shape[1 - depth] == shape[1 - depth]:
+        return _Bytes(value, whole.shape, depth == 1)
     return None
 
 
