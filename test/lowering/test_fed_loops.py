@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from scaled_kernels import Scaled
+from test_persistent import persistent
 from test_specialized import main_loop, operands, tile_gemm
 from test_specialized_chains import attention
 from test_specialized_chains import run as run_attention
@@ -50,10 +51,67 @@ def test_a_fed_loop_gives_what_numpy_gives(m, n, k, options, order):
     np.testing.assert_allclose(c, wanted, atol=1e-3)
 
 
-def test_loops_of_no_steps_give_zeros():
+@pytest.mark.parametrize("text", [tile_gemm(m=64), persistent()])
+def test_loops_of_no_steps_give_zeros(text):
     a, b, c = np.zeros((64, 1), np.float16), np.zeros((1, 64), np.float16), np.full((64, 64), 7, np.float32)
-    run(tile_gemm(m=64), [a, b, c, 64, 64, 0])
+    run(text, [a, b, c, 64, 64, 0])
     assert not c.any()
+
+
+# -- loops over tiles -------------------------------------------------------------------------------------------------
+
+
+def run_persistent(text, m, n, k, blocks, order):
+    a, b, c, wanted = operands(m, n, k)
+    run(text, [a, b, c, m, n, k], (blocks, 1, 1), block_order=order)
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "blocks", "options"),
+    [
+        (136, 80, 208, 2, {}),  # more steps than stages in one tile
+        (64, 144, 64, 1, {"n": 32}),  # several tiles in the stages at once
+        pytest.param(136, 144, 144, 1, {"m": 128, "n": 128}, marks=pytest.mark.slow),
+        pytest.param(72, 144, 144, 2, {"m": 64, "hints": "num_worker_warps = 8"}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_producer_goes_through_the_tiles_of_a_persistent_kernel(m, n, k, blocks, options):
+    text = persistent(**options)
+    inner, said = parted(text)
+    assert said is None and inner.count("async.tiled_tma_load") == 2
+    run_persistent(text, m, n, k, blocks, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_persistent_kernels_in_other_schedules(seed):
+    run_persistent(persistent(n=32), 136, 80, 144, 1 + seed % 2, seed)
+
+
+def test_what_a_loop_over_tiles_carries_stays_with_those_who_compute():
+    """Each tile is the sum of all products so far: the producer needs none of it."""
+    text = persistent("%total : tile<64x64xf32>")
+    store = re.search(r" *%w = store_view_tko .*\n", text)[0]
+    total = "      %total = addf %sum, %r : tile<64x64xf32>\n"
+    text = text.replace(store, total + store.replace("%r, %vc", "%total, %vc"))
+    a, b, c, wanted = operands(64, 128, 80)
+    assert parted(text)[1] is None
+    run(text, [a, b, c, 64, 128, 80])
+    np.testing.assert_allclose(c, np.concatenate([wanted[:, :64], wanted[:, :64] + wanted[:, 64:]], axis=1), atol=1e-3)
+
+
+def test_code_of_a_persistent_kernel():
+    """Two stages, and a buffer for what is stored: nothing is spilled."""
+    tile = "tile<128x128xf32>"
+    text = persistent(m=128, n=128).replace("?x?xf32", "?x?xf16").replace("ptr<f32>", "ptr<f16>")
+    text = text.replace("%w =", f"%h = ftof %r : {tile} -> tile<128x128xf16>\n    %w =")
+    text = text.replace(f"%r, %vc[%bx, %by] : {tile}", "%h, %vc[%bx, %by] : tile<128x128xf16>")
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_120")
+    kernel = made.kernels["gemm"]
+    assert kernel.spills == 0 and kernel.block_dim[0] == 160
+    loop = main_loop(made.cubin, "HMMA")
+    assert len(loop) <= 190 and sum("HMMA" in line for line in loop) == 128
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ for them changes:
       producer             one thread goes through the loop again, and copies the tiles of each step by TMA
 
 Tiles that one product is the first to use share the stages of a pipeline. What the producer needs is computed in front
-of the agents, by all of their threads.
+of the agents, by all of their threads. Both agents go through a loop over tiles around that loop (`persistent`), from
+one iteration of which to the next they carry where they are in the pipelines: the first tiles of the next one come in
+while this one is stored.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import erase
 from libtile.layouts import REGISTER, WARP, LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
+from libtile.lowering.tileas import persistent, staging
 from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
@@ -81,6 +84,7 @@ from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import Target
+from libtile.targets.tensor_map import MAX_BOX
 
 WARPS = (4, 8)
 """How many warps a kernel has whose loop is parted."""
@@ -151,6 +155,7 @@ class FedLoop:
         if ahead is None:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = ahead
+        self.each = self._for_each_tile(loads)
         self.rings = self._rings(tiles)
         self.shared = self._needed_by_all()
         self.budget = self._budget()
@@ -176,9 +181,18 @@ class FedLoop:
             raise Unfit("the kernel loads operands in several loops")
         (loop,) = loops
         assert isinstance(loop, scf.ForOp)
-        if loop.parent is not self.function.body.block:
+        outer = loop.parent_op() if loop.parent is not self.function.body.block else None
+        if outer is not None and (not isinstance(outer, scf.ForOp) or outer.parent is not self.function.body.block):
             raise Unfit("its loop is within another op")
+        self.outer = outer
         return loop, found
+
+    def _for_each_tile(self, loads: Sequence[TiledLoadOp]) -> list[Operation]:
+        """What a producer computes for each tile of a loop over tiles; nothing without one."""
+        if self.outer is None:
+            return []
+        users = [*self.ahead.ops, *self.ahead.updates, *loads]
+        return persistent.needed(self.outer, self.loop, users, [self.loop.iter_args[n] for n in self.ahead.carried])
 
     def _tile(self, load: TiledLoadOp) -> TmaOperand:
         what = _name(load)
@@ -235,7 +249,9 @@ class FedLoop:
         loop, block = self.loop, self.function.body.block
         work: list[SSAValue] = [loop.lb, loop.ub, loop.step]
         work += [loop.iter_args[n] for n in self.ahead.carried]
-        work += [v for op in (*self.ahead.ops, *self.ahead.updates) for v in op.operands]
+        work += [v for op in (*self.ahead.ops, *self.ahead.updates, *self.each) for v in op.operands]
+        if self.outer is not None:
+            work += [self.outer.lb, self.outer.ub, self.outer.step]
         for tile in (t for r in self.rings for t in r.tiles):
             work += [*tile.memref.results, *tile.load.group("indices")]
         found = self._closure(work)
@@ -283,11 +299,17 @@ class FedLoop:
         return OTHER_REGISTERS + sum(_registers(v) for v in held)
 
     def _is_before(self, value: SSAValue) -> bool:
-        return isinstance(value.owner, Operation) and value.owner.parent is self.function.body.block
+        blocks = [self.function.body.block, *([] if self.outer is None else [self.outer.body.block])]
+        return isinstance(value.owner, Operation) and value.owner.parent in blocks
 
     def _set_stages(self, most: int) -> None:
         """As many stages for each ring as there is room for, and as hints of the loads' latency ask for."""
         limit, stages, piece = block_bytes(self.gpu, self.spec), 0, PIECE_BYTES
+        if self.outer is not None:
+            stages = self._stages_beside(limit, most)
+            for ring in self.rings:
+                ring.stages = self._wanted(ring, stages, most)
+            return
         while stages < ENOUGH_STAGES and piece >= PIECE_BYTES // 16:
             stages = max(stages, self._stages_in(limit - self._exchanged(piece), most))
             piece //= 2
@@ -296,6 +318,23 @@ class FedLoop:
             raise Unfit(f"a stage of {each} bytes does not fit the shared memory that is free")
         for ring in self.rings:
             ring.stages = self._wanted(ring, stages, most)
+
+    def _stages_beside(self, limit: int, most: int) -> int:
+        """Stages that there are room for beside what a loop over tiles stores or exchanges, which never drains them.
+        Unfit where there are too few."""
+        assert self.outer is not None
+        loads = {load for ring in self.rings for load in ring.loads}
+        gone = {op for load in loads for op in _conversions(load.value)}
+        kept = staging.kept_beside(self.function, self.outer, gone, MAX_BOX)
+        exchanges = Exchanges(self.function)
+        kept += [exchanges.bytes(loads, (), PIECE_BYTES // n) for n in (1, 2, 4, 8, 16)]
+        found = (self._stages_in(limit - n, most) for n in kept)
+        stages = next((n for n in found if n >= ENOUGH_STAGES), 0)
+        if not stages:
+            each = rings_bytes((r.staged(1) for r in self.rings), ALIGNMENT)
+            what = f"{ENOUGH_STAGES} stages of {each} bytes"
+            raise Unfit(f"{what} do not fit shared memory beside what the loop around its loop stores")
+        return stages
 
     def _wanted(self, ring: _Ring, stages: int, most: int) -> int:
         return min(stages, max(stages_wanted(load, most) for load in ring.loads))
@@ -321,11 +360,12 @@ class FedLoop:
         for ring in self.rings:
             for load in ring.loads:
                 raise_conversions(load.value)
-        at = Inserter(block, loop, loop.location)
+        at = Inserter(block, loop if self.outer is None else self.outer, loop.location)
         descriptors = [t.descriptor(at, n) for n, t in enumerate(t for r in self.rings for t in r.tiles)]
         for ring in self.rings:
             made = CreatePipelineOp.make(results=[ring.staged(ring.stages)], alignment=ALIGNMENT)
-            made.attributes[DRAINED] = UnitAttr()
+            if self.outer is None:
+                made.attributes[DRAINED] = UnitAttr()
             ring.pipe = at.value(made)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location), descriptors)
@@ -341,13 +381,27 @@ class FedLoop:
         drop_unused(block)
 
     def _produce(self, at: Inserter, descriptors: Sequence[SSAValue]) -> None:
-        """The loop again, with copies in place of everything else."""
-        loop = self.loop
+        """The loop again, with copies in place of everything else, for each tile."""
         starts = [ring.start(at) for ring in self.rings]
-        carried = [loop.iter_args[n] for n in self.ahead.carried]
+        if self.outer is None:
+            self._copies(at, descriptors, starts, {})
+        else:
+            persistent.repeat(
+                at, self.outer, self.each, starts,
+                lambda inner, places, values: self._copies(inner, descriptors, places, values),
+            )  # fmt: skip
+        at.add(PipelineYieldOp.make())
+
+    def _copies(
+        self, at: Inserter, descriptors: Sequence[SSAValue], starts: Sequence[SSAValue], given: Values
+    ) -> Sequence[SSAValue]:
+        """The copies of all steps from places on, with values for some from outside of the loop; the places behind."""
+        loop = self.loop
+        bounds = [given.get(v, v) for v in (loop.lb, loop.ub, loop.step)]
+        carried = [given.get(v, v) for v in (loop.iter_args[n] for n in self.ahead.carried)]
         body = Block(arg_types=[self.body.args[0].type, *(v.type for v in (*starts, *carried))])
         inner = Inserter(body, None, loop.location)
-        values: Values = {self.body.args[0]: body.args[0]}
+        values: Values = {**given, self.body.args[0]: body.args[0]}
         values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[1 + len(starts) :])}
         inner.clone(self.ahead.ops, values)
         number, following = 0, []
@@ -366,12 +420,12 @@ class FedLoop:
         inner.clone([op for op in self.ahead.updates if op not in self.ahead.ops], values)
         last = self.body.last_op
         assert last is not None
-        given = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
-        inner.add(scf.YieldOp(*following, *given))
-        made = scf.ForOp(loop.lb, loop.ub, loop.step, [*starts, *carried], body)
+        ends = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
+        inner.add(scf.YieldOp(*following, *ends))
+        made = scf.ForOp(bounds[0], bounds[1], bounds[2], [*starts, *carried], body)
         made.attributes.update(loop.attributes)
         at.add(made)
-        at.add(PipelineYieldOp.make())
+        return made.results[: len(starts)]
 
     def _consume(self, at: Inserter, switch: Operation) -> None:
         """Everything that only the kernel's warps need."""
@@ -382,7 +436,7 @@ class FedLoop:
         for op in list(block.ops):
             if op in self.shared or isinstance(op, ReturnOp) or op in agents:
                 continue
-            if op is self.loop:
+            if op is (self.loop if self.outer is None else self.outer):
                 starts = [ring.start(at) for ring in self.rings]
             op.detach()
             at.block.add_op(op)
@@ -436,14 +490,19 @@ class FedLoop:
                 erase(load)
 
     def _rebuild(self, starts: Sequence[SSAValue]) -> None:
-        """The loop again, which carries where it reads as well."""
-        old, body = self.loop, self.body
+        """The loop again, which carries where it reads as well, and so does one over tiles around it."""
+        old, body, outer = self.loop, self.body, self.outer
         last = body.last_op
         assert last is not None
         ends = Inserter(body, last, old.location)
         places = body.args[len(body.args) - len(starts) :]
         following = [ring.next(ends, place) for ring, place in zip(self.rings, places)]
-        carry_more(old, starts, following)
+        if outer is None:
+            carry_more(old, starts, following)
+            return
+        around = [outer.body.block.insert_arg(v.type, len(outer.body.block.args)) for v in starts]
+        made = carry_more(old, around, following)
+        carry_more(outer, starts, made.results[len(made.results) - len(starts) :])
 
 
 def _name(load: Load) -> str:
@@ -505,6 +564,16 @@ def _wanted(value: SSAValue) -> list[LinearLayout]:
         else:
             found[layout_of(value)] = None
     return list(found)
+
+
+def _conversions(value: SSAValue) -> Iterator[Operation]:
+    """The conversions of a loaded tile, which is read from a stage as they make it."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, ConvertLayoutOp):
+            yield op
+        elif len(op.operands) == 1 and len(op.results) == 1 and is_pure(op):
+            yield from _conversions(op.results[0])
 
 
 def _registers(value: SSAValue) -> int:
