@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -17,13 +17,20 @@ class Rules(dict[type[Operation], Callable[[Stage, Any], None]], Generic[Stage])
     """A rule for each class of ops; `Stage` is what holds the state of the stage.
 
     `@rules.on(LoadOp)` registers a function that takes the stage and an op of the class, as what it is. `late` are
-    modules of rules that are loaded with the ops they are for, by the module of these: one that is seldom needed and
-    takes long to import.
+    modules of rules that are loaded when an op is there that they may be for, by the module of the op's class, in the
+    order in which they are looked through: a kernel has few kinds of ops, and to import all takes longer than to
+    compile a small one.
     """
 
-    def __init__(self, late: Mapping[str, str] | None = None) -> None:
+    def __init__(self, late: Mapping[str, Sequence[str]] | None = None) -> None:
         super().__init__()
         self.late = late or {}
+
+    def load(self) -> None:
+        """Load all rules, for what goes through the table."""
+        for modules in self.late.values():
+            for module in modules:
+                import_module(module)
 
     def on(self, *classes: type[Op]) -> Callable[[Callable[[Stage, Op], None]], Callable[[Stage, Op], None]]:
         """Register the rule of ops of one or more classes."""
@@ -41,6 +48,8 @@ class Rules(dict[type[Operation], Callable[[Stage, Any], None]], Generic[Stage])
 
     def of_class(self, op: type[Operation]) -> Callable[[Stage, Any], None] | None:
         """The rule of ops of a class, as `of` finds it."""
-        if op not in self and op.__module__ in self.late:
-            import_module(self.late[op.__module__])
+        for module in self.late.get(op.__module__, ()):
+            if op in self:
+                break
+            import_module(module)
         return next((self[cls] for cls in op.__mro__ if cls in self), None)

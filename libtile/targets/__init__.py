@@ -13,7 +13,7 @@ from typing import Any
 
 from libtile.support import declarations
 from libtile.support.errors import LibtileError
-from libtile.support.threads import once
+from libtile.support.threads import SHARED, once
 
 TRIPLE = "nvptx64-nvidia-cuda"
 """LLVM's name of every target here."""
@@ -301,22 +301,43 @@ def _unused(number: int) -> tuple[UnusedTensorCore, ...]:
     return tuple(UnusedTensorCore(r["instruction"], frozenset(r["operands"]), r.get("scaled", False)) for r in rows)
 
 
+class Targets(Mapping[str, Target]):
+    """All targets by name; each is made when it is first asked for, as a program asks for one of them."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Target] = {}
+
+    def __getitem__(self, name: str) -> Target:
+        found = self._made.get(name)
+        if found is None:
+            record = _declared()["target"][name]
+            with SHARED:  # all threads have the same one
+                found = self._made.get(name) or self._made.setdefault(name, _made(name, record))
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_declared()["target"])
+
+    def __len__(self) -> int:
+        return len(_declared()["target"])
+
+
+def _made(name: str, record: dict[str, Any]) -> Target:
+    declared, number = _declared(), int(name.removeprefix("sm_"))
+    features = frozenset(f for f, ranges in declared["features"].items() if _covers(ranges, number))
+    fields = {**declared["defaults"], **record}
+    atoms = _atoms(number)
+    return Target(
+        name=name, number=number, features=features, mma_atoms=atoms, made_of=_made_of(number, atoms),
+        unused_tensor_cores=_unused(number), wgmma_families=_wgmma(number),
+        tcgen05_families=_tcgen05(number), **fields,
+    )  # fmt: skip
+
+
 @once
-def targets() -> dict[str, Target]:
+def targets() -> Targets:
     """All targets by name (`"sm_90"`), oldest first."""
-    declared = _declared()
-    result = {}
-    for name, record in declared["target"].items():
-        number = int(name.removeprefix("sm_"))
-        features = frozenset(f for f, ranges in declared["features"].items() if _covers(ranges, number))
-        fields = {**declared["defaults"], **record}
-        atoms = _atoms(number)
-        result[name] = Target(
-            name=name, number=number, features=features, mma_atoms=atoms, made_of=_made_of(number, atoms),
-            unused_tensor_cores=_unused(number), wgmma_families=_wgmma(number),
-            tcgen05_families=_tcgen05(number), **fields,
-        )  # fmt: skip
-    return result
+    return Targets()
 
 
 def target(gpu_name: str) -> Target:

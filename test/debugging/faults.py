@@ -126,6 +126,7 @@ def _fails(name: str, when: Callable[[Operation], bool] = lambda op: True) -> Pa
     def apply(patch: pytest.MonkeyPatch) -> None:
         from libtile.lowering.to_llvm import conversion  # noqa: F401  (the rules are registered)
 
+        RULES.load()
         cls, right = next((cls, rule) for cls, rule in RULES.items() if cls.name == name)
 
         def wrong(e: Any, op: Operation) -> None:

@@ -142,6 +142,7 @@ def test_an_op_that_no_table_has_is_refused_before_anything_is_made(monkeypatch:
         f"%y = nv_tileaa.absf %x : tile<f32, {LAYOUT}> -> tile<f32, {LAYOUT}>", f"%x: tile<f32, {LAYOUT}>"
     )
     convert_module(module, target("sm_90"))
+    RULES.load()
     rules: Rules[Emitter] = Rules()
     rules.update({cls: rule for cls, rule in RULES.items() if cls is not ELEMENTWISE["absf"]})
     without = dataclasses.replace(FOR_LLVM, rules=rules)

@@ -3,6 +3,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -32,6 +34,8 @@ PREFIXES = {name.split(".")[0] + "." for name in NAMES}
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(file, name) of the op names that stand in the code, each with the reason why no class does. None: the ops of
 cuda_tile, whose classes are made from the spec that is in use, are asked for by mnemonics, which are no such names."""
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def op_names(tree: ast.AST) -> list[str]:
@@ -70,7 +74,26 @@ def test_a_rule_is_found_by_the_class_or_the_nearest_base():
     assert rules.of(one) is None
 
 
+def test_rules_are_loaded_with_the_ops_that_they_are_for_and_no_others():
+    code = """
+import sys
+import libtile
+libtile.compile("examples/vector_add.bc", gpu_name="sm_90", emit="llvm")
+print(*[name for name in sys.modules if name.startswith("libtile.lowering.to_llvm.")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    always = set(done.stdout.split())
+    assert "libtile.lowering.to_llvm.memory" in always
+    for name in ("products", "tensor_memory", "pipelines", "tma", "atomics", "collectives"):
+        assert f"libtile.lowering.to_llvm.{name}" not in always
+    RULES.load()
+    for cls, function in RULES.items():
+        known = always.union(RULES.late.get(cls.__module__, ()))
+        assert function.__module__ in known, f"{cls.__name__}: the table of late rules lacks {function.__module__}"
+
+
 def test_emission_rules_stand_behind_classes_of_ops():
+    RULES.load()
     assert all(isinstance(cls, type) and hasattr(cls, "name") for cls in RULES)
 
 

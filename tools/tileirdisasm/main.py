@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from libtile.support.errors import LibtileError
 from libtile_tools import cli
 from libtile_tools import command_line as click
+
+if TYPE_CHECKING:
+    from libtile import bytecode
 
 _NO_INPUT = 2
 _BAD_BYTECODE = 3
@@ -57,29 +63,41 @@ def _read(path: str) -> bytes:
 
 def _disassemble(data: bytes, debuginfo: bool, previews: frozenset[str]) -> str:
     from libtile import bytecode
-    from libtile.asm.module import diagnose
-    from libtile.asm.record_text import disassembled
-    from libtile.dialects.cuda_tile.bridge import from_bytecode
-    from libtile.support.diagnostics import DiagnosticError, has_errors
 
     if not bytecode.is_bytecode(data):
         raise cli.ToolError("error: input does not correspond to Tile IR bytecode", status=_BAD_BYTECODE)
     try:
-        text = None if debuginfo else disassembled(bytecode.read(data, preview=previews))
-        if text is not None:
-            return text
-        op = from_bytecode(bytecode.read(data, preview=previews))
-        problems = diagnose(op)
-        if has_errors(problems):
-            raise DiagnosticError(problems)
-    except (bytecode.BytecodeError, DiagnosticError) as error:
-        lines = str(error).split("\n")
-        text = "\n".join(line if line.startswith("error:") else f"error: {line}" for line in lines)
-        message = f"{text}\nerror: failed to read provided Tile IR bytecode"
-        raise cli.ToolError(message, status=_BAD_BYTECODE) from None
-    from libtile.asm.disasm_names import disassembly
+        module = bytecode.read(data, preview=previews)
+        if not debuginfo:
+            from libtile.asm.record_text import disassembled
 
+            text = disassembled(module)
+            if text is not None:
+                return text
+            module = bytecode.read(data, preview=previews)
+        return _converted(module, debuginfo)
+    except bytecode.BytecodeError as error:
+        raise _refused(error) from None
+
+
+def _converted(module: bytecode.Module, debuginfo: bool) -> str:
+    """The text of a module by way of its ops, which takes longer."""
+    from libtile.asm.disasm_names import disassembly
+    from libtile.asm.module import diagnose
+    from libtile.dialects.cuda_tile.bridge import from_bytecode
+    from libtile.support.diagnostics import DiagnosticError, has_errors
+
+    op = from_bytecode(module)
+    problems = diagnose(op)
+    if has_errors(problems):
+        raise _refused(DiagnosticError(problems))
     return disassembly(op, debuginfo=debuginfo)
+
+
+def _refused(error: LibtileError) -> cli.ToolError:
+    lines = str(error).split("\n")
+    text = "\n".join(line if line.startswith("error:") else f"error: {line}" for line in lines)
+    return cli.ToolError(f"{text}\nerror: failed to read provided Tile IR bytecode", status=_BAD_BYTECODE)
 
 
 def main() -> None:

@@ -18,24 +18,15 @@ warp. Where a loop stays as it is, `not_specialized` says why on its product.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.lowering.product_reasons import explain_asynchronous
-from libtile.lowering.tileas.fed_loops import FedLoop
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
-from libtile.lowering.tileas.specialize_chains import Chain, NotSpecialized
-from libtile.lowering.tileas.specialize_product import ProductLoop
-from libtile.lowering.tileas.tensor_chains import TensorChain
-from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.ir.classes import is_subclass
 from libtile.targets import Target, target
 
 MAX_STAGES = 8
@@ -64,86 +55,23 @@ def has_agents(gpu: Target) -> bool:
     return gpu.has("tma")
 
 
-def _reads_shared_memory(gpu: Target) -> bool:
-    """Whether a target's widest products read shared memory, and are waited for."""
-    return gpu.has("wgmma") or gpu.has("tcgen05")
-
-
 def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES, take_turns: bool = True) -> bool:
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
-    found = None
-    if any(isinstance(op, AgentSwitchOp) for op in function.body.block.ops):
-        return False  # what agents do is decided
-    for product, planned in _plans(function, gpu, most):
-        if isinstance(planned, Unfit):
-            product.attributes[NOT_SPECIALIZED] = StringAttr(str(planned))
-        else:
-            found = planned
-    if isinstance(found, Chain):
-        found.take_turns = take_turns
-    if found is not None:
-        found.make()
-        explain_asynchronous(function, gpu)
-    return found is not None
+    if not _has_products(function):
+        return False
+    from libtile.lowering.tileas import parted_loops  # much code, for kernels with products alone
+
+    return parted_loops.specialize(function, gpu, most, take_turns)
 
 
 def is_fit(function: FuncOp, gpu: Target) -> bool:
     """Whether `specialize` would part the agents of a kernel, which stays as it is."""
-    return any(not isinstance(planned, Unfit) for _, planned in _plans(function, gpu, MAX_STAGES))
+    if not _has_products(function):
+        return False
+    from libtile.lowering.tileas import parted_loops
+
+    return parted_loops.is_fit(function, gpu, MAX_STAGES)
 
 
-def _plans(
-    function: FuncOp, gpu: Target, most: int
-) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | FedLoop | Unfit]]:
-    """For each product of a kernel how its loop is parted, or why it is not."""
-    kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
-    products = [op for op in function.walk() if isinstance(op, kinds)]
-    if not _reads_shared_memory(gpu):
-        scaled = [op for op in function.walk() if isinstance(op, DotOp | ScaledDotOp)]
-        fed = _fed_loop(function, gpu, most) if scaled else None
-        for op in scaled:
-            if fed is not None:
-                yield op, fed
-        return
-    repeated = [op for op in products if isinstance(op.parent_op(), scf.ForOp)]
-    if len(repeated) > 1 and any(isinstance(op, ScaledDotOp) for op in repeated):
-        for product in products:
-            yield product, Unfit("it is not the kernel's only product in a loop, and one has scale factors")
-        return
-    dots = [op for op in repeated if isinstance(op, DotOp)]
-    chain = _chain(function, gpu, dots, most) if len(dots) > 1 else None
-    for product in products:
-        try:
-            if product not in repeated:
-                raise Unfit(_place(product))
-            if isinstance(chain, NotSpecialized) and chain.product is not product:
-                raise Unfit("another product of its loop does not fit a producer and consumers")
-            yield product, ProductLoop(function, gpu, product, most) if chain is None else chain
-        except Unfit as reason:
-            yield product, reason
-
-
-def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedLoop | Unfit:
-    """How a loop is parted whose products read registers, or why it is not."""
-    try:
-        return FedLoop(function, gpu, most)
-    except Unfit as reason:
-        return reason
-
-
-def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | Unfit:
-    """How a loop with several products is parted, or why it is not."""
-    try:
-        return (TensorChain if gpu.has("tcgen05") else Chain)(function, gpu, products, most)
-    except Unfit as reason:
-        return reason
-
-
-def _place(product: DotOp | ScaledDotOp) -> str:
-    """Where a product is whose steps are not those of a loop that counts."""
-    parent = product.parent_op()
-    while isinstance(parent, scf.IfOp):
-        parent = parent.parent_op()
-    if not isinstance(parent, scf.ForOp | scf.WhileOp):
-        return "it is in no loop"
-    return "it is computed under a condition" if parent is not product.parent_op() else "its loop does not count"
+def _has_products(function: FuncOp) -> bool:
+    return any(is_subclass(type(op), (DotOp, ScaledDotOp)) for op in function.walk())

@@ -41,6 +41,7 @@ from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import erase, integer_of, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -322,7 +323,7 @@ class StageResult:
         that of the results: both move where the loop is."""
         loop, turns = self.loop, 1 - self.sum
         start = _start(loop.iter_args[turns])
-        start.operands[0] = results.pipe
+        set_operand(start, "pipeline", results.pipe)
         of_results = results.pipe.owner
         assert isinstance(of_results, CreatePipelineOp) and isinstance(results.pipe.type, PipelineType)
         retype(of_results, results.pipe.type)

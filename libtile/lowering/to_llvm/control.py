@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from xdsl.dialects import scf
 
-from libtile.codegen import control, globals, limits, messages
+from libtile.codegen import control, globals
 from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
-from libtile.dialects.nv_tileaa.tokens import AssertOp, PrintOp
-from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.flow import bind_carried, carried_values, emit_arm
-from libtile.support.diagnostics import LoweringError
 
 
 @rule(scf.ForOp)
@@ -67,27 +64,6 @@ def _if(e: Emitter, op: scf.IfOp) -> None:
         None if otherwise is None else lambda: emit_arm(e, otherwise),
     )
     bind_carried(e, op.output, results, then.last_op.operands if then.last_op is not None else ())
-
-
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
-@rule(PrintOp)
-def _print(e: Emitter, op: PrintOp) -> None:
-    tiles = [e.tile(v) for v in op.values]
-    try:
-        messages.print_tile(e.b, op.format.data, tiles)
-    except LoweringError as problem:  # code generation knows of no places
-        raise unsupported(op, f"cannot be compiled: {problem}", e.b.target.name) from None
-
-
-@rule(AssertOp)
-def _assert(e: Emitter, op: AssertOp) -> None:
-    from libtile.dialects.cuda_tile.locations import source_location
-
-    place = source_location(op.location)
-    file, line = (place.filename, place.line) if place is not None else (limits.UNKNOWN_FILE, 0)
-    messages.assert_(e.b, e.tile(op.condition), op.message.data, file=file, line=line)
 
 
 @rule(ReturnOp)

@@ -25,24 +25,7 @@ from libtile.lowering.legality import check
 from libtile.lowering.tileas.shared_check import check_shared_memory
 from libtile.lowering.tileas.storage_lives import BYTES, BYTES_ALIGNMENT, integer_attribute
 from libtile.lowering.tileas.tma.common import HOST_CODE
-from libtile.lowering.to_llvm import (  # noqa: F401  (they register rules)
-    agents,
-    async_products,
-    barrier_objects,
-    control,
-    descriptors,
-    elementwise,
-    escapes,
-    grid,
-    memory,
-    pipelines,
-    shapes,
-    tensor_memory,
-    tiles,
-    tma,
-    tma_rows,
-    tokens,
-)
+from libtile.lowering.to_llvm import agents, control, elementwise, grid, memory, tokens  # noqa: F401  (they register rules)
 from libtile.lowering.to_llvm.debug_info import DebugInfo
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type
 from libtile.lowering.to_llvm.legality import STAGE

@@ -46,7 +46,27 @@ Held = Tile | Value | View | Buffer | TensorMemory | Ring | Place | Turn | Descr
 """What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
 turn of one, or (tokens) nothing."""
 
-RULES: Rules[Emitter] = Rules({"xdsl.dialects.math": "libtile.lowering.to_llvm.math_ops"})
+_ROOM = "libtile.lowering.to_llvm"
+
+_LATE = {
+    "xdsl.dialects.math": ("math_ops",),
+    "xdsl.dialects.tensor": ("shapes",),
+    "libtile.dialects.nv_tileaa.collectives": ("tiles",),
+    "libtile.dialects.nv_tileaa.functions": ("grid", "escapes"),
+    "libtile.dialects.nv_tileaa.pointers": ("elementwise", "shapes", "escapes"),
+    "libtile.dialects.nv_tileaa.shapes": ("shapes", "movement", "tiles"),
+    "libtile.dialects.nv_tileaa.tokens": ("tokens", "messages"),
+    "libtile.dialects.nv_tileas.async_products": ("async_products",),
+    "libtile.dialects.nv_tileas.memory": ("memory", "atomics"),
+    "libtile.dialects.nv_tileas.pipeline": ("pipelines", "agents", "tma"),
+    "libtile.dialects.nv_tileas.products": ("products",),
+    "libtile.dialects.nv_tileas.tensor_memory": ("tensor_memory",),
+    "libtile.dialects.nv_tileas.tiles": ("movement", "collectives", "agents", "tiles", "pipelines", "tma", "tokens"),
+    "libtile.dialects.nv_tileas.tma": ("tma", "pipelines", "descriptors", "barrier_objects", "tma_rows"),
+}
+"""By the module of ops, the modules of rules for those that not every kernel has."""
+
+RULES: Rules[Emitter] = Rules({ops: [f"{_ROOM}.{name}" for name in names] for ops, names in _LATE.items()})
 """The emission rule of each op, by its class."""
 
 rule = RULES.on

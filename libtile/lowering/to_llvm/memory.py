@@ -8,7 +8,7 @@ from dataclasses import replace
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import atomics, globals, memory, multimem, views
+from libtile.codegen import globals, memory, views
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.llvm_types import I64
 from libtile.codegen.memory import CacheHint, Ordering
@@ -30,15 +30,9 @@ from libtile.dialects.nv_tileaa.tokens import (
 )
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.dialects.nv_tileas.memory import (
-    AtomicCasOp,
-    AtomicRmwOp,
     FenceOp,
     LoadOp,
-    MultimemLoadReduceOp,
-    MultimemReduceOp,
-    MultimemStoreOp,
     StoreOp,
-    TiledAtomicRmwOp,
     TiledLoadOp,
     TiledStoreOp,
 )
@@ -49,7 +43,6 @@ from libtile.lowering.tileas.fences import instruction_semantic
 from libtile.lowering.tileas.select_copies import offset_bits, vector_of
 from libtile.lowering.tileas.ways import handed_out_by, hands_out
 from libtile.lowering.to_llvm.emitter import Emitter, View, element_name, rule
-from libtile.numerics.elements import ELEMENTS
 
 _SCOPES = {"tl_blk": "tl_blk", "cluster": "device", "gpu": "device", "sys": "sys"}
 """Scopes by the names that accesses know them by. A cluster is part of a device, whose scope holds for it as well."""
@@ -74,11 +67,12 @@ def cache_hint(op: MemoryOp) -> CacheHint:
     return CacheHint(None if modifier is None else modifier.keyword, None if policy is None else policy.keyword)
 
 
-def _tile(e: Emitter, value: SSAValue | None) -> Tile | None:
+def optional_tile(e: Emitter, value: SSAValue | None) -> Tile | None:
+    """The tile of an operand that may be absent."""
     return None if value is None else e.tile(value)
 
 
-def _handed(op: Operation) -> Handed:
+def handed_by(op: Operation) -> Handed:
     """How owners of elements hand out what the op gave them, if they do."""
     return handed_out_by(op) if hands_out(op) else Conversion.REGISTERS
 
@@ -96,12 +90,12 @@ def _load(e: Emitter, op: LoadOp) -> None:
         e.b,
         e.tile(op.base),
         element,
-        mask=_tile(e, op.mask),
-        padding=_tile(e, op.other),
+        mask=optional_tile(e, op.mask),
+        padding=optional_tile(e, op.other),
         vector=vector_of(op, element),
         ordering=ordering(op),
         cache=cache_hint(op),
-        handed=_handed(op),
+        handed=handed_by(op),
     )
     e.bind(op.value, tile)
 
@@ -112,49 +106,11 @@ def _store(e: Emitter, op: StoreOp) -> None:
         e.b,
         e.tile(op.base),
         e.tile(op.value),
-        mask=_tile(e, op.mask),
+        mask=optional_tile(e, op.mask),
         vector=vector_of(op, e.element(op.value)),
         ordering=ordering(op),
         cache=cache_hint(op),
     )
-
-
-def _atomic(op: AtomicRmwOp | AtomicCasOp | TiledAtomicRmwOp) -> str:
-    """The kind of instruction of an atomic op."""
-    assert op.atom is not None  # the legality table has seen to it
-    return op.atom.kind
-
-
-@rule(AtomicRmwOp)
-def _atomic_rmw(e: Emitter, op: AtomicRmwOp) -> None:
-    result = atomics.atomic_rmw(
-        e.b,
-        op.rmw_mode.keyword,
-        _atomic(op),
-        e.tile(op.base),
-        e.tile(op.value),
-        mask=_tile(e, op.mask),
-        ordering=ordering(op),
-        result_used=op.result.first_use is not None,
-        handed=_handed(op),
-    )
-    e.bind(op.result, result)
-
-
-@rule(AtomicCasOp)
-def _atomic_cas(e: Emitter, op: AtomicCasOp) -> None:
-    pointers, compare, replacement = (e.tile(v) for v in (op.base, op.compare, op.replacement))
-    result = atomics.atomic_cas(
-        e.b,
-        pointers,
-        compare,
-        replacement,
-        mask=_tile(e, op.mask),
-        ordering=ordering(op),
-        result_used=op.result.first_use is not None,
-        handed=_handed(op),
-    )
-    e.bind(op.result, result)
 
 
 @rule(AddPtrOp)
@@ -216,7 +172,7 @@ def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
     tiled, index, accesses = tiled_operands(e, op)
     layout, order = e.layout(op.value), ordering(op)
     tile = views.load_tile(
-        e.b, tiled, index, layout, accesses, ordering=order, cache=cache_hint(op), handed=_handed(op)
+        e.b, tiled, index, layout, accesses, ordering=order, cache=cache_hint(op), handed=handed_by(op)
     )
     e.bind(op.value, tile)
 
@@ -226,15 +182,6 @@ def _tiled_store(e: Emitter, op: TiledStoreOp) -> None:
     tiled, index, accesses = tiled_operands(e, op)
     tile, order = e.tile(op.value), ordering(op)
     views.store_tile(e.b, tiled, index, tile, accesses, ordering=order, cache=cache_hint(op))
-
-
-@rule(TiledAtomicRmwOp)
-def _tiled_atomic(e: Emitter, op: TiledAtomicRmwOp) -> None:
-    tiled, index, accesses = tiled_operands(e, op)
-    tile, mode = e.tile(op.value), op.rmw_mode.keyword
-    if mode == "add" and not ELEMENTS[tile.element].is_integer:
-        mode = "addf"  # nv_tileas has one name for both additions
-    atomics.reduce_tile(e.b, mode, _atomic(op), tiled, index, tile, accesses, ordering=ordering(op))
 
 
 @rule(GetDimSizeOp)
@@ -255,7 +202,7 @@ def _get_global(e: Emitter, op: GetGlobalOp) -> None:
 @rule(AllocaOp)
 def _alloca(e: Emitter, op: AllocaOp) -> None:
     allocation = globals.alloca(
-        e.b, _pointee(op.result), op.count.value.data, integer_of(op.alignment, 16), _handed(op)
+        e.b, _pointee(op.result), op.count.value.data, integer_of(op.alignment, 16), handed_by(op)
     )
     e.bind(op.result, e.as_tile(allocation.pointer, element_of(op.result.type)))
     e.allocations.append(allocation)
@@ -279,29 +226,3 @@ def _fence_alias(e: Emitter, op: MemoryFenceAliasOp) -> None:
 @rule(CreateMemTokenOp, JoinMemTokenOp)
 def _token(e: Emitter, op: TileOp) -> None:
     e.bind(op.results[0], None)
-
-
-# -- replicated memory ------------------------------------------------------------------------------------------------
-
-
-@rule(MultimemLoadReduceOp)
-def _multimem_load_reduce(e: Emitter, op: MultimemLoadReduceOp) -> None:
-    tiled, index, accesses = tiled_operands(e, op)
-    reduction, layout = op.reduction.keyword, e.layout(op.value)
-    tile = multimem.multimem_load_reduce(
-        e.b, reduction, tiled, index, layout, accesses, ordering=ordering(op), handed=_handed(op)
-    )
-    e.bind(op.value, tile)
-
-
-@rule(MultimemReduceOp)
-def _multimem_reduce(e: Emitter, op: MultimemReduceOp) -> None:
-    tiled, index, accesses = tiled_operands(e, op)
-    reduction, tile = op.reduction.keyword, e.tile(op.value)
-    multimem.multimem_reduce(e.b, reduction, tiled, index, tile, accesses, ordering=ordering(op))
-
-
-@rule(MultimemStoreOp)
-def _multimem_store(e: Emitter, op: MultimemStoreOp) -> None:
-    tiled, index, accesses = tiled_operands(e, op)
-    multimem.multimem_store(e.b, tiled, index, e.tile(op.value), accesses, ordering=ordering(op))
