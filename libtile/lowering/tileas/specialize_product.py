@@ -44,7 +44,8 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
-from libtile.lowering.split_over_ctas import is_same_in_cluster
+from libtile.lowering.hints import CLUSTER
+from libtile.lowering.split_over_ctas import CTAS, is_same_in_cluster
 from libtile.lowering.tileas import persistent, promoted, scaled_products, staging, tensor_products
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
@@ -127,7 +128,10 @@ class ProductLoop:
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
         if accumulators > MAX_ACCUMULATORS:
-            raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps")
+            spec = self.function.kernel_spec
+            halves = spec is not None and spec.num_ctas == 1 and accumulators <= MAX_ACCUMULATORS * CTAS
+            advice = f": {CLUSTER} = {CTAS} halves them" if halves else ""
+            raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps{advice}")
         most = consumer_registers(self.function.kernel_spec, self.gpu, BUDGETS.get(self.warps))
         if accumulators + OTHER_REGISTERS > most:
             raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
