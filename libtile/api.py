@@ -28,7 +28,7 @@ def write(module: Module | Operation, version: str | Version | None = None) -> b
     asked for cannot hold it, and DiagnosticError for what no version holds.
     """
     from libtile.asm.module import Module, op_of
-    from libtile.dialects.cuda_tile.bridge import write_bytecode
+    from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 
     given = module if isinstance(module, Module) else Module(op_of(module))
     return write_bytecode(given.tile_module, version, since=given.version)

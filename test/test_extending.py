@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 import libtile
 from libtile import bytecode
-from libtile.dialects.cuda_tile.bridge import to_bytecode
+from libtile.dialects.cuda_tile.to_bytecode import to_bytecode
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import parse_pipeline
 from libtile.support import statistics

@@ -10,23 +10,31 @@ The source of a generated function is kept by `linecache`, so that tracebacks an
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
-from libtile.bytecode import attributes as A
-from libtile.bytecode.cursor import int_array, more, put, put_int_array, zigzag
-from libtile.bytecode.errors import Fault, InvalidError, MigrationError, UnsupportedVersionError
-from libtile.bytecode.model import Operation, Value, make_type
+from libtile.bytecode.errors import Fault, UnsupportedVersionError
+from libtile.bytecode.model import Operation
+from libtile.bytecode.ops_encoding import encoder
+from libtile.bytecode.ops_source import (
+    INT_BITS,
+    AllFalse,
+    CodecSource,
+    bits_of,
+    default_of,
+    has_flags,
+    length_of,
+    result_type,
+    split_results,
+)
 from libtile.bytecode.types_codec import enum_keyword
 from libtile.spec import OpSpec, Spec, Version
-from libtile.spec.model import AttributeSpec, Flag, ValueSpec
+from libtile.spec.model import AttributeSpec, ValueSpec
 
 Decoder = Callable[..., tuple[Operation, int]]
 Encoder = Callable[..., None]
 
-INT_BITS = {"i32": 32, "i32_nonneg": 32, "i64": 64, "i64_nonneg": 64}
 CONTAINER_OPS = frozenset({"module", "entry", "global", "testing$func"})
 """Ops that are records of the container, never instructions."""
 
@@ -38,7 +46,7 @@ class Codec:
         self.spec = op
         self.restricted = spec.is_testing_op(op) or op.preview is not None
         """The reader's and writer's options decide whether the op is allowed: a testing or a preview op."""
-        self._source = partial(_Source, spec, op, version)
+        self._source = partial(CodecSource, spec, op, version)
 
     @cached_property
     def decode(self) -> Decoder:
@@ -50,7 +58,7 @@ class Codec:
     @cached_property
     def encode(self) -> Encoder:
         source = self._source()
-        _encoder(source)
+        encoder(source)
         encode: Encoder = source.compile("encode")
         return encode
 
@@ -88,80 +96,17 @@ def codecs_of(spec: Spec, version: Version) -> Codecs:
     return found
 
 
-class _Source:
-    """Lines of a function being generated, and the objects that it refers to."""
-
-    def __init__(self, spec: Spec, op: OpSpec, version: Version) -> None:
-        self.spec = spec
-        self.op = op
-        self.version = version
-        self.lines: list[str] = []
-        self.names: dict[str, Any] = {
-            "Operation": Operation, "Value": Value, "more": more, "put": put, "zigzag": zigzag, "SPEC": op,
-            "Fault": Fault, "InvalidError": InvalidError, "A": A, "int_array": int_array,
-            "put_int_array": put_int_array,
-        }  # fmt: skip
-        self.indent = 1
-
-    def add(self, *lines: str) -> None:
-        self.lines.extend("    " * self.indent + line for line in lines)
-
-    def varint(self, name: str) -> None:
-        self.add(f"{name} = data[p]; p += 1", f"if {name} > 127: {name}, p = more(data, p, {name})")
-
-    def put(self, expression: str) -> None:
-        self.add(f"n = {expression}", "if n < 128: append(n)", "else: put(out, n)")
-
-    def bind(self, value: Any) -> str:
-        name = f"K{len(self.names)}"
-        self.names[name] = value
-        return name
-
-    def compile(self, kind: str) -> Any:
-        text = "\n".join(self.lines) + "\n"
-        filename = f"<{kind} {self.op.name} {self.version}>"
-        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-        scope = dict(self.names)
-        exec(compile(text, filename, "exec"), scope)
-        return scope[kind]
-
-
-def _bits(flags: Iterable[Flag], version: Version) -> dict[str, int]:
-    return {f.name: 1 << f.bit for f in flags if f.since <= version}
-
-
-def _has_flags(op: OpSpec, version: Version) -> bool:
-    return bool(op.flags) and version >= min(f.since for f in op.flags)
-
-
-def _split_results(op: OpSpec, version: Version) -> tuple[list[ValueSpec], list[ValueSpec]]:
-    """The results that the version writes, and the newer ones, which must come last: values are numbered in order."""
-    written = [r for r in op.results if r.since <= version]
-    newer = [r for r in op.results if r.since > version]
-    if list(op.results) != [*written, *newer]:
-        raise ValueError(f"op {op.name}: a result that is newer than another one stands before it")
-    return written, newer
-
-
-def _result_type(spec: Spec, op: OpSpec, result: ValueSpec) -> Any:
-    """The type of a result that an older file does not have: its constraint must leave no choice."""
-    types = spec.constraints[result.constraint].types
-    if len(types) != 1 or spec.types[types[0]].parameters or spec.types[types[0]].kind == "function":
-        raise ValueError(f"op {op.name}: result {result.name!r} is newer than the op, and its type is not determined")
-    return make_type(types[0], spec=spec)
-
-
 # -- decoding ---------------------------------------------------------------------------------------------------------
 
 
-def _decoder(s: _Source) -> None:
+def _decoder(s: CodecSource) -> None:
     op = s.op
     s.lines.append("def decode(data, p, types, values, ctx):")
-    written, newer = _split_results(op, s.version)
+    written, newer = split_results(op, s.version)
     _decode_results(s, written)
-    if _has_flags(op, s.version):
+    if has_flags(op, s.version):
         s.varint("flags")
-        known = sum(_bits(op.flags, s.version).values())
+        known = sum(bits_of(op.flags, s.version).values())
         s.names["newer_flag"] = _newer_flag
         s.add(f"if flags & {~known}: raise newer_flag(SPEC, flags, p, ctx)")
     s.add("attributes = {}")
@@ -177,12 +122,12 @@ def _decoder(s: _Source) -> None:
         s.add(f"regions, p = ctx.regions(p, {len(op.regions)}, SPEC)")
     s.add("values += results" if written else "")
     for result in newer:
-        s.add(f"results.append(Value({s.bind(_result_type(s.spec, op, result))}))")
+        s.add(f"results.append(Value({s.bind(result_type(s.spec, op, result))}))")
     regions = "regions" if op.regions else "[]"
     s.add(f"return Operation(SPEC, operands, results, attributes, {regions}, None, segments), p")
 
 
-def _decode_results(s: _Source, written: list[ValueSpec]) -> None:
+def _decode_results(s: CodecSource, written: list[ValueSpec]) -> None:
     op = s.op
     check = "if t >= len(types): raise Fault(p, f'failed to get result type {%s} for %s: type index {t} out of bounds')"
     if op.counts_results:
@@ -224,28 +169,18 @@ def _newer_flag(op: OpSpec, flags: int, p: int, ctx: Any) -> Fault:
     return Fault(p, f"unknown flags {flags:#x} of {op.name}", expected=f"below {1 << len(op.flags):#x}")
 
 
-def _decode_default(s: _Source, attribute: AttributeSpec) -> list[str]:
+def _decode_default(s: CodecSource, attribute: AttributeSpec) -> list[str]:
     """Lines that fill in an attribute which the version does not have; they run when the operands are known."""
     if attribute.optional or attribute.is_flag or attribute.default is None:
         return []
     default = default_of(attribute)
     if isinstance(default, AllFalse):
-        return [f"attributes[{attribute.name!r}] = (False,) * {_length_of(s.op, default.operand)}"]
+        return [f"attributes[{attribute.name!r}] = (False,) * {length_of(s.op, default.operand)}"]
     return [f"attributes[{attribute.name!r}] = {default!r}"]
 
 
-def _length_of(op: OpSpec, operand: str) -> str:
-    """Expression for the length of an operand group in generated code."""
-    index = next(i for i, v in enumerate(op.operands) if v.name == operand)
-    if op.has_segments:
-        return f"segments[{index}]"
-    if op.operands[index].arity == "one":
-        return "1"
-    return f"(len(operands) - {sum(v.arity == 'one' for v in op.operands)})"
-
-
-def _decode_attribute(s: _Source, attribute: AttributeSpec) -> None:
-    bit = _bits(s.op.flags, s.version).get(attribute.name)
+def _decode_attribute(s: CodecSource, attribute: AttributeSpec) -> None:
+    bit = bits_of(s.op.flags, s.version).get(attribute.name)
     target = f"attributes[{attribute.name!r}]"
     if attribute.is_flag:
         s.add(f"if flags & {bit}: {target} = True")
@@ -258,7 +193,7 @@ def _decode_attribute(s: _Source, attribute: AttributeSpec) -> None:
         s.indent -= 1
 
 
-def _decode_value(s: _Source, attribute: AttributeSpec, target: str) -> None:
+def _decode_value(s: CodecSource, attribute: AttributeSpec, target: str) -> None:
     kind = attribute.kind
     if kind in INT_BITS:
         bits = INT_BITS[kind]
@@ -302,7 +237,7 @@ _DECODE_CALLS = {
 }
 
 
-def _decode_operands(s: _Source) -> None:
+def _decode_operands(s: CodecSource) -> None:
     op = s.op
     if op.has_segments:
         _decode_segments(s)
@@ -327,7 +262,7 @@ def _decode_operands(s: _Source) -> None:
     s.add(f"operands = [{', '.join(f'o{i}' for i in range(len(op.operands)))}]")
 
 
-def _decode_operand(s: _Source, store: str, which: str) -> None:
+def _decode_operand(s: CodecSource, store: str, which: str) -> None:
     s.varint("v")
     s.add(
         "if v >= len(values): raise Fault(p, "
@@ -336,9 +271,9 @@ def _decode_operand(s: _Source, store: str, which: str) -> None:
     )
 
 
-def _decode_segments(s: _Source) -> None:
+def _decode_segments(s: CodecSource) -> None:
     op = s.op
-    bits = _bits(op.flags, s.version)
+    bits = bits_of(op.flags, s.version)
     s.add("operands = []")
     for i, operand in enumerate(op.operands):
         where = f"{operand.name} segment, element {{i}}" if operand.is_variadic else f"{operand.name} segment"
@@ -366,245 +301,3 @@ def _decode_segments(s: _Source) -> None:
 
 
 # -- encoding ---------------------------------------------------------------------------------------------------------
-
-
-class AllFalse:
-    """The default `all_false(operand)`: as many false as the operand group has values."""
-
-    def __init__(self, operand: str) -> None:
-        self.operand = operand
-
-
-def default_of(attribute: AttributeSpec) -> Any:
-    """The value that an absent attribute stands for (see model.py for values by kind)."""
-    default = attribute.default
-    if isinstance(default, str) and default.startswith("all_false("):
-        return AllFalse(default[len("all_false(") : -1])
-    if attribute.kind == "bool" and isinstance(default, str):
-        return default == "true"
-    return default
-
-
-def _encoder(s: _Source) -> None:
-    op = s.op
-    s.lines.append("def encode(out, op, index, types, ctx):")
-    s.names.update(missing=_missing, refuse_attribute=_refuse_attribute, bad_enum=_bad_enum, fit=_fit)
-    s.add("append = out.append", "operands = op.operands", "attributes = op.attributes")
-    if op.has_segments:
-        s.add("segments = op.group_lengths()")
-    written, newer = _split_results(op, s.version)
-    _encode_results(s, written, newer)
-    _encode_flags(s)
-    for attribute in op.attributes:
-        _encode_attribute(s, attribute)
-    _encode_operands(s)
-    if op.regions:
-        s.add(f"ctx.write_regions(op, {len(op.regions)})")
-    _define_results(s, written, newer)
-
-
-def _encode_results(s: _Source, written: list[ValueSpec], newer: list[ValueSpec]) -> None:
-    op = s.op
-    s.add("results = op.results")
-    if newer:
-        s.add(f"results = results[:{len(written)}]")
-    if any(r.is_variadic for r in op.results):
-        s.put("len(results)")
-    else:
-        s.add(
-            f"if len(results) != {len(written)}: raise InvalidError(f'{op.name} has {{len(op.results)}} results', "
-            f"expected='{len(op.results)}')"
-        )
-        if op.counts_results:
-            s.put(str(len(written)))
-    if not op.results:
-        return
-    s.add("for r in results:")
-    s.indent += 1
-    s.add(
-        "n = types.get(r.type)",
-        "if n is None: n = ctx.type_index(r.type)",
-        "if n < 128: append(n)",
-        "else: put(out, n)",
-    )
-    s.indent -= 1
-
-
-def _define_results(s: _Source, written: list[ValueSpec], newer: list[ValueSpec]) -> None:
-    if written:
-        s.add("defined = ctx.defined", "for r in results:", "    index[r] = len(defined)", "    defined.append(r)")
-    for i, result in enumerate(newer):
-        at = len(written) + i
-        s.add(f"if len(op.results) > {at}: ctx.dropped[op.results[{at}]] = (op, {s.bind(result)})")
-
-
-def _encode_flags(s: _Source) -> None:
-    op = s.op
-    for flag in op.flags:
-        if flag.since > s.version:
-            _encode_newer_flag(s, flag)
-    if not _has_flags(op, s.version):
-        return
-    s.add("flags = 0")
-    positions = {v.name: i for i, v in enumerate(op.operands)}
-    for flag in op.flags:
-        if flag.since > s.version:
-            continue
-        if flag.is_operand:
-            s.add(f"if segments[{positions[flag.name]}]: flags |= {1 << flag.bit}")
-        elif op_attribute(op, flag.name).is_flag:
-            s.add(f"if attributes.get({flag.name!r}): flags |= {1 << flag.bit}")
-        else:
-            s.add(f"if attributes.get({flag.name!r}) is not None: flags |= {1 << flag.bit}")
-    s.put("flags")
-
-
-def op_attribute(op: OpSpec, name: str) -> AttributeSpec:
-    found = op.attribute(name)
-    if found is None:
-        raise KeyError(name)
-    return found
-
-
-def _encode_newer_flag(s: _Source, flag: Flag) -> None:
-    if flag.is_operand:
-        position = next(i for i, v in enumerate(s.op.operands) if v.name == flag.name)
-        s.names["refuse_operand"] = _refuse_operand
-        s.add(f"if segments[{position}]: raise refuse_operand({s.bind(flag)}, ctx)")
-    elif op_attribute(s.op, flag.name).is_flag:
-        s.add(f"if attributes.get({flag.name!r}): raise refuse_attribute({s.bind(flag)}, ctx, True)")
-    else:
-        s.add(f"if attributes.get({flag.name!r}) is not None: raise refuse_attribute({s.bind(flag)}, ctx, True)")
-
-
-def _encode_attribute(s: _Source, attribute: AttributeSpec) -> None:
-    if attribute.is_flag or (attribute.optional and attribute.since > s.version):
-        return
-    s.add(f"a = attributes.get({attribute.name!r})")
-    default = default_of(attribute)
-    value = None if default is None else repr(default)
-    if isinstance(default, AllFalse):
-        value = f"(False,) * {_length_of(s.op, default.operand)}"
-    if attribute.since > s.version:
-        s.add(f"if a is not None and a != {value}: raise refuse_attribute({s.bind(attribute)}, ctx, False)")
-        return
-    if attribute.optional:
-        s.add("if a is not None:")
-        s.indent += 1
-    else:
-        s.add("if a is None:", f"    a = {value}" if value else f"    raise missing(SPEC, {attribute.name!r})")
-    _encode_value(s, attribute)
-    if attribute.optional:
-        s.indent -= 1
-
-
-def _encode_value(s: _Source, attribute: AttributeSpec) -> None:
-    kind, name = attribute.kind, repr(attribute.name)
-    if kind in INT_BITS:
-        s.put(f"fit(a, {INT_BITS[kind]}, {name})")
-    elif kind == "test_value":
-        s.put("zigzag(a)")
-    elif kind in ("string", "symbol_name", "symbol_ref"):
-        s.put("ctx.string_index(a)")
-    elif kind == "function_type":
-        s.put("ctx.type_index(a)")
-    elif kind == "dense":
-        s.put("ctx.constant_index(a)")
-    elif kind in _ENCODE_CALLS:
-        s.add(_ENCODE_CALLS[kind].replace("NAME", name))
-    else:
-        enum = s.spec.enums[kind]
-        cases = s.bind({c.keyword: c.value for c in enum.cases if c.since <= s.version})
-        s.add(f"n = {cases}.get(a)", f"if n is None: raise bad_enum({s.bind(enum)}, a, {name}, ctx)")
-        s.put("n")
-
-
-_ENCODE_CALLS = {
-    "bool": "append(1 if a else 0)",
-    "array": "A.write_array(ctx, out, a, NAME)",
-    "dict_array": "A.write_array(ctx, out, a, NAME)",
-    "hints": "A.write_hints(ctx, out, a, NAME)",
-    "predicate": "A.write_attribute(ctx, out, a, NAME)",
-    "i32_array": "put_int_array(out, a, 4)",
-    "bool_array": "put_int_array(out, a, 1)",
-}
-
-
-def _encode_operands(s: _Source) -> None:
-    op = s.op
-    if not op.operands:
-        s.add("if operands: raise InvalidError('operands do not fit the declaration')")
-        return
-    if op.has_segments:
-        s.add("at = 0")
-        for i, operand in enumerate(op.operands):
-            if operand.is_variadic:
-                s.put(f"segments[{i}]")
-            elif operand.arity == "one":
-                s.add(f"if segments[{i}] != 1: raise InvalidError('operand {operand.name} is required')")
-            else:
-                s.add(f"if segments[{i}] > 1: raise InvalidError('operand {operand.name} stands for one value')")
-            s.add(f"for v in operands[at:at + segments[{i}]]:")
-            _encode_operand(s)
-            s.add(f"at += segments[{i}]")
-        return
-    fixed = sum(v.arity == "one" for v in op.operands)
-    if op.counts_operands:
-        s.add(f"if len(operands) < {fixed}: raise InvalidError('operands do not fit the declaration')")
-        s.put("len(operands)")
-    else:
-        s.add(f"if len(operands) != {fixed}: raise InvalidError('operands do not fit the declaration')")
-    s.add("for v in operands:")
-    _encode_operand(s)
-
-
-def _encode_operand(s: _Source) -> None:
-    s.indent += 1
-    s.add("n = index.get(v)", "if n is None: raise ctx.unknown_value(v)", "if n < 128: append(n)", "else: put(out, n)")
-    s.indent -= 1
-
-
-def _missing(op: OpSpec, name: str) -> InvalidError:
-    return InvalidError(f"'cuda_tile.{op.name}' op requires attribute '{name}'")
-
-
-def _fit(value: int, bits: int, name: str) -> int:
-    if not -(1 << (bits - 1)) <= value < 1 << bits:
-        raise InvalidError(f"attribute '{name}': value {value} does not fit in {bits} bits")
-    return value & ((1 << bits) - 1)
-
-
-def _refuse_attribute(attribute: AttributeSpec | Flag, ctx: Any, optional: bool) -> MigrationError:
-    if optional:
-        message = (
-            f"optional attribute '{attribute.name}' is provided but requires bytecode version {attribute.since}, "
-            f"targeting {ctx.version}"
-        )
-    else:
-        message = (
-            f"attribute '{attribute.name}' requires bytecode version {attribute.since}+, but targeting {ctx.version}"
-        )
-    return MigrationError(message, feature=attribute.name, required=attribute.since, target=ctx.version)
-
-
-def _refuse_operand(flag: Flag, ctx: Any) -> MigrationError:
-    return MigrationError(
-        f"optional operand '{flag.name}' is provided but requires bytecode version {flag.since}, "
-        f"targeting {ctx.version}",
-        feature=flag.name,
-        required=flag.since,
-        target=ctx.version,
-    )
-
-
-def _bad_enum(enum: Any, value: Any, name: str, ctx: Any) -> InvalidError | MigrationError:
-    case = enum.by_keyword.get(value)
-    if case is None:
-        return InvalidError(f"attribute '{name}': {value!r} is not a case of {enum.name}")
-    return MigrationError(
-        f"enum value for attribute '{name}' is not available in bytecode version "
-        f"{ctx.version.major}.{ctx.version.minor}",
-        feature=f"{name}={value}",
-        required=case.since,
-        target=ctx.version,
-    )

@@ -9,10 +9,11 @@ See docs/simulator.md.
 
 from __future__ import annotations
 
+from .arguments import Uninitialized
 from .counters import Counters
 from .errors import LaunchError, PtxError, SimulationFault, SimulatorError
 from .ir import Module
-from .launch import RunResult, Uninitialized, run_ptx
+from .launch import RunResult, run_ptx
 from .parser import parse_ptx
 from .tensor_map import EncodedTensorMap, TensorMap
 

@@ -10,6 +10,7 @@ from libtile.asm import parse, print_op
 from libtile.asm.format import FormatError, parse_format
 from libtile.asm.format_parse import compile_parser
 from libtile.dialects.cuda_tile import bridge
+from libtile.dialects.cuda_tile.to_bytecode import to_bytecode
 from libtile.spec import load
 from libtile.support.diagnostics import DiagnosticError
 
@@ -138,7 +139,7 @@ def test_new_enums_and_new_cases_of_old_enums_go_through_text_and_bytecode(line:
     module = parse(text, spec=made_up)
     assert print_op(module) == text
     assert print_op(parse(print_op(module, generic=True), spec=made_up)) == text
-    data = bytecode.write(bridge.to_bytecode(module.body.block.first_op, spec=made_up), version="99.1")
+    data = bytecode.write(to_bytecode(module.body.block.first_op, spec=made_up), version="99.1")
     assert line in print_op(bridge.from_bytecode(bytecode.read(data, spec=made_up)))
 
 

@@ -13,7 +13,8 @@ from libtile import asm, bytecode
 from libtile.asm.disasm_names import disassembly
 from libtile.asm.module import diagnose
 from libtile.asm.record_text import disassembled
-from libtile.dialects.cuda_tile.bridge import from_bytecode, to_bytecode
+from libtile.dialects.cuda_tile.bridge import from_bytecode
+from libtile.dialects.cuda_tile.to_bytecode import to_bytecode
 from libtile.support.diagnostics import has_errors
 
 NESTED = """

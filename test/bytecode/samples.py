@@ -25,7 +25,8 @@ from libtile.bytecode.model import (
     make_debug,
     make_type,
 )
-from libtile.bytecode.ops_codec import CONTAINER_OPS, AllFalse, default_of
+from libtile.bytecode.ops_codec import CONTAINER_OPS
+from libtile.bytecode.ops_source import AllFalse, default_of
 from libtile.spec import OpSpec, Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec
 

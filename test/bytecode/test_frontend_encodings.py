@@ -16,7 +16,7 @@ from bytecode.samples import instructions, op_module
 from libtile import bytecode
 from libtile.bytecode.context import WriteContext
 from libtile.bytecode.model import Bounded, Integer, Module, Operation, OptimizationHints, Type, make_type
-from libtile.bytecode.ops_codec import INT_BITS
+from libtile.bytecode.ops_source import INT_BITS
 from libtile.bytecode.types_codec import encode_type
 from libtile.spec import OpSpec, Version, default_spec
 

@@ -36,7 +36,7 @@ from libtile.bytecode.model import (
     make_debug,
     make_type,
 )
-from libtile.bytecode.ops_codec import default_of
+from libtile.bytecode.ops_source import default_of
 from libtile.spec import Version, default_spec
 
 SPEC = default_spec()

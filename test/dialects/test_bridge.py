@@ -24,9 +24,10 @@ from libtile import bytecode
 from libtile.bytecode import model as bc
 from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile import types
-from libtile.dialects.cuda_tile.bridge import from_bytecode, to_bytecode
+from libtile.dialects.cuda_tile.bridge import from_bytecode
 from libtile.dialects.cuda_tile.bridge_values import type_from_bytecode, type_to_bytecode
 from libtile.dialects.cuda_tile.ops import build
+from libtile.dialects.cuda_tile.to_bytecode import to_bytecode
 from libtile.spec import default_spec
 from libtile.support.diagnostics import DiagnosticError
 

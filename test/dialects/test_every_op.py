@@ -9,7 +9,8 @@ from asm.op_texts import CASES
 from bytecode.samples import op_module
 from libtile import asm, bytecode
 from libtile.bytecode import MigrationError
-from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
+from libtile.dialects.cuda_tile.bridge import from_bytecode
+from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 from libtile.spec import OpSpec, Version, default_spec
 
 SPEC = default_spec()

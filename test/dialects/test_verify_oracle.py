@@ -13,7 +13,7 @@ from dialects.verify_cases import CASES
 from dialects.verify_cases.case import Case
 from libtile import bytecode
 from libtile.asm.module import diagnose
-from libtile.dialects.cuda_tile.bridge import to_bytecode
+from libtile.dialects.cuda_tile.to_bytecode import to_bytecode
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
 from libtile.spec import OpSpec, default_spec
 

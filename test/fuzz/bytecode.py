@@ -23,7 +23,8 @@ from libtile.bytecode.annotate import annotate, sections_of
 from libtile.bytecode.container import append_section
 from libtile.bytecode.model import Dense, Global
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
+from libtile.dialects.cuda_tile.bridge import from_bytecode
+from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 from libtile.spec import default_spec
 from libtile.support.diagnostics import DiagnosticError, has_errors
 

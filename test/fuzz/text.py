@@ -14,7 +14,8 @@ from fuzz.mutate import NUMBERS, damaged_text
 from libtile import bytecode
 from libtile.asm import parse, print_op
 from libtile.asm.module import diagnose as verify
-from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
+from libtile.dialects.cuda_tile.bridge import from_bytecode
+from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 from libtile.support.diagnostics import DiagnosticError, has_errors
 
 TEST = Path(__file__).resolve().parents[1]

@@ -12,7 +12,8 @@ from libtile.asm.disasm_names import disassembly
 from libtile.asm.module import diagnose
 from libtile.asm.record_text import disassembled
 from libtile.dialects.cuda_tile import types
-from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
+from libtile.dialects.cuda_tile.bridge import from_bytecode
+from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 from libtile.spec import OpSpec, Version, default_spec
 from oracle import OracleError, require_tool, run_tileirdisasm
 

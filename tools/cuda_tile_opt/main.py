@@ -61,7 +61,7 @@ class Optimizer:
 
     def bytecode(self, text: str) -> bytes:
         """The output for a text as bytecode of the newest version."""
-        from libtile.dialects.cuda_tile.bridge import write_bytecode
+        from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
         from libtile.spec import default_spec
 
         module = mlir_options.tile_module(self.transformed(text))
@@ -91,8 +91,9 @@ class Optimizer:
         """DiagnosticError where the text of an op, or its bytecode, is not that of the same op."""
         from libtile.asm.printer import print_op
         from libtile.asm.reading import parse
-        from libtile.dialects.cuda_tile.bridge import from_bytecode, write_bytecode
+        from libtile.dialects.cuda_tile.bridge import from_bytecode
         from libtile.dialects.cuda_tile.ops import CudaTileOp
+        from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
         from libtile.spec import default_spec
         from libtile.support.diagnostics import DiagnosticError, error
 

@@ -78,7 +78,7 @@ class Translator:
         self.warnings: list[Diagnostic] = []
 
     def text_to_bytecode(self, text: str) -> bytes:
-        from libtile.dialects.cuda_tile.bridge import write_bytecode
+        from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 
         options, dropped = self.options, list[str]()
         data = write_bytecode(

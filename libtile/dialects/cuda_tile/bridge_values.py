@@ -18,6 +18,15 @@ from libtile.numerics.elements import ELEMENTS
 from libtile.spec import Spec, default_spec
 from libtile.support.diagnostics import DiagnosticError, error
 
+INTEGER_TYPES = {
+    "i32": types.i32,
+    "i32_nonneg": types.i32,
+    "i64": types.i64,
+    "i64_nonneg": types.i64,
+    "bool": types.i1,
+}
+"""The types of attributes of these kinds that are integers."""
+
 # -- types ------------------------------------------------------------------------------------------------------------
 
 
