@@ -7,6 +7,12 @@ from libtile.passes.pipeline import pass_options
 from libtile.passes.pipelines import PIPELINES, SCHEDULES
 from libtile.passes.registry import PASSES, pass_class
 
+PARTS = {
+    "tile-addresses": "addresses worked out on fewer elements; no level runs it",
+    "tile-locality": "accesses in an order that suits caches; no level runs it",
+}
+"""Pipelines that no level has."""
+
 
 def passes_text() -> str:
     """Each pass with what it does, and its options with their defaults; then the pipelines that have a name."""
@@ -22,6 +28,8 @@ def passes_text() -> str:
 def _what_runs(pipeline: str) -> str:
     if pipeline in SCHEDULES:
         return f"what a compilation runs at -O3 with --schedule={pipeline}"
+    if pipeline in PARTS:
+        return PARTS[pipeline]
     tool, _, level = pipeline.rpartition("-")
     return f"what {'cuda-tile-optimize' if tool else 'a compilation'} runs at -{level}"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from libtile.ir.strings import unquote
 from libtile.passes.manager import Instrument, PassRun
-from libtile.passes.pipeline import Item, Nest, PassItem, PipelineError, pipeline_text, unwrapped
+from libtile.passes.pipeline import Item, Nest, PipelineError, pipeline_text, unwrapped
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -53,12 +53,12 @@ class Reproducer(Instrument):
     def begin(self, items: Sequence[Item], op: Operation) -> None:
         if not self.local:
             self._text = _whole_text(op)
-            self._pipeline = f"{op.name}({pipeline_text(unwrapped(items))})"
+            self._pipeline = _nested(unwrapped(items), op)
 
     def before(self, run: PassRun, op: Operation) -> None:
         if self.local:
             self._text = _whole_text(op)
-            self._pipeline = str(_nested(run.item, op))
+            self._pipeline = _nested([run.item], op)
 
     def failed(self, run: PassRun, op: Operation, failure: Exception) -> None:
         text = self._text.rstrip("\n") + "\n" + _METADATA.format(
@@ -96,11 +96,12 @@ def _whole_text(op: Operation) -> str:
     return print_op(outer, generic=True, debuginfo=True)
 
 
-def _nested(item: PassItem, op: Operation) -> Item:
-    """The pass, within the ops around the one that it runs on."""
-    found: Item = item
-    inner: Operation | None = op
-    while inner is not None:
-        found = Nest(inner.name, (found,))
-        inner = inner.parent_op()
-    return found
+def _nested(items: Sequence[Item], op: Operation) -> str:
+    """The pipeline of the passes within the ops around them; whoever reads a text puts a module around all."""
+    found, inner = tuple(items), op
+    while True:
+        found, outer = (Nest(inner.name, found),), inner.parent_op()
+        if outer is None:
+            break
+        inner = outer
+    return pipeline_text(found if inner.name == "builtin.module" else [Nest("builtin.module", found)])

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cuda_tile_opt.main
@@ -64,6 +64,7 @@ def by_click(command: command_line.Command, given_: list[str]) -> dict[str, Any]
         return type(error).__name__
 
 
+@settings(deadline=None)
 @given(st.data())
 @pytest.mark.parametrize("tool", TOOLS)
 def test_what_is_plain_is_read_as_click_reads_it(tool: str, data: st.DataObject) -> None:

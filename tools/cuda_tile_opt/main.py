@@ -278,9 +278,7 @@ def command(
         found = recorded(text)
         options.passes, options.verify_each = parse_pipeline(found.pipeline), found.verify_each
     if dump_pipeline:
-        from libtile.passes.pipeline import pipeline_text
-
-        cli.say(f"Pass Manager with {len(options.passes)} passes:\n{pipeline_text(options.passes)}")
+        mlir_options.say_pipeline(options.passes)
     parts = options.context.parts(text)
     if emit_bytecode and len(parts) > 1:
         raise cli.ToolError("error: several modules do not fit into one bytecode file: write them one by one")

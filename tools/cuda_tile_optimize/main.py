@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from libtile.support.errors import LibtileError
-from libtile_tools import cli, pass_options
+from libtile_tools import cli, mlir_options, pass_options
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
               help="The optimization level.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Show the pipeline on stderr, and the text also beside FILE.")
 @click.option("--enable-multithread", is_flag=True, hidden=True, help="Accepted and ignored: one thread is enough.")
+@mlir_options.add_watching
+@mlir_options.add_help
 @pass_options.add
 @pass_options.add_remarks
 @cli.version_option("CUDA Tile IR -> CUDA Tile IR optimizer")
@@ -59,15 +61,19 @@ def command(
     """
     from libtile.api import optimize, write
     from libtile.asm.module import print_module
+    from libtile.passes.pipeline import parse_pipeline
     from libtile.passes.pipelines import tile_pipeline
 
     if emit_bytecode and output is None and not quiet:
         raise cli.ToolError("cuda-tile-optimize: error: --emit-bytecode needs an output file: -o FILE")
     module, source = _read(input_)
+    pipeline = ", ".join(filter(None, (before, tile_pipeline(level, fuse_fma), after)))
     if verbose:
-        cli.say(f"Pipeline: {', '.join(filter(None, (before, tile_pipeline(level, fuse_fma), after)))}")
-    watch = pass_options.watch(given)
+        cli.say(f"Pipeline: {pipeline}")
+    watch = pass_options.watch(given, mlir_options.printer(given))
     try:
+        if given["dump_pipeline"]:
+            mlir_options.say_pipeline(parse_pipeline(pipeline))
         with pass_options.remarks_of_passes(given), pass_options.reports(given, watch):
             verify = given["verify_each"] is not False
             optimized = optimize(

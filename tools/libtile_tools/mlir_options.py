@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The options that users of mlir-opt and mlir-translate type, which both of our tools of that kind take.
+"""The options that users of mlir-opt and mlir-translate type: what both of our tools of that kind take, and what the
+tools take whose passes can be watched.
 
 @mlir_options.add
 def command(..., **given): ...
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from libtile_tools import cli
@@ -19,6 +21,8 @@ from libtile_tools import command_line as click
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from libtile.passes.instrumentation import Printer
+    from libtile.passes.pipeline import Item
     from libtile.support.diagnostics import Diagnostic
 
 DIALECTS = ("builtin", "cuda_tile", "nv_tileaa", "nv_tileas")
@@ -34,11 +38,18 @@ def _show_dialects(ctx: click.Context, param: click.Parameter, value: bool) -> N
 def _whole_number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     if value is None:
         return None
-    if not value.isdecimal():
+    if not value.isdecimal() or len(value) > 18:
         raise click.BadParameter(f"{value!r} is not a whole number.", ctx, param)
     return int(value)
 
 
+_ELIDE = click.option(
+    "--mlir-elide-elementsattrs-if-larger", "elide_above", metavar="N", callback=_whole_number,
+    help="Print __elided__ in place of constants of more than N different elements; such text is for readers only.",
+)  # fmt: skip
+_THREADING = click.option(
+    "--mlir-disable-threading", is_flag=True, expose_value=False, help="Accepted: one thread works."
+)
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--split-input-file", "split_marker", implied=cli.SPLIT_MARKER, metavar="[=MARK]",
@@ -48,11 +59,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--output-split-marker", metavar="MARK", default=cli.SPLIT_MARKER, help="The line between parts of the output."
     ),
     click.option("--error-diagnostics-only", is_flag=True, help="Print errors, and neither warnings nor remarks."),
-    click.option(
-        "--mlir-elide-elementsattrs-if-larger", "elide_above", metavar="N", callback=_whole_number,
-        help="Print __elided__ in place of constants of more than N different elements; such text is for readers only.",
-    ),
-    click.option("--mlir-disable-threading", is_flag=True, expose_value=False, help="Accepted: one thread works."),
+    _ELIDE,
+    _THREADING,
+)  # fmt: skip
+_HELP: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--show-dialects", is_flag=True, is_eager=True, expose_value=False, callback=_show_dialects,
         help="List the dialects, and exit.",
@@ -66,12 +76,44 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="The same as --help: no option is hidden.",
     ),
 )  # fmt: skip
+_WATCHING: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--dump-pass-pipeline", "dump_pipeline", is_flag=True, help="Print the pipeline that is run on stderr."
+    ),
+    _ELIDE,
+    click.option("--mlir-print-local-scope", "local_scope", is_flag=True, help="Print locations without aliases."),
+    _THREADING,
+)
 NAMES = ("split_marker", "output_split_marker", "error_diagnostics_only", "elide_above")
 
 
 def add(function: Any) -> Any:
     """Declare the options."""
-    return cli.declared(function, _OPTIONS)
+    return cli.declared(function, (*_OPTIONS, *_HELP))
+
+
+def add_help(function: Any) -> Any:
+    """Declare the options that print something, and end the tool."""
+    return cli.declared(function, _HELP)
+
+
+def add_watching(function: Any) -> Any:
+    """Declare the options about pipelines, and how the IR between passes is printed."""
+    return cli.declared(function, _WATCHING)
+
+
+def printer(given: dict[str, Any]) -> Printer:
+    """How those options ask for ops to be printed."""
+    from libtile.asm.printer import print_op
+
+    return partial(print_op, local_scope=given["local_scope"], elide_above=given["elide_above"])
+
+
+def say_pipeline(items: Sequence[Item]) -> None:
+    """Print the passes that are run, as --dump-pass-pipeline asks for."""
+    from libtile.passes.pipeline import pipeline_text
+
+    cli.say(f"Pass Manager with {len(items)} passes:\n{pipeline_text(items)}")
 
 
 @dataclass(frozen=True)

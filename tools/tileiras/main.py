@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from libtile.passes.pipelines import SCHEDULES
 from libtile.support.errors import visible
-from libtile_tools import cli, pass_options, startup
+from libtile_tools import cli, mlir_options, pass_options, startup
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from libtile.compiler.cache import Cache
     from libtile.compiler.options import Compiled, Options
     from libtile.passes.instrumentation import Watch
+    from libtile.passes.pipeline import Item
     from libtile.support.remarks import RemarkFilter
 
 _COMMAND_LINE = 1
@@ -135,6 +136,7 @@ def _remark_options(function: Any) -> Any:
 @click.option(
     "--print-pipeline", is_flag=True, help="Print the passes that would run, for --pass-pipeline to take, and exit."
 )
+@mlir_options.add_watching
 @pass_options.add
 @click.option("--keep", is_flag=True, help="Keep every stage's text beside the output.")
 @click.option("--no-cache", is_flag=True, help="Neither ask nor fill the compile cache.")
@@ -155,12 +157,16 @@ def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> N
             "Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: tileiras --help"
         )
     if options["print_pipeline"]:
-        _print_pipeline(options)
+        from libtile.passes.pipeline import pipeline_text
+
+        cli.write_output("-", pipeline_text(_pipeline(options)) + "\n")
         return
     if not inputs or not inputs[0]:
         cli.say("error: no input file provided")
         click.echo(ctx.get_help())
         raise cli.Failed
+    if options["dump_pipeline"]:
+        mlir_options.say_pipeline(_pipeline(options))
     with cli.time_report(options["time_report"]):
         _compile(inputs[0], options)
 
@@ -182,7 +188,7 @@ def _compile(path: str, given: dict[str, Any]) -> None:
     _check_request(data, given)
     _check_files(path, given)
     filter_ = _remark_filter(given)
-    watch = pass_options.watch(given) if pass_options.wanted(given) else None
+    watch = pass_options.watch(given, mlir_options.printer(given)) if pass_options.wanted(given) else None
     try:
         made = driver.compile_bytecode(
             data,
@@ -230,16 +236,16 @@ def _check_watched(watch: Watch) -> None:
         raise cli.ToolError(f"error: {error}", _COMMAND_LINE) from None
 
 
-def _print_pipeline(given: dict[str, Any]) -> None:
+def _pipeline(given: dict[str, Any]) -> tuple[Item, ...]:
     """The pipeline of a compilation with these options: without a target, where its name would stand is nothing."""
     from libtile.compiler.options import OptionsError
-    from libtile.passes.pipeline import PipelineError, for_target, parse_pipeline, pipeline_text
+    from libtile.passes.pipeline import PipelineError, for_target, parse_pipeline
 
     try:
         options = _options(given)
         options.check()
         items = parse_pipeline(options.passes)
-        cli.write_output("-", pipeline_text(for_target(items, options.gpu_name) if options.gpu_name else items) + "\n")
+        return for_target(items, options.gpu_name) if options.gpu_name else items
     except (OptionsError, PipelineError) as error:
         raise cli.ToolError(f"error: {error}", _REQUEST) from None
 
