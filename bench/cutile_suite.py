@@ -226,39 +226,61 @@ def cause_of(test: dict[str, Any]) -> str | None:
     return None
 
 
+COUNTED = ("passed", "failed", "others", "skipped")
+
+
+def counted(tests: Iterable[dict[str, Any]]) -> tuple[Counter[str], Counter[str]]:
+    """How many tests ended how (`failed`: libtile is at fault, `others`: it is not), and why they did not pass."""
+    counts: Counter[str] = Counter()
+    why: Counter[str] = Counter()
+    for test in tests:
+        outcome, reason = test["outcome"], " ".join(test["why"].splitlines()[:1])
+        if outcome == "failed" and (found := cause_of(test)):
+            outcome, reason = "others", found
+        counts[{"xfailed": "skipped"}.get(outcome, outcome)] += 1
+        if outcome != "passed":
+            why[SHORTER.get(reason, reason)[:200].replace("|", "/")] += 1
+    return counts, why
+
+
+SHORTER = {
+    "could not import 'cuda.tile_internal._internal_cext': No module named 'cuda.tile_internal'": (
+        "needs NVIDIA's internal extension"
+    ),
+}
+
+
 def table(results: Path) -> str:
-    """The results of a folder as Markdown."""
-    runs: dict[tuple[str, str], dict[str, tuple[list[dict[str, Any]], dict[str, Any]]]] = defaultdict(dict)
+    """The results of a folder as Markdown: a row for each file, a column for each run."""
+    runs: dict[str, dict[str, tuple[list[dict[str, Any]], dict[str, Any]]]] = defaultdict(dict)
+    asked: Counter[str] = Counter()
     for path in sorted(results.glob("*.jsonl")):
         backend, gpu, name = path.stem.split("-", 2)
-        runs[backend, gpu][name] = outcomes(path.read_text().splitlines())
-    parts = []
-    for (backend, gpu), files in runs.items():
-        rows = [
-            "| file | passed | failed: libtile's | failed: others' | skipped | why |",
-            "|---|---:|---:|---:|---:|---|",
-        ]
-        total: Counter[str] = Counter()
-        for name, (tests, whole) in files.items():
-            counts: Counter[str] = Counter()
-            why: Counter[str] = Counter()
-            for test in tests:
-                outcome, reason = test["outcome"], " ".join(test["why"].splitlines()[:1])
-                if outcome == "failed" and (found := cause_of(test)):
-                    outcome, reason = "others", found
-                counts[{"xfailed": "skipped"}.get(outcome, outcome)] += 1
-                if outcome != "passed":
-                    why[reason[:200]] += 1
-            total += counts
-            notes = [f"{reason.replace('|', '/')} ({count})" for reason, count in why.most_common()]
-            if len(tests) < whole.get("asked", 0):
-                notes.insert(0, f"{len(tests)} of {whole['asked']} tests, an even sample")
-            cells = [str(counts[key]) for key in ("passed", "failed", "others", "skipped")]
-            rows.append(f"| {name} | {' | '.join(cells)} | {'; '.join(notes)} |")
-        cells = [str(total[key]) for key in ("passed", "failed", "others", "skipped")]
-        rows.append(f"| all {len(files)} files | {' | '.join(cells)} | |")
-        parts.append(f"## The {backend}, {gpu}\n\n" + "\n".join(rows))
-    return "\n\n".join(parts) + "\n"
+        found = runs[f"{backend}, {gpu}"][name] = outcomes(path.read_text(encoding="utf-8").splitlines())
+        asked[name] = max(asked[name], found[1].get("asked", 0), len(found[0]))
+    rows = [
+        f"| file | tests | {' | '.join(runs)} | why |",
+        f"|---|---:|{'---:|' * len(runs)}---|",
+    ]
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
+    for name in sorted(asked):
+        cells, reasons = [], Counter[str]()
+        for run, files in runs.items():
+            counts, why = counted(files[name][0]) if name in files else (Counter[str](), Counter[str]())
+            totals[run] += counts
+            reasons |= why
+            cells.append(_cell(counts))
+        notes = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+        rows.append(f"| {name} | {asked[name]} | {' | '.join(cells)} | {notes} |")
+    whole = " | ".join(_cell(counts) for counts in totals.values())
+    rows.append(f"| all {len(asked)} files | {asked.total()} | {whole} | |")
+    return "\n".join(rows) + "\n"
+
+
+def _cell(counts: Counter[str]) -> str:
+    """What passed, then libtile's failures, others', and what was skipped, where there are any."""
+    parts = [f"{counts[key]} {key}" for key in COUNTED[1:] if counts[key]]
+    return ", ".join([str(counts["passed"]), *parts]) if counts.total() else "-"
 
 
 def failures(results: Path) -> None:

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,17 @@ def test_every_page_with_a_test_of_its_own_is_named_there() -> None:
     for page, test in OWN_TESTS.items():
         assert page in (ROOT / "test" / test).read_text(encoding="utf-8"), (page, test)
         assert (ROOT / "docs" / page).exists()
+
+
+def test_an_index_page_has_no_link_that_leads_nowhere() -> None:
+    hooks = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["metadata"]["hooks"]
+    (rule,) = hooks["fancy-pypi-readme"]["substitutions"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    files = re.findall(rule["pattern"], text)
+    assert len(files) > 20 and all((ROOT / path.partition("#")[0]).exists() for _, path in files)
+    shown = re.sub(rule["pattern"], rule["replacement"], text)
+    links = re.findall(r"\]\(([^)]*)\)", shown)
+    assert links and all(link.startswith("https://") for link in links)
 
 
 def test_what_is_not_run_is_still_there() -> None:

@@ -89,9 +89,9 @@ def _failure(status: int, said: str, folder: str) -> str:
 def _described(cubin: bytes) -> dict[str, str]:
     code = disassembled(cubin, {})
     found = {}
-    for name, count in code.instructions.items():
+    for name, instructions in code.instructions.items():
         loops = ", ".join(str(loop.instructions) for loop in code.loops[name])
-        found[name] = f"{count} instructions" + (f", innermost loops of {loops}" if loops else "")
+        found[name] = f"{len(instructions)} instructions" + (f", innermost loops of {loops}" if loops else "")
     return found
 
 

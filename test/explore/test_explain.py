@@ -139,6 +139,15 @@ def test_a_refusal_of_the_real_one_is_explained():
     assert REFUSAL in finding.message and "enough for that" in finding.advice
 
 
+@pytest.mark.oracle
+def test_the_machine_code_of_the_real_one_is_told_in_a_line():
+    require_tool("tileiras")
+    require_tool("nvdisasm")
+    told = explain(GEMM, "sm_90", reference=Reference.find())
+    (line,) = [line for line in str(told).splitlines() if "by NVIDIA's tileiras" in line]
+    assert re.fullmatch(r"  by NVIDIA's tileiras: \d+ instructions, innermost loops of \d+(, \d+)*", line)
+
+
 def test_the_command_says_it_and_fails_for_what_is_wrong(tmp_path):
     (tmp_path / "k.mlir").write_text(BODY.format(size=128, op="absi"))
     done = subprocess.run(
