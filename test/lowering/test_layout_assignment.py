@@ -50,9 +50,10 @@ def test_attention_converts_only_what_it_loads(gpu):
 
 @pytest.mark.parametrize("gpu", TARGETS)
 def test_attention_sums_rows_within_four_lanes_and_spills_nothing(gpu):
+    """On sm_100 scores come from tensor memory, where two threads share a row."""
     made = libtile.compile(EXAMPLES / "attention.bc", gpu_name=gpu)
     distances = {line.split(",")[2].strip() for line in made.ptx.splitlines() if "shfl.sync.bfly" in line}
-    assert distances == {"1", "2"}
+    assert distances == ({"16"} if gpu == "sm_100" else {"1", "2"})
     assert made.kernels["attention"].spills == 0
 
 
