@@ -85,7 +85,7 @@ def without_gpu(target: str, reason: str, names: Sequence[str] = ()) -> str:
     from kernels import corpus, model
 
     kernels = [name for name in kernels_for(target) if not names or any(part in name for part in names)]
-    rows, problems = static_comparison.table(kernels, [target])
+    rows, problems = static_comparison.table([(kernel, target) for kernel in kernels])
     lines = [
         f"# Kernels for {target}, without a GPU",
         "",

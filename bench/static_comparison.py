@@ -159,30 +159,30 @@ def bytecode(kernel: str, target: str) -> bytes:
     return data
 
 
-def table(kernels: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The rows of the table, and a line for each compilation that failed."""
+def table(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """The rows of the table, for kernels and targets, and a line for each compilation that failed."""
     rows, problems = [], []
-    for kernel in kernels:
-        for target in targets:
-            data = bytecode(kernel, target)
-            pair = ours(data, kernel, target), theirs(data, kernel, target)
-            cells = []
-            for column in COLUMNS:
-                a, b = (str(f.values.get(column, "-")) for f in pair)
-                cells.append(a if a == b else f"{a} / {b}")
-            rows.append(f"| {kernel} | {target} | {' | '.join(cells)} |")
-            problems += [
-                f"- {kernel} on {target}, {who}: {f.problem}" for who, f in zip(("ours", "theirs"), pair) if f.problem
-            ]
-            print(rows[-1], file=sys.stderr, flush=True)
+    for kernel, target in pairs:
+        data = bytecode(kernel, target)
+        pair = ours(data, kernel, target), theirs(data, kernel, target)
+        cells = []
+        for column in COLUMNS:
+            a, b = (str(f.values.get(column, "-")) for f in pair)
+            cells.append(a if a == b else f"{a} / {b}")
+        rows.append(f"| {kernel} | {target} | {' | '.join(cells)} |")
+        problems += [
+            f"- {kernel} on {target}, {who}: {f.problem}" for who, f in zip(("ours", "theirs"), pair) if f.problem
+        ]
+        print(rows[-1], *problems[-1:], sep="\n", file=sys.stderr, flush=True)
     return rows, problems
 
 
-def perf_names() -> list[str]:
-    """The kernels that are compared by their speed."""
-    from perf_kernels import KERNELS
+def perf_pairs(targets: Sequence[str]) -> list[tuple[str, str]]:
+    """The kernels that are compared by their speed, each with the targets on which it is."""
+    from perf_kernels import KERNELS, kernels_for
 
-    return list(KERNELS)
+    compared = {target: kernels_for(target) for target in targets}
+    return [(kernel, target) for kernel in KERNELS for target in targets if kernel in compared[target]]
 
 
 def main() -> int:
@@ -194,8 +194,12 @@ def main() -> int:
     parser.add_argument("--targets", nargs="+", default=TARGETS)
     parser.add_argument("-o", "--output", type=Path, help="write the table here; stdout without it")
     options = parser.parse_args()
-    kernels = options.kernels or (perf_names() if options.perf else [*EXAMPLES, *CORPUS])
-    rows, problems = table(kernels, options.targets)
+    if options.perf and not options.kernels:
+        pairs = perf_pairs(options.targets)
+    else:
+        kernels = options.kernels or [*EXAMPLES, *CORPUS]
+        pairs = [(kernel, target) for kernel in kernels for target in options.targets]
+    rows, problems = table(pairs)
     lines = [
         "# Static comparison with the reference assembler",
         "",
