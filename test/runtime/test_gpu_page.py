@@ -11,8 +11,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from runtime.test_gpu import library, machine  # noqa: F401 - the fixtures of a driver without a GPU
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "bench")]
@@ -76,6 +79,15 @@ def test_a_command_of_the_page_parses(command: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(ROOT)
     for words in _parts(command):
         _check(words, ROOT)
+
+
+def test_the_example_of_the_page_runs(machine, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """On a driver that has no GPU behind it."""
+    (example,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert (names["out"] == names["a"] + names["b"]).all()
 
 
 def test_the_page_has_the_commands() -> None:
