@@ -306,20 +306,33 @@ def test_broken_turns_are_found(name, gpu_name):
     assert fault.kind == expected if isinstance(fault, SimulationFault) else expected in str(fault)
 
 
+def with_pipelines(text: str, gpu_name: str):
+    """The module of nv_tileas with the pipelines that queues become, before anything is made of their products."""
+    found = []
+
+    def keep(name: str, module) -> None:
+        if name == "tileas-arrange-agents":
+            found.append(print_op(module))
+
+    lower(libtile.parse(text).op, Options(gpu_name, emit="tileas"), observer=keep)
+    return libtile.parse(found[0]).op
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["queue", "two-consumers", "persistent", "nested", "agents-in-loops", "two-producers"])
 def test_turns_that_are_broken_in_any_way_are_found(name):
-    """In the modules of nv_tileas that the compiler makes of queues; on a target of each class in turn."""
+    """In the modules with pipelines that the compiler makes of queues; on a target of each class in turn."""
     for number, (what, (change, expected)) in enumerate(TURNS_BROKEN.items()):
         gpu_name = TARGETS[(number + len(name)) % len(TARGETS)]
-        text = libtile.compile(libtile.parse(ALL[name].text), gpu_name, emit="tileas").tileas
-        module = libtile.parse(text).op
+        module = with_pipelines(ALL[name].text, gpu_name)
         change(module)
         for seed in (None, 1):
             with pytest.raises((SimulationFault, DiagnosticError, LoweringError)) as caught:
                 check(ALL[name], print_op(module), backend="simulator", gpu_name=gpu_name, check="full",
                       block_order=seed)  # fmt: skip
             fault = caught.value
+            if isinstance(fault, LoweringError) and "has a result in tensor memory, and it" in str(fault):
+                continue  # no turn, of which one thread could issue the products
             if isinstance(expected, str):
                 assert expected in str(fault), (what, gpu_name, str(fault))
             else:

@@ -147,9 +147,16 @@ class StageResult:
         wait = read.token.owner
         assert isinstance(wait, ConsumerWaitOp)
         self.wait, self.read, self.turn = wait, read, turn
-        ends = (ConsumerReleaseOp, IncIterOp, PipelineYieldOp)
-        if any(op not in (wait, read) and not isinstance(op, ends) for op in turn.body.block.ops):
-            raise Unfit("its turn does more than to multiply")
+        ops = list(turn.body.block.ops)
+        if [type(op) for op in ops] != [ConsumerWaitOp, ConsumerReadOp, ConsumerReleaseOp, IncIterOp, PipelineYieldOp]:
+            raise Unfit("its turn does more than to multiply, or less than to wait for a stage and to release it")
+        _, _, release, following, end = ops
+        assert isinstance(release, ConsumerReleaseOp) and isinstance(following, IncIterOp)
+        whole = release.token is read.handed_on and following.iterator is turn.iterator
+        if not whole or wait.iterator is not turn.iterator or read.iterator is not turn.iterator:
+            raise Unfit("its turn is not at one stage from the wait to the release")
+        if list(end.operands) != [*read.outputs, following.results[0]]:
+            raise Unfit("its turn hands on something else than its sum, and the next stage")
         pipe = wait.pipeline.owner
         assert isinstance(pipe, CreatePipelineOp)
         if pipe.storage or pipe.pair is not None or pipe.ctas is not None:
@@ -183,6 +190,12 @@ class StageResult:
             raise Unfit("its sum is not what the loop hands on")
         if handed.operands[self.turn.results.index(given)].owner is not self.read or not given.has_one_use():
             raise Unfit("its sum is not what the loop hands on")
+        place = loop.body.block.args[2 - self.sum]
+        if self.turn.iterator is not place or list(last.operands) != [
+            self.turn.results[n] for n in ((0, 1) if self.sum == 0 else (1, 0))
+        ]:
+            raise Unfit("its loop does not go on with the stage behind its turn")
+        self.start = _start(loop.iter_args[1 - self.sum])
         if not is_zero(loop.iter_args[self.sum]):
             raise Unfit("its accumulator does not start with zeros")
 
@@ -322,8 +335,7 @@ class StageResult:
         """The result in place of the loop over turns. The consumer's place in the queue's pipeline becomes its place in
         that of the results: both move where the loop is."""
         loop, turns = self.loop, 1 - self.sum
-        start = _start(loop.iter_args[turns])
-        set_operand(start, "pipeline", results.pipe)
+        set_operand(self.start, "pipeline", results.pipe)
         of_results = results.pipe.owner
         assert isinstance(of_results, CreatePipelineOp) and isinstance(results.pipe.type, PipelineType)
         retype(of_results, results.pipe.type)
@@ -342,12 +354,15 @@ def _given(values: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
 
 
 def _start(place: SSAValue) -> CreateIteratorOp:
-    """The op that makes the iterator of which a loop, or those around it, carry what follows it."""
+    """The op that makes the iterator of which a loop, or those around it, carry what follows it. Unfit where it is not
+    where the agent begins that they begin."""
     while isinstance(place, BlockArgument):
         loop = place.block.parent_op()
-        assert isinstance(loop, scf.ForOp)  # as the ops around a loop over turns are loops and conditions
+        if not isinstance(loop, scf.ForOp):
+            raise Unfit("its loop is within another op than loops and conditions")
         place = loop.iter_args[place.index - 1]
-    assert isinstance(place.owner, CreateIteratorOp)
+    if not isinstance(place.owner, CreateIteratorOp):
+        raise Unfit("its turns do not begin at the first stage")
     return place.owner
 
 
