@@ -44,12 +44,18 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     words = [Value(w.type, "undef") if empty else w for w in words_of(e.b, accumulator)]
     fenced = op.fenced is not None
     if not fenced:
-        tiles = [e.tile(v) for v in op.group("ahead")]
-        ahead = [words_of(b, tile) for tile in tiles]
-        for tile, own in zip(tiles, ahead):
-            if fills_words(tile):
+        tiles = {v: e.tile(v) for v in op.group("ahead")}
+        ahead = {v: words_of(b, tile) for v, tile in tiles.items()}
+        for v, own in ahead.items():
+            if fills_words(tiles[v]):
                 wgmma.hold(b, own[:_FEW_WORDS])
-        words = wgmma.fence(b, [] if empty else words, [w for own in ahead for w in own]) or words
+        # Sums pass through: of ones that are equal copies are made, and these are not to be made behind the fence.
+        sums = [v for v in ahead if not fills_words(tiles[v])]
+        through = [*([] if empty else words), *(w for v in sums for w in ahead[v])]
+        made = iter(wgmma.fence(b, through, [w for v in ahead if v not in sums for w in ahead[v]]))
+        words = words if empty else [next(made) for _ in words]
+        for v in sums:
+            e.bind(v, of_words(b, tiles[v], [next(made) for _ in ahead[v]]))
     right = _descriptor(e, op.b, "b", atom)
     left = _descriptor(e, op.a, "a", atom) if isinstance(e.held[op.a], Buffer) else None
     held = None
