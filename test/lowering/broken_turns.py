@@ -115,8 +115,7 @@ def _without(cls: type) -> Change:
     return lambda module: erase(_first(module, cls))
 
 
-DEADLOCK, UNORDERED = {"deadlock", "divergent-barrier"}, {"race", "async", "deadlock", "divergent-barrier"}
-"""Of an agent that one thread runs, this waits for ever while the others of its warp are at the last barrier."""
+DEADLOCK, UNORDERED = {"deadlock"}, {"race", "async", "deadlock"}
 BROKEN: dict[str, tuple[Change, set[str] | str]] = {
     "missing release": (_without(ConsumerReleaseOp), DEADLOCK),
     "missing commit": (_without(ProducerCommitOp), DEADLOCK),

@@ -318,6 +318,13 @@ def with_pipelines(text: str, gpu_name: str):
     return libtile.parse(found[0]).op
 
 
+def has_elected_products(text: str, gpu_name: str) -> bool:
+    """Whether the compiler makes an agent of a module that one thread runs, to issue its products."""
+    passed = [""]
+    lower(libtile.parse(text).op, Options(gpu_name, emit="tileas"), observer=lambda _, op: passed.append(print_op(op)))
+    return "async.dot_into" in passed[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["queue", "two-consumers", "persistent", "nested", "agents-in-loops", "two-producers"])
 def test_turns_that_are_broken_in_any_way_are_found(name):
@@ -325,18 +332,21 @@ def test_turns_that_are_broken_in_any_way_are_found(name):
     for number, (what, (change, expected)) in enumerate(TURNS_BROKEN.items()):
         gpu_name = TARGETS[(number + len(name)) % len(TARGETS)]
         module = with_pipelines(ALL[name].text, gpu_name)
+        # An agent that one thread runs may wait for ever while the others of its warp are at the last barrier.
+        elected = has_elected_products(ALL[name].text, gpu_name)
         change(module)
         for seed in (None, 1):
             with pytest.raises((SimulationFault, DiagnosticError, LoweringError)) as caught:
                 check(ALL[name], print_op(module), backend="simulator", gpu_name=gpu_name, check="full",
                       block_order=seed)  # fmt: skip
             fault = caught.value
-            if isinstance(fault, LoweringError) and "has a result in tensor memory, and it" in str(fault):
+            if elected and isinstance(fault, LoweringError) and "has a result in tensor memory, and it" in str(fault):
                 continue  # no turn, of which one thread could issue the products
             if isinstance(expected, str):
                 assert expected in str(fault), (what, gpu_name, str(fault))
             else:
-                assert isinstance(fault, SimulationFault) and fault.kind in expected, (what, gpu_name, str(fault))
+                kinds = expected | {"divergent-barrier"} if elected else expected
+                assert isinstance(fault, SimulationFault) and fault.kind in kinds, (what, gpu_name, str(fault))
 
 
 ARRIVAL = r"mbarrier\.arrive\.shared\.b64\s+%rd\d+, \[[^]]*\](, %r\d+)?;"
