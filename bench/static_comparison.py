@@ -154,7 +154,9 @@ def bytecode(kernel: str, target: str) -> bytes:
         import perf_kernels
 
         corpus.KERNELS.update(perf_kernels.KERNELS)
-    found = corpus.KERNELS[kernel]
+    found = corpus.KERNELS.get(kernel)
+    if found is None:
+        sys.exit(f"error: there is no kernel '{kernel}' among the examples, the corpus and perf_kernels.py")
     data: bytes = corpus.export(found, found.versions[-1])
     return data
 

@@ -212,14 +212,21 @@ def make_pass(item: PassItem) -> ModulePass:
             known = ", ".join(f.replace("_", "-") for f in fields) or "none"
             raise PipelineError(f"no such option '{option}' in pass '{item.name}'; its options are: {known}")
         try:
-            values[field] = _convert(text, fields[field])
+            values[field] = value = _convert(text, fields[field])
         except ValueError:
             raise PipelineError(f"'{text}' is no value for option '{option}' of pass '{item.name}'") from None
+        # Numbers of passes are counts; -1 is none at all where a pass says so.
+        if isinstance(value, int) and value < -(field in getattr(cls, UNBOUNDED, ())):
+            raise PipelineError(f"option '{option}' of pass '{item.name}' is {value}, and cannot be negative")
     for f in dataclasses.fields(cls):
         no_default = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
         if f.init and no_default and f.name not in values:
             raise PipelineError(f"pass '{item.name}' needs option '{f.name.replace('_', '-')}'")
     return cls(**values)
+
+
+UNBOUNDED = "unbounded"
+"""What a pass calls the names of its options for which -1 stands for no bound."""
 
 
 @cache

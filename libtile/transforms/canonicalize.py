@@ -8,6 +8,7 @@ are applied.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -40,6 +41,7 @@ class CanonicalizePass(ModulePass):
     """
 
     name = "canonicalize"
+    unbounded: ClassVar = ("max_iterations",)
 
     max_iterations: int = DEFAULT_ITERATIONS
 
