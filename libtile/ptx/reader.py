@@ -124,6 +124,9 @@ def outline(text: str) -> Outline:
             file = _file(text, position)
             files.append(file)
             position = _end_of_line(text, file.end)
+            # What may follow are the file's time and size.
+            if any(t.kind != "int" and t.text != "," for t in _tokens(text, file.end + 1, position)):
+                raise PtxFormatError("a .file directive with more than a time and a size", file.end)
         elif token.text == ".entry":
             entry = _entry(text, token.pos if linkage is None else linkage, position)
             entries.append(entry)

@@ -275,9 +275,9 @@ def test_barriers_are_where_sets_of_every_access_would_put_them(
     function = tileas(AccessProgram(seed).text())
     if scopes:
         of = scoped(function)
-        monkeypatch.setattr(barriers, "_scope", of)
+        monkeypatch.setattr(barriers, "scope_of", of)
         monkeypatch.setattr(
-            barriers, "_of_different_scopes", lambda a, b: of(a) != of(b) and None not in (of(a), of(b))
+            barriers, "are_of_different_scopes", lambda a, b: of(a) != of(b) and None not in (of(a), of(b))
         )
     found, expected = BarrierAnalysis(), EveryAccess()
     for analysis in (found, expected):

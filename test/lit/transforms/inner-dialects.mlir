@@ -18,9 +18,8 @@
 
 // CSE-LABEL: nv_tileaa.func @same
 // CSE: %[[A:.*]] = nv_tileaa.addf
-// CSE-NEXT: nv_tileaa.load
-// CSE-NEXT: nv_tileaa.load
-// CSE-NEXT: nv_tileaa.print %[[A]], %[[A]], %{{.*}}, %{{.*}}
+// CSE-NEXT: %[[L:.*]] = nv_tileaa.load
+// CSE-NEXT: nv_tileaa.print %[[A]], %[[A]], %[[L]], %[[L]]
 // DCE-LABEL: nv_tileaa.func @same
 // DCE-COUNT-2: nv_tileaa.addf
 // CANON-LABEL: nv_tileaa.func @same
