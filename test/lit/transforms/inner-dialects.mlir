@@ -14,7 +14,7 @@
 // REMARK: in function: dead
 // REMARK: name: DeadCode
 // REMARK: Op = nv_tileaa.load
-// NONE: inner-dialects.mlir:28:1: warning: pass 'fuse-fma' leaves functions of nv_tileaa as they are: it works on those of cuda_tile
+// NONE: inner-dialects.mlir:27:1: warning: pass 'fuse-fma' leaves functions of nv_tileaa as they are: it works on those of cuda_tile
 
 // CSE-LABEL: nv_tileaa.func @same
 // CSE: %[[A:.*]] = nv_tileaa.addf
