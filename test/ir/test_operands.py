@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from xdsl.dialects import arith, scf
+from xdsl.dialects import test as xdsl_test
 from xdsl.dialects.builtin import IndexType, IntegerAttr, f32, i32
-from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Region
 
 from libtile.dialects import nv_tileaa, nv_tileas
@@ -36,7 +36,7 @@ DECLARING = ("dialects", "ir")
 
 
 def values(*types):
-    return TestOp(result_types=types).results
+    return xdsl_test.TestOp(result_types=types).results
 
 
 def inner_classes():
