@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects
 
+from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.memory import Access
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
@@ -49,9 +50,10 @@ def are_of_different_scopes(one: Operation, other: Operation) -> bool:
 
 def may_write_what_is_read(op: Operation, load: Operation) -> bool:
     """Whether an op, or one in its regions, may write what a load reads, or order it: all but ops without effects,
-    other reads, and accesses of another alias scope."""
+    other reads, and accesses of another alias scope. An op with regions that only runs them does what is in them; one
+    that waits for another agent does so itself."""
     for inner in op.walk():
-        if inner is load or inner.has_trait(IsTerminator) or inner.regions:
+        if inner is load or inner.has_trait(IsTerminator) or (inner.regions and not inner.has_trait(Observable)):
             continue
         effects = get_effects(inner)
         harmless = effects is not None and all(

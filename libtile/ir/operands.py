@@ -9,6 +9,7 @@ the op: the spec's for cuda_tile, IRDL's for all others. No other place counts o
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cache
 
@@ -24,13 +25,13 @@ class DeclaresOperands(Operation):
     """Base of ops whose groups of operands are declared elsewhere than with IRDL."""
 
     @classmethod
+    @abstractmethod
     def operand_groups(cls) -> Groups:
         """What the class declares."""
-        raise NotImplementedError
 
+    @abstractmethod
     def segment_sizes(self) -> tuple[int, ...]:
         """Number of operands in each declared group. ValueError when the operands do not fit the declaration."""
-        raise NotImplementedError
 
 
 @cache

@@ -18,6 +18,7 @@ need not be one that may use what stands around it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -58,7 +59,7 @@ FORM = "libtile.form"
 """On an op with a single region: the second one is there for MLIR only."""
 
 
-class _Copy:
+class _Copy(ABC):
     """Copies ops, whose values and blocks have others in their place."""
 
     def __init__(self) -> None:
@@ -88,8 +89,9 @@ class _Copy:
                 self.op(op, self.blocks[block])
         return made
 
+    @abstractmethod
     def op(self, op: Operation, block: Block) -> None:
-        raise NotImplementedError
+        """Copy an op to a block, or what stands for it."""
 
     def place(self, op: Operation, made: Operation, block: Block) -> None:
         """Add what stands for an op."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from test_pipelines import HEAD, SETUP, STORE, VIEW_B
-from tma_programs import ENTRY, TENSOR, body, spread
+from tma_programs import TWO_VIEWS
 
 import libtile
 from libtile.lowering.tileas import allocate, storage_lives
@@ -92,23 +92,7 @@ def test_the_product_is_right_in_every_schedule(gpu_name, trips):
 # -- copies that are under way --------------------------------------------------------------------------------------
 
 TILE = "{allow_tma, atom = #nv_tileas.copy_atom<tma_store, box=[32,8]>}"
-SWAPPED = f"""
-!t = tensor<8x32xf32, #nv_tileas.layout<{body(spread((8, 32), 4, 4, (1, 0)))}>>
-!p = !nv_tileaa.ptr<f32, 1>
-!m = !nv_tileaa.memref<?x?xf32, strides=[?,1], 1>
-!v = !nv_tileaa.tiled_view<!m, 8x32>
-nv_tileaa.func @k(%a: !p, %rows: i32, %columns: i32, %stride: i32, %o: !p) {ENTRY} {{
-  %m = arith.index_cast %rows : i32 to index
-  %n = arith.index_cast %columns : i32 to index
-  %s = arith.index_cast %stride : i32 to index
-  %from = nv_tileaa.make_memref %a, %m, %n, %s {TENSOR} : !p, index, index, index -> !m
-  %to = nv_tileaa.make_memref %o, %m, %n, %s {TENSOR} : !p, index, index, index -> !m
-  %v = nv_tileaa.block_tile %from {{tileSizes = array<i64: 8, 32>, dimGroups = [array<i64: 0>, array<i64: 1>]}}
-    : !m -> !v
-  %w = nv_tileaa.block_tile %to {{tileSizes = array<i64: 8, 32>, dimGroups = [array<i64: 0>, array<i64: 1>]}} : !m -> !v
-  %zero = arith.constant 0 : i32
-  %one = arith.constant 1 : i32
-  %x = nv_tileas.tiled_load %v[%zero, %one] : !v, i32, i32 -> !t
+SWAPPED = f"""{TWO_VIEWS}  %x = nv_tileas.tiled_load %v[%zero, %one] : !v, i32, i32 -> !t
   %y = nv_tileas.tiled_load %v[%zero, %zero] : !v, i32, i32 -> !t
   nv_tileas.tiled_store %w[%zero, %zero], %x {TILE} : !v, !t, i32, i32
   nv_tileas.tiled_store %w[%zero, %one], %y {TILE} : !v, !t, i32, i32

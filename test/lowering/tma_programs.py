@@ -71,7 +71,7 @@ objects, of which the consumer's begins as if it had been left."""
 TENSOR = (
     "{divisibility = array<i64: 16>, size_bounds = array<i64: 65536, 65536>, stride_divisibility = array<i64: 4, 1>}"
 )
-IN_LOOP = f"""
+TWO_VIEWS = f"""
 !t = tensor<8x32xf32, #nv_tileas.layout<{body(spread((8, 32), 4, 4, (1, 0)))}>>
 !p = !nv_tileaa.ptr<f32, 1>
 !m = !nv_tileaa.memref<?x?xf32, strides=[?,1], 1>
@@ -87,7 +87,9 @@ nv_tileaa.func @k(%a: !p, %rows: i32, %columns: i32, %stride: i32, %o: !p) {ENTR
   %w = nv_tileaa.block_tile %to {{tileSizes = array<i64: 8, 32>, dimGroups = [array<i64: 0>, array<i64: 1>]}} : !m -> !v
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
-  %three = arith.constant 3 : i32
+"""
+"""The beginning of a kernel with views in tiles of 8x32: %v of what it reads, and %w of what it writes."""
+IN_LOOP = f"""{TWO_VIEWS}  %three = arith.constant 3 : i32
   scf.for %i = %zero to %three step %one : i32 {{
     %x = nv_tileas.tiled_load %v[%i, %one]
       {{allow_tma, atom = #nv_tileas.copy_atom<tma_load, box=[32,8]>}} : !v, i32, i32 -> !t

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import libtile
 from libtile.support.errors import LibtileError
 from libtile.targets.tensor_map import decode
 from lowering.specialized_kernels import Gemm
+from runtime.host_memory_driver import HostMemoryDriver
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
@@ -66,39 +68,25 @@ def test_tensor_maps_of_ordinary_kernels_are_made_of_the_arguments() -> None:
     assert (a.address, a.sizes, b.address, b.sizes) == (0x1000, (128, 64), 0x2000, (80, 128))
 
 
-class FakeDriver:
-    """Memory is host memory, and a launch adds one to the results of each copy of `LAUNCH`'s arrays."""
+class FakeDriver(HostMemoryDriver):
+    """A launch adds one to the results of each copy of `LAUNCH`'s arrays."""
 
     def __init__(self) -> None:
-        self.memory: dict[int, Any] = {}
+        super().__init__()
         self.launched: list[tuple[tuple[int, ...], int]] = []
         self.loaded: list[bytes] = []
 
-    def number(self, name: str, *args: Any) -> int:
-        return {on_gpu.MULTIPROCESSORS: 3}[args[0]]
+    def load(self, image: bytes) -> None:
+        self.loaded.append(image)
 
-    def handle(self, name: str, *args: Any) -> int:
-        if name == "cuMemAlloc_v2":
-            made = ctypes.create_string_buffer(args[0])
-            self.memory[ctypes.addressof(made)] = made
-            return ctypes.addressof(made)
-        if name == "cuModuleLoadData":
-            self.loaded.append(args[0])
-        return 7
+    def use(self, name: str) -> None:
+        assert name == LAUNCH.kernel
 
-    def call(self, name: str, *args: Any) -> None:
-        match name:
-            case "cuMemcpyHtoD_v2" | "cuMemcpyDtoH_v2":
-                ctypes.memmove(args[0], args[1], args[2])
-            case "cuMemFree_v2":
-                del self.memory[args[0]]
-            case "cuEventElapsedTime":
-                ctypes.cast(args[0], ctypes.POINTER(ctypes.c_float))[0] = 0.05
-            case "cuLaunchKernel":
-                place = ctypes.cast(args[9][10], ctypes.POINTER(ctypes.c_uint64))[0]
-                values = np.ctypeslib.as_array((ctypes.c_uint16 * (256 * 128)).from_address(place))
-                values[:] = np.float16(2).view(np.uint16)
-                self.launched.append((args[1:7], place))
+    def launch_kernel(self, grid: Sequence[int], block: Sequence[int], parameters: Any) -> None:
+        place = ctypes.cast(parameters[10], ctypes.POINTER(ctypes.c_uint64))[0]
+        values = np.ctypeslib.as_array((ctypes.c_uint16 * (256 * 128)).from_address(place))
+        values[:] = np.float16(2).view(np.uint16)
+        self.launched.append(((*grid, *block), place))
 
 
 class FakeDevice:

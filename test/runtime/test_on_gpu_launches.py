@@ -30,6 +30,7 @@ from libtile.compiler import driver
 from libtile.compiler.options import Options
 from libtile.simulator import EncodedTensorMap, run_ptx
 from libtile.targets.tensor_map import decode
+from runtime.host_memory_driver import MULTIPROCESSORS, HostMemoryDriver
 
 SMALL = Sizes((256,), (2, 256), ((2, 256),), (4, 2048), 4, 3000, 192)
 """Sizes with several tiles along each dimension, or an edge within one."""
@@ -39,47 +40,26 @@ DEFAULT = {
     "sm_100": ("scaled_mxf8_128x128x128",),
 }  # fmt: skip
 """Kernels that are run by default."""
-MULTIPROCESSORS = 3
 
 
-class SimulatedDriver:
-    """Memory is host memory, a module is PTX, and the first launch runs in the simulator; later ones are only taken
+class SimulatedDriver(HostMemoryDriver):
+    """A module is PTX, and the first launch runs in the simulator; later ones are only taken
     down."""
 
     def __init__(self, launch: Launch, code: Code) -> None:
+        super().__init__()
         self.launch, self.code = launch, code
-        self.memory: dict[int, np.ndarray] = {}
         self.launched: list[tuple[Any, ...]] = []
         self.ptx = ""
         self.conflicts: int | None = None
 
-    def number(self, name: str, *args: Any) -> int:
-        assert (name, args[0]) == ("cuDeviceGetAttribute", on_gpu.MULTIPROCESSORS)
-        return MULTIPROCESSORS
+    def load(self, image: bytes) -> None:
+        self.ptx = image.decode()
 
-    def handle(self, name: str, *args: Any) -> int:
-        if name == "cuMemAlloc_v2":
-            made = np.zeros(args[0], np.uint8)
-            self.memory[made.ctypes.data] = made
-            return int(made.ctypes.data)
-        if name == "cuModuleLoadData":
-            self.ptx = args[0].decode()
-        if name == "cuModuleGetFunction":
-            assert args[1].decode() == self.launch.kernel
-        return 7
+    def use(self, name: str) -> None:
+        assert name == self.launch.kernel
 
-    def call(self, name: str, *args: Any) -> None:
-        match name:
-            case "cuMemcpyHtoD_v2" | "cuMemcpyDtoH_v2":
-                ctypes.memmove(args[0], args[1], args[2])
-            case "cuMemFree_v2":
-                del self.memory[args[0]]
-            case "cuEventElapsedTime":
-                ctypes.cast(args[0], ctypes.POINTER(ctypes.c_float))[0] = 0.05
-            case "cuLaunchKernel":
-                self._launch(args[1:4], args[4:7], args[9])
-
-    def _launch(self, grid: Sequence[int], block: Sequence[int], parameters: Any) -> None:
+    def launch_kernel(self, grid: Sequence[int], block: Sequence[int], parameters: Any) -> None:
         sizes = [*self.code.sizes, *[128] * len(self.code.descriptors)]
         raw = [ctypes.string_at(address, size) for address, size in zip(parameters, sizes, strict=True)]
         self.launched.append((grid, block))

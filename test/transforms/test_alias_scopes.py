@@ -150,6 +150,30 @@ def test_a_load_is_merged_over_stores_to_another_scope_only():
     assert len(loads(module)) == 1
 
 
+QUEUE = """
+  %queue = nv_tileaa.create_queue {depth = 2} : !nv_tileaa.queue<(tile<512xf32>)>
+"""
+GET = """
+  nv_tileaa.queue.get %queue ({
+  ^bb0(%z: tensor<512xf32>):
+    nv_tileaa.queue.yield
+  }) : !nv_tileaa.queue<(tile<512xf32>)>
+"""
+
+
+def test_a_load_stays_behind_what_waits_for_another_agent():
+    """Which may have written what is loaded: a turn of a queue has a region, and orders memory itself."""
+    load = LOAD.format(view="va", index="%0", token="%start")
+    body = f"{QUEUE}  %x, %t1 = {load}{GET}  %y, %t2 = {load}\n"
+    module = module_of(OTHER, body)
+    CsePass().apply(Context(), module)
+    assert len(loads(module)) == 2
+    loop = f"{QUEUE}  scf.for %i = %0 to %4 step %1 {{{GET}  %x, %t1 = {load}\n  }}\n"
+    module = module_of(OTHER, loop)
+    LicmPass().apply(Context(), module)
+    assert isinstance(loads(module)[0].parent_op(), scf.ForOp)
+
+
 SHIFTED = f"""
   %t1 = {STORE.format(index="%0", value="%x", token="%start")}
   %y, %t2 = {LOAD.format(view="va", index="%0", token="%t1")}
