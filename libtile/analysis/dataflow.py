@@ -75,7 +75,7 @@ def _divide(op: CudaTileOp, state: State) -> Fact:
     a, b = (get(state, x) for x in op.operands)
     if op.attribute_value("signedness") == "unsigned" and (a.lower is None or a.lower < 0):
         return replace(Fact.unknown(len(a.divisor)), constancy=tuple(map(min, a.constancy, b.constancy)))
-    return f.divide(a, b)
+    return f.divide(a, b, up=op.attribute_value("rounding") == "positive_inf")
 
 
 @rule("remi")

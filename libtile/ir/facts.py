@@ -136,8 +136,11 @@ def multiply(a: Fact, b: Fact) -> Fact:
     return Fact(divisor, (1,) * len(divisor), tuple(map(min, a.constancy, b.constancy)), lower, upper)
 
 
-def divide(a: Fact, b: Fact) -> Fact:
-    """Division; more than bounds remain for a known positive divisor that is a power of two."""
+def divide(a: Fact, b: Fact, up: bool = False) -> Fact:
+    """Division, rounded in any manner but (unless `up` is set) upward where nothing is negative.
+
+    More than bounds remain for a known positive divisor that is a power of two.
+    """
     rank = len(a.divisor)
     if b.value is None or b.value <= 0:
         flat = replace(Fact.unknown(rank), constancy=tuple(map(min, a.constancy, b.constancy)))
@@ -151,7 +154,7 @@ def divide(a: Fact, b: Fact) -> Fact:
     constancy, divisor = [], []
     for d in range(rank):
         same = a.constancy[d]
-        if power and a.lower is not None and a.lower >= 0 and a.divisor[d] % by == 0:
+        if power and not up and a.lower is not None and a.lower >= 0 and a.divisor[d] % by == 0:
             same = max(same, min(a.contiguity[d], by))  # a run that starts at a multiple of `by` has one quotient
         constancy.append(same)
         exact = a.divisor_at(d, 1)

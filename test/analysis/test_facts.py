@@ -38,8 +38,16 @@ def check_claims(fact, values, unit=1):
         assert values.max() <= fact.upper
 
 
-BINARY = ["addi", "subi", "muli", "divi", "remi", "andi", "mini", "maxi", "shli", "shri"]
-SUFFIX = {"divi": " signed", "remi": " signed", "mini": " signed", "maxi": " signed", "shri": " signed"}
+BINARY = ["addi", "subi", "muli", "divi", "divi up", "divi down", "remi", "andi", "mini", "maxi", "shli", "shri"]
+SUFFIX = {
+    "divi": " signed",
+    "divi up": " signed rounding<positive_inf>",
+    "divi down": " signed rounding<negative_inf>",
+    "remi": " signed",
+    "mini": " signed",
+    "maxi": " signed",
+    "shri": " signed",
+}
 SHAPE = (8, 16)
 
 
@@ -72,6 +80,10 @@ def evaluate(name, a, b):
                 r = x >> y
             case "divi":
                 r = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+            case "divi up":
+                r = -(-x // y)
+            case "divi down":
+                r = x // y
             case _:
                 r = abs(x) % abs(y) * (1 if x >= 0 else -1)
         flat.append(r)
@@ -100,11 +112,11 @@ def programs(draw):
         name = draw(st.sampled_from(BINARY))
         i, j = (draw(st.integers(0, len(values) - 1)) for _ in range(2))
         a, b = values[i], values[j]
-        if name in ("divi", "remi") and (b == 0).any():
+        if name.startswith(("divi", "remi")) and (b == 0).any():
             continue
         if name in ("shli", "shri") and not ((b >= 0) & (b < 31)).all():
             continue
-        lines.append(f"%v{len(values)} = {name} %v{i}, %v{j}{SUFFIX.get(name, '')} : tile<8x16xi32>")
+        lines.append(f"%v{len(values)} = {name.split()[0]} %v{i}, %v{j}{SUFFIX.get(name, '')} : tile<8x16xi32>")
         values.append(evaluate(name, a, b))
     i, j = (draw(st.integers(0, len(values) - 1)) for _ in range(2))
     predicate = draw(
@@ -176,6 +188,14 @@ def test_a_bounds_mask_is_constant_over_as_many_elements_as_divide_the_bound():
         "muli %x,", "muli %xb,"
     )
     assert facts_of(bounded)["mask"].constancy == (16,)
+
+
+@pytest.mark.parametrize(("rounding", "same"), [("", 8), (" rounding<positive_inf>", 1)])
+def test_a_run_has_one_quotient_unless_it_is_rounded_up(rounding, same):
+    facts = facts_of(f"""%i = iota : tile<64xi32>
+    %eight = constant <i32: 8> : tile<64xi32>
+    %q = divi %i, %eight unsigned{rounding} : tile<64xi32>""")
+    assert facts["q"].constancy == (same,)
 
 
 def test_a_loop_keeps_the_divisibility_of_what_it_adds():

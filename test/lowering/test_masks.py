@@ -178,3 +178,23 @@ def test_an_added_mask_changes_no_bit(zero, other, then, flip, rewritten):
     assert close.all() and (np.signbit(got) == np.signbit(wanted))[~np.isnan(wanted)].all()
     inner = libtile.compile(libtile.parse(text), gpu_name="sm_90", emit="tileaa").tileaa
     assert bool(re.search(r"arith.select %\S+, %\S+, %\S+ .*\n.*addf", inner)) is not rewritten
+
+
+def test_a_mask_of_quotients_that_are_rounded_up_is_asked_for_each_element():
+    """The first of eight numbers has another quotient than those behind it: no access of several asks once."""
+    module = libtile.parse("""cuda_tile.module @m {
+      entry @k(%to: tile<ptr<i32>>) {
+        %start = assume div_by<16>, %to : tile<ptr<i32>>
+        %i = iota : tile<256xi32>
+        %eight = constant <i32: 8> : tile<256xi32>
+        %two = constant <i32: 2> : tile<256xi32>
+        %q = divi %i, %eight unsigned rounding<positive_inf> : tile<256xi32>
+        %m = cmpi less_than %q, %two, signed : tile<256xi32> -> tile<256xi1>
+        %one = reshape %start : tile<ptr<i32>> -> tile<1xptr<i32>>
+        %all = broadcast %one : tile<1xptr<i32>> -> tile<256xptr<i32>>
+        %at = offset %all, %i : tile<256xptr<i32>>, tile<256xi32> -> tile<256xptr<i32>>
+        store_ptr_tko weak %at, %q, %m : tile<256xptr<i32>>, tile<256xi32>, tile<256xi1> -> token
+        return } }""")
+    memory = np.full(256, -1, np.int32)
+    libtile.run(module, "k", grid=1, args=[memory], backend="simulator", gpu_name="sm_80")
+    assert memory.tolist() == [0] + [1] * 8 + [-1] * 247
