@@ -20,7 +20,7 @@ from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.lone_products import lone_product, loop_around
 from libtile.lowering.tileas.packed_products import pack_products
-from libtile.lowering.tileas.product_forms import transposed, without_batch
+from libtile.lowering.tileas.product_forms import are_fed, transposed, without_batch
 from libtile.lowering.tileas.result_parts import cut_result
 from libtile.lowering.tileas.stage_results import StageResult, columns_of, products_in_tensor_memory
 from libtile.lowering.tileas.tma_operands import Unfit
@@ -116,9 +116,11 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
     if gpu.has("tcgen05"):
         if any(tensor_memory_atom(op, gpu) is None for op in products):
             return None
-        if len(products) == 1:
-            return _in_tensor_memory if tcgen05.are_loaded_by(shape_of(products[0].result.type), warps) else None
-        if any(isinstance(op, ScaledDotOp) for op in products):
+        dots = [op for op in products if isinstance(op, DotOp)]
+        if len(products) == 1 or (len(dots) == len(products) and are_fed(dots)):
+            loaded = all(tcgen05.are_loaded_by(shape_of(op.result.type), warps) for op in products)
+            return _in_tensor_memory if loaded else None
+        if len(dots) < len(products):
             return None
         rows = {shape_of(op.result.type)[-2] for op in products}
         return _chained_in_tensor_memory if rows in ({tcgen05.LANES}, {tcgen05.HALF_LANES}) else None
@@ -143,17 +145,18 @@ def _by_warpgroups(function: FuncOp) -> FuncOp:
 
 
 def _in_tensor_memory(function: FuncOp) -> FuncOp:
-    """Layouts for a product into tensor memory; what is behind its loop goes part by part, if it can."""
+    """Layouts for products into tensor memory; what is behind their loop goes part by part, if it can."""
     spec = function.kernel_spec
     assert spec is not None
     copy = function.clone()
     assert spec.target is not None
-    (product,) = _repeated(copy, target(spec.target))
-    rows, columns = shape_of(product.result.type)[-2:]
-    part = tcgen05.part_shape((rows, columns), spec.num_warps)
-    if part != (rows, columns):
-        cut_result(product, part)
-    return convert_function(copy, in_tensor_memory=[product])
+    products = list(_repeated(copy, target(spec.target)))
+    for product in products:
+        rows, columns = shape_of(product.result.type)[-2:]
+        part = tcgen05.part_shape((rows, columns), spec.num_warps)
+        if part != (rows, columns):
+            cut_result(product, part)
+    return convert_function(copy, in_tensor_memory=products)
 
 
 def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:

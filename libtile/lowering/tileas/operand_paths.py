@@ -16,6 +16,7 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.operands import source_of
 from libtile.ir.tile_form import element_of, shape_of
+from libtile.lowering.tileas.schedule import ACCUMULATOR
 from libtile.lowering.tileas.tma_operands import Unfit
 
 NEAREST = ("nearest_even", "nearest_away")
@@ -34,14 +35,21 @@ class OperandPath:
     """The type of the elements that the operand has: the load's, or tf32."""
 
 
-def operand_path(operand: SSAValue, blocks: Collection[Block | None], what: str, where: str = "") -> OperandPath:
+def operand_path(
+    operand: SSAValue,
+    blocks: Collection[Block | None],
+    what: str,
+    where: str = "",
+    products: Collection[Operation] = (),
+) -> OperandPath:
     """Where an operand, which `what` calls it in reasons, comes from; Unfit where that is no load by a view in one of
-    the blocks (which is `where`), or a tile that something else uses as well."""
+    the blocks (which is `where`), or a tile that something else uses as well: something but `products`, if there are
+    any that may share it."""
     value, path = operand, list[Operation]()
     steps: list[PermuteOp] = []
     rank = len([n for n in shape_of(value.type) if n != 1])
     while True:
-        if not value.has_one_use():
+        if not (value.has_one_use() or (products and _is_read_by(value, products))):
             raise Unfit(what + "is used by more than the product")
         op = value.owner
         if not isinstance(op, Operation):
@@ -49,7 +57,7 @@ def operand_path(operand: SSAValue, blocks: Collection[Block | None], what: str,
         path.append(op)
         if isinstance(op, PermuteOp):
             steps.append(op)
-        elif not isinstance(op, ConvertLayoutOp | ExpandDimsOp) and not (_drops_ones(op) or _rounds_to_tf32(op)):
+        elif not _renames(op):
             break
         value = source_of(op)
     load = value.owner
@@ -64,6 +72,23 @@ def operand_path(operand: SSAValue, blocks: Collection[Block | None], what: str,
         places = [_without_ones(permute)[d] for d in places]
     ones = [d for d, n in enumerate(shape) if n == 1]
     return OperandPath(load, tuple(path), (*ones, *(wide[d] for d in places)), element_of(operand.type))
+
+
+def _renames(op: Operation) -> bool:
+    """Whether an op leaves elements where they are, or rounds them as TMA does."""
+    return isinstance(op, ConvertLayoutOp | ExpandDimsOp) or _drops_ones(op) or _rounds_to_tf32(op)
+
+
+def _is_read_by(value: SSAValue, products: Collection[Operation]) -> bool:
+    """Whether products alone read a tile, and none adds to it, but for ops on its way to them."""
+    for use in value.uses:
+        op = use.operation
+        if op in products:
+            if use.index == ACCUMULATOR:
+                return False
+        elif not (isinstance(op, PermuteOp) or _renames(op)) or not _is_read_by(op.results[0], products):
+            return False
+    return True
 
 
 def _rounds_to_tf32(op: Operation) -> bool:

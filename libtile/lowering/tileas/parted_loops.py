@@ -13,10 +13,13 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.fed_loops import FedLoop
+from libtile.lowering.tileas.fed_steps import NotSpecialized
+from libtile.lowering.tileas.product_forms import are_fed
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
-from libtile.lowering.tileas.specialize_chains import Chain, NotSpecialized
+from libtile.lowering.tileas.specialize_chains import Chain
 from libtile.lowering.tileas.specialize_product import ProductLoop
 from libtile.lowering.tileas.tensor_chains import TensorChain
+from libtile.lowering.tileas.tensor_sums import SeveralSums
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.targets import Target
 
@@ -51,7 +54,7 @@ def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:
 
 def _plans(
     function: FuncOp, gpu: Target, most: int
-) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | FedLoop | Unfit]]:
+) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | SeveralSums | FedLoop | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
     products = [op for op in function.walk() if isinstance(op, kinds)]
@@ -68,14 +71,14 @@ def _plans(
             yield product, Unfit("it is not the kernel's only product in a loop, and one has scale factors")
         return
     dots = [op for op in repeated if isinstance(op, DotOp)]
-    chain = _chain(function, gpu, dots, most) if len(dots) > 1 else None
+    several = _several(function, gpu, dots, most) if len(dots) > 1 else None
     for product in products:
         try:
             if product not in repeated:
                 raise Unfit(_place(product))
-            if isinstance(chain, NotSpecialized) and chain.product is not product:
+            if isinstance(several, NotSpecialized) and several.product is not product:
                 raise Unfit("another product of its loop does not fit a producer and consumers")
-            yield product, ProductLoop(function, gpu, product, most) if chain is None else chain
+            yield product, ProductLoop(function, gpu, product, most) if several is None else several
         except Unfit as reason:
             yield product, reason
 
@@ -88,10 +91,12 @@ def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedLoop | Unfit:
         return reason
 
 
-def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | Unfit:
+def _several(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | SeveralSums | Unfit:
     """How a loop with several products is parted, or why it is not."""
     try:
-        return (TensorChain if gpu.has("tcgen05") else Chain)(function, gpu, products, most)
+        if not gpu.has("tcgen05"):
+            return Chain(function, gpu, products, most)
+        return (SeveralSums if are_fed(products) else TensorChain)(function, gpu, products, most)
     except Unfit as reason:
         return reason
 

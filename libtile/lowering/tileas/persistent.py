@@ -11,22 +11,24 @@ are behind the last step of this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.foreign_ops import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.lowering.tileas.ahead import closure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_operands import Unfit
 
-Steps = Callable[[Inserter, SSAValue], tuple[SSAValue | None, SSAValue]]
-"""Makes the steps of a tile at an inserter, from a place on: the accumulator, unless everything uses it already, and
-the place behind them."""
 Places = Sequence[SSAValue]
+Steps = Callable[[Inserter, Places], tuple[Mapping[int, SSAValue], Places]]
+"""Makes the steps of a tile at an inserter, from places on: results of the loop by number, but for those that nothing
+uses any more, and the places behind the steps."""
 Turns = Callable[[Inserter, Places, dict[SSAValue, SSAValue]], Places]
 """Makes what an agent does for a tile at an inserter, from places on, with values for some: the places behind that."""
 
@@ -70,31 +72,41 @@ def repeat(at: Inserter, outer: scf.ForOp, ops: Sequence[Operation], starts: Pla
     at.add(made)
 
 
-def consume(
-    at: Inserter, outer: scf.ForOp, loop: scf.ForOp, carried: int, start: SSAValue, steps: Steps
-) -> None:  # fmt: skip
-    """The loop over tiles, with steps of consumers in place of the loop over steps, whose result number `carried` is
-    the accumulator. The outer loop is gone then."""
-    block = outer.body.block
-    place = block.insert_arg(start.type, len(block.args))
-    end, following = steps(Inserter(block, loop, loop.location), place)
-    if end is not None:
-        end.name_hint = loop.results[carried].name_hint
+def hand_on(loop: scf.ForOp, ends: Mapping[int, SSAValue]) -> None:
+    """Replace the results of a loop by those of its steps, by number. Of others only tokens are used: loads have ended
+    before their products do, so that what they ordered is."""
     for n, result in enumerate(loop.results):
-        # Loads have ended before their products do: what tokens ordered behind them is.
-        if n != carried:
-            result.replace_all_uses_with(loop.iter_args[n])
-        elif end is not None:
-            result.replace_all_uses_with(end)
+        if n in ends:
+            ends[n].name_hint = result.name_hint
+        result.replace_all_uses_with(ends.get(n, loop.iter_args[n]))
+
+
+def move_behind(loop: Operation, block: Block) -> None:
+    """Move what is behind a loop of the function to the end of an agent's block, which it ends."""
+    behind = loop.next_op
+    while behind is not None and not isinstance(behind, ReturnOp):
+        op, behind = behind, behind.next_op
+        op.detach()
+        block.add_op(op)
+    Inserter(block, None, loop.location).add(PipelineYieldOp.make())
+
+
+def consume(at: Inserter, outer: scf.ForOp, loop: scf.ForOp, starts: Places, steps: Steps) -> None:
+    """The loop over tiles, with steps of consumers in place of the loop over steps, from places on that are carried
+    from tile to tile. The outer loop is gone then."""
+    block = outer.body.block
+    places = [block.insert_arg(start.type, len(block.args)) for start in starts]
+    ends, following = steps(Inserter(block, loop, loop.location), places)
+    hand_on(loop, ends)
     loop.detach()
     loop.erase()
     last = block.last_op
     assert last is not None
-    given = [*last.operands, following]
+    given = [*last.operands, *following]
     last.detach()
     last.erase()
     block.add_op(scf.YieldOp(*given))
-    made = scf.ForOp(outer.lb, outer.ub, outer.step, [*outer.iter_args, start], outer.detach_region(outer.body))
+    made = scf.ForOp(outer.lb, outer.ub, outer.step, [*outer.iter_args, *starts], outer.detach_region(outer.body))
     made.attributes.update(outer.attributes)
     at.add(made, outer.location)
     for old, new in zip(outer.results, made.results):

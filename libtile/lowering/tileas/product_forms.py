@@ -11,7 +11,7 @@ columns. The rewriting is one of nv_tileaa, before layouts are chosen; tiles tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
@@ -23,9 +23,13 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, PermuteOp, ViewOp
+from libtile.dialects.nv_tileas import products
 from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.tileas.materialize import Inserter
+
+AnyDot = DotOp | products.DotOp
+"""Of nv_tileaa, or of nv_tileas, where layouts are chosen."""
 
 
 @dataclass(frozen=True)
@@ -132,3 +136,19 @@ def _initial(at: Inserter, value: SSAValue, form: _Form) -> SSAValue:
     constant = at.value(ConstantOp.make(results=[type_], value=held))
     erase(made)
     return constant
+
+
+def are_fed(dots: Sequence[AnyDot]) -> bool:
+    """Whether no product of a body reads, as an operand and not as its sum, what another one of them gives."""
+    for product in dots:
+        work, seen = [product.a, product.b], set[SSAValue]()
+        while work:
+            value = work.pop()
+            owner = value.owner
+            if value in seen or not isinstance(owner, Operation) or owner.parent is not product.parent:
+                continue
+            if owner in dots:
+                return False
+            seen.add(value)
+            work += [v for op in owner.walk() for v in op.operands]
+    return True

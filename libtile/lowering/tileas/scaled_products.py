@@ -182,7 +182,7 @@ class ScaledOperands:
 
     def issue_into(self, places: Sequence[SSAValue]) -> Issue:
         """Have the factors of a step copied to these places, and issue its products."""
-        return lambda at, tiles, result, more: self._issue(at, tiles, places, result, more)
+        return lambda at, tiles, results, more: self._issue(at, tiles, places, results[0], more)
 
     def _issue(
         self, at: Inserter, buffers: Sequence[SSAValue], places: Sequence[SSAValue], result: SSAValue, more: SSAValue

@@ -68,6 +68,7 @@ from libtile.lowering.tileas.consumers import (
     instruction,
 )
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
+from libtile.lowering.tileas.fed_steps import NotSpecialized
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.product_turns import Parts, parts_of, pinned
@@ -85,14 +86,6 @@ PINNED = 1
 """Elements in a row of a tile that keeps what it was computed from in front of a wait."""
 
 Values = dict[SSAValue, SSAValue]
-
-
-class NotSpecialized(Unfit):
-    """Why a loop stays as it is, for the product that it is about."""
-
-    def __init__(self, reason: str, product: DotOp):
-        super().__init__(reason)
-        self.product = product
 
 
 @dataclass(eq=False)

@@ -114,7 +114,7 @@ class StageResult:
         repeated = any(isinstance(op, scf.ForOp) for op in self.path)
         spec = function.kernel_spec
         assert spec is not None  # of a kernel with agents
-        self.stages = results_at_a_time(self.shape, spec) if repeated else 1
+        self.stages = results_at_a_time([self.shape], spec) if repeated else 1
 
     @property
     def _switch(self) -> AgentSwitchOp:
@@ -296,7 +296,7 @@ class StageResult:
         """What the agent of the products does of a block of the consumer's, from places on; the places behind it."""
         for op in block.ops:
             if op is self.loop:
-                places = multiply(at, results, steps, trips(at, self.loop, values), places)
+                places = multiply(at, [results], steps, trips(at, self.loop, values), places)
             elif op in self.path:
                 places = self._around(at, op, results, steps, values, places)
             elif op in self.needed:

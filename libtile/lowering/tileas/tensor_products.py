@@ -89,32 +89,49 @@ def pair_instruction(product: DotOp, gpu: Target) -> MmaAtomAttr | None:
     return None if found is None else MmaAtomAttr(TCGEN05, (found.m, found.n, found.k), a, b, d)
 
 
-def results_at_a_time(tile: Sequence[int], spec: KernelSpecAttr, more: int = 0) -> int:
-    """How many results of this shape a kernel that works through several tiles has in tensor memory, beside so many
-    columns `more`: as many as there are columns for, which blocks on a multiprocessor share."""
+def results_at_a_time(tiles: Sequence[Sequence[int]], spec: KernelSpecAttr, more: int = 0) -> int:
+    """How many times a kernel that works through several tiles has results of these shapes in tensor memory, beside so
+    many columns `more`: as often as there are columns for, which blocks on a multiprocessor share. Unfit where there
+    are not even columns for several results once."""
     columns = tcgen05.COLUMNS // (spec.occupancy or 1)
-    each = tcgen05.row_blocks(tile[0]) * tile[1]
+    each = sum(tcgen05.row_blocks(tile[0]) * tile[1] for tile in tiles)
 
     def taken(count: int) -> int:
         return tcgen05.allocated_columns((tcgen05.LANES, count * each + more))
 
+    if len(tiles) > 1 and taken(1) > columns:
+        shapes = " and ".join("x".join(map(str, tile)) for tile in tiles)
+        raise Unfit(f"results of {shapes} do not fit the {columns} columns of tensor memory together")
     return next((n for n in range(RESULTS, 1, -1) if taken(n) <= columns), 1)
 
 
-def check_accumulator(
-    product: DotOp | ScaledDotOp, initial: SSAValue, result: SSAValue, gpu: Target, spec: KernelSpecAttr
+def check_sums(
+    products: Sequence[DotOp | ScaledDotOp],
+    initial: Sequence[SSAValue],
+    results: Sequence[SSAValue],
+    gpu: Target,
+    spec: KernelSpecAttr,
 ) -> None:
-    """Unfit for an accumulator that does not start with zeros, does not lie as warps load it, or whose `result` behind
-    the loop takes too many registers, where it is not taken part by part."""
-    if not is_zero(initial):
+    """Unfit for sums of products that do not start with zeros, do not lie as warps load them, or whose `results` behind
+    the loop take too many registers, where they are not taken part by part."""
+    if not all(map(is_zero, initial)):
         raise Unfit("its accumulator does not start with zeros")
-    taken = parts_taken(result)
-    m, n = shape_of((taken[0].result if taken else result).type)
-    loaded, threads = m * n // (spec.num_warps * gpu.warp_size), (spec.num_warps + 2 * AGENT_WARPS) * gpu.warp_size
+    _check_loaded(results, gpu, spec)
+    for product in products:
+        check_lies(product, tcgen05.register_layout, spec.num_warps, "as warps load it from tensor memory")
+
+
+def _check_loaded(results: Sequence[SSAValue], gpu: Target, spec: KernelSpecAttr) -> None:
+    """Unfit for results behind a loop that take too many registers together, those that are taken as a whole or a part
+    of each."""
+    parts = [parts_taken(result) for result in results]
+    shapes = [shape_of((taken[0].result if taken else result).type) for taken, result in zip(parts, results)]
+    loaded = sum(m * n for m, n in shapes) // (spec.num_warps * gpu.warp_size)
+    threads = (spec.num_warps + 2 * AGENT_WARPS) * gpu.warp_size
     each = min(gpu.registers_per_sm // (spec.occupancy or 1) // threads, gpu.registers_per_thread)
     if loaded > MAX_ACCUMULATORS or loaded + OTHER_REGISTERS > each:
-        raise Unfit(f"results of {m}x{n} do not fit the registers of {spec.num_warps} warps")
-    check_lies(product, tcgen05.register_layout, spec.num_warps, "as warps load it from tensor memory")
+        named = " and ".join(f"{m}x{n}" for m, n in shapes)
+        raise Unfit(f"results of {named} do not fit the registers of {spec.num_warps} warps")
 
 
 @dataclass(frozen=True)
@@ -221,21 +238,28 @@ def _place(op: Operation) -> int:
     return next(n for n, other in enumerate(_block_of(op).ops) if other is op)
 
 
-Issue = Callable[[Inserter, Sequence[SSAValue], SSAValue, SSAValue], None]
-"""Issues the products of a step's tiles, which add to a result where the last value is true."""
+Issue = Callable[[Inserter, Sequence[SSAValue], Sequence[SSAValue], SSAValue], None]
+"""Issues the products of a step's tiles, which add to results where the last value is true."""
 
 
 def issue_of(product: DotOp, atom: MmaAtomAttr) -> Issue:
     """The products of a step by an instruction."""
 
-    def issue(at: Inserter, tiles: Sequence[SSAValue], result: SSAValue, more: SSAValue) -> None:
-        signed_a, signed_b = product.signedness_a, product.signedness_b
-        at.add(
-            AsyncDotIntoOp.make(*tiles, result, more, atom=atom, signedness_a=signed_a, signedness_b=signed_b),
-            product.location,
-        )
+    def issue(at: Inserter, tiles: Sequence[SSAValue], results: Sequence[SSAValue], more: SSAValue) -> None:
+        issue_one(at, product, atom, tiles, results[0], more)
 
     return issue
+
+
+def issue_one(
+    at: Inserter, product: DotOp, atom: MmaAtomAttr, tiles: Sequence[SSAValue], result: SSAValue, more: SSAValue
+) -> None:
+    """A product of two tiles by an instruction, which adds to a result where `more` is true."""
+    signed_a, signed_b = product.signedness_a, product.signedness_b
+    at.add(
+        AsyncDotIntoOp.make(*tiles, result, more, atom=atom, signedness_a=signed_a, signedness_b=signed_b),
+        product.location,
+    )
 
 
 @dataclass(frozen=True)
@@ -257,31 +281,40 @@ class Steps:
 
 
 def multiply(
-    at: Inserter, results: Results, steps: Steps, trips: SSAValue, places: Sequence[SSAValue]
-) -> tuple[SSAValue, SSAValue]:
-    """What one thread does for the products of a result: so many steps (`trips`), from places of results and of steps
-    on; the places behind them. Where there is no step, nothing is handed on."""
+    at: Inserter, results: Sequence[Results], steps: Steps, trips: SSAValue, places: Sequence[SSAValue]
+) -> tuple[SSAValue, ...]:
+    """What one thread does for the products of results: so many steps (`trips`), from places of the results and of
+    steps on; the places behind them. Where there is no step, nothing is handed on."""
     number = trips.type
     assert isinstance(number, IntegerType | IndexType)
     zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
-    place, first = places
-    ready = ProducerTokenType([results.type])
-    token = at.value(ProducerAcquireOp.make(results.pipe, place, results=[ready]))
-    stage = Block(arg_types=[results.type])
-    inside = Inserter(stage, None, at.location)
+    *of_results, first = places
+    stages = [Block(arg_types=[result.type]) for result in results]
+    around = [at, *(Inserter(stage, None, at.location) for stage in stages)]
+    taken = [
+        at.value(ProducerAcquireOp.make(result.pipe, place, results=[ProducerTokenType([result.type])]))
+        for result, place in zip(results, of_results)
+    ]
+    inside = around[-1]
     body = Block(arg_types=[number, steps.place])
     each = Inserter(body, None, at.location)
-    following = _step(each, steps, stage.args[0], zero)
-    each.add(scf.YieldOp(following))
-    made = inside.add(scf.ForOp(zero, trips, one, [first], body))
-    inside.add(PipelineYieldOp.make([made.results[0]]))
-    written = at.add(ProducerWriteOp.make(token, place, results=[ready, [steps.place]], regions=[Region(stage)]))
-    token, behind = written.results
-    at.add(ProducerCommitOp.make(token, after_products=True))
-    return at.value(IncIterOp.make(place, results=[results.place])), behind
+    each.add(scf.YieldOp(_step(each, steps, [stage.args[0] for stage in stages], zero)))
+    behind: SSAValue = inside.add(scf.ForOp(zero, trips, one, [first], body)).results[0]
+    inside.add(PipelineYieldOp.make([behind]))
+    for n in reversed(range(len(results))):
+        outside, token = around[n], taken[n]
+        written = outside.add(
+            ProducerWriteOp.make(token, of_results[n], results=[token.type, [steps.place]], regions=[Region(stages[n])])
+        )
+        token, behind = written.results
+        outside.add(ProducerCommitOp.make(token, after_products=True))
+        if n:
+            outside.add(PipelineYieldOp.make([behind]))
+    following = [at.value(IncIterOp.make(p, results=[r.place])) for r, p in zip(results, of_results)]
+    return (*following, behind)
 
 
-def _step(at: Inserter, steps: Steps, result: SSAValue, zero: SSAValue) -> SSAValue:
+def _step(at: Inserter, steps: Steps, results: Sequence[SSAValue], zero: SSAValue) -> SSAValue:
     """Wait for a step's tiles and issue their products, whose end releases them: the place of the next step."""
     step, place = at.block.args
     held = ConsumerTokenType(steps.types)
@@ -289,7 +322,7 @@ def _step(at: Inserter, steps: Steps, result: SSAValue, zero: SSAValue) -> SSAVa
     more = at.value(arith.CmpiOp(step, zero, "ne"))
     stage = Block(arg_types=list(steps.types))
     inside = Inserter(stage, None, at.location)
-    steps.issue(inside, stage.args, result, more)
+    steps.issue(inside, stage.args, results, more)
     inside.add(PipelineYieldOp.make())
     token = at.value(ConsumerReadOp.make(token, place, results=[held, []], regions=[Region(stage)]))
     at.add(ConsumerReleaseOp.make(token, after_products=True))

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A loop that does nothing but multiply tiles that TMA copies: what is common to such loops, whoever multiplies.
+
+The tiles of a step are one stage of a pipeline. A tile that several products read, be it as a left or a right operand,
+is copied once, and lies in the stage once. Products may add to sums of their own, or one behind the other to the same.
+
+    for ... iter_args(x = 0, y = 0)       stage: a, b, c
+      x' = dot a, b, x                    products: (a, b) -> x, (a, c) -> y
+      y' = dot a, c, y
+
+`FedSteps` has what a producer does. Who multiplies looks at the products (`FedProduct`): warpgroups by wgmma, or one
+thread by tcgen05 (`specialize_product`, `tensor_sums`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.pipeline import (
+    CreateIteratorOp,
+    IncIterOp,
+    PipelineYieldOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.types import (
+    MBARRIER,
+    BufferType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.ir.tile_form import shape_of
+from libtile.layouts.shared_access import PIECE_BYTES
+from libtile.lowering.tileas import persistent, staging
+from libtile.lowering.tileas.ahead import Ahead, computed_ahead
+from libtile.lowering.tileas.cleanup import is_pure
+from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
+from libtile.lowering.tileas.counted_loops import known_trips
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
+from libtile.lowering.tileas.schedule import stages_wanted
+from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
+from libtile.targets import Target
+
+Values = dict[SSAValue, SSAValue]
+
+
+class NotSpecialized(Unfit):
+    """Why a loop stays as it is, for the product that it is about."""
+
+    def __init__(self, reason: str, product: Operation):
+        super().__init__(reason)
+        self.product = product
+
+
+@dataclass(frozen=True)
+class FedProduct:
+    """A product of tiles of a stage: its instruction, which of the stage's tiles it multiplies, the number of what the
+    loop carries that it adds to, and whether it is the first of a step to do so."""
+
+    op: DotOp
+    atom: MmaAtomAttr
+    a: int
+    b: int
+    sum: int
+    first: bool
+
+
+class FedSteps:
+    """The steps of a loop, whose tiles are copied by a producer. What looks at the loop says which tiles these are, and
+    then calls `_look_ahead` and `_check_rest`."""
+
+    def __init__(self, function: FuncOp, gpu: Target, loop: scf.ForOp):
+        self.function, self.gpu, self.loop, self.body = function, gpu, loop, loop.body.block
+        self.outer = persistent.outer_loop(function, loop)
+        self.turns = known_trips(loop)
+        # What one thread issues has nothing to overlap with in one turn, but is the wider instruction.
+        if self.turns is not None and self.turns < (1 if gpu.has("tcgen05") else 2):
+            raise Unfit("its loop has fewer than two turns" if self.turns else "its loop has no turn")
+        self.operands: list[TmaOperand] = []
+        self.renamed: set[Operation] = set()
+        """The ops that bring loaded tiles to products, which copies take over."""
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    def _path(self, side: str, value: SSAValue, products: Collection[Operation] = ()) -> OperandPath:
+        """Where an operand comes from, in the loop; for several `products`, if there are any."""
+        path = operand_path(value, (self.body,), f"#{side.upper()} ", ", in the loop", products)
+        self.renamed |= set(path.ops)
+        return path
+
+    def _look_ahead(self) -> Ahead:
+        """How the producer gets the places of the tiles of a step, and of those of each tile of a loop over tiles."""
+        found = computed_ahead([o.load for o in self.operands], self.body)
+        if found is None:
+            raise Unfit("an address depends on what the loop computes")
+        self.ahead = found
+        self.tiles: list[Operation] = []
+        if self.outer is not None:
+            users = [*found.ops, *found.updates, *(o.load for o in self.operands)]
+            initial = [self.loop.iter_args[n] for n in found.carried]
+            self.tiles = persistent.needed(self.outer, self.loop, users, initial)
+        return found
+
+    def _check_rest(self, products: Collection[Operation], sums: Collection[int], more: Collection[Operation]) -> None:
+        """Nothing else goes on in the loop, but for ops in `more`: sums, what addresses are computed from, and tokens
+        of the loads are all that it carries."""
+        last = self.body.last_op
+        assert last is not None
+        for number, result in enumerate(self.loop.results):
+            is_token = isinstance(result.type, MemTokenType)
+            if number not in sums and not is_token and (number not in self.ahead.carried or result.first_use):
+                raise Unfit("the loop computes more than the product")
+        loads = (o.load for o in self.operands)
+        done = {*self.ahead.ops, *self.ahead.updates, *products, last, *loads, *self.renamed, *more}
+        for op in self.body.ops:
+            if op not in done and not (is_pure(op) and _goes_with_the_loads(op)):
+                raise Unfit(f"the loop holds '{op.name}' as well")
+
+    def stages(self, most: int, kept: Sequence[int]) -> int:
+        """As many stages as there is room for, and as hints of the loads' latency ask for, at most so many; `kept` are
+        the bytes of shared memory that they may leave for what is behind the loop."""
+        most = 1 if self.turns == 1 else max(stages_wanted(o.load, most) for o in self.operands)
+        each = PipelineType(1, self.types, 1, MBARRIER)
+        free = [block_bytes(self.gpu, self.function.kernel_spec) - n for n in kept]
+        found = [min(n // pipeline_bytes(each, ALIGNMENT), most) for n in free]
+        stages = next(n for n in found if n >= min(staging.ENOUGH_STAGES, max(found)))
+        fewest = 1 if self.turns == 1 else 2
+        if stages < fewest:
+            size, count = sum(map(tile_bytes, self.types)), "a stage" if fewest == 1 else "two stages"
+            raise Unfit(f"{count} of {size} bytes do not fit the {max(free)} bytes of shared memory that are free")
+        return stages
+
+    def kept(self, rows: int) -> list[int]:
+        """Bytes of shared memory that the pipeline may leave for what is behind the loop, whose results lie in so many
+        rows of an instruction."""
+        if self.outer is None:
+            return [PIECE_BYTES]
+        return staging.kept_beside(self.function, self.outer, [*self.loop.walk()], rows)
+
+    # -- the producer -----------------------------------------------------------------------------------------------
+
+    @property
+    def types(self) -> list[BufferType]:
+        """Of what a stage holds."""
+        return [o.type for o in self.operands]
+
+    def copies(
+        self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue], start: SSAValue,
+        given_values: Mapping[SSAValue, SSAValue], first: int = 0,
+    ) -> SSAValue:  # fmt: skip
+        """The loop again, with copies in place of everything else: those of all steps from a place on, with values for
+        some from outside of the loop; the place behind. Descriptors are numbered from `first` on."""
+        loop, types, type_ = self.loop, self.types, PipelineIteratorType(pipe.type)
+
+        def outside(value: SSAValue) -> SSAValue:
+            return given_values.get(value, value)
+
+        carried = [outside(loop.iter_args[n]) for n in self.ahead.carried]
+        body = Block(arg_types=[self.body.args[0].type, type_, *(v.type for v in carried)])
+        inner = Inserter(body, None, loop.location)
+        values: Values = {**given_values, self.body.args[0]: body.args[0]}
+        values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[2:])}
+        inner.clone(self.ahead.ops, values)
+        ready = ProducerTokenType(types)
+        place = body.args[1]
+        token = inner.value(ProducerAcquireOp.make(pipe, place, results=[ready]))
+        stage = Block(arg_types=types)
+        copies = Inserter(stage, None, loop.location)
+        for number, (operand, descriptor) in enumerate(zip(self.operands, descriptors)):
+            operand.copy(copies, first + number, descriptor, stage.args[number], values)
+        copies.add(PipelineYieldOp.make())
+        token = inner.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
+        inner.add(ProducerCommitOp.make(token))
+        following = inner.value(IncIterOp.make(place, results=[type_]))
+        inner.clone([op for op in self.ahead.updates if op not in self.ahead.ops], values)
+        last = self.body.last_op
+        assert last is not None
+        given = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
+        inner.add(scf.YieldOp(following, *given))
+        bounds = [outside(v) for v in (loop.lb, loop.ub, loop.step)]
+        made = scf.ForOp(bounds[0], bounds[1], bounds[2], [start, *carried], body)
+        made.attributes.update(loop.attributes)
+        at.add(made)
+        return made.results[0]
+
+    def produce(self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue]) -> None:
+        """The producer's agent, for a loop of the function or for one in a loop over tiles."""
+        start = at.value(CreateIteratorOp.make(pipe, results=[PipelineIteratorType(pipe.type)]))
+        if self.outer is None:
+            self.copies(at, pipe, descriptors, start, {})
+        else:
+            persistent.repeat(
+                at, self.outer, self.tiles, [start],
+                lambda inner, places, values: [self.copies(inner, pipe, descriptors, places[0], values)],
+            )  # fmt: skip
+        at.add(PipelineYieldOp.make())
+
+
+def _goes_with_the_loads(op: Operation) -> bool:
+    """Whether an op gives tokens, or converts what a product reads."""
+    return isinstance(op, ConvertLayoutOp) or all(isinstance(r.type, MemTokenType) for r in op.results)
+
+
+def sums_of(body: Block, products: Sequence[DotOp | ScaledDotOp]) -> list[tuple[int, bool]]:
+    """For each product of a loop's body, in order, the number of the carried value that it adds to, and whether it is
+    the first one to do so. NotSpecialized where one adds to something else, or its result is used for more than
+    that."""
+    last, found = body.last_op, dict[Operation, int]()
+    assert last is not None
+    given = []
+    for product in products:
+        before, result = product.c, product.result
+        if isinstance(before, BlockArgument) and before.block is body and before.index > 0:
+            number = before.index - 1
+        elif isinstance(before.owner, Operation) and before.owner in found:
+            number = found[before.owner]
+        else:
+            raise NotSpecialized("its accumulator is not carried by the loop", product)
+        users = [use.operation for use in result.uses]
+        goes_on = users == [last] and last.operands[number] is result
+        if not goes_on and not (len(users) == 1 and users[0] in products and _adds_to(users[0], result)):
+            raise NotSpecialized("its result is used in the loop", product)
+        if not before.has_one_use():
+            raise NotSpecialized("its accumulator is used by more than the product", product)
+        found[product] = number
+        given.append((number, isinstance(before, BlockArgument)))
+    return given
+
+
+def _adds_to(op: Operation, value: SSAValue) -> bool:
+    return isinstance(op, DotOp | ScaledDotOp) and op.c is value and value not in (op.a, op.b)
+
+
+class FedProducts(FedSteps):
+    """A loop with several products of tiles that TMA copies. NotSpecialized, or Unfit, where it stays as it is.
+
+    `instruction` gives that of a product, or raises Unfit. Subclasses multiply; what they need of the accumulators'
+    layouts, registers and shared memory they check themselves."""
+
+    def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp]):
+        loop = products[0].parent_op()
+        assert isinstance(loop, scf.ForOp)
+        if any(op.parent_op() is not loop for op in products):
+            raise Unfit("the kernel has products in several loops")
+        super().__init__(function, gpu, loop)
+        sums = sums_of(self.body, products)
+        places: dict[tuple[Operation, tuple[int, ...], object], int] = {}
+        self.products: list[FedProduct] = []
+        for product, (number, first) in zip(products, sums):
+            try:
+                atom = self._instruction(product)
+                a, b = (self._place(places, atom, *x, products) for x in (("a", product.a), ("b", product.b)))
+            except Unfit as reason:
+                raise NotSpecialized(str(reason), product) from None
+            self.products.append(FedProduct(product, atom, a, b, number, first))
+        self.sums = list(dict.fromkeys(number for number, _ in sums))
+        """The numbers of the carried values that products add to."""
+        self._look_ahead()
+        self._check_rest(products, self.sums, ())
+
+    def _instruction(self, product: DotOp) -> MmaAtomAttr:
+        raise Unfit(f"{self.gpu.name} multiplies by no instruction that reads what several products share")
+
+    def _place(
+        self,
+        places: dict[tuple[Operation, tuple[int, ...], object], int],
+        atom: MmaAtomAttr,
+        side: str,
+        value: SSAValue,
+        products: Sequence[DotOp],
+    ) -> int:
+        """Which of a stage's tiles an operand is."""
+        path = self._path(side, value, products)
+        operand = tma_operand(
+            self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element
+        )
+        key = path.load, path.order, path.element
+        if key not in places:
+            places[key] = len(self.operands)
+            self.operands.append(operand)
+        return places[key]
+
+    def product_of(self, number: int) -> FedProduct:
+        """The first product that adds to a sum, which has the sum's shape and layout."""
+        return next(p for p in self.products if p.sum == number)
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        """The shape of a sum."""
+        return shape_of(self.product_of(number).op.result.type)
