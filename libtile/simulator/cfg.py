@@ -38,6 +38,7 @@ _MASK_LAST = ("shfl", "vote", "match", "redux", "elect")
 _ALIGNED = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "setmaxnreg", "wgmma")
 # Undefined when a thread of the warp has exited (PTX ISA, "mma", "ldmatrix", ...).
 MATRIX = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")
+_TALK = (("atom", ""), ("ld", "acquire"), ("ld", "relaxed"), ("ld", "volatile"), ("nanosleep", ""))
 _MEMORY = ("ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "fence", "membar", "tcgen05")
 
 
@@ -55,6 +56,8 @@ class Unit:
     # The units that a fully converged group may run in one go, starting here.
     chain: list[Unit] = field(default_factory=list)
     live_out: int = 0
+    # The head of the innermost loop around it, if threads may wait for others in that loop; -1 otherwise.
+    spins: int = -1
     # Filled by the program: compiled variants, and how often each ran.
     code: dict = field(default_factory=dict)
     runs: int = 0
@@ -69,6 +72,14 @@ class Unit:
     def starts_product(self) -> bool:
         """Whether a wgmma comes first: products find their registers in the register file, not in a chain's locals."""
         return self.kind == PRODUCTS or (bool(self.instructions) and self.instructions[0].opcode == "wgmma")
+
+    def may_wait(self) -> bool:
+        """Whether something in it is what a wait for other threads, of any CTA, is made of."""
+        here = (*self.instructions, *([self.terminator] if self.terminator is not None else ()))
+        return any(
+            ins.opcode == opcode and (not modifier or modifier in ins.modifiers)
+            for ins in here for opcode, modifier in _TALK
+        )  # fmt: skip
 
 
 def terminator_kind(ins: Instruction) -> int | None:
@@ -109,7 +120,8 @@ def build_units(function: Function, first_id: int, fine: bool, filename: str) ->
     blocks, labels = _split(items, _jump_targets(items, function), fine)
     for block in blocks:
         _link(block, function, labels, len(blocks), filename)
-    order = _weak_topological_order([[t for t in (*b.targets, b.next) if t >= 0] for b in blocks])
+    order, loops = _weak_topological_order([[t for t in (*b.targets, b.next) if t >= 0] for b in blocks])
+    waits = {loops[v] for v in order if blocks[v].may_wait()}
     number = {old: first_id + new for new, old in enumerate(order)}
     label_ids = set(labels.values())
     for index, block in enumerate(blocks):
@@ -120,6 +132,8 @@ def build_units(function: Function, first_id: int, fine: bool, filename: str) ->
             chain.append(blocks[chain[-1].next])
         block.chain = chain
         block.id = number.get(index, -1)
+        head = loops.get(index, -1)
+        block.spins = number[head] if head >= 0 and head in waits else -1
     for block in blocks:
         block.next = number.get(block.next, -1) if block.next >= 0 else -1
         block.targets = [number[t] for t in block.targets] if block.id >= 0 else []
@@ -273,17 +287,23 @@ def _link(unit: Unit, function: Function, labels: dict[str, int], count: int, fi
             unit.next = -1
 
 
-def _weak_topological_order(successors: list[list[int]]) -> list[int]:
+def _weak_topological_order(successors: list[list[int]]) -> tuple[list[int], dict[int, int]]:
+    """The order, and for each node the head of the innermost loop that it is in, or -1."""
     reachable = _reachable(successors)
     order: list[int] = []
+    loops = dict.fromkeys(reachable, -1)
     # Work items: a list of nodes, with the edges into `header` cut.
     stack: list[tuple[list[int], int]] = [(sorted(reachable), -1)]
     while stack:
         nodes, header = stack.pop()
         if len(nodes) == 1:
             order.append(nodes[0])
+            if nodes[0] in successors[nodes[0]]:
+                loops[nodes[0]] = nodes[0]
             continue
         inside = set(nodes)
+        if header >= 0:
+            loops.update(dict.fromkeys(nodes, header))
         graph = {v: [w for w in successors[v] if w in inside and w != header] for v in nodes}
         parts = _components(nodes, graph)
         # Components come in reverse topological order, and the stack reverses once more.
@@ -292,7 +312,7 @@ def _weak_topological_order(successors: list[list[int]]) -> list[int]:
                 stack.append((part, -1))
             else:
                 stack.append((part, _header(part, successors, reachable)))
-    return order
+    return order, loops
 
 
 def _reachable(successors: list[list[int]]) -> set[int]:

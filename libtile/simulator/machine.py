@@ -172,7 +172,7 @@ class Machine(WarpState):
         frame = self.frame(depth, unit.function)
         g = ThreadGroup(self, ids, frame, depth)
         base_key = key - uid
-        limit = self.others_min(ids)
+        limit = self.others_min(ids, key)
         registers = frame.registers
         full = ids is None
         while True:
@@ -185,7 +185,7 @@ class Machine(WarpState):
                 if passed is None:
                     return
                 g, full, registers = passed, passed.ix is None, passed.frame.registers
-                limit = self.others_min(g.ix)
+                limit = self.others_min(g.ix, base_key + uid)
             fn = program.compiled(unit, fused, full)
             result = fn(self, registers, g)
             tail = unit

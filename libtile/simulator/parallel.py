@@ -26,14 +26,11 @@ Progress = Callable[[int, int], None]
 LEAST_BATCHES = 8
 """Batches for each process that make more than one process worth their start."""
 
-_TALK = (("atom", ""), ("ld", "acquire"), ("ld", "relaxed"), ("ld", "volatile"), ("nanosleep", ""))
-"""Instructions by which a CTA may wait for another one."""
-
 
 def processes_for(program: Program, batches: int) -> int:
     """How many processes run a launch that nobody said it of: as many as there are processors, if there is enough to do
     and no CTA can wait for one that another process has not come to. One where this process may not fork."""
-    if any(program.uses(opcode, modifier) for opcode, modifier in _TALK):
+    if any(unit.may_wait() for unit in program.units):
         return 1
     return max(1, min(workers.available(), batches // LEAST_BATCHES))
 

@@ -26,6 +26,7 @@ _LEAST_PATIENCE = 64
 _TURN = 256
 
 ALIGNED_MASK = 0xFFFFFFFF
+UNIT_MASK = 0xFFFFFFFF
 
 
 class Scheduler(RegisterPool):
@@ -44,7 +45,7 @@ class Scheduler(RegisterPool):
         self.one_unit_at_a_time = self.rng is not None
         self.patience = _FIRST_PATIENCE
         self.spin_until = _FIRST_PATIENCE
-        self.last_min = -1
+        self.last_place = -1
         self.turn = FAR  # whose turn it was last
         self.spinning = False
         # Threads in a polling wait (mbarrier.try_wait, nanosleep): key to resume at.
@@ -57,13 +58,17 @@ class Scheduler(RegisterPool):
     def make_key(depth: int, unit: int) -> int:
         return (MAX_DEPTH - depth) << 32 | unit
 
-    def others_min(self, ids: np.ndarray | None) -> int:
-        """Smallest key of the threads that are not running; marks the running ones."""
+    def others_min(self, ids: np.ndarray | None, key: int) -> int:
+        """The key at which the running threads, which are at `key`, meet others; marks the running ones.
+
+        Others that are behind are those whom this turn passes over.
+        """
         if ids is None:
             self.key[:] = FAR
             return FAR
         self.key[ids] = FAR
-        return int(self.key.min())
+        lowest = int(self.key.min())
+        return lowest if lowest > key else int(self.key[self.key > key].min())
 
     def select(self) -> tuple[np.ndarray | None, int, int] | None:
         """(threads or None for all, their key, when to come back), or None when every thread has exited."""
@@ -94,18 +99,18 @@ class Scheduler(RegisterPool):
     def _take_turns(self, lowest: int) -> tuple[int, int]:
         """Someone may be starving: give other ready threads a turn, then come back more eagerly.
 
-        All places get one in turn, the most advanced first: who holds what the others wait for may be at any.
+        All places get one in turn, the most advanced first: who holds what the others wait for may be at any. A loop in
+        which threads may wait counts as one place.
         """
         others = np.unique(self.key[self.key < FAR])[1:]
         if not len(others):
             self._retry_gates()
             self.spin_until = self.executed + self.patience
             return lowest, NO_LIMIT
-        if self.last_min == lowest:
-            self.patience = max(_LEAST_PATIENCE, self.patience // 4)
-        else:
-            self.patience = _FIRST_PATIENCE
-        self.last_min = lowest
+        loop = self.program.units[lowest & UNIT_MASK].spins
+        place = lowest if loop < 0 else (lowest & ~UNIT_MASK) | loop
+        self.patience = max(_LEAST_PATIENCE, self.patience // 4) if self.last_place == place else _FIRST_PATIENCE
+        self.last_place = place
         self.spin_until = self.executed + _TURN + self.patience
         behind = others[others < self.turn]
         self.turn = int(behind[-1] if len(behind) else others[-1])
@@ -210,7 +215,7 @@ class Scheduler(RegisterPool):
             return False
         for key in np.unique(self.waiting[self.waiting < FAR]).tolist():
             ids = np.flatnonzero(self.waiting == key)
-            unit = self.program.units[key & 0xFFFFFFFF]
+            unit = self.program.units[key & UNIT_MASK]
             depth = MAX_DEPTH - (key >> 32)
             g = ThreadGroup(self, ids, self.frame(depth, unit.function), depth)
             go = ids[self.gate_open(g, unit)]
@@ -254,7 +259,7 @@ class Scheduler(RegisterPool):
         stuck = np.flatnonzero(self.waiting < FAR)
         if len(stuck):
             key = int(self.waiting[stuck].min())
-            unit = self.program.units[key & 0xFFFFFFFF]
+            unit = self.program.units[key & UNIT_MASK]
             ins = unit.instructions[0] if unit.instructions else unit.terminator
             ids = stuck[self.waiting[stuck] == key]
             is_barrier = ins is not None and ins.opcode in ("bar", "barrier") and ins is unit.terminator

@@ -34,9 +34,10 @@ def test_threads_that_leave_a_loop_early_wait_behind_it() -> None:
 
 def test_order_of_units_keeps_loops_together_with_exits_behind() -> None:
     # 0 -> 1 (loop head) -> 2 -> 1, exits from 1 and 2 to 3; 4 is not reachable.
-    assert _weak_topological_order([[1], [3, 2], [3, 1], [], [3]]) == [0, 1, 2, 3]
+    assert _weak_topological_order([[1], [3, 2], [3, 1], [], [3]]) == ([0, 1, 2, 3], {0: -1, 1: 1, 2: 1, 3: -1})
     # A loop of two loops: 1 { 2 self, 3 self } -> 4.
-    assert _weak_topological_order([[1], [2, 4], [2, 3], [3, 1], []]) == [0, 1, 2, 3, 4]
+    order, loops = _weak_topological_order([[1], [2, 4], [2, 3], [3, 1], []])
+    assert order == [0, 1, 2, 3, 4] and loops == {0: -1, 1: 1, 2: 2, 3: 3, 4: -1}
 
 
 SPIN_LOCK = (
@@ -57,6 +58,24 @@ def test_lanes_that_spin_for_a_lock_do_not_starve_its_holder(order: int | None) 
     lock = np.zeros(2, dtype=np.uint32)
     run(SPIN_LOCK, np.zeros(64, dtype=np.uint32), lock, block=32, grid=2, order=order)
     assert lock.tolist() == [0, 2 * 32]
+
+
+def test_a_block_that_holds_a_lock_is_soon_done_whatever_its_barriers() -> None:
+    """Sixteen blocks in which one thread spins for all, as in cuTile's kernels: 17,360 warp instructions, and 327,180
+    without turns that go on behind barriers and loops that count as one place."""
+    body = OUT + """
+    .shared .align 4 .b32 seen;
+    ld.param.u64 %rd2, [p1];  setp.ne.u32 %p2, %r0, 0;
+    L: bar.sync 0;  @%p2 bra W;
+    atom.acquire.gpu.global.cas.b32 %r2, [%rd2], 0, 1;  st.shared.u32 [seen], %r2;
+    W: bar.sync 0;  ld.shared.u32 %r3, [seen];  setp.ne.u32 %p1, %r3, 0;  @%p1 bra L;
+    bar.sync 0;  ld.global.u32 %r4, [%rd2+4];  add.u32 %r4, %r4, 1;
+    bar.sync 0;  @!%p2 st.global.u32 [%rd2+4], %r4;
+    bar.sync 0;  @!%p2 atom.release.gpu.global.exch.b32 %r5, [%rd2], 0;
+    """  # fmt: skip
+    lock = np.zeros(2, dtype=np.uint32)
+    result = run(body, np.zeros(1, dtype=np.uint32), lock, block=64, grid=16, max_instructions=30_000)
+    assert lock.tolist() == [0, 16] and result.counters.warp_instructions < 30_000
 
 
 def test_a_holder_between_two_places_that_spin_is_not_starved() -> None:
