@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from libtile.support.collector import collector_paused
 from libtile.support.errors import HintsDroppedWarning
 from libtile.support.files import Bytes, Path, file_bytes
+from libtile.support.signatures import checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from libtile.spec import Version
 
 
+@checked
 def write(module: Module | Operation, version: str | Version | None = None) -> bytes:
     """The module as bytecode.
 
@@ -34,6 +36,7 @@ def write(module: Module | Operation, version: str | Version | None = None) -> b
     return write_bytecode(given.tile_module, version, since=given.version)
 
 
+@checked
 def migrate(data: Path | Bytes, to: str | Version, *, for_target: str | None = None, drop_hints: bool = False) -> bytes:
     """A bytecode file in another version.
 
@@ -57,6 +60,7 @@ def migrate(data: Path | Bytes, to: str | Version, *, for_target: str | None = N
     return result
 
 
+@checked
 def optimize(
     source: Module | Operation | Path | Bytes,
     level: int = 3,
@@ -93,6 +97,7 @@ def optimize(
     return optimized
 
 
+@checked
 def compile(
     module: Module | Operation | Path | Bytes,
     gpu_name: str = "sm_90",

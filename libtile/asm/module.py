@@ -16,6 +16,7 @@ from libtile.support.diagnostics import Diagnostic, DiagnosticError, has_errors
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path, file_bytes
 from libtile.support.limits import TEXT_BYTES
+from libtile.support.signatures import checked
 
 if TYPE_CHECKING:
     from libtile.spec import Version
@@ -62,6 +63,7 @@ class Module:
         return f"<{type(self).__name__} {self.op.name}" + (f", read from {self.version}>" if self.version else ">")
 
 
+@checked
 def read(source: Path | Bytes, preview: Collection[str] = ()) -> Module:
     """The module that a bytecode file holds; `source` is a path, or the file's bytes.
 
@@ -85,6 +87,7 @@ def op_of(module: Module | Operation) -> Operation:
     raise LibtileError(f"expected a Module or an Operation, but got {type(module).__name__}")
 
 
+@checked
 def parse(text: str, filename: str = "-") -> Module:
     """The module that a text holds, in the pretty, the generic or a mixed form.
 
@@ -93,8 +96,6 @@ def parse(text: str, filename: str = "-") -> Module:
     """
     from libtile.asm import parse as parse_op
 
-    if not isinstance(text, str):
-        raise LibtileError(f"expected a text, but got {type(text).__name__}")
     with collector_paused():
         parsed = parse_op(text, filename)
         op = unwrapped(parsed)
@@ -112,6 +113,7 @@ def unwrapped(op: Operation) -> Operation:
     return op
 
 
+@checked
 def print_module(module: Module | Operation, generic: bool = False, debuginfo: bool = False) -> str:
     """The module as text, ending with a newline.
 
@@ -164,6 +166,7 @@ def generic_text(op: Operation) -> str:
     return print_op(op, generic=True).strip()
 
 
+@checked
 def verify(module: Module | Operation) -> list[Diagnostic]:
     """Check the module against every rule of the dialect.
 

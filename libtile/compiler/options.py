@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "cubin")
 """What a compilation can be stopped behind, in order."""
 
+SANITIZERS = ("memcheck",)
+"""What ptxas instruments code for."""
 LAUNCH_ABIS = ("tileir", "simt")
 """How a kernel is launched: with block (1,1,1), as the driver does for Tile IR, or with its own block size."""
 
@@ -93,6 +95,7 @@ class Options:
             ("stage", self.emit, STAGES),
             ("launch ABI", self.launch_abi, LAUNCH_ABIS),
             ("schedule", self.schedule, ("", *SCHEDULES)),
+            ("sanitizer", self.sanitize, ("", *SANITIZERS)),
         ):
             if value not in values:
                 raise OptionsError(f"there is no {what} {value!r}: use one of {', '.join(filter(None, values))}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from libtile.cutile.signature import Arguments, Table, read_arguments
 from libtile.ir.facts import MAX_GRID
 from libtile.support.errors import LibtileError
+from libtile.support.signatures import checked
 
 if TYPE_CHECKING:
     from libtile.interpreter import RunResult
@@ -103,6 +104,7 @@ def launch_made(
     )  # fmt: skip
 
 
+@checked
 def bytecode_for(kernel: Any, args: Sequence[Any] = (), *, gpu_name: str = DEFAULT_TARGET) -> tuple[bytes, str]:
     """The Tile IR bytecode of a `ct.kernel` for arguments like these, and the name of the kernel in it."""
     require_cutile()

@@ -17,9 +17,11 @@ from unittest import mock
 
 from libtile.cutile.launching import DEFAULT_TARGET, Watcher, export, launch_made, require_cutile
 from libtile.cutile.signature import read_arguments
+from libtile.support.signatures import checked
 from libtile.targets import target
 
 
+@checked
 @contextmanager
 def on_host(
     backend: str = "interpreter",

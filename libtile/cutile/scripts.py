@@ -19,6 +19,7 @@ from libtile.cutile.replacement import on_host
 from libtile.support.errors import LibtileError
 from libtile.support.files import Path as AnyPath
 from libtile.support.files import file_bytes
+from libtile.support.signatures import checked
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Launched:
     grid: tuple[int, ...]
 
 
+@checked
 def launched_kernels(
     script: AnyPath, arguments: Sequence[str] = (), *, gpu_name: str = DEFAULT_TARGET, out: TextIO | None = None
 ) -> list[Launched]:

@@ -22,6 +22,7 @@ from libtile.interpreter.faults import FaultKind, InterpreterFault
 from libtile.interpreter.launch import run as interpret
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.signatures import checked
 
 GRIDS = ((2, 1, 1), (3, 2, 1), (1, 1, 1), (2, 2, 2))
 """Grids that runs take in turn, when none is asked for."""
@@ -67,6 +68,7 @@ class _Outcome:
     lines: list[str]
 
 
+@checked
 def compare_runs(
     left: Module | Operation | Path | Bytes,
     right: Module | Operation | Path | Bytes,

@@ -22,6 +22,7 @@ from libtile.debugging.weights import Weight, count, weight
 from libtile.support.diagnostics import has_errors
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.signatures import checked
 from libtile.transforms.dce import eliminate_dead_code
 
 MISFITS = (LibtileError, VerifyException, ValueError)
@@ -44,6 +45,7 @@ class Progress:
     step: str
 
 
+@checked
 def reduce(
     source: Module | Operation | Path | Bytes,
     predicate: Predicate,

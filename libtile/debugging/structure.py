@@ -20,6 +20,7 @@ from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, python_value
 from libtile.dialects.cuda_tile.types import type_text
 from libtile.support.files import Bytes, Path
+from libtile.support.signatures import checked
 
 _CONTAINERS = (ModuleOp, OPS["module"])
 _NAME = "sym_name"
@@ -38,6 +39,7 @@ class Difference:
         return f"{self.where}: {self.what}\n< {self.left}\n> {self.right}"
 
 
+@checked
 def diff(
     left: Module | Operation | Path | Bytes, right: Module | Operation | Path | Bytes, *, locations: bool = False
 ) -> list[Difference]:

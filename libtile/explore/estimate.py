@@ -30,6 +30,7 @@ from libtile.runtime.simulator import Simulation, as_given
 from libtile.simulator.counters import Counters
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.signatures import checked
 from libtile.targets import Machine, machine, target
 
 BLOCKS = 8
@@ -149,6 +150,7 @@ class Estimate:
         return "\n".join(_lines(self)) + "\n"
 
 
+@checked
 def estimate(
     module: Module | Operation | Path | Bytes,
     kernel: str | None = None,

@@ -15,6 +15,7 @@ from libtile.support.diagnostics import DiagnosticError, Severity, SourceLocatio
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
 from libtile.support.remarks import Kind, Remark
+from libtile.support.signatures import checked
 
 FEW_WARPS = 8
 """An SM has four schedulers: with fewer than two warps for each, nothing covers what a warp waits for."""
@@ -81,6 +82,7 @@ ADVICE = {
 """What the remarks that a user can do something about mean, by name and kind."""
 
 
+@checked
 def explain(
     module: Module | Path | Bytes,
     gpu_name: str = "sm_90",

@@ -31,6 +31,7 @@ from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, passes_in
 from libtile.support.files import Bytes, Path
 from libtile.support.remarks import Remark
+from libtile.support.signatures import checked
 from libtile.targets import target
 
 RESERVED_SHARED = 1024
@@ -124,6 +125,7 @@ class Record:
     compilations: list[Compilation] = field(default_factory=list)
 
 
+@checked
 def explore(
     module: Module | Path | Bytes,
     gpu_names: Sequence[str] = ("sm_90",),

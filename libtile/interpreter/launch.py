@@ -28,6 +28,9 @@ from libtile.support import workers
 from libtile.support.arrays import memory_span
 from libtile.support.checks import INNER_INTERPRETER, INTERPRETER
 
+_NO_MEMORY = "mMSU"
+"""Kinds of numpy's types that no kernel computes with: dates, durations and strings."""
+
 
 def normal_grid(grid: int | Sequence[int]) -> BlockId:
     """A grid of one to three extents as three. LaunchError when it is none."""
@@ -92,12 +95,14 @@ def _memory_of(entry: Entry, position: int, arg: Any) -> np.ndarray:
         raise ParametersError(
             f"parameter {position} is a pointer and takes a numpy array, not {type(arg).__name__}; {entry.describe()}"
         )
-    if arg.dtype.hasobject or arg.dtype.byteorder == ">":
+    if arg.dtype.hasobject or arg.dtype.byteorder == ">" or arg.dtype.kind in _NO_MEMORY:
         raise LaunchError(f"the array for parameter {position} has elements of {arg.dtype}, which are no device memory")
+    if isinstance(arg, np.ma.MaskedArray):
+        raise LaunchError(f"the array for parameter {position} is masked, which no kernel sees: give its data")
     if not arg.flags.c_contiguous:
         raise LaunchError(f"the array for parameter {position} is not C-contiguous; it is the memory itself")
     pointee = entry.parameters[position].pointee
-    if pointee is None or pointee.float is None or arg.dtype.kind != "f":
+    if pointee is None or pointee.float is None or not _is_float(arg.dtype):
         return arg
     if arg.itemsize != pointee.storage_bytes:
         # Memory has no type, but floats of another width are a slip (numpy's default is float64), not an intention.
@@ -106,6 +111,11 @@ def _memory_of(entry: Entry, position: int, arg: Any) -> np.ndarray:
             "it, or give a view of it as numpy.uint8 if its bytes are meant"
         )
     return arg
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    """Whether elements are floats, numpy's own or those of ml_dtypes."""
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name.lstrip("b").startswith("float"))
 
 
 def _shown(arg: Any) -> str:

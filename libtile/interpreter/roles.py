@@ -37,28 +37,41 @@ class Role:
 def roles(entry: Operation) -> dict[int, list[Role]]:
     """The roles of an entry's parameters, by position, in the order of the views; none for a base or a number."""
     found: dict[int, list[Role]] = {}
-    if not isinstance(entry, CudaTileOp) or not entry.regions:
-        return found
-    block = entry.regions[0].block
     ranks: dict[int, int] = {}
-    for op in entry.walk():
-        if isinstance(op, OPS["make_tensor_view"]):
-            view = op.results[0].type
-            base = _parameter(op.operand("base"), block)
-            if base is None or not isinstance(view, TensorViewType):
-                continue
-            ranks[base] = max(view.rank, ranks.get(base, 0))
-            for position, role in _of_view(op, view, base, block):
-                listed = found.setdefault(position, [])
-                if role not in listed:
-                    listed.append(role)
+    for base, op, view in _views(entry):
+        ranks[base] = max(view.rank, ranks.get(base, 0))
+        for position, role in _of_view(op, view, base, entry.regions[0].block):
+            listed = found.setdefault(position, [])
+            if role not in listed:
+                listed.append(role)
     for base, rank in ranks.items():
+        block = entry.regions[0].block
         places = {place: [role] for place, role in convention(base, rank)}
         if all(place < len(block.args) and _is_index(block.args[place].type) for place in places) and all(
             found.get(place, stated) == stated for place, stated in places.items()
         ):
             found |= places
     return found
+
+
+def views_of(entry: Operation) -> dict[int, list[TensorViewType]]:
+    """The types of the views of each parameter that is an address."""
+    found: dict[int, list[TensorViewType]] = {}
+    for base, _, view in _views(entry):
+        if view not in found.setdefault(base, []):
+            found[base].append(view)
+    return found
+
+
+def _views(entry: Operation) -> Iterator[tuple[int, CudaTileOp, TensorViewType]]:
+    """Each view of a parameter, and its type, with the parameter's position."""
+    if not isinstance(entry, CudaTileOp) or not entry.regions:
+        return
+    for op in entry.walk():
+        if isinstance(op, OPS["make_tensor_view"]):
+            view, base = op.results[0].type, _parameter(op.operand("base"), entry.regions[0].block)
+            if base is not None and isinstance(view, TensorViewType):
+                yield base, op, view
 
 
 def convention(base: int, rank: int) -> Iterator[tuple[int, Role]]:

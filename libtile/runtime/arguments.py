@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 from libtile.interpreter.entries import Entry, LaunchError
-from libtile.interpreter.roles import Role, convention, roles
+from libtile.interpreter.roles import Role, convention, roles, views_of
 from libtile.support.arrays import memory_span
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ def _array(arg: Any) -> np.ndarray | None:
 def _filled(entry: Entry, given: Sequence[Any], derived: Derived) -> list[Any]:
     rest = iter(given)
     by_position = {place: next(rest) for place in range(len(entry.parameters)) if place not in derived}
+    views = views_of(entry.op)
+    for place in dict.fromkeys(role.array for found in derived.values() for role in found):
+        if (array := _array(by_position[place])) is not None:
+            _check_kind(entry, place, array)
+            _check_views(place, by_position[place], array, views.get(place, ()))
     flat: list[Any] = []
     for place in range(len(entry.parameters)):
         if place not in derived:
@@ -108,16 +114,46 @@ def _filled(entry: Entry, given: Sequence[Any], derived: Derived) -> list[Any]:
     return flat
 
 
+def _check_kind(entry: Entry, place: int, array: np.ndarray) -> None:
+    """LaunchError where elements of the array are not as large as those that its sizes would count."""
+    pointee = entry.parameters[place].pointee
+    if pointee is not None and array.itemsize != pointee.storage_bytes:
+        raise LaunchError(
+            f"parameter {place} points to {pointee.name}, and the array has elements of {array.dtype}, so that its "
+            "sizes are not those of the kernel's array: convert it, or say the sizes with an ArrayArgument"
+        )
+
+
+def _check_views(place: int, arg: Any, array: np.ndarray, views: Sequence[TensorViewType]) -> None:
+    """LaunchError where an array is not laid out as the kernel was compiled for."""
+    shape, strides = _numbers(arg, array, "size"), _numbers(arg, array, "stride")
+    if views and all(view.rank < len(shape) for view in views):
+        raise LaunchError(
+            f"parameter {place} has {len(shape)} dimensions, and the kernel's view of it {views[0].rank}: give an "
+            "array of as many"
+        )
+    for view in views:
+        for dim, (stated, size, own) in enumerate(zip(view.strides, shape, strides)):
+            if view.rank == len(shape) and stated != DYNAMIC and stated != own and size > 1:
+                raise LaunchError(
+                    f"parameter {place} has a stride of {own} along dimension {dim}, and the kernel is compiled for "
+                    f"{stated}"
+                )
+
+
+def _numbers(arg: Any, array: np.ndarray, kind: str) -> tuple[int, ...]:
+    """The sizes ("size") or the strides in elements ("stride") of an argument: those that are stated, or its own."""
+    own = array.shape if kind == "size" else tuple(stride // array.itemsize for stride in array.strides)
+    stated = (arg.shape if kind == "size" else arg.strides) if isinstance(arg, ArrayArgument) else None
+    return own if stated is None else stated
+
+
 def _value(by_position: Mapping[int, Any], role: Role) -> int:
     arg = by_position[role.array]
     array = _array(arg)
     if array is None:
         raise LaunchError(f"parameter {role.array} is an address, and its sizes cannot be derived: give all parameters")
-    own = array.shape if role.kind == "size" else tuple(stride // array.itemsize for stride in array.strides)
-    stated = None
-    if isinstance(arg, ArrayArgument):
-        stated = arg.shape if role.kind == "size" else arg.strides
-    numbers = own if stated is None else stated
+    numbers = _numbers(arg, array, role.kind)
     if role.dim >= len(numbers):
         raise LaunchError(
             f"parameter {role.array} has {len(numbers)} dimension{'' if len(numbers) == 1 else 's'}, and the kernel "

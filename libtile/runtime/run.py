@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.signatures import checked
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 BACKENDS = ("interpreter", "simulator", "gpu")
 
 
+@checked
 def run(
     module: Module | Operation | Path | Bytes,
     kernel: str | None = None,

@@ -118,6 +118,8 @@ class LaunchMemory:
 
     def _place(self, buffer: _Buffer) -> None:
         flags = READY if buffer.ready else 1
+        if not any(array.flags.writeable for array in buffer.arrays):
+            flags |= READ_ONLY
         self.arena.allocate(buffer.offset, buffer.end - buffer.start, buffer.name, flags)
         for array in buffer.arrays:
             at = buffer.offset + _address(array) - buffer.start

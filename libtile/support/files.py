@@ -24,8 +24,9 @@ def file_bytes(source: Path | Bytes) -> bytes:
     try:
         with open(source, "rb") as file:
             return read_bounded(file)
-    except OSError as error:
-        raise LibtileError(f"cannot open input file '{os.fspath(source)}': {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path that is none, with a zero byte or half a character
+        why = error.strerror if isinstance(error, OSError) else error
+        raise LibtileError(f"cannot open input file {os.fspath(source)!r}: {why}") from None
 
 
 def read_bounded(file: BinaryIO) -> bytes:

@@ -26,6 +26,7 @@ from libtile.runtime.arguments import flat_arguments
 from libtile.spec import default_spec
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.signatures import checked
 from libtile.tuning import workers
 from libtile.tuning.space import Configuration, Space
 from libtile.tuning.trials import Arrays, Outcome, Trial
@@ -78,6 +79,7 @@ class Sweep:
             yield f"  {outcome.configuration!s:{width}}  {said:>8}  {', '.join(more)}".rstrip()
 
 
+@checked
 def tune(
     source: Any,
     space: Space,
