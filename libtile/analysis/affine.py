@@ -11,7 +11,6 @@ unknown of the polynomials itself. For pointers all of this counts elements of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -22,6 +21,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
 from libtile.dialects.interfaces import exit_of
 from libtile.ir.operands import source_of
+from libtile.support.records import dataclass
 
 MAX_TERMS = 16
 """Terms of a polynomial; a sum of more is not followed."""

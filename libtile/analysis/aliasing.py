@@ -15,7 +15,6 @@ What is not known to be disjoint may overlap. Masks and bounds only make an acce
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
@@ -35,6 +34,7 @@ from libtile.dialects.cuda_tile.types import (
 )
 from libtile.dialects.effect_traits import accessed
 from libtile.numerics.elements import PACKED, STORAGE_BYTES
+from libtile.support.records import dataclass, field
 
 MAX_BYTES = 1 << 14
 """Bytes of a tile that are looked at one by one."""

@@ -9,10 +9,10 @@ other side, and `oilist(...)`. `full_type($member)` is a type that keeps the dia
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from libtile.spec import OpSpec
 from libtile.spec.model import AttributeSpec, ValueSpec
+from libtile.support.records import dataclass
 
 
 class FormatError(ValueError):

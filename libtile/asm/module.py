@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
@@ -16,6 +15,7 @@ from libtile.support.diagnostics import Diagnostic, DiagnosticError, has_errors
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path, file_bytes
 from libtile.support.limits import TEXT_BYTES
+from libtile.support.records import dataclass, field
 from libtile.support.signatures import checked
 
 if TYPE_CHECKING:

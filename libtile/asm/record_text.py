@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -35,6 +34,7 @@ from libtile.dialects.cuda_tile.verify import verify_alone
 from libtile.spec import OpSpec
 from libtile.support.collector import collector_paused
 from libtile.support.diagnostics import has_errors
+from libtile.support.records import dataclass
 
 _AROUND = ("terminator", "symbol_user", "parent")
 """Traits of ops that are checked against what stands around them."""

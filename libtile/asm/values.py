@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import Attribute, Block, SSAValue
@@ -11,6 +10,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from libtile.asm.attribute_parser import AttributeParser
 from libtile.asm.op_state import Use
 from libtile.dialects.cuda_tile.attribute_text import generic_type_text
+from libtile.support.records import dataclass
 
 MAX_RESULT_NUMBER = 1 << 16
 """The largest number that `%name#number` may have, and the most results that an op may bind to one name."""

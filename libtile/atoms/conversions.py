@@ -7,7 +7,6 @@ shared memory in pieces, in one trip or, where its layouts cannot be cut into sm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
@@ -15,6 +14,7 @@ from libtile.atoms.shared_accesses import reduced
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.convert import Conversion, Plan, plan
 from libtile.layouts.shared_access import padded, piece_bytes
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ a column (PTX ISA, "Scale Factor A matrix", "Scale Factor B matrix", with the th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from libtile.atoms import mma_sync
 from libtile.atoms.mma_moves import NOWHERE, Grid, moves, powers, tile_layout, warp_moves
 from libtile.layouts import LinearLayout
+from libtile.support.records import dataclass
 from libtile.targets import MMA_BLOCK_SCALE, MmaAtom, Target
 
 FAMILY = MMA_BLOCK_SCALE

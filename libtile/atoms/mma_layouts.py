@@ -11,7 +11,6 @@ atom hold copies of rows and columns, and the product pads k with zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -19,6 +18,7 @@ from libtile.atoms.mma_moves import NOWHERE, Grid, Moves, choose_grid, powers, t
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import dataclass
 from libtile.targets import MmaAtom, Target, mma_families
 
 _ACCUMULATORS = {"f16": "f16", "f32": "f32", "f64": "f64", "i32": "s32"}

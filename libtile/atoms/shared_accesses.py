@@ -15,7 +15,6 @@ Elements take whole bytes (booleans and 4-bit types one).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 
@@ -24,6 +23,7 @@ from libtile.layouts.convert import BANKS, conflict_free_shared, shared_for
 from libtile.layouts.renaming import without_register_copies
 from libtile.layouts.shared_access import MATRIX, VECTOR, SharedAccess
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import dataclass
 
 MAX_BYTES = 16
 WORD_BYTES = 4

@@ -10,11 +10,11 @@ A tile in shared memory is made of one or more such boxes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from libtile.layouts import OFFSET, LinearLayout
 from libtile.numerics.elements import ELEMENTS, POINTER, ElementType
+from libtile.support.records import dataclass
 from libtile.targets.tensor_map import MAX_BOX, MAX_RANK
 
 SWIZZLES = (0, 32, 64, 128)

@@ -21,12 +21,12 @@ and "Matrix descriptor format"). `shared_operand` looks for the descriptor that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from libtile.atoms.mma_moves import powers
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.support.records import dataclass
 from libtile.targets import MmaAtom, Target
 
 FAMILY = "wgmma"

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass
 
 MACHINE = 190
 _ABI = 8

@@ -9,10 +9,10 @@ ptxas 13.5 takes time with the square of the blocks, of the barriers and of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from libtile.codegen.sizes import ModuleSize
+from libtile.support.records import dataclass
 
 MOST_BLOCKS = 1000
 """Basic blocks of a function that LLVM's pipeline is asked to optimize; kernels from frontends have up to a hundred."""

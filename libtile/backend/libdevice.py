@@ -15,11 +15,11 @@ know. The rest of a body becomes such a block, so nothing in the file moves, and
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from libtile.backend.tools import find_libdevice
+from libtile.support.records import dataclass
 from libtile.targets import TRIPLE
 
 _END_BLOCK, _ENTER_SUBBLOCK, _UNABBREV_RECORD = 0, 1, 3

@@ -7,11 +7,11 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from libtile.backend.tools import find_tool
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass
 
 TIMEOUT = 120.0
 """Seconds that nvdisasm may take."""

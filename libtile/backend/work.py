@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from libtile.codegen.sizes import ModuleSize
 from libtile.ir.kernels import Launch
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass, field
 
 if TYPE_CHECKING:
     from libtile.backend.effort import Excess

@@ -22,12 +22,12 @@ Values of an op's attributes by the kind that the op's declaration gives them:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from libtile.bytecode.limits import REPR_DEPTH
 from libtile.spec import OpSpec, Spec, Version, default_spec
+from libtile.support.records import dataclass, field
 
 if TYPE_CHECKING:
     from libtile.spec.model import DebugSpec, TypeSpec

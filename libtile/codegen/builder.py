@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from libtile.codegen.exchange import Exchange, Exchanges
 from libtile.codegen.llvm_text import quoted, symbol
@@ -30,6 +29,7 @@ from libtile.codegen.llvm_types import (
 )
 from libtile.codegen.sizes import BARRIER, CHAINED, LOOPS, FunctionSize
 from libtile.codegen.symbols import own_name
+from libtile.support.records import dataclass, field
 from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 
 

@@ -11,10 +11,10 @@ The shapes are MLIR's `scf.for`, `scf.while` and `scf.if`, and Tile IR's `loop`,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from libtile.codegen.builder import Block, KernelBuilder, Value
 from libtile.codegen.tile import Tile
+from libtile.support.records import dataclass, field
 
 Carried = Tile | Value
 """What flows along the edges of control: a tile or a single LLVM value."""

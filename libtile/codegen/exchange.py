@@ -10,9 +10,9 @@ in their order. How many bytes each exchange of an op takes is said by the modul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ memory, and the block traps when there is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from libtile.codegen import llvm_text, symbols
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.control import if_else
@@ -18,6 +16,7 @@ from libtile.codegen.sharing import Handed, share_from_owner
 from libtile.codegen.tile import Tile
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.records import dataclass
 
 _HEAP_ALIGNMENT = 16
 """What the device heap guarantees (CUDA Programming Guide, "Dynamic Global Memory Allocation")."""

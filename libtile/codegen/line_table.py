@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from libtile.support.records import dataclass, field
 
 MAX_PLACES = 0xFFFF
 """LLVM's columns have 16 bits."""

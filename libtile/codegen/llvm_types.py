@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from libtile.numerics.elements import ELEMENTS
+from libtile.support.records import dataclass, field
 
 GENERIC, GLOBAL, SHARED, CONSTANT, LOCAL = 0, 1, 3, 4, 5
 """NVPTX's address spaces."""

@@ -14,7 +14,6 @@ out what it saw. An `Ordering` is that of each instruction: where the block meet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import (
@@ -36,6 +35,7 @@ from libtile.layouts import LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.layouts.registers import register_groups, representatives
 from libtile.numerics.elements import PACKED, STORAGE_BYTES
+from libtile.support.records import dataclass, field
 
 MAX_ACCESS_BYTES = 16
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from libtile.codegen import llvm_text, symbols
@@ -30,6 +29,7 @@ from libtile.layouts.registers import unique_registers
 from libtile.layouts.shared_access import padded
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import dataclass
 
 _CHUNK = 512
 """Elements of a tile that pass through shared memory at a time."""

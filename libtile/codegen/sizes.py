@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from libtile.support.records import dataclass
 
 CHAINED = ("add", "sub", "mul", "shl")
 """Integer instructions, of scalars, that make a chain where each uses the one before."""

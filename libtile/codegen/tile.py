@@ -8,11 +8,11 @@ computed from the layout's bases; everything that depends on the register alone 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I32, LlvmType
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

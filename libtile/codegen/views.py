@@ -14,7 +14,6 @@ that accesses differ by immediate offsets only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I32, I64, IntType
@@ -39,6 +38,7 @@ from libtile.layouts.convert import Conversion
 from libtile.layouts.registers import register_groups
 from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
 from libtile.support.diagnostics import UnsupportedError
+from libtile.support.records import dataclass
 
 # -- views ----------------------------------------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ does not know that: `fence` and `wait` take these registers and give them again,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from libtile.atoms.wgmma import SharedOperand, accumulator_registers
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import FLOAT, I32, I64, VOID, LlvmType, StructType, registers_type
+from libtile.support.records import dataclass
 from libtile.targets import MmaAtom
 
 _UNIT = 16

@@ -27,11 +27,11 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass
 
 MAGIC = b"libtile cache entry 2\n"
 SUFFIX = ".entry"

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from libtile.passes.pipelines import SCHEDULES, compile_pipeline
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass, field
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

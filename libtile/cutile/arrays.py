@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from libtile.support.arrays import bytes_at, extent
+from libtile.support.records import dataclass
 
 INT32_MAX = (1 << 31) - 1
 

@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 from unittest import mock
@@ -19,6 +18,7 @@ from libtile.cutile.replacement import on_host
 from libtile.support.errors import LibtileError
 from libtile.support.files import Path as AnyPath
 from libtile.support.files import file_bytes
+from libtile.support.records import dataclass
 from libtile.support.signatures import checked
 
 

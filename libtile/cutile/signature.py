@@ -9,11 +9,11 @@ compiled for what its first arguments show, and again for arguments that show so
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from libtile.cutile.arrays import HostArray, float_word, host_array, is_array, scalar_word
+from libtile.support.records import dataclass
 
 DIVISOR = 16
 """Bytes, and elements of a dimension: the divisibility that is looked for."""

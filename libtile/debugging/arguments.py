@@ -10,7 +10,6 @@ shows when the program runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType, TileViewType
 from libtile.interpreter.formats import Element, element, to_bits
 from libtile.ir.operands import source_of
+from libtile.support.records import dataclass
 
 _FOLLOWED = ("assume", "exti", "trunci")
 """Ops behind which a number is still the parameter that it came from."""

@@ -8,7 +8,6 @@ no test: others are drawn. The same is: the same bytes in every array, and the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from libtile.interpreter.faults import FaultKind, InterpreterFault
 from libtile.interpreter.launch import run as interpret
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.records import dataclass
 from libtile.support.signatures import checked
 
 GRIDS = ((2, 1, 1), (3, 2, 1), (1, 1, 1), (2, 2, 2))

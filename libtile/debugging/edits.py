@@ -8,7 +8,6 @@ copy and need not be right: the reduction asks whether what it leaves is a progr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.arith import ConstantOp as ArithConstantOp
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IndexType, IntegerAttr, IntegerType, ModuleOp
@@ -33,6 +32,7 @@ from libtile.dialects.interfaces import (
 from libtile.dialects.nv_tileaa.shapes import ConstantOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.support.records import dataclass
 
 MODULES = (ModuleOp, OPS["module"])
 

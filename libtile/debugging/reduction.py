@@ -10,7 +10,6 @@ no step has to be right, and a reduction can stop at any time with what it has.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
@@ -22,6 +21,7 @@ from libtile.debugging.weights import Weight, count, weight
 from libtile.support.diagnostics import has_errors
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.records import dataclass
 from libtile.support.signatures import checked
 from libtile.transforms.dce import eliminate_dead_code
 

@@ -9,7 +9,6 @@ default, and a splat against the list of its elements are no differences.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
@@ -20,6 +19,7 @@ from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, python_value
 from libtile.dialects.cuda_tile.types import type_text
 from libtile.support.files import Bytes, Path
+from libtile.support.records import dataclass
 from libtile.support.signatures import checked
 
 _CONTAINERS = (ModuleOp, OPS["module"])

@@ -9,11 +9,12 @@ are. Ops of cuda_tile name the traits in spec/. What else passes ask of ops stan
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, OpTrait
+
+from libtile.support.records import dataclass
 
 Effects = Set[EffectInstance]
 

@@ -9,12 +9,13 @@ arith and tensor are xDSL's: what they are stands in `foreign_ops`, which is not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import OpTrait
+
+from libtile.support.records import dataclass
 
 # -- where ops are undefined ------------------------------------------------------------------------------------------
 

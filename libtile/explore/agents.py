@@ -6,7 +6,6 @@ on. The order is the program's; how long steps take is not known.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from html import escape
 
 from xdsl.dialects.scf import ForOp, WhileOp
@@ -17,6 +16,7 @@ from libtile.dialects.nv_tileas import pipeline as p
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.ir.tile_form import type_text
 from libtile.lowering.tileas.shared_memory import tile_bytes
+from libtile.support.records import dataclass, field
 
 WAIT, MOVE, COMPUTE, SIGNAL = "wait", "move", "compute", "signal"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.ir import Operation
@@ -30,6 +29,7 @@ from libtile.runtime.simulator import Simulation, as_given
 from libtile.simulator.counters import Counters
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.records import dataclass, field
 from libtile.support.signatures import checked
 from libtile.targets import Machine, machine, target
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 
 from libtile.asm.module import Module, diagnose, load
@@ -14,6 +13,7 @@ from libtile.explore.reference import Outcome, Reference, blamed
 from libtile.support.diagnostics import DiagnosticError, Severity, SourceLocation
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.records import dataclass, field
 from libtile.support.remarks import Kind, Remark
 from libtile.support.signatures import checked
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
@@ -18,6 +17,7 @@ from libtile.asm.printer import LinePrinter
 from libtile.codegen.line_table import LineTable
 from libtile.dialects.cuda_tile.locations import source_line
 from libtile.ptx.reader import Instruction, directive, statements
+from libtile.support.records import dataclass, field
 
 NONE = 0
 """The op of a line that was made for none."""

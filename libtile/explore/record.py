@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path as FilePath
 
@@ -30,6 +29,7 @@ from libtile.lowering.tileas.storage_lives import EXCHANGES, Lives, Storage
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, passes_in
 from libtile.support.files import Bytes, Path
+from libtile.support.records import dataclass, field
 from libtile.support.remarks import Remark
 from libtile.support.signatures import checked
 from libtile.targets import target

@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from libtile.api import write
@@ -22,6 +21,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.explore.sass import disassembled
 from libtile.support.diagnostics import SourceLocation
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass, field
 
 TIMEOUT = 120.0
 """Seconds that one compilation may take."""

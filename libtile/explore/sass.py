@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from libtile.backend import nvdisasm
 from libtile.backend.nvdisasm import End, Function, Instruction, Item, Label, Place
 from libtile.backend.tools import ToolNotFoundError
 from libtile.explore.listings import NONE, Listing
+from libtile.support.records import dataclass, field
 
 HOW_TO_GET_IT = "nvdisasm was not found: pip install nvidia-cuda-nvdisasm brings it"
 

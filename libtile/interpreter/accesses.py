@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element
 from libtile.interpreter.races import Token, join
 from libtile.interpreter.rules import Mask, Site
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

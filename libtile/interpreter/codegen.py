@@ -27,7 +27,6 @@ others run. With the check for uninitialised elements a value `vN` has a compani
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -47,6 +46,7 @@ from libtile.interpreter.rules import (
     require_initialised,
 )
 from libtile.support.checks import INTERPRETER, Checks
+from libtile.support.records import dataclass, field
 
 MAX_LOOP_DEPTH = 15
 """Loops nested deeper move into a function of their own: CPython allows 20 nested blocks in one."""

@@ -5,7 +5,6 @@ addresses that each takes."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
@@ -14,6 +13,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, type_text
 from libtile.interpreter.formats import Element, element
 from libtile.support.errors import LibtileError, visible
+from libtile.support.records import dataclass
 
 INNER_FUNCTION = "nv_tileaa.func"
 LAUNCH = "nv_tileaa.launch_func"

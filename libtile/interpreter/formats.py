@@ -17,7 +17,6 @@ the element's `dtype`:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +28,7 @@ from xdsl.ir import Attribute
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
 from libtile.numerics import elements, float_bits
 from libtile.numerics.elements import ElementType, FloatFormat
+from libtile.support.records import dataclass
 
 Array = Any
 """A numpy array or numpy scalar: rules take and return either for tiles of rank 0."""

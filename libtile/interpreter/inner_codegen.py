@@ -12,7 +12,6 @@ A line that has to wait for another agent gives WAIT, and is run again when othe
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import scf
@@ -35,6 +34,7 @@ from libtile.interpreter.views import TensorView
 from libtile.ir.operands import source_of
 from libtile.ir.tile_form import TileOp
 from libtile.support.checks import Checks
+from libtile.support.records import dataclass, field
 
 PIPELINE = "nv_tileas.async.pipeline."
 WITH_BODY = frozenset(

@@ -10,7 +10,6 @@ is that op's (`same`). Layouts mean nothing here: a tile is its elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -30,6 +29,7 @@ from libtile.interpreter.formats import Element, element
 from libtile.interpreter.rules import Run as Run
 from libtile.ir.tile_form import TileOp, stored_element, stored_shape
 from libtile.support.checks import Checks
+from libtile.support.records import dataclass, field
 
 WAIT = object()
 """What a rule returns to say that its op has to wait: it is run again when another agent may have gone on."""

@@ -15,7 +15,6 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from types import GeneratorType, TracebackType
 from typing import Any, TextIO
 
@@ -27,6 +26,7 @@ from libtile.interpreter.faults import BlockId, Fault, FaultKind, InterpreterFau
 from libtile.interpreter.location import source_location
 from libtile.interpreter.races import RaceDetector, Token
 from libtile.support.checks import INTERPRETER, Checks
+from libtile.support.records import dataclass, field
 
 SHUFFLED = 1 << 16
 """Tile blocks of which a random order is made at a time."""

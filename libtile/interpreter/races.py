@@ -17,7 +17,6 @@ more unordered readers than that a race may go unseen; none is reported that is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +25,7 @@ from xdsl.ir import Operation
 from libtile.interpreter.address_space import Allocation
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.location import source_location
+from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
     from libtile.interpreter.accesses import Accesses

@@ -8,11 +8,11 @@ incremented, or twice) is a fault; one that is not there yet is waited for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.nv_tileas.buffers import Buffer, Copy
+from libtile.support.records import dataclass, field
 
 
 @dataclass(eq=False)

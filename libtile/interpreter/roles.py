@@ -10,13 +10,13 @@ uses.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType, TileType, i32, i64
 from libtile.ir.operands import source_of
+from libtile.support.records import dataclass
 
 _KEEPS_VALUE = (OPS["assume"], OPS["exti"], OPS["trunci"])
 

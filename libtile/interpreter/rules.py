@@ -16,7 +16,6 @@ as a function.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from libtile.dialects.cuda_tile.types import TileType
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Element, element
 from libtile.support.checks import Checks
+from libtile.support.records import dataclass, field
 
 Run = Callable[..., Any]
 Mask = Any

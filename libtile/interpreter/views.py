@@ -12,7 +12,6 @@ store. A tile dimension `t` runs along tensor dimension `dim_map[t]`; indices co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from libtile.interpreter.formats import ELEMENTS, Array, Element, from_bits, to_
 from libtile.interpreter.formats import element as element_of
 from libtile.interpreter.integer import unsigned, wrap
 from libtile.interpreter.rules import Mask, Run, Site, effect, pure
+from libtile.support.records import dataclass
 
 MAX_OFFSET = 2**63 - 1
 """Addresses are signed in numpy; nothing is mapped beyond this one."""

@@ -17,8 +17,10 @@ here only ever claims what holds for every execution: a test evaluates random pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
+
+from libtile.support.records import dataclass
 
 MAX_GRID = (1 << 24) - 1
 """The largest extent of a grid along one axis (Tile IR specification, get_num_tile_blocks)."""

@@ -9,10 +9,10 @@ are listed in that order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from libtile.layouts.linear import LANE, OFFSET, REGISTER, WARP, LinearLayout
+from libtile.support.records import dataclass
 
 
 def dim_names(rank: int) -> list[str]:

@@ -16,11 +16,11 @@ For shared memory a layout is computed that serves both sides without bank confl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from libtile.layouts import f2
 from libtile.layouts.linear import LANE, OFFSET, REGISTER, WARP, LinearLayout
+from libtile.support.records import dataclass
 
 BANK_BYTES = 4
 BANKS = 32

@@ -25,10 +25,10 @@ Dimensions are ordered, the first being the fastest-moving when bits are numbere
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product as cartesian_product
 
 from libtile.layouts import f2
+from libtile.support.records import dataclass
 
 REGISTER, LANE, WARP, BLOCK, OFFSET = "register", "lane", "warp", "block", "offset"
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from libtile.layouts.linear import LinearLayout
+from libtile.support.records import dataclass
 
 VECTOR, MATRIX, TRANSPOSED = "vector", "matrix", "transposed"
 

@@ -8,7 +8,6 @@ the begin of the kernel makes the memref of them again; kernels that come from T
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
@@ -20,6 +19,7 @@ from libtile.dialects.nv_tileaa.kernels import FlatParameter, flat_parameters, k
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.ir.locations import set_location
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ the target itself win over those for `default`; a value out of range is clamped 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation
@@ -20,6 +19,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i1
 from libtile.spec import default_spec
 from libtile.support import remarks
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 DEFAULT = "default"

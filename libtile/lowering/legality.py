@@ -16,7 +16,6 @@ each pass where the verifier runs there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -27,6 +26,7 @@ from libtile.ir.classes import is_subclass
 from libtile.ir.tile_form import layout_of, type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
+from libtile.support.records import dataclass, field
 
 NUMBERS: tuple[type[Attribute], ...] = tuple(dict.fromkeys(type(element) for element in NUMBER_NAMES))
 """The classes of the types of numbers."""

@@ -19,7 +19,6 @@ so it is compiled for one CTA, and `not_clustered` says why.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product as combinations
 
 from xdsl.context import Context
@@ -66,6 +65,7 @@ from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.result_parts import is_plain_access, mark_outside, unit_dims_sources
 from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 CTAS = 2

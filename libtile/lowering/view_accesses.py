@@ -8,8 +8,6 @@ Programs that come from Tile IR have views from the start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -21,6 +19,7 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import build, shape_of
+from libtile.support.records import dataclass
 
 ACCESSES = (TiledLoadOp, TiledStoreOp, TiledAtomicRmwOp)
 """Ops that access a box of a memref. What else takes a memref names single elements."""

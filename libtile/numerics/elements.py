@@ -6,11 +6,11 @@ Everything that depends on an element type is a question to a record of this tab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from libtile.spec import default_spec
 from libtile.spec.model import FloatSpec, TypeSpec
+from libtile.support.records import dataclass
 
 POINTER = "ptr"
 """The keyword that stands for a pointer among the element types."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from libtile.support.records import dataclass
 
 FLOAT_ELEMENTS = ("f32", "f64")
 INTEGER_ELEMENTS = ("i8", "i16", "i32", "i64")

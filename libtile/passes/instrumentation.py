@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.reproducer import Reproducer
 from libtile.support import statistics
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

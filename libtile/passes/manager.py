@@ -10,13 +10,13 @@ What is printed, counted, left out or written down on the way are instruments: s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from libtile.passes.pipeline import Item, Nest, PassItem, make_pass, passes_in
 from libtile.passes.registry import PASSES
 from libtile.support import timing
 from libtile.support.diagnostics import DiagnosticError, error, has_errors, warning
+from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -15,13 +15,14 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from libtile.passes.pipelines import PIPELINES
 from libtile.passes.registry import PASSES, pass_class
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass

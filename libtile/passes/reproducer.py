@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from libtile.ir.strings import unquote
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, Nest, PipelineError, pipeline_text, unwrapped
+from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

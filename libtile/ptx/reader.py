@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from libtile.ptx.errors import PtxFormatError
 from libtile.ptx.lexer import Token, token_at
+from libtile.support.records import dataclass
 
 _LINE_DIRECTIVES = (".version", ".target", ".address_size")
 """Directives of a module that end with their line."""

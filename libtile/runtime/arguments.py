@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 from libtile.interpreter.entries import Entry, LaunchError
 from libtile.interpreter.roles import Role, convention, roles, views_of
 from libtile.support.arrays import memory_span
+from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,13 +13,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass
 
 LIBRARY_VARIABLE = "LIBTILE_CUDA_DRIVER"
 TILE_IR_VERSION = 13010

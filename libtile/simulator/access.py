@@ -7,10 +7,11 @@ shadow flags; what exactly is wrong is only worked out when that gather shows so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .counters import SECTOR
 from .ir import Instruction

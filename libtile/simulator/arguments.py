@@ -5,12 +5,12 @@ back."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from libtile.support.arrays import memory_span
+from libtile.support.records import dataclass, field
 
 from . import tensor_map
 from .errors import LaunchError

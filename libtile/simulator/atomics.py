@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .access import _ALLOCATED, _EXPECT, Access, AccessInfo
 from .types import DTYPES

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from libtile.support.records import dataclass, field
 
 from .cfg import Unit
 from .group import ThreadGroup

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
+
+from libtile.support.records import dataclass, field
 
 from .data import parse_initializer, parse_variable_header
 from .ir import (

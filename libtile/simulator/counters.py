@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 import numpy as np
+
+from libtile.support.records import dataclass, field
 
 from .ir import Instruction
 

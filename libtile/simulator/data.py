@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .ir import Variable
 from .limits import MAX_ALIGN, MAX_BYTES, MAX_NESTING

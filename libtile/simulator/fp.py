@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 NAN32 = np.array([0x7FFFFFFF], dtype=np.uint32).view(np.float32)
 NAN16 = np.array([0x7FFF], dtype=np.uint16).view(np.float16)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from libtile.support.records import dataclass, field
 
 from .types import PtxType
 

@@ -7,12 +7,12 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from libtile.support.checks import SIMULATOR
+from libtile.support.records import dataclass, field
 
 from .arguments import LaunchMemory, uses_heap
 from .counters import SECTOR, Counters, Footprint

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from libtile.support.checks import Checks
+from libtile.support.records import dataclass, field
 
 from .counters import Counters
 from .ir import Instruction

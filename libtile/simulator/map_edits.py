@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
+from libtile.support.records import dataclass, field
 from libtile.targets.tensor_map import FIELDS, STRIDE_LOW
 
 from .access import AccessInfo

@@ -8,10 +8,11 @@ stable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from libtile.support.records import dataclass, field
 
 from .access import AccessInfo
 from .atomics import Atomics

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_right
-from dataclasses import dataclass
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .types import DTYPES
 

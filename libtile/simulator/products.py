@@ -11,10 +11,11 @@ Groups and waits are those of each warp.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
+
+from libtile.support.records import dataclass, field
 
 from .access import AccessInfo
 from .group import ThreadGroup

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from libtile.support.records import dataclass, field
 
 from . import ops  # noqa: F401  (registers the instruction generators)
 from .cfg import Unit, build_units, operand_registers, plain_copy, solve_liveness

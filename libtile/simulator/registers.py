@@ -7,9 +7,9 @@ CTAs on a multiprocessor. An increase waits until others have given back enough.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .cfg import Unit
 from .group import ThreadGroup

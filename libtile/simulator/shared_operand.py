@@ -15,10 +15,11 @@ With atoms of 32 bytes a group along k has 4 rows and not 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .tensor_map import exchanged
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from libtile.numerics import tf32
+from libtile.support.records import dataclass
 
 from .access import AccessInfo
 from .async_engine import Job

@@ -8,10 +8,11 @@ Descriptor"). Decoding checks every field, as the hardware has no error for a wr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .shared_operand import Swizzle, operand_offsets
 

@@ -8,10 +8,10 @@ Kernels find the hardware's own 128 bytes (`libtile.targets.tensor_map`) in thei
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from libtile.support.records import dataclass
 from libtile.targets import tensor_map as hardware
 from libtile.targets.tensor_map import ELEMENTS, SIZE, TensorMapError, TiledMap
 

@@ -12,11 +12,12 @@ itself. Allocations are placed from the last column down, so that a kernel that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .access import AccessInfo
 from .group import ThreadGroup

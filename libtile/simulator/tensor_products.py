@@ -10,11 +10,12 @@ products of one shape on one accumulator, and copies followed by products.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 import numpy as np
+
+from libtile.support.records import dataclass, field
 
 from .access import AccessInfo
 from .async_engine import Job

@@ -7,9 +7,9 @@ unsigned integers of their width; the operations that use them unpack the bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, NamedTuple
+
+from libtile.support.records import dataclass, field
 
 BYTECODE_MAGIC = b"\x7fTileIR\x00"
 """What every bytecode file starts with (Tile IR specification, "Bytecode": header)."""

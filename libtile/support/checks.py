@@ -8,9 +8,8 @@ stands before it, or taken away with a minus in front; `off` takes all away. A l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass
 
 Checks = frozenset[str]
 """Names of checks."""

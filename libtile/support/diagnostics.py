@@ -7,10 +7,10 @@ A check returns a list of `Diagnostic`s, so that one run reports many; `Diagnost
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 
 from libtile.support.errors import LibtileError, visible
+from libtile.support.records import dataclass, field
 
 
 class Severity(Enum):

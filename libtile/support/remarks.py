@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from enum import Enum
 
 from libtile.support.diagnostics import SourceLocation
+from libtile.support.records import dataclass
 
 
 class Category(Enum):

@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+
+from libtile.support.records import dataclass, field
 
 _active: ContextVar[Report | None] = ContextVar("libtile-timing", default=None)
 

@@ -7,12 +7,12 @@ Code asks `target.has("stmatrix")` or `target.mma("f16", "f16", "f32")`; it neve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from libtile.support import declarations
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass, field
 from libtile.support.threads import SHARED, once
 
 TRIPLE = "nvptx64-nvidia-cuda"

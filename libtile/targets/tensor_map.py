@@ -18,9 +18,8 @@ All sequences go from the innermost dimension outward, as in `cuTensorMapEncodeT
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass
 
 SIZE = 128
 """Bytes of a tensor map."""

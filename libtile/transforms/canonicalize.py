@@ -7,7 +7,6 @@ are applied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -18,6 +17,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, i1, is_integer
+from libtile.support.records import dataclass
 from libtile.transforms import canonical_if
 from libtile.transforms.canonical_values import (
     constant_bool,

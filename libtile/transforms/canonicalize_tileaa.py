@@ -9,7 +9,6 @@ Types keep their layouts, so the pass works in nv_tileas too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -45,6 +44,7 @@ from libtile.dialects.tile_arith import ExtSIOp, like
 from libtile.ir.operands import source_of
 from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.greedy import inner_functions_in
 from libtile.transforms.masked_additions import select_addend

@@ -10,7 +10,6 @@ what is available around it, and nothing of it is available outside.
 from __future__ import annotations
 
 from collections import ChainMap
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -20,6 +19,7 @@ from xdsl.passes import ModulePass
 from libtile.analysis.alias_scopes import is_weak_access, may_write_what_is_read
 from libtile.dialects.nv_tileaa.memory import Load
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import replace_op
 from libtile.transforms.effects import is_mergeable

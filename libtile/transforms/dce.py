@@ -7,7 +7,6 @@ Stays what a program can observe: stores, atomics, prints, assertions, and whate
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -17,6 +16,7 @@ from xdsl.traits import ConstantLike, IsTerminator
 
 from libtile.dialects.interfaces import Edge, control_flow, edges, exit_of
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.effects import is_removable, is_unused
 from libtile.transforms.greedy import erase_dead, functions_in, inner_functions_in

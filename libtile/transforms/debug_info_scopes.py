@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -31,6 +30,7 @@ from libtile.dialects.cuda_tile.attributes import (
 )
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.locations import set_location
+from libtile.support.records import dataclass
 
 _MAX_CHAIN = 1024
 _UNKNOWN_FILE = DIFileAttr("<unknown>", "")

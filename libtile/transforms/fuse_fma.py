@@ -6,8 +6,6 @@ This changes results: the product is no longer rounded before it is added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -15,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import create_before, defining, replace_op
 from libtile.transforms.canonicalize import multiply_first

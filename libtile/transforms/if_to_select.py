@@ -8,8 +8,6 @@ about as long as it takes for so much.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -18,6 +16,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op, select_before, selectable
 from libtile.transforms.effects import is_speculatable

@@ -15,8 +15,6 @@ version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i1
 from xdsl.ir import Operation
@@ -26,6 +24,7 @@ from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, PartitionViewType, StridedViewType
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op
 from libtile.transforms.greedy import functions_in

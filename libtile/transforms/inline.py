@@ -7,8 +7,6 @@ is copied in place of a call where its only `return` ends it; one that calls its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation
@@ -16,6 +14,7 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op
 

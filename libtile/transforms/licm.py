@@ -9,8 +9,6 @@ well, where nothing in the loop may write what it reads: all that is written has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -22,6 +20,7 @@ from libtile.dialects.interfaces import ControlFlow, control_flow
 from libtile.dialects.nv_tileaa.memory import Load
 from libtile.ir.places import is_within
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.effects import has_no_effects, is_speculatable, returns_for_certain
 from libtile.transforms.greedy import functions_in, inner_functions_in

@@ -10,8 +10,6 @@ computations that can run at any time, and go into the body. Nests of more loops
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
@@ -25,6 +23,7 @@ from libtile.dialects.effect_traits import accessed, is_weak
 from libtile.dialects.interfaces import StatesFact, body, control_flow
 from libtile.ir.places import is_within
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op
 from libtile.transforms.effects import has_no_effects, is_speculatable, leaves_region

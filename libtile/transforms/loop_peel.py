@@ -13,8 +13,6 @@ the others (a mask, the first value of what is carried) is known there and in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -23,6 +21,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.interfaces import control_flow
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op
 from libtile.transforms.greedy import functions_in

@@ -15,7 +15,6 @@ plain arithmetic is what is emitted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -27,6 +26,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
 from libtile.dialects.interfaces import bounds_of
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import defining, is_op, replace_op
 from libtile.transforms.greedy import functions_in

@@ -14,8 +14,6 @@ one: each copy of the body can leave it, and a `continue` of any copy may go on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -24,6 +22,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.interfaces import body
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op
 from libtile.transforms.greedy import functions_in

@@ -10,7 +10,6 @@ twice the extent; `extract` gives the halves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -25,6 +24,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PartitionViewType, TileType, TokenType, bit_width
 from libtile.dialects.effect_traits import is_weak
 from libtile.support import statistics
+from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import create_before, is_op, replace_op
 from libtile.transforms.effects import has_no_effects, is_removable, returns_for_certain

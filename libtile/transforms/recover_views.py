@@ -17,7 +17,6 @@ Where a start is no multiple of the tile's extent, the tensor starts where the t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -54,6 +53,7 @@ from libtile.dialects.cuda_tile.types import (
 from libtile.dialects.interfaces import control_flow
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
+from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import constant_bool, constant_value, is_op, replace_op
 from libtile.transforms.greedy import functions_in

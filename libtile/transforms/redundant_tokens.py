@@ -19,7 +19,6 @@ writes stay ordered as they were where they may touch the same memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
@@ -34,6 +33,7 @@ from libtile.dialects.cuda_tile.types import TokenType
 from libtile.dialects.effect_traits import ReadsThrough, accessed, is_weak
 from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import create_before, is_op, replace_op
 from libtile.transforms.greedy import functions_in

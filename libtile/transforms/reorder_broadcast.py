@@ -11,7 +11,6 @@ made by spreading (`analysis.uniformity` finds them, also around loops) are left
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -24,6 +23,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.cuda_tile.verify.types import verify_type
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import constant_value, create_before, defining, is_op, replace_op
 from libtile.transforms.greedy import functions_in

@@ -12,8 +12,6 @@ are never taken stay, over a constant condition, for `canonicalize`; a counted l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
@@ -35,6 +33,7 @@ from libtile.dialects.interfaces import (
 )
 from libtile.ir.operands import source_of
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.effects import has_no_effects, is_unused
 from libtile.transforms.greedy import functions_in, inner_functions_in

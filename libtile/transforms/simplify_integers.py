@@ -12,7 +12,6 @@ Every rule gives a value that the op itself would have given, in all runs withou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -26,6 +25,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer
 from libtile.ir.facts import Fact
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms.canonical_values import constant_bool, create_before, replace_op
 from libtile.transforms.effects import has_no_effects
 from libtile.transforms.greedy import functions_in

@@ -13,8 +13,6 @@ did not before; steps have to be known not to be negative.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -28,6 +26,7 @@ from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, tile_shape
 from libtile.dialects.interfaces import StatesFact, control_flow
 from libtile.ir.places import is_within
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op
 from libtile.transforms.greedy import functions_in

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from libtile.support import statistics
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -24,6 +23,7 @@ from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr, DISubpro
 from libtile.dialects.cuda_tile.locations import call_site_loc, source_location
 from libtile.ir.locations import set_location
 from libtile.support.diagnostics import DiagnosticError, error
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

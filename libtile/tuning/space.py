@@ -6,13 +6,13 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from libtile.passes.pipelines import SCHEDULES
 from libtile.spec import default_spec
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass, field
 from libtile.targets import target
 
 Constraint = str | Callable[[Mapping[str, Any]], Any]

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path as FilePath
 from typing import IO, Any
 
@@ -26,6 +26,7 @@ from libtile.runtime.arguments import flat_arguments
 from libtile.spec import default_spec
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.records import dataclass
 from libtile.support.signatures import checked
 from libtile.tuning import workers
 from libtile.tuning.space import Configuration, Space

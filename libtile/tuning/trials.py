@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass, field
 from libtile.tuning.space import Configuration
 
 GPU_LAUNCHES = 20

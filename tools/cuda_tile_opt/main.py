@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from libtile.passes.registry import PASSES
 from libtile.support.errors import LibtileError
+from libtile.support.records import dataclass, field
 from libtile_tools import cli, mlir_options, pass_options
 from libtile_tools import command_line as click
 

@@ -8,9 +8,9 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from libtile.support.records import dataclass
 from libtile_tools import cli, stopping
 from libtile_tools import command_line as click
 

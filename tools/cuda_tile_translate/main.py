@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from libtile.support.errors import LibtileError, visible
+from libtile.support.records import dataclass
 from libtile_tools import cli, mlir_options
 from libtile_tools import command_line as click
 

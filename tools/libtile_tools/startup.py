@@ -5,7 +5,8 @@ Four things are done, all for a process that is a tool, never for one that impor
 
 - The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module. A tool
   that finds modules missing in it, or changed, adds them at its end.
-- `dataclasses` writes the methods of each class as text and compiles it, every time. That code is in the bundle too.
+- `dataclasses` writes the methods of each class as text and compiles it, every time, and so does
+  `libtile.support.records` with one method. That code is in the bundle too.
 - A dataclass without a docstring gets one with its signature, which takes long to find out, and no tool shows it.
 - xDSL parses the assembly format of every op of a dialect that is imported. A compilation prints and reads none of
   them, so each is parsed when it is first used.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
+_RECORDS = "libtile.support.records"
 _FORMATS = "xdsl.irdl.declarative_assembly_format"
 
 
@@ -246,6 +248,11 @@ def _keep_methods(module: ModuleType) -> None:
     module.inspect = _NoSignatures()  # type: ignore[attr-defined]
 
 
+def _keep_inits(module: ModuleType) -> None:
+    assert _generated is not None
+    module.execute = _generated.execute  # type: ignore[attr-defined]
+
+
 _kept: Bundle | None = None
 _generated: GeneratedCode | None = None
 _finder: KeptFinder | None = None
@@ -265,7 +272,9 @@ def install() -> None:
     _generated = GeneratedCode(_kept)
     if "dataclasses" in sys.modules:
         _keep_methods(sys.modules["dataclasses"])
-    sys.meta_path.insert(0, _AdjustingFinder(_finder, {"dataclasses": _keep_methods, _FORMATS: _defer_formats}))
+    adjusted: dict[str, Callable[[ModuleType], None]]
+    adjusted = {"dataclasses": _keep_methods, _RECORDS: _keep_inits, _FORMATS: _defer_formats}
+    sys.meta_path.insert(0, _AdjustingFinder(_finder, adjusted))
 
 
 def _occupy_standard_descriptors() -> None:

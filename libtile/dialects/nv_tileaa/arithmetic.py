@@ -7,7 +7,6 @@ set for floats. Integer arithmetic, comparisons, selects and integer conversions
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import IndexType, IntegerType, UnitAttr
@@ -19,6 +18,7 @@ from libtile.dialects.interfaces import Folds
 from libtile.dialects.nv_tileaa.attributes import PropagateNanAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import is_float
 from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+from libtile.support.records import dataclass
 
 IEEE = ("nearest_even", "zero", "negative_inf", "positive_inf")
 

@@ -10,7 +10,6 @@ in which `nv_tileaa.make_memref` takes them. No other type can be the parameter 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation
@@ -19,6 +18,7 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType
 from libtile.ir.tile_form import layout_of, type_text
+from libtile.support.records import dataclass
 
 TILEAA, TILEAS = "tileaa", "tileas"
 """The stages of a compilation at which its module is in one of the inner dialects."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from xdsl.ir import Attribute
@@ -30,6 +29,7 @@ from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.layouts.shared_access import SharedWay
+from libtile.support.records import dataclass
 from libtile.targets import MmaAtom, mma_families
 
 __all__ = [

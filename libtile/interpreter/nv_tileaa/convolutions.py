@@ -8,7 +8,6 @@ padding. The place is the first coordinate, where the view has one more than the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from libtile.interpreter.formats import Array
 from libtile.interpreter.inner_rules import Run, Site, pure
 from libtile.interpreter.math_functions import through_f64
 from libtile.interpreter.views import TensorView
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

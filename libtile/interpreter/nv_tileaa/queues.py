@@ -5,11 +5,11 @@ The regions are run in place (`libtile.interpreter.inner_codegen`): these are wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from libtile.interpreter.inner_rules import WAIT, Run, Site, pure
 from libtile.interpreter.rings import Ring
+from libtile.support.records import dataclass, field
 
 
 @dataclass(eq=False)

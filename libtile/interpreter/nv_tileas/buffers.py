@@ -7,13 +7,13 @@ before, a write be overwritten, or be what a copy out of the buffer takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Element
+from libtile.support.records import dataclass, field
 
 
 @dataclass(eq=False)

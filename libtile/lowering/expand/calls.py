@@ -6,8 +6,6 @@ Layouts are chosen for a kernel as a whole, and a tile has no place in which it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
@@ -16,6 +14,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.nv_tileaa.functions import RESOURCES, CallOp, FuncOp, LaunchFuncOp, PluginOp, find_symbol
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
+from libtile.support.records import dataclass
 
 MAX_INLINED = 10_000
 """Calls that may be inlined into one kernel: functions that call others twice grow without end otherwise."""

@@ -19,7 +19,6 @@ Programs that come from Tile IR have none of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -37,6 +36,7 @@ from libtile.dialects.tile_arith import ExtSIOp, IndexCastOp, TruncIOp, like
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.expand import generate, memrefs
 from libtile.lowering.expand.maker import Maker, tile_like
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ that share loads become one loop. What tokens order stays in order: see `Plan._t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
@@ -36,6 +35,7 @@ from libtile.lowering.strip_mine.cuts import (
     piecewise_apart,
 )
 from libtile.lowering.strip_mine.slices import LIVES_ON, WHOLE, Cut, Slice, Slicer, captured, is_control_flow
+from libtile.support.records import dataclass
 from libtile.transforms.effects import is_removable
 
 

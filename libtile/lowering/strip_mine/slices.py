@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -24,6 +23,7 @@ from libtile.lowering.strip_mine.cuts import (
     result_dims,
 )
 from libtile.lowering.tile_registers import words_of
+from libtile.support.records import dataclass, field
 
 Cut = tuple[CudaTileOp, int]
 """An op, and the dimension of its domain along which it is cut."""

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -13,6 +11,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.lowering.tile_registers import WARP, check_registers, thread_registers, words_of
 from libtile.lowering.to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 from libtile.transforms.greedy import functions_in
 

@@ -9,13 +9,13 @@ pointer that moves on by a step): the loop then carries it a second time, so man
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.foreign_ops import DIVISIONS
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.lowering.tileas.cleanup import is_pure
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

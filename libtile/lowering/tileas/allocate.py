@@ -20,7 +20,6 @@ barrier in the middle of the one then ends the reads of the one before. Which of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -55,6 +54,7 @@ from libtile.lowering.tileas.storage_lives import (
     integer_attribute,
 )
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import dataclass, field
 from libtile.targets import Target, target
 
 ALTERNATING_BYTES = 8192

@@ -13,7 +13,6 @@ columns that are free again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -33,6 +32,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
+from libtile.support.records import dataclass
 
 OFFSET, COLUMNS = "tensor_offset", "tensor_columns"
 ALIGNMENT = 32

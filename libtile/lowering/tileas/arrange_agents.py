@@ -10,7 +10,6 @@ kernel the same registers, `REGISTERS_SHARED` says that what agents ask for is l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
@@ -21,6 +20,7 @@ from libtile.codegen.agents import GROUP_WARPS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, PipelineYieldOp, entries
 from libtile.ir.tile_form import erase
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 REGISTERS_SHARED = "registers_shared"

@@ -12,7 +12,6 @@ without the barriers of the other one, and the end of a loop's body is followed 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -43,6 +42,7 @@ from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import LOOPS
 from libtile.support import statistics
+from libtile.support.records import dataclass
 
 READS: frozenset[type[Operation]] = frozenset(
     (tileaa.LoadOp, tileaa.TiledLoadOp, tileas.LoadOp, tileas.TiledLoadOp, tma.LoadOp, tma.TiledLoadOp)

@@ -14,7 +14,6 @@ Whatever else they use is made of constants, and the same for all threads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
@@ -29,6 +28,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.builders import row_major
 from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.support.records import dataclass
 
 AGENTS = (4, 4, 1, 3)
 """Warps of the agents: those with the scores, those that rescale, the producer's, and those of which one thread issues

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import scf, tensor
@@ -24,6 +23,7 @@ from libtile.layouts import REGISTER
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support import statistics
+from libtile.support.records import dataclass
 
 _Key = tuple[type[Operation], tuple[SSAValue, ...], tuple[Attribute, ...], frozenset[tuple[str, Attribute]]]
 

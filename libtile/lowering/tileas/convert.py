@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.context import Context
@@ -27,6 +26,7 @@ from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
 from libtile.lowering.to_tileas.products import tensor_memory_atom
 from libtile.lowering.to_tileas.stage_products import tensor_products_of_stages
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 

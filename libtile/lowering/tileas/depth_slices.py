@@ -11,7 +11,6 @@ depth of an instruction; each reads its part of the buffers where it is, so that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Operation, SSAValue
@@ -26,6 +25,7 @@ from libtile.layouts import LinearLayout, parts
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.types import layout_of, with_layout
+from libtile.support.records import dataclass
 from libtile.targets import MMA_SYNC
 
 

@@ -7,7 +7,6 @@ The answer follows from layouts, element types and the target alone. An op that 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
@@ -41,6 +40,7 @@ from libtile.lowering.tileas.ways import HANDING_OUT, hands_out, shared_ways_of,
 from libtile.lowering.to_tileas.types import shape_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 

@@ -20,7 +20,6 @@ while this one is stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType, UnitAttr
@@ -83,6 +82,7 @@ from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.records import dataclass
 from libtile.targets import Target
 from libtile.targets.tensor_map import MAX_BOX
 

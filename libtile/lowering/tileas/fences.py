@@ -16,8 +16,6 @@ Where the block meets anyhow, as for a token, it does not meet twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -45,6 +43,7 @@ from libtile.lowering.tileas.descriptor_fences import insert_descriptor_fences
 from libtile.lowering.tileas.select_copies import moved_layout, vector_of
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.numerics.elements import PACKED, STORAGE_BYTES
+from libtile.support.records import dataclass
 
 INSTRUCTION_SEMANTIC = "instruction_semantic"
 ACQUIRES, RELEASES = ("acquire", "acq_rel"), ("release", "acq_rel")

@@ -12,7 +12,6 @@ starts with.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -39,6 +38,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.handed_on import handed_on
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

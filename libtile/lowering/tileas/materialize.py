@@ -24,7 +24,6 @@ iteration. How many are left is counted down, as the counter of an iteration tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
@@ -68,6 +67,7 @@ from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.schedule import LOADS, ORDER, STAGE, STAGES, Load, buffer_layout, conversions
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 _SCHEDULE = (STAGE, ORDER)

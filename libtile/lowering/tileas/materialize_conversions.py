@@ -10,8 +10,6 @@ pieces, a conversion becomes two, by a layout that can be cut on both sides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.passes import ModulePass
@@ -32,6 +30,7 @@ from libtile.lowering.tileas.explicit_conversions import make_explicit
 from libtile.lowering.tileas.shared_atoms import between, conversion_by
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.support import statistics
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 

@@ -5,7 +5,6 @@ most round f32 to tf32, which TMA does where the tensor map says so."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -18,6 +17,7 @@ from libtile.ir.operands import source_of
 from libtile.ir.tile_form import element_of, shape_of
 from libtile.lowering.tileas.schedule import ACCUMULATOR
 from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.support.records import dataclass
 
 NEAREST = ("nearest_even", "nearest_away")
 """Roundings to the nearest number. Which of two equally near ones TMA takes is not published."""

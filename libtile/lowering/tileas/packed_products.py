@@ -10,8 +10,6 @@ them so, the product is one of the bytes:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -30,6 +28,7 @@ from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import ELEMENTS
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 ELEMENT = "f4E2M1FN"

@@ -12,7 +12,6 @@ columns. The rewriting is one of nv_tileaa, before layouts are chosen; tiles tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i32
@@ -27,6 +26,7 @@ from libtile.dialects.nv_tileas import products
 from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.support.records import dataclass
 
 AnyDot = DotOp | products.DotOp
 """Of nv_tileaa, or of nv_tileas, where layouts are chosen."""

@@ -18,7 +18,6 @@ under way together, and what is between is computed under the latter.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
@@ -33,6 +32,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.places import is_of_block
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.to_tileas.accesses import element_bytes
+from libtile.support.records import dataclass
 
 _WITH_REGIONS = (scf.IfOp, Collective)
 

@@ -17,7 +17,6 @@ views where no token says that a store has to come behind all of them. Of what e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from xdsl.dialects import arith, scf
@@ -48,6 +47,7 @@ from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.support.records import dataclass
 
 Dims = tuple[int | None, ...]
 """For each dimension of a tile the one of the result that it runs along; None for one of size 1."""

@@ -10,7 +10,6 @@ frontend then permutes to lines and blocks. Where an element of an operand lies 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import f32
@@ -38,6 +37,7 @@ from libtile.lowering.tileas.thread_factors import ThreadFactors
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand, tma_tile
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import ELEMENTS
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 _MOVING = (ConvertLayoutOp, ViewOp, ExpandDimsOp, PermuteOp, BitcastOp)

@@ -16,7 +16,6 @@ decision is written down as attributes, and the IR stays as it was:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -50,6 +49,7 @@ from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
 from libtile.numerics.elements import PACKED, STORAGE_BYTES
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 LOADS = (TiledLoadOp, LoadOp)

@@ -19,7 +19,6 @@ An access that has an atom with `bits` keeps it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf, tensor
@@ -69,6 +68,7 @@ from libtile.lowering.to_tileas.shape_layouts import spread
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES, memory_bits
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 MAX_BITS = 8 * MAX_ACCESS_BYTES

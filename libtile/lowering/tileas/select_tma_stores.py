@@ -11,7 +11,6 @@ threads store it themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
@@ -41,6 +40,7 @@ from libtile.lowering.tileas.staging import (
 )
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit
 from libtile.lowering.to_tileas.types import layout_of
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 from libtile.targets.tensor_map import MAX_BOX
 

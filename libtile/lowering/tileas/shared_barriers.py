@@ -24,7 +24,7 @@ The analysis goes through the function with what is open, again and again while 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -75,6 +75,7 @@ from libtile.lowering.tileas.storage_lives import (
     storage_bytes,
     users,
 )
+from libtile.support.records import dataclass
 from libtile.targets import target
 
 KNOWN = (

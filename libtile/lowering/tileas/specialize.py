@@ -18,8 +18,6 @@ warp. Where a loop stays as it is, `not_specialized` says why on its product.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -27,6 +25,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.classes import is_subclass
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 MAX_STAGES = 8

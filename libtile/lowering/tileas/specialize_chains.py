@@ -19,7 +19,6 @@ Otherwise each product is waited for where it stands, and the warpgroups overlap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from xdsl.dialects import arith, scf
@@ -76,6 +75,7 @@ from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
 from libtile.lowering.to_tileas.types import layout_of
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 BUDGETS = {8: (240, 24)}

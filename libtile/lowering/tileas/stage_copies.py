@@ -6,7 +6,6 @@ bytes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
@@ -25,6 +24,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_tile
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 ALIGNMENT = 1024

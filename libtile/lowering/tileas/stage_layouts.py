@@ -9,8 +9,6 @@ where tensor maps describe all that is put at its place (`stage_copies`), and el
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Operation
@@ -44,6 +42,7 @@ from libtile.lowering.tileas.stage_products import multiply_in_stages
 from libtile.lowering.tileas.stage_results import plan
 from libtile.lowering.tileas.tma.legalize_tmem_copy import legalize_copies
 from libtile.lowering.to_tileas.types import layout_of
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 

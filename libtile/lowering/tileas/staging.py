@@ -11,7 +11,6 @@ through two that take turns: then threads write one while the other is read, and
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, i64
@@ -37,6 +36,7 @@ from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.lowering.tileas.view_accesses import view_access
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 STAGING = "staging"

@@ -20,7 +20,6 @@ barrier objects are filled by another agent at any time; but one that has waited
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -60,6 +59,7 @@ from libtile.lowering.tileas.shared_memory import (
     draws,
     tile_bytes,
 )
+from libtile.support.records import dataclass, field
 
 OFFSET, BARRIERS, DRAWING, EXCHANGES = "shared_offset", "barriers_offset", "drawing_offset", "exchanges"
 """Where in shared memory lies what an op makes: buffers or stages; barrier objects of stages; the counter of turns that

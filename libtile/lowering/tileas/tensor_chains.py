@@ -19,7 +19,6 @@ ended, and gets them back rescaled. It hands them on once before the first itera
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr, f32, i1, i64
@@ -72,6 +71,7 @@ from libtile.lowering.tileas.tensor_products import AGENT_WARPS
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of, with_layout
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 SCORES = 2

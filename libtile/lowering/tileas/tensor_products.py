@@ -16,7 +16,6 @@ of an accumulator of zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
@@ -59,6 +58,7 @@ from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.tileas.ways import is_part
 from libtile.lowering.to_tileas.types import layout_of
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 AGENT_WARPS = 1

@@ -9,7 +9,6 @@ which TMA copies the step's tiles. A stage is full when both have come.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -36,6 +35,7 @@ from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.counted_loops import number_type
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.support.records import dataclass
 
 AHEAD = 4
 """Steps whose factors are in registers on their way from memory."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i64
@@ -35,6 +34,7 @@ from libtile.lowering.to_tileas.accesses import access, numbers
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import dataclass
 from libtile.targets.tensor_map import MAX_BOX
 
 _TAKEN_OVER = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector", "allow_tma", "atom"})

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -32,6 +31,7 @@ from libtile.lowering.to_llvm.legality import STAGE
 from libtile.lowering.to_llvm.storage import Descriptor
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.records import dataclass, field
 from libtile.targets import DATA_LAYOUT, TRIPLE, Target, tensor_map
 
 

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from libtile.codegen.builder import SharedBuffer, Value
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.layouts import LinearLayout
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

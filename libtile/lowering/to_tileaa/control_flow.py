@@ -10,7 +10,6 @@ its region has to give: the others are whatever is at hand, as nobody reads them
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr, i1
@@ -21,6 +20,7 @@ from libtile.dialects.interfaces import bounds_of
 from libtile.ir.operands import source_of
 from libtile.ir.places import inner_ops
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
+from libtile.support.records import dataclass
 
 Values = list[SSAValue]
 IF, LOOP, BREAK, CONTINUE, RETURN, YIELD = (

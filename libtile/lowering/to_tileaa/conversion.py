@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context as XdslContext
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -19,6 +17,7 @@ from libtile.lowering.legality import check
 from libtile.lowering.to_tileaa import arithmetic, memory, shapes  # noqa: F401  (they register their rules)
 from libtile.lowering.to_tileaa.functions import convert_entry, convert_global
 from libtile.lowering.to_tileaa.legality import STAGE, TOP_LEVEL
+from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 

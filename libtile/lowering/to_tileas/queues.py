@@ -16,7 +16,6 @@ them draws the turn that it produces, when it comes to it, and carries nothing o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf, tensor
@@ -56,6 +55,7 @@ from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas.settle_queues import settle_queues
 from libtile.support import statistics
+from libtile.support.records import dataclass
 
 TURNS = (QueuePutOp, QueueGetOp)
 BRANCHING = (scf.ForOp, scf.WhileOp, scf.IfOp)

@@ -8,12 +8,12 @@ exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from libtile.ptx.reader import product_shape
+from libtile.support.records import dataclass
 
 from .. import fp
 from ..codegen import Emitter, op

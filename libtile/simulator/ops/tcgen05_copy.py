@@ -9,10 +9,11 @@ first bytes of 16, can be given a byte each: in its lower 6 bits, or in bits 2 t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from ..ir import Instruction
 from ..tensor_descriptors import DescriptorError, decode_shared

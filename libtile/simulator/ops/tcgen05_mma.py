@@ -10,10 +10,11 @@ their shared memories. Sums are made in float64 and rounded once, as for mma.syn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from libtile.support.records import dataclass
 
 from .. import fp
 from ..access import AccessInfo

@@ -9,12 +9,12 @@ are the instructions and their arithmetic; when a product is computed, and what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from libtile.ptx.reader import product_shape
+from libtile.support.records import dataclass
 
 from ..access import AccessInfo
 from ..codegen import Emitter, op, terminator

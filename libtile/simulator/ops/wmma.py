@@ -7,12 +7,12 @@ matrix; where a fragment has more places than the matrix has elements (A and B o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from libtile.ptx.reader import product_shape
+from libtile.support.records import dataclass
 
 from ..access import AccessInfo
 from ..codegen import Emitter, op

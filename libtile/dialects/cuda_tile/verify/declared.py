@@ -8,7 +8,6 @@ that relate types, region sizes, and the remaining traits. Adding an op to the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute
@@ -26,6 +25,7 @@ from libtile.dialects.cuda_tile.verify.report import fail, quoted
 from libtile.dialects.cuda_tile.verify.traits import NATIVE_TRAITS, STRUCTURAL_TRAITS, TYPE_TRAITS
 from libtile.spec import OpSpec, Spec
 from libtile.spec.model import ConstraintSpec, ValueSpec
+from libtile.support.records import dataclass
 
 Check = Callable[[CudaTileOp], None]
 TypePredicate = Callable[[Attribute], bool]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute, Block, Operation
 
@@ -39,6 +38,7 @@ from libtile.dialects.cuda_tile.verify.types import verify_type
 from libtile.ir.foreign_checks import broken_rule
 from libtile.spec import Version, default_spec
 from libtile.support.diagnostics import Diagnostic
+from libtile.support.records import dataclass, field
 
 
 def verify(

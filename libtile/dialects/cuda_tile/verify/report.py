@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
 from xdsl.dialects.builtin import UnregisteredOp
@@ -15,6 +14,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import quoted as quoted
 from libtile.spec import Version, default_spec
 from libtile.support.diagnostics import Diagnostic, error, warning
+from libtile.support.records import dataclass, field
 
 
 class Violation(Exception):

@@ -7,13 +7,12 @@ looked at closely, which gives MLIR's message and notes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from libtile.dialects.cuda_tile.verify.dominance import Dominators
 from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
 from libtile.dialects.cuda_tile.verify.structure import has_graph_region, is_isolated
+from libtile.support.records import dataclass, field
 
 
 @dataclass(slots=True)

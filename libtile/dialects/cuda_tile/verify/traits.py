@@ -9,7 +9,6 @@ may have a second check that runs when the ops inside are valid. A trait that is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr, UnregisteredOp
@@ -21,6 +20,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, i1
 from libtile.dialects.cuda_tile.verify.report import fail, op_name, quoted
 from libtile.spec import OpSpec
+from libtile.support.records import dataclass
 
 Check = Callable[[CudaTileOp], None]
 TraitCheck = Callable[[OpSpec, tuple[str, ...]], Check]

@@ -8,8 +8,6 @@ lie in parameter memory) and hidden: a launch passes the kernel's own arguments 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -33,6 +31,7 @@ from libtile.lowering.tileas.tma.common import (
     is_on_device,
     set_count,
 )
+from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ columns one behind the other; of a result of 64 rows a warp has 16, of which two
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
@@ -29,6 +27,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import erase, layout_of, stored_element, stored_shape, tile
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.tileas.tma.common import fail
+from libtile.support.records import dataclass
 
 ROWS = 128
 COLUMNS = 512

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.context import Context
@@ -58,6 +57,7 @@ from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of
 from libtile.lowering.tileas.tma.staged_stores import carried_order, store_in_turns
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
+from libtile.support.records import dataclass, field
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"

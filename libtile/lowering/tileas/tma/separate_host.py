@@ -8,8 +8,6 @@ the kernel's arguments and of ops that a host function can run: no control flow,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
@@ -23,6 +21,7 @@ from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of, is_on_device
+from libtile.support.records import dataclass
 
 MAX_DEVICE_DESCRIPTORS = 32
 """How many descriptors a kernel may make itself: each takes 128 bytes of the launch's scratch memory."""
