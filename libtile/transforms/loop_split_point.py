@@ -5,9 +5,10 @@ With integers of any size that is `lb + ceil((b - lb) / step) * step` for `iv >=
 `iv > b`. In w bits each of these ops can wrap around, so the bound is clamped first where it might:
 
 - `iv > b` is `iv >= min(b, ub - 1) + 1` for every iv of a loop that runs at all (when `ub - 1` wraps, no iv exists);
-- a bound within [lb, ub] has a difference to lb that fits w bits as an unsigned number, and the point that comes of
-  it is at most the value at which the loop itself stops, which fits (a `for` whose induction variable wraps is
-  undefined). In a loop that does not run, any point gives two loops that do not run.
+- a bound within [lb, ub] has a difference d to lb that fits w bits as an unsigned number. What is missing to a whole
+  number of steps, `ceil(d / step) * step - d`, is less than a step, so that it comes out right whatever wraps. The
+  point is behind the bound by as much, or it is ub where that is nearer: the number behind the last one need not fit.
+  In a loop that does not run, any point gives two loops that do not run.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class _Emitter:
         return self.aligned(point, values)
 
     def aligned(self, point: SSAValue, values: Range) -> SSAValue:
-        """`lb + ceil((point - lb) / step) * step`."""
+        """`lb + ceil((point - lb) / step) * step`, or ub where that is beyond it and may not fit."""
         exact = self.is_exact(values)
         if not exact:
             point = self.emit("maxi", point, self.lower, signed=True)
@@ -70,7 +71,15 @@ class _Emitter:
         signedness = "signed" if exact and not self.unsigned else "unsigned"
         rounding = {"signedness": signedness, "rounding": "positive_inf"}
         count = create_before(self.loop, "divi", {"lhs": difference, "rhs": self.step}, [self.type], rounding)
-        return self.emit("addi", self.lower, self.emit("muli", count, self.step))
+        whole = self.emit("muli", count, self.step)
+        if exact:
+            return self.emit("addi", self.lower, whole)
+        missing = self.emit("subi", whole, difference)
+        left = self.emit("subi", self.upper, point)
+        nearer = {"lhs": missing, "rhs": left}
+        return self.emit(
+            "addi", point, create_before(self.loop, "mini", nearer, [self.type], {"signedness": "unsigned"})
+        )
 
     def is_exact(self, point: Range) -> bool:
         """Whether no op of `aligned` can wrap around for a point in this range."""

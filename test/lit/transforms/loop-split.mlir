@@ -49,7 +49,10 @@ cuda_tile.module @m {
 // CHECK-NEXT:  %[[D:.*]] = subi %[[IN]], %[[LB]]
 // CHECK-NEXT:  %[[K:.*]] = divi %[[D]], %[[S]] unsigned rounding<positive_inf>
 // CHECK-NEXT:  %[[KS:.*]] = muli %[[K]], %[[S]]
-// CHECK-NEXT:  %[[P:.*]] = addi %[[LB]], %[[KS]]
+// CHECK-NEXT:  %[[GAP:.*]] = subi %[[KS]], %[[D]]
+// CHECK-NEXT:  %[[LEFT:.*]] = subi %[[UB]], %[[IN]]
+// CHECK-NEXT:  %[[ON:.*]] = mini %[[GAP]], %[[LEFT]] unsigned
+// CHECK-NEXT:  %[[P:.*]] = addi %[[IN]], %[[ON]]
 // CHECK-NEXT:  mini %[[P]], %[[UB]] signed
 // CHECK-NEXT:  maxi %[[P]], %[[LB]] signed
 // OFF-LABEL:   entry @any_step
