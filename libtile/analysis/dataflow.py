@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -17,6 +16,7 @@ from libtile.ir import facts as f
 from libtile.ir.facts import Fact, power_of_two_factor
 from libtile.ir.operands import source_of
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.records import replace
 
 MAX_ITERATIONS = 8
 MAX_CONSTANT_ELEMENTS = 4096

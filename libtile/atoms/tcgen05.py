@@ -14,7 +14,6 @@ descriptor" and "Instruction descriptor" of the tcgen05 family).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from libtile.atoms import wgmma
@@ -22,6 +21,7 @@ from libtile.atoms.mma_moves import powers
 from libtile.atoms.wgmma import SharedOperand
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.support.records import replace
 from libtile.targets import MmaAtom, Target
 
 FAMILY = "tcgen05"

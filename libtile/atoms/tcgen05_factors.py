@@ -15,13 +15,13 @@ addresses name. Operands of 4 bits lie two to a byte along k in shared memory, t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from libtile.atoms import tcgen05
 from libtile.atoms.mma_moves import powers
 from libtile.atoms.tcgen05 import COLUMN, LANES, PACKED, ROW, WARP_LANES
 from libtile.layouts import OFFSET, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.support.records import replace
 from libtile.targets import MmaAtom, Target, Tcgen05Family
 
 WORD_BLOCKS = 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -44,7 +43,7 @@ from libtile.passes.pipeline import (
 from libtile.passes.pipelines import schedule_at
 from libtile.support import timing
 from libtile.support.diagnostics import LoweringError
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 from libtile.targets import Target, target
 
 if TYPE_CHECKING:

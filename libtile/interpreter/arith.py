@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array
 from libtile.interpreter.inner_rules import RULES, Run, Site, pure, same
 from libtile.interpreter.integer import unsigned, wrap
+from libtile.support.records import replace
 
 for _sign, _word in (("signed", "s"), ("unsigned", "u")):
     same(f"arith.div{_word}i", "divi", "lhs rhs", signedness=_sign, rounding="zero")

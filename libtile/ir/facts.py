@@ -17,10 +17,9 @@ here only ever claims what holds for every execution: a test evaluates random pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import gcd
 
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 
 MAX_GRID = (1 << 24) - 1
 """The largest extent of a grid along one axis (Tile IR specification, get_num_tile_blocks)."""

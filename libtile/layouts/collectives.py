@@ -22,7 +22,6 @@ order in which it lists them. A place's bit must move the index by one bit or no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 
@@ -31,7 +30,7 @@ from libtile.layouts.builders import dim_names
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.renaming import without_register_copies
 from libtile.layouts.shared_access import SharedWay
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 
 REGISTERS, LANES, EXCHANGE, WARPS = "registers", "lanes", "exchange", "warps"
 _KINDS = {REGISTER: REGISTERS, LANE: LANES, WARP: WARPS}

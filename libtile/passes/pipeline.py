@@ -15,14 +15,13 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from libtile.passes.pipelines import PIPELINES
 from libtile.passes.registry import PASSES, pass_class
 from libtile.support.errors import LibtileError
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -249,7 +248,7 @@ def for_target(items: Sequence[Item], gpu_name: str) -> tuple[Item, ...]:
     def bound(item: Item) -> Item:
         if isinstance(item, Nest):
             return replace(item, items=tuple(map(bound, item.items)))
-        if not any(f.name == "gpu_name" for f in dataclasses.fields(pass_class(item.name))):
+        if "gpu_name" not in pass_class(item.name).__match_args__:
             return item
         given = dict(item.options).get(TARGET_OPTION)
         if given is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from libtile.numerics.elements import POINTER
 from libtile.support.checks import SIMULATOR
+from libtile.support.records import replace
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

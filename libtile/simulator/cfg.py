@@ -13,10 +13,9 @@ behind it, and both sides of a branch meet at its immediate post-dominator.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from libtile.support.records import dataclass, field
+from libtile.support.records import dataclass, field, replace
 
 from .errors import PtxError
 from .ir import Addr, Function, Group, Imm, Instruction, Label, Reg, Sym, Vec

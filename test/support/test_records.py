@@ -117,8 +117,13 @@ ACTIONS = [
 @pytest.mark.parametrize("name", MAKES)
 def test_every_form_does_what_a_dataclass_does(name, options):
     def outcomes(kit: Any) -> tuple[list[str], list[str]]:
+        replaced = (lambda made: kit.replace(made, y=9, noted="n"), lambda made: kit.replace(made, late=1), kit.replace)
         cls = getattr(classes(kit, options), name)
-        done = [outcome(lambda a=a, w=w, act=act: act(cls(*a, **w))) for a, w in MAKES[name] for act in ACTIONS]
+        done = [
+            outcome(lambda a=a, w=w, act=act: act(cls(*a, **w)))
+            for a, w in MAKES[name]
+            for act in (*ACTIONS, *replaced)
+        ]
         made = [cls(*a, **w) for a, w in MAKES[name] if not outcome(lambda a=a, w=w: cls(*a, **w)).startswith("<class")]
         return done, [outcome(lambda a=a, b=b: a == b) for a in made for b in (*made, *map(copy.copy, made), 1)]
 

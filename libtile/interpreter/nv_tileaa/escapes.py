@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from libtile.interpreter.inner_rules import Run, Site, made_by, pure
 from libtile.interpreter.integer import signed, unsigned, wrap
 from libtile.ir.tile_form import element_of
 from libtile.numerics.intrinsics import found
+from libtile.support.records import replace
 
 _NUMPY: dict[str, Callable[..., Array]] = {
     "llvm.fabs": np.abs, "llvm.floor": np.floor, "llvm.ceil": np.ceil, "llvm.trunc": np.trunc, "llvm.rint": np.rint,

@@ -7,7 +7,6 @@ tiles lie on it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, TiledViewType
@@ -18,6 +17,7 @@ from libtile.interpreter.inner_rules import RULES, Run, Site, pure, same
 from libtile.interpreter.nv_tileaa.views import tile_counts
 from libtile.interpreter.rules import load_rules
 from libtile.interpreter.views import TensorView
+from libtile.support.records import replace
 
 same("nv_tileaa.addptr", "offset", "ptr offset")
 same("nv_tileaa.int_to_ptr", "int_to_ptr")

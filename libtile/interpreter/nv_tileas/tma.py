@@ -7,7 +7,6 @@ or at the barrier object that counts its bytes. A descriptor is the memref, the 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from libtile.interpreter.views import Box, Geometry, TensorView, ViewAccess
 from libtile.ir.tile_form import shape_of
 from libtile.numerics import tf32
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.support.records import dataclass, field
+from libtile.support.records import dataclass, field, replace
 from libtile.targets import tensor_map
 
 

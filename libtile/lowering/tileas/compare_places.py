@@ -20,7 +20,6 @@ index.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 from xdsl.context import Context
@@ -42,7 +41,7 @@ from libtile.layouts import REGISTER
 from libtile.layouts.collectives import is_unit
 from libtile.lowering.expand.maker import Maker
 from libtile.support import statistics
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 
 LEAST_REGISTERS = 16
 """Registers of a thread that a mask takes, from which on it is worth some arithmetic on single numbers."""

@@ -10,7 +10,6 @@ by fused multiply-adds whose operands find no room becomes one of slices along K
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
@@ -46,7 +45,7 @@ from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.lowering.to_tileas.types import layout_of, shape_of, with_layout
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.support.records import dataclass, field
+from libtile.support.records import dataclass, field, replace
 
 OPERAND_BYTES = 49152
 """The most shared memory that the operands of a product of single elements take at a time, where there is room."""

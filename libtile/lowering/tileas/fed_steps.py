@@ -15,7 +15,6 @@ thread by tcgen05 (`specialize_product`, `tensor_sums`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -52,6 +51,7 @@ from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 Values = dict[SSAValue, SSAValue]

@@ -12,7 +12,6 @@ what comes out has another layout than is wanted, it is converted, too. An op th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -48,7 +47,7 @@ from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
 from libtile.lowering.tileas.explicit_conversions import convert_operand, convert_result
 from libtile.lowering.tileas.shared_atoms import between
 from libtile.lowering.to_tileas.types import layout_of
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 from libtile.targets import Target, target
 
 

@@ -24,8 +24,6 @@ The analysis goes through the function with what is open, again and again while 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -75,7 +73,7 @@ from libtile.lowering.tileas.storage_lives import (
     storage_bytes,
     users,
 )
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 from libtile.targets import target
 
 KNOWN = (

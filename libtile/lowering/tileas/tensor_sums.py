@@ -9,7 +9,6 @@ and a pipeline of its own, by which it is handed on behind the last step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
@@ -29,6 +28,7 @@ from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedProducts, FedSteps
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results, Steps
+from libtile.support.records import dataclass
 from libtile.targets import Target
 
 Fill = Callable[[Inserter], None]

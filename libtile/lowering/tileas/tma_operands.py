@@ -5,7 +5,6 @@ themselves."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, SSAValue
@@ -25,7 +24,7 @@ from libtile.lowering.split_over_ctas import SAME_IN_CLUSTER
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 from libtile.targets import MmaAtom, Target
 
 __all__ = ["TmaOperand", "Unfit", "can_transpose", "tma_operand", "tma_tile"]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
@@ -23,7 +22,7 @@ from libtile.layouts.registers import register_groups
 from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.numerics.elements import PACKED, memory_bits
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 
 
 @dataclass(frozen=True)

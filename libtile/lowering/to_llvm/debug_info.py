@@ -20,7 +20,6 @@ What LLVM carries as a location's column is the number of a place in a `LineTabl
 from __future__ import annotations
 
 import posixpath
-from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute
@@ -31,7 +30,7 @@ from libtile.dialects.cuda_tile.attributes import DILexicalBlockAttr, DILocAttr,
 from libtile.dialects.cuda_tile.locations import source_line, source_location
 from libtile.dialects.cuda_tile.verify.debug_info import debug_location
 from libtile.support.diagnostics import LoweringError, SourceLocation
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 
 _MAX_DEPTH = 256
 """Inlined calls and scopes around a location that are kept."""

@@ -8,7 +8,6 @@ would be put together again and again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from xdsl.ir import Block, SSAValue
 
@@ -20,6 +19,7 @@ from libtile.codegen.words import BYTES, fills_words, of_words, words_of
 from libtile.lowering.to_llvm.emitter import Emitter, Held
 from libtile.lowering.to_llvm.storage import BulkToken, Place, Turn
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.records import replace
 
 
 def _parts(e: Emitter, held: Held) -> list[Carried]:

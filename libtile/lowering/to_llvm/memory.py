@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
@@ -43,6 +41,7 @@ from libtile.lowering.tileas.fences import instruction_semantic
 from libtile.lowering.tileas.select_copies import offset_bits, vector_of
 from libtile.lowering.tileas.ways import handed_out_by, hands_out
 from libtile.lowering.to_llvm.emitter import Emitter, View, element_name, rule
+from libtile.support.records import replace
 
 _SCOPES = {"tl_blk": "tl_blk", "cluster": "device", "gpu": "device", "sys": "sys"}
 """Scopes by the names that accesses know them by. A cluster is part of a device, whose scope holds for it as well."""

@@ -16,7 +16,6 @@ number of a stage. What the operations of a turn are here:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from xdsl.ir import Block, SSAValue
 
@@ -58,6 +57,7 @@ from libtile.lowering.to_llvm.memory import tiled_operands
 from libtile.lowering.to_llvm.storage import Buffer, Place, Ring, TensorMemory, Turn
 from libtile.numerics.elements import memory_bits
 from libtile.support.diagnostics import UnsupportedError
+from libtile.support.records import replace
 
 
 def _type(value: SSAValue) -> PipelineType:

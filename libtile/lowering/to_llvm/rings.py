@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -49,6 +48,7 @@ from libtile.lowering.tileas.shared_memory import DRAWING_BYTES, STAGE_BARRIER_B
 from libtile.lowering.tileas.storage_lives import BARRIERS, DRAWING
 from libtile.lowering.to_llvm.emitter import Emitter
 from libtile.lowering.to_llvm.storage import Place, Ring, Turn
+from libtile.support.records import replace
 
 
 def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:

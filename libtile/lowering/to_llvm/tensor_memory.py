@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
@@ -30,6 +29,7 @@ from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.storage import Buffer, TensorMemory
 from libtile.numerics.elements import STORAGE_BYTES, memory_bits
 from libtile.support.diagnostics import LoweringError
+from libtile.support.records import replace
 from libtile.targets import MmaAtom
 
 FRAGMENT_REGISTERS = 4

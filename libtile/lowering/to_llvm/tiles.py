@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -38,6 +37,7 @@ from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.storage import Buffer, TensorMemory
 from libtile.numerics.elements import ELEMENTS
 from libtile.support.diagnostics import UnsupportedError
+from libtile.support.records import replace
 
 
 def buffer_layout(type_: Attribute) -> LinearLayout:

@@ -7,8 +7,6 @@ knows when these run and with what. Which ops can be compiled is for the emissio
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
@@ -47,6 +45,7 @@ from libtile.lowering.legality import NUMBERS, Stage, check
 from libtile.lowering.to_tileas.accesses import ACCESSES, POINTER_ACCESSES, TILED_ACCESSES
 from libtile.lowering.to_tileas.stages import PIPELINE_OPS
 from libtile.numerics.elements import PACKED
+from libtile.support.records import replace
 
 REGIONS = (ReduceOp, ScanOp, PragmaOp, scf.ForOp, scf.WhileOp, scf.IfOp)
 """The ops whose regions are rebuilt, beside those of pipelines."""

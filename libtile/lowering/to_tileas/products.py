@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation
@@ -25,6 +24,7 @@ from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
 from libtile.layouts import LinearLayout
 from libtile.lowering.product_reasons import explained
 from libtile.lowering.to_tileas.types import element_of
+from libtile.support.records import replace
 from libtile.targets import MmaAtom, Target
 
 Product = DotOp | ScaledDotOp
