@@ -82,6 +82,29 @@ def gemm_tf32_nt(a, b, c, tm: Constant, tn: Constant, tk: Constant):
 
 
 @ct.kernel
+def gemm_tf32(a, b, c, tm: Constant, tn: Constant, tk: Constant):
+    """As `gemm_tf32_nt`, of a second matrix that lies k x n."""
+    row, column = ct.bid(0), ct.bid(1)
+    total = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (tm, tk))):
+        left = ct.load(a, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+        right = ct.load(b, (k, column), (tk, tn), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left.astype(ct.tfloat32), right.astype(ct.tfloat32), total)
+    ct.store(c, (row, column), total)
+
+
+@ct.kernel
+def gemm_int8(a, b, c, tm: Constant, tn: Constant, tk: Constant):
+    row, column = ct.bid(0), ct.bid(1)
+    total = ct.zeros((tm, tn), ct.int32)
+    for k in range(ct.num_tiles(a, 1, (tm, tk))):
+        left = ct.load(a, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+        right = ct.load(b, (k, column), (tk, tn), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, right, total)
+    ct.store(c, (row, column), total)
+
+
+@ct.kernel
 def gemm_int8_nt(a, b, c, tm: Constant, tn: Constant, tk: Constant):
     row, column = ct.bid(0), ct.bid(1)
     total = ct.zeros((tm, tn), ct.int32)
@@ -188,7 +211,7 @@ def _gemm(name: str, kind: str, tile: tuple[int, int, int]) -> Kernel:
     def reference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> dict[str, np.ndarray]:
         return {"c": exact(a, b.T if transposed else b).astype(c.dtype)}
 
-    special = {"tf32nt": gemm_tf32_nt, "int8nt": gemm_int8_nt}
+    special = {"tf32nt": gemm_tf32_nt, "int8nt": gemm_int8_nt, "tf32": gemm_tf32, "int8": gemm_int8}
     function = special.get(kind, gemm_nt if transposed else gemm)
     arrays = dense(element, 2), dense(element, 2), dense(result, 2)
     return Kernel(name, function, (*arrays, *tile), problem, reference, Tolerance())
@@ -295,6 +318,8 @@ KERNELS = (
     _gemm("gemm_f16nt_128x256x64", "f16nt", (128, 256, 64)),
     *(_gemm(_named(f"gemm_{kind}", tile), kind, tile) for kind in ("tf32nt", "fp8nt", "int8nt") for tile in TILES),
     _gemm("gemm_fp8nt_128x256x128", "fp8nt", (128, 256, 128)),
+    *(_gemm(_named(f"gemm_{kind}", tile), kind, tile) for kind in ("tf32", "fp8", "int8") for tile in TILES),
+    _gemm("gemm_fp8_128x256x128", "fp8", (128, 256, 128)),
     *(_persistent(_named("persistent_f16", tile), tile) for tile in TILES),
     _batched("batched_f16_128x256x64", (128, 256, 64)),
     _gathered("gathered_f16_128x128x64", (128, 128, 64)),

@@ -54,7 +54,7 @@ which targets, and whether the interpreter has a rule for it. Nothing here is wr
 valid use of it, `test/dialects/inner_samples.txt`) is compiled for a target of each class, and what is refused stands
 with its reason below the table. "Made by" are the passes behind which an op stood that was not there before, in these
 compilations, in one of a kernel for every op of Tile IR, and in those of the examples and of the documents' programs
-for sm_90 and sm_100; a program that is written in the dialect may hold any op.
+for sm_90 and sm_100, of the examples for sm_80 as well; a program that is written in the dialect may hold any op.
 "Lowered by" is LLVM IR where an emission rule spells the op, and else the pass behind which it is gone. Ops that only
 stand in others (ends of regions, turns of pipelines) have no kernel of their own here: of them the table says whether
 LLVM IR is made of what holds them.
@@ -231,11 +231,12 @@ def made_of_tile_ir() -> Mapping[str, set[str]]:
 
 
 def made_of_programs() -> Mapping[str, set[str]]:
-    """The passes that make each op of the examples and of the documents' programs, for targets that have agents."""
+    """The passes that make each op of the examples and of the documents' programs, for targets that have agents, and of
+    the examples for one that has none."""
     root, made = Path(__file__).parents[2], dict[str, set[str]]()
     paths = [*sorted((root / "examples").glob("*.bc")), *sorted((root / "test/lowering/documents").glob("*.mlir"))]
     for path in paths:
-        for gpu_name in ("sm_90", "sm_100"):
+        for gpu_name in ("sm_90", "sm_100", *(["sm_80"] if path.suffix == ".bc" else [])):
             program = load(path)
             seen = Passes({op.name for op in program.walk()})
             lower(program_of(program), Options(gpu_name, emit="tileas"), observer=seen)

@@ -42,6 +42,10 @@ ALLOWED: dict[str, set[str]] = {
         "PACKED", "WARP_LANES", "can_transpose", "ctas_of", "fields", "instruction", "kind",
         "register_layout", "row_blocks", "row_layout", "shared_operand",
     },
+    # chunks that a copy to a given layout by a given instruction moves
+    "libtile.atoms.transposing_copies": {
+        "OTHER_WORD", "SELECTOR", "SELECTOR_BITS", "Side", "Transposition", "transposition",
+    },
     # what a given instruction with factors is called, and how much of its operands it takes
     "libtile.atoms.mma_block_scale": {"Kind", "depth_bytes", "kind", "shares_bytes"},
     # and those of scale factors
@@ -103,7 +107,7 @@ CHOOSING = {
     "libtile.layouts.convert": ("conflict_free_shared", "shared_for"),
     "libtile.layouts.parts": ("in_registers",),
     "libtile.lowering.tileas.explicit_conversions": ("product_slices", "staged", "taken_part"),
-    "libtile.lowering.tileas.shared_atoms": ("between", "loaded_by", "stored_by"),
+    "libtile.lowering.tileas.shared_atoms": ("between", "loaded_by", "stored_by", "transposed_by"),
 }
 """What weighs ways against each other, which is what the lists keep out."""
 

@@ -69,7 +69,7 @@ def test_f32_is_rounded_by_tma_in_every_schedule(seed):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (rounded(transposed=False), "read operands that are contiguous along k only"),
+        (rounded(m=64, n=64, k=8, transposed=False), "read operands that are contiguous along k only"),
         (rounded(rounding="zero"), "#A is not loaded by a view as it is"),
     ],
 )

@@ -133,8 +133,10 @@ def check_layout(type_: Attribute) -> None:
 @tile_op
 class CopyOp(TileOp):
     """Copies a tile or a buffer into a buffer; or, without a destination, a buffer into registers, its result: all of
-    it, or the part of the result's shape from `offsets` on. By `tcgen05_cp` one thread copies a buffer in shared memory
-    to tensor memory, which goes on by itself: it is there for the products that this thread issues behind it."""
+    it, or the part of the result's shape from `offsets` on. From shared memory to shared memory it makes another
+    dimension the dense one: by `ldmatrix` for bytes, by `lds` for words. By `tcgen05_cp` one thread copies a buffer in
+    shared memory to tensor memory, which goes on by itself: it is there for the products that this thread issues behind
+    it."""
 
     name = "nv_tileas.copy"
     traits = traits_def(ReadsOrWrites())

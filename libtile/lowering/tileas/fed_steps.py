@@ -17,27 +17,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
-from libtile.dialects.nv_tileas.pipeline import (
-    CreateIteratorOp,
-    IncIterOp,
-    PipelineYieldOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-    ProducerWriteOp,
-)
+from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     BufferType,
-    PipelineIteratorType,
     PipelineType,
-    ProducerTokenType,
 )
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
@@ -46,6 +37,7 @@ from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.counted_loops import known_trips
+from libtile.lowering.tileas.feeds import Feed, Feeds
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
 from libtile.lowering.tileas.schedule import stages_wanted
@@ -143,6 +135,16 @@ class FedSteps:
             raise Unfit(f"{count} of {size} bytes do not fit the {max(free)} bytes of shared memory that are free")
         return stages
 
+    def feeds_of(self, types: Sequence[BufferType], most: int, kept: Sequence[int]) -> Feeds:
+        """The pipelines of tiles of these types, with as many stages as `stages` says."""
+        feeds = Feeds.of(self.operands, types)
+        if feeds.raw is None:
+            feeds.read.stages = self.stages(most, kept)
+        else:
+            most = max(stages_wanted(o.load, most) for o in self.operands)
+            feeds.set_stages(block_bytes(self.gpu, self.function.kernel_spec) - min(kept), most)
+        return feeds
+
     def kept(self, rows: int) -> list[int]:
         """Bytes of shared memory that the pipeline may leave for what is behind the loop, whose results lie in so many
         rows of an instruction."""
@@ -158,53 +160,51 @@ class FedSteps:
         return [o.type for o in self.operands]
 
     def copies(
-        self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue], start: SSAValue,
+        self, at: Inserter, feeds: Sequence[Feed], descriptors: Sequence[SSAValue], starts: Sequence[SSAValue],
         given_values: Mapping[SSAValue, SSAValue], first: int = 0,
-    ) -> SSAValue:  # fmt: skip
-        """The loop again, with copies in place of everything else: those of all steps from a place on, with values for
-        some from outside of the loop; the place behind. Descriptors are numbered from `first` on."""
-        loop, types, type_ = self.loop, self.types, PipelineIteratorType(pipe.type)
+    ) -> Sequence[SSAValue]:  # fmt: skip
+        """The loop again, with copies in place of everything else: those of all steps from places on, with values for
+        some from outside of the loop; the places behind. Descriptors are numbered from `first` on."""
+        loop, places = self.loop, len(starts)
 
         def outside(value: SSAValue) -> SSAValue:
             return given_values.get(value, value)
 
         carried = [outside(loop.iter_args[n]) for n in self.ahead.carried]
-        body = Block(arg_types=[self.body.args[0].type, type_, *(v.type for v in carried)])
+        body = Block(arg_types=[self.body.args[0].type, *(v.type for v in (*starts, *carried))])
         inner = Inserter(body, None, loop.location)
         values: Values = {**given_values, self.body.args[0]: body.args[0]}
-        values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[2:])}
+        values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[1 + places :])}
         inner.clone(self.ahead.ops, values)
-        ready = ProducerTokenType(types)
-        place = body.args[1]
-        token = inner.value(ProducerAcquireOp.make(pipe, place, results=[ready]))
-        stage = Block(arg_types=types)
-        copies = Inserter(stage, None, loop.location)
-        for number, (operand, descriptor) in enumerate(zip(self.operands, descriptors)):
-            operand.copy(copies, first + number, descriptor, stage.args[number], values)
-        copies.add(PipelineYieldOp.make())
-        token = inner.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
-        inner.add(ProducerCommitOp.make(token))
-        following = inner.value(IncIterOp.make(place, results=[type_]))
+        following = []
+        for feed, here in zip(feeds, body.args[1:]):
+
+            def copy(stage: Inserter, buffers: Sequence[SSAValue], feed: Feed = feed) -> None:
+                for number, place in feed.copied.items():
+                    self.operands[number].copy(stage, first + number, descriptors[number], buffers[place], values)
+
+            feed.fill(inner, here, copy)
+            following.append(feed.next(inner, here))
         inner.clone([op for op in self.ahead.updates if op not in self.ahead.ops], values)
         last = self.body.last_op
         assert last is not None
         given = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
-        inner.add(scf.YieldOp(following, *given))
+        inner.add(scf.YieldOp(*following, *given))
         bounds = [outside(v) for v in (loop.lb, loop.ub, loop.step)]
-        made = scf.ForOp(bounds[0], bounds[1], bounds[2], [start, *carried], body)
+        made = scf.ForOp(bounds[0], bounds[1], bounds[2], [*starts, *carried], body)
         made.attributes.update(loop.attributes)
         at.add(made)
-        return made.results[0]
+        return made.results[:places]
 
-    def produce(self, at: Inserter, pipe: SSAValue, descriptors: Sequence[SSAValue]) -> None:
+    def produce(self, at: Inserter, feeds: Sequence[Feed], descriptors: Sequence[SSAValue]) -> None:
         """The producer's agent, for a loop of the function or for one in a loop over tiles."""
-        start = at.value(CreateIteratorOp.make(pipe, results=[PipelineIteratorType(pipe.type)]))
+        starts = [feed.start(at) for feed in feeds]
         if self.outer is None:
-            self.copies(at, pipe, descriptors, start, {})
+            self.copies(at, feeds, descriptors, starts, {})
         else:
             persistent.repeat(
-                at, self.outer, self.tiles, [start],
-                lambda inner, places, values: [self.copies(inner, pipe, descriptors, places[0], values)],
+                at, self.outer, self.tiles, starts,
+                lambda inner, places, values: self.copies(inner, feeds, descriptors, places, values),
             )  # fmt: skip
         at.add(PipelineYieldOp.make())
 

@@ -47,6 +47,7 @@ from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.dialects.nv_tileas import memory, tma
 from libtile.dialects.nv_tileas.attributes import UNKNOWN_COPY, CopyAtomAttr
+from libtile.dialects.nv_tileas.copy_atoms import load_atom
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
@@ -61,7 +62,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import pointer_reason, tma_reason, view_reason
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes, element_name
-from libtile.lowering.tileas.shared_atoms import loaded_by, stored_by
+from libtile.lowering.tileas.shared_atoms import loaded_by, stored_by, transposed_by
 from libtile.lowering.tileas.view_accesses import ViewAccess, constant_of, memref_of, view_access
 from libtile.lowering.to_tileas.accesses import pointer_vector
 from libtile.lowering.to_tileas.shape_layouts import spread
@@ -154,7 +155,10 @@ class _Selector:
         loads = op.result is not None
         buffer, tile = (op.source, op.result) if loads else (op.destination, op.source)
         assert buffer is not None and tile is not None  # as the verifier wants it
-        if not isinstance(buffer.type, BufferType) or isinstance(tile.type, BufferType):
+        if not isinstance(buffer.type, BufferType):
+            return
+        if isinstance(tile.type, BufferType):
+            self._transposed(op, tile.type, buffer.type)
             return
         if buffer.type.space == "shared":
             kernel, layout, shared = Kernel(self.gpu, self.warps).of(op), _layout_of(op, tile), _buffer(op, buffer)
@@ -164,6 +168,14 @@ class _Selector:
             else:
                 by = loaded_by if loads else stored_by
                 op.atom = by(layout, shared, element_bytes(tile), kernel)
+
+    def _transposed(self, op: CopyOp, source: BufferType, target: BufferType) -> None:
+        """A copy within shared memory to where another dimension is the dense one; others are left."""
+        if source.space == target.space == "shared":
+            how = transposed_by(source, target, Kernel(self.gpu, self.warps).of(op))
+            if isinstance(how, str):
+                raise unsupported(op, f"copies within shared memory: {how}", self.gpu.name)
+            op.atom = load_atom(how.loads)
 
     # -- through views ----------------------------------------------------------------------------------------------
 

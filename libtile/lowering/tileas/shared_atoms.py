@@ -5,13 +5,18 @@
 from __future__ import annotations
 
 from libtile.atoms.shared_accesses import accesses, reduced, shared_between
+from libtile.atoms.transposing_copies import Transposition, transposition
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr, ThroughShared
 from libtile.dialects.nv_tileas.copy_atoms import load_atom, store_atom
 from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType
 from libtile.layouts import LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.layouts.shared_access import SharedAccess, SharedWay
 from libtile.lowering.tileas.exchange_sizes import Kernel
+from libtile.numerics.elements import STORAGE_BYTES
 
 
 def stored_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, kernel: Kernel) -> CopyAtomAttr:
@@ -25,6 +30,18 @@ def loaded_by(
     """The cheapest way to load a tile of elements of so many bytes in a layout from one in shared memory, or a part of
     it whose offset has ones in the bits `moved` (in elements)."""
     return load_atom(_load(layout, shared, element_bytes, kernel, moved))
+
+
+def transposed_by(source: BufferType, destination: BufferType, kernel: Kernel) -> Transposition | str:
+    """How a kernel's warps copy what lies in shared memory to where another dimension is the dense one; or why they do
+    not."""
+    if source.layout is None or destination.layout is None:
+        return "a buffer has no layout"
+    size, needed = STORAGE_BYTES[NUMBER_NAMES[source.element_type]], ("ldmatrix", "stmatrix")
+    if size == 1 and not all(map(kernel.gpu.has, needed)):
+        return f"bytes are transposed by {' and '.join(needed)}"
+    layouts = (matrix_of(type_.layout.layout) for type_ in (source, destination) if type_.layout is not None)
+    return transposition(*layouts, size, kernel.warps)
 
 
 def shared_way(

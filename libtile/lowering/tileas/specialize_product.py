@@ -11,61 +11,55 @@ from collections.abc import Sequence
 from functools import partial
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
+from xdsl.ir import Block, Region, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
 from libtile.dialects.nv_tileaa.functions import FuncOp, GetCtaRankOp
-from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
-    ConsumerReadOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
-    CreateIteratorOp,
-    IncIterOp,
     PipelineYieldOp,
 )
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import ClusterBarrierOp
 from libtile.dialects.nv_tileas.types import (
-    MBARRIER,
     BufferType,
-    ConsumerTokenType,
-    PipelineIteratorType,
-    PipelineType,
 )
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.hints import CLUSTER
 from libtile.lowering.split_over_ctas import CTAS, is_same_in_cluster
-from libtile.lowering.tileas import persistent, promoted, scaled_products, tensor_products
+from libtile.lowering.tileas import promoted, scaled_products, tensor_products
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.cluster_pipelines import end_agents, make_pipelines
 from libtile.lowering.tileas.consumers import (
     MAX_ACCUMULATORS,
     OTHER_REGISTERS,
-    PRODUCER_WARPS,
     check_accumulator,
     check_warps,
     consumer_registers,
     instruction,
     is_promoted,
 )
-from libtile.lowering.tileas.counted_loops import number_type, trips
+from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedSteps, sums_of
+from libtile.lowering.tileas.feeds import TRANSPOSERS
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.tensor_sums import Sums
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
+from libtile.lowering.tileas.warp_steps import Ends, WarpSteps, agents_of_warps, consume, transposer
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import Target
 
 BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
+TRANSPOSING = {8: (224, 56)}
+"""The same, where warps beside the producer transpose tiles, if a consumer needs no more."""
 
 
 class ProductLoop(FedSteps):
@@ -105,8 +99,7 @@ class ProductLoop(FedSteps):
         else:
             assert isinstance(product, DotOp)
             check_accumulator(product, self.warps)
-        self.type = PipelineType(self.stages(most, kept), self.types, 1, MBARRIER)
-        self.place = PipelineIteratorType(self.type)
+        self.feeds = self.feeds_of(self.types, most, kept)
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
@@ -126,6 +119,9 @@ class ProductLoop(FedSteps):
         if accumulators + OTHER_REGISTERS > most:
             raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
         self.parts = self._parts(accumulators, most) if is_promoted(product) else 0
+        self.registers = OTHER_REGISTERS + accumulators
+        if self.parts:
+            self.registers = promoted.OTHER_REGISTERS + accumulators + accumulators // self.parts
         if self.parts:
             a, b, d = atom.types
             found = wgmma.find(self.gpu, a, b, d, m, n // self.parts, atom.instruction.k)
@@ -162,7 +158,7 @@ class ProductLoop(FedSteps):
             shape = shape_of(path.load.value.type)
             halved = max(n for n, d in enumerate(path.order or range(len(shape))) if shape[d] != 1)
         return tma_operand(self.function, self.gpu, self.atom.instruction, side, path.load, path.order, halved=halved,
-                           element=path.element)  # fmt: skip
+                           element=path.element, warps=TRANSPOSERS)  # fmt: skip
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
@@ -170,47 +166,38 @@ class ProductLoop(FedSteps):
         loop, block = self.loop, self.function.body.block
         at = Inserter(block, loop if self.outer is None else self.outer, loop.location)
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
-        self.kinds = [(self.type, max(o.ctas for o in self.operands))]
-        (pipe,) = make_pipelines(at, self.kinds, pair=self.pair)
+        self.kinds = [(feed.type, feed.ctas) for feed in self.feeds.all]
+        for feed, pipe in zip(self.feeds.all, make_pipelines(at, self.kinds, pair=self.pair)):
+            feed.pipe = pipe
         consumer, producer = Block(), Block()
-        self.produce(Inserter(producer, None, loop.location), pipe, descriptors)
+        self.produce(Inserter(producer, None, loop.location), self.feeds.filled, descriptors)
         if self.atom.kind == TCGEN05:
             self._multiply_in_tensor_memory(at, consumer, producer, pipe)
         else:
-            self._multiply_by_warps(at, consumer, producer, pipe)
+            self._multiply_by_warps(at, consumer, producer)
         for done in (loop,) if self.outer is None else (self.outer,):
             done.detach()
             done.erase()
         drop_unused(block)
 
-    def _multiply_by_warps(self, at: Inserter, consumer: Block, producer: Block, pipe: SSAValue) -> None:
-        """Two agents: the kernel's warps, and the one that copies."""
-        loop, inner = self.loop, Inserter(consumer, None, self.loop.location)
-        steps = self._promoted if self.parts else self._overlapped
-        if self.outer is None:
-            end, _ = steps(inner, pipe, trips(at, loop))
-            persistent.hand_on(loop, {self.carried: end})
-            persistent.move_behind(loop, consumer)
-        else:
+    def _multiply_by_warps(self, at: Inserter, consumer: Block, producer: Block) -> None:
+        """The kernel's warps, the thread that copies, and the warps that transpose tiles, if there are any."""
+        loop, outer = self.loop, self.outer
+        count = trips(at, loop) if outer is None else None
+        steps = WarpSteps(loop, [self.carried], self.feeds, 1)
 
-            def of_tile(at: Inserter, places: persistent.Places) -> tuple[dict[int, SSAValue], persistent.Places]:
-                end, following = steps(at, pipe, trips(at, loop), places[0])
-                assert following is not None  # of steps that begin at a place
-                return {self.carried: end}, [following]
+        def run(at: Inserter, count: SSAValue, start: SSAValue | None) -> Ends:
+            if self.parts:
+                return steps.promoted(at, count, self._product, self.parts, self.warps, start)
+            return steps.overlapped(at, count, self._issue, start)
 
-            start = inner.value(CreateIteratorOp.make(pipe, results=[self.place]))
-            persistent.consume(inner, self.outer, loop, [start], of_tile)
-            persistent.move_behind(self.outer, consumer)
-        end_agents(at, self._switch(consumer, producer), self.kinds)
-
-    def _switch(self, consumer: Block, producer: Block) -> Operation:
-        budget = BUDGETS.get(self.warps)
-        return AgentSwitchOp.make(
-            regions=[Region(consumer), Region(producer)],
-            agent_warps=array_of(self.warps, PRODUCER_WARPS),
-            agent_registers=None if budget is None else array_of(*budget),
-            agent_elected=array_of(0, 1),
-        )
+        agents, budget = [consumer, producer], BUDGETS.get(self.warps)
+        if self.feeds.raw is not None:
+            agents.append(transposer(Inserter(Block(), None, loop.location), loop, outer, self.feeds, count))
+            more = TRANSPOSING.get(self.warps)
+            budget = more if more is not None and self.registers <= more[0] else budget
+        consume(Inserter(consumer, None, loop.location), steps, outer, run, count)
+        end_agents(at, agents_of_warps(agents, self.warps, budget), self.kinds)
 
     @property
     def types(self) -> list[BufferType]:
@@ -265,99 +252,20 @@ class ProductLoop(FedSteps):
         outer.add(PipelineYieldOp.make())
         return outer.block
 
-    def _overlapped(
-        self, at: Inserter, pipe: SSAValue, count: SSAValue, start: SSAValue | None = None
-    ) -> tuple[SSAValue, SSAValue | None]:
-        """The accumulator behind all steps, each of which waits for the products of the one before, and the place
-        behind them; they begin at the first stage, or at `start`."""
-        loop, number = self.loop, number_type(self.loop)
-        initial = loop.iter_args[self.carried]
-        one = at.value(arith.ConstantOp(IntegerAttr(1, number)))
-        steps = Block()
-        inner = Inserter(steps, None, loop.location)
-        first = inner.value(CreateIteratorOp.make(pipe, results=[self.place])) if start is None else start
-        token, product = self._step(inner, pipe, first, initial)
-        second = inner.value(IncIterOp.make(first, results=[self.place]))
-        body = Block(arg_types=[number, self.place, initial.type, token.type])
-        each = Inserter(body, None, loop.location)
-        _, place, accumulator, before = body.args
-        own, made = self._step(each, pipe, place, accumulator)
-        waited = each.value(WaitDotOp.make([made], results=[[initial.type]], pending=1))
-        each.add(ConsumerReleaseOp.make(before))
-        each.add(scf.YieldOp(each.value(IncIterOp.make(place, results=[self.place])), waited, own))
-        rest = scf.ForOp(one, count, one, [second, product, token], body)
-        rest.attributes["unsignedCmp"] = UnitAttr()
-        inner.add(rest)
-        result = inner.value(WaitDotOp.make([rest.results[1]], results=[[initial.type]], pending=0))
-        inner.add(ConsumerReleaseOp.make(rest.results[2]))
-        if start is None:
-            inner.add(scf.YieldOp(result))
-            (end,) = self._if_any(at, count, steps, [initial])
-            return end, None
-        inner.add(scf.YieldOp(result, rest.results[0]))
-        end, following = self._if_any(at, count, steps, [initial, start])
-        return end, following
-
-    def _if_any(self, at: Inserter, count: SSAValue, steps: Block, initial: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """What a block yields where there are steps, and what there was before where there are none."""
-        zero = at.value(arith.ConstantOp(IntegerAttr(0, number_type(self.loop))))
-        some = at.value(arith.CmpiOp(count, zero, "ne"))
-        nothing = Block()
-        nothing.add_op(scf.YieldOp(*initial))
-        return at.add(scf.IfOp(some, [v.type for v in initial], [steps], [nothing])).results
-
-    def _promoted(
-        self, at: Inserter, pipe: SSAValue, count: SSAValue, start: SSAValue | None = None
-    ) -> tuple[SSAValue, SSAValue | None]:
-        """The accumulator behind all steps, to whose parts each step adds its products, and the place behind them."""
-        initial, number = self.loop.iter_args[self.carried], number_type(self.loop)
-        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
-        nothing = promoted.zeros(at, initial, self.parts, self.warps)
-        first = at.value(CreateIteratorOp.make(pipe, results=[self.place])) if start is None else start
-        body = Block(arg_types=[number, self.place, *[nothing.type] * self.parts])
-        inner = Inserter(body, None, self.loop.location)
-        _, place, *sums = body.args
-        types = [o.type for o in self.operands]
-        held = ConsumerTokenType(types)
-        token = inner.value(ConsumerWaitOp.make(pipe, place, results=[held]))
-        stage = Block(arg_types=types)
-        inside = Inserter(stage, None, self.loop.location)
-        width = shape_of(nothing.type)[1]
-        done, last = promoted.multiplied(
-            inside, sums, lambda part: self._product(inside, stage, nothing, width * part if self.parts > 1 else None)
-        )
-        inside.add(PipelineYieldOp.make([*done, last]))
-        given: list[Attribute] = [nothing.type] * self.parts
-        read = inner.add(ConsumerReadOp.make(token, place, results=[held, given], regions=[Region(stage)]))
-        inner.add(ConsumerReleaseOp.make(read.results[0]))
-        following = inner.value(IncIterOp.make(place, results=[self.place]))
-        *added, products = read.results[1:]
-        inner.add(scf.YieldOp(following, *added, promoted.add(inner, sums[-1], products)))
-        made = scf.ForOp(zero, count, one, [first, *[nothing] * self.parts], body)
-        made.attributes["unsignedCmp"] = UnitAttr()
-        at.add(made)
-        return promoted.joined(at, made.results[1:], initial), made.results[0]
-
-    def _product(self, at: Inserter, stage: Block, accumulator: SSAValue, first: int | None = None) -> SSAValue:
-        """Issue the products of a stage, with the columns of B from the first one on."""
+    def _product(
+        self, at: Inserter, tiles: Sequence[SSAValue], accumulator: SSAValue, first: int | None = None
+    ) -> SSAValue:
+        """Issue the products of a step's tiles, with the columns of B from the first one on."""
         product = self.product
         assert isinstance(product, DotOp)  # those with factors are no wgmma's
         return at.value(
             AsyncDotOp.make(
-                *stage.args, accumulator, results=[accumulator.type], atom=self.atom,
+                *tiles, accumulator, results=[accumulator.type], atom=self.atom,
                 signedness_a=product.signedness_a, signedness_b=product.signedness_b,
                 fast_acc=product.fast_acc is not None, first_column=first,
             ),
             product.location,
         )  # fmt: skip
 
-    def _step(self, at: Inserter, pipe: SSAValue, place: SSAValue, accumulator: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """Wait for a stage and issue its products: the token for its release, and what is in flight."""
-        types = [o.type for o in self.operands]
-        held = ConsumerTokenType(types)
-        token = at.value(ConsumerWaitOp.make(pipe, place, results=[held]))
-        stage = Block(arg_types=types)
-        inside = Inserter(stage, None, at.location)
-        inside.add(PipelineYieldOp.make([self._product(inside, stage, accumulator)]))
-        done = at.add(ConsumerReadOp.make(token, place, results=[held, [accumulator.type]], regions=[Region(stage)]))
-        return done.results[0], done.results[1]
+    def _issue(self, at: Inserter, tiles: Sequence[SSAValue], sums: Sequence[SSAValue]) -> list[SSAValue]:
+        return [self._product(at, tiles, sums[0])]

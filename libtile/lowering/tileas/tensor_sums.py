@@ -19,7 +19,6 @@ from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, IncIterOp, PipelineYieldOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
-from libtile.dialects.nv_tileas.types import MBARRIER, PipelineType
 from libtile.lowering.tileas import persistent, tensor_products
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.cluster_pipelines import make_pipelines
@@ -98,7 +97,7 @@ class SeveralSums(FedProducts):
         initial, wholes = ([v[number] for number in self.sums] for v in (self.loop.iter_args, self.loop.results))
         tensor_products.check_sums(firsts, initial, wholes, gpu, spec)
         kept = self.kept(self.products[0].atom.instruction.m)
-        self.type = PipelineType(self.stages(most, kept), self.types, 1, MBARRIER)
+        self.feeds = self.feeds_of(self.types, most, kept)
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         return tensor_products.instruction(product, self.gpu)
@@ -107,15 +106,16 @@ class SeveralSums(FedProducts):
         loop, outer, block = self.loop, self.outer, self.function.body.block
         at = Inserter(block, loop if outer is None else outer, loop.location)
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
-        (pipe,) = make_pipelines(at, [(self.type, 1)])
+        feed = self.feeds.read
+        (feed.pipe,) = make_pipelines(at, [(feed.type, 1)])
         consumer, producer, issuer = (Inserter(Block(), None, loop.location) for _ in range(3))
-        self.produce(producer, pipe, descriptors)
+        self.produce(producer, self.feeds.filled, descriptors)
         results = []
         for number in self.sums:
             tile = loop.iter_args[number].type
             assert isinstance(tile, TensorType)
             results.append(Results.make(at, tile, 1 if outer is None else self.results))
-        sums = Sums(self, self.sums, results, Steps(pipe, self.types, self._issue))
+        sums = Sums(self, self.sums, results, Steps(feed.pipe, self.types, self._issue))
         count = trips(at, loop) if outer is None else None
         sums.multiply(issuer, count)
         issuer.add(PipelineYieldOp.make())

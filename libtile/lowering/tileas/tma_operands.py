@@ -10,18 +10,22 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
 from libtile.atoms import tcgen05, tma, wgmma
+from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.dialects.nv_tileas.tma_rules import MULTICAST_BITS
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType
 from libtile.layouts import LinearLayout
 from libtile.lowering.split_over_ctas import SAME_IN_CLUSTER
+from libtile.lowering.tileas.exchange_sizes import Kernel
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.shared_atoms import transposed_by
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass, replace
@@ -42,6 +46,13 @@ class TmaOperand(TmaTile):
     access: TiledLoadOp
     ctas: int = 1
     """Of a cluster, each of which copies its share of the tile to all of them."""
+    shadow: BufferType | None = None
+    """Where products read the tile, if that is not where TMA puts it: threads copy it there."""
+
+    @property
+    def read(self) -> BufferType:
+        """The buffer that products read."""
+        return self.type if self.shadow is None else self.shadow
 
     @property
     def atom(self) -> CopyAtomAttr:
@@ -97,12 +108,13 @@ def _row_bits(boxes: tma.Boxes, type_: BufferType) -> int:
 
 def tma_operand(
     function: FuncOp, gpu: Target, atom: MmaAtom, side: str, load: TiledLoadOp, order: Sequence[int] | None = None,
-    halved: int | None = None, element: Attribute | None = None,
+    halved: int | None = None, element: Attribute | None = None, warps: int = 0,
 ) -> TmaOperand:  # fmt: skip
     """How TMA copies an operand (side "a" or "b") of a product that reads shared memory by this instruction; Unfit
     where it does not. Dimension n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may
     stand between those of the matrix. Of an operand that is `halved` along a dimension, each CTA of a pair has half.
-    TMA rounds f32 where the operand's elements are of another type, tf32."""
+    TMA rounds f32 where the operand's elements are of another type, tf32. An operand that is dense along another
+    dimension than k, which the instruction does not read, gets a shadow if so many `warps` can transpose it."""
     what = f"#{side.upper()} "
     found = tma_tile(function, what, load, order, halved=halved)
     if element is not None:
@@ -112,9 +124,25 @@ def tma_operand(
     share = tcgen05.share_of(atom) if gpu.has("tcgen05") else atom
     read = wgmma.shared_operand(matrix_of(found.type.layout.layout), side, share, size, can_transpose(gpu, atom))
     if isinstance(read, str):
+        shadow = _shadow(gpu, atom, side, found.type, warps) if warps else None
+        if shadow is not None:
+            return replace(found, shadow=shadow)
         raise Unfit(what + "cannot be read from shared memory: " + read)
     # Only of wgmma's products each CTA's thread says to all of a cluster that a stage is free.
     return found if gpu.has("tcgen05") else shared_by_cluster(function, found)
+
+
+def _shadow(gpu: Target, atom: MmaAtom, side: str, type_: BufferType, warps: int) -> BufferType | None:
+    """The buffer of an operand that is dense along k, to which so many warps copy it; None where products do not read
+    that either, or warps do not copy it."""
+    wide = [d for d, n in enumerate(type_.shape) if n != 1]
+    element = NUMBER_NAMES[type_.element_type]
+    layout = operand_shared_layout(type_.shape, element, wide[1 if side == "a" else 0])
+    made = BufferType(type_.shape, type_.element_type, type_.space, LayoutAttr(layout))
+    read = wgmma.shared_operand(matrix_of(layout), side, atom, STORAGE_BYTES[element], False)
+    if not gpu.has("wgmma") or isinstance(read, str) or isinstance(transposed_by(type_, made, Kernel(gpu, warps)), str):
+        return None
+    return made
 
 
 def tma_tile(

@@ -20,12 +20,14 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Block, SSAValue
 
 from libtile.atoms.cp_async import async_groups
-from libtile.codegen import async_copies, memory, shared_tiles, views
+from libtile.atoms.transposing_copies import transposition
+from libtile.codegen import async_copies, memory, shared_tiles, transposing_copies, views
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.shapes import embedded, part_offset
 from libtile.codegen.tile import Tile
 from libtile.dialects.nv_tileaa.shapes import integers_of
+from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.copy_atoms import access_of
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumeOneOp,
@@ -55,7 +57,7 @@ from libtile.lowering.to_llvm import rings, tensor_memory
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.memory import tiled_operands
 from libtile.lowering.to_llvm.storage import Buffer, Place, Ring, TensorMemory, Turn
-from libtile.numerics.elements import memory_bits
+from libtile.numerics.elements import STORAGE_BYTES, memory_bits
 from libtile.support.diagnostics import UnsupportedError
 from libtile.support.records import replace
 
@@ -270,7 +272,13 @@ def _copy(e: Emitter, op: CopyOp) -> None:
         loaded = load(e.b, source.pointer, source.layout, part, source.element, access, first=first)
         e.bind(op.result, Tile(layout, source.element, loaded.registers))
         return
-    if isinstance(source, Buffer) or op.destination is None:
-        raise unsupported(op, "cannot be compiled: it copies between registers and shared memory only", e.b.target.name)
+    assert op.destination is not None  # as the verifier has it
     buffer = _held_buffer(e, op.destination)
+    if isinstance(source, Buffer):
+        size, warps = STORAGE_BYTES[source.element], e.b.threads // e.b.target.warp_size
+        how = transposition(matrix_of(source.layout), matrix_of(buffer.layout), size, warps)
+        if isinstance(how, str) or how.loads != access:
+            raise unsupported(op, f"copies within shared memory, and its atom {op.atom} does not", e.b.target.name)
+        transposing_copies.transpose(e.b, source.pointer, buffer.pointer, how, size)
+        return
     shared_tiles.store_shared(e.b, buffer.pointer, buffer.layout, e.tile(op.source), access)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The pipeline that brings the tiles of a loop's steps to products, and a second one where threads transpose some.
+
+Products of 8-bit and 32-bit elements by wgmma read tiles that are dense along k alone. A tile that lies otherwise in
+memory is copied twice: by TMA to a pipeline of its own, and from there by warps to its place among those that products
+read, its shadow. A stage of these is full when both have come.
+
+    producer      a, raw b              one thread, by TMA
+    transposer    raw b -> b            warps beside it
+    consumers     a, b                  the kernel's warps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from libtile.dialects.nv_tileas.pipeline import (
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    IncIterOp,
+    PipelineYieldOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from libtile.dialects.nv_tileas.tiles import CopyOp
+from libtile.dialects.nv_tileas.tma import FenceProxyOp
+from libtile.dialects.nv_tileas.types import (
+    MBARRIER,
+    BufferType,
+    ConsumerTokenType,
+    PipelineIteratorType,
+    PipelineType,
+    ProducerTokenType,
+)
+from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
+from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.shared_memory import rings_bytes
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit
+
+TRANSPOSERS = 2
+"""Warps that transpose: of a warpgroup, beside the one that copies, as many as a layout can have."""
+OVERLAPPED = 2
+"""Stages of a shadow, so that a step's products are issued before those of the step before have ended."""
+MOST_RAW = 3
+"""Stages of tiles that are to be transposed: more hide no more of the latency of TMA."""
+
+Read = Callable[[Inserter, Sequence[SSAValue]], Sequence[SSAValue]]
+Fill = Callable[[Inserter, Sequence[SSAValue]], None]
+
+
+@dataclass(eq=False)
+class Feed:
+    """A pipeline whose stages hold tiles."""
+
+    types: tuple[BufferType, ...]
+    copied: Mapping[int, int]
+    """The tiles that TMA copies there: a stage's, by the number of the operand."""
+    ctas: int = 1
+    """Of a cluster, which fill its stages together."""
+    stages: int = 1
+    pipe: SSAValue | None = None
+
+    @property
+    def type(self) -> PipelineType:
+        return self.staged(self.stages)
+
+    def staged(self, stages: int) -> PipelineType:
+        return PipelineType(stages, self.types, 1, MBARRIER)
+
+    @property
+    def place(self) -> PipelineIteratorType:
+        return PipelineIteratorType(self.type)
+
+    def start(self, at: Inserter) -> SSAValue:
+        return at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
+
+    def next(self, at: Inserter, place: SSAValue) -> SSAValue:
+        return at.value(IncIterOp.make(place, results=[self.place]))
+
+    def fill(self, at: Inserter, place: SSAValue, fill: Fill) -> None:
+        """A turn of who fills the stages, by what `fill` makes of the buffers of one."""
+        ready = ProducerTokenType(self.types)
+        token = at.value(ProducerAcquireOp.make(self.pipe, place, results=[ready]))
+        stage = Block(arg_types=self.types)
+        inside = Inserter(stage, None, at.location)
+        fill(inside, stage.args)
+        inside.add(PipelineYieldOp.make())
+        token = at.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
+        at.add(ProducerCommitOp.make(token))
+
+    def read(self, at: Inserter, place: SSAValue, read: Read) -> tuple[SSAValue, Sequence[SSAValue]]:
+        """Wait for a stage, and what `read` makes of its tiles: the token by which it is released, and what that
+        gives."""
+        held = ConsumerTokenType(self.types)
+        token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held]))
+        stage = Block(arg_types=self.types)
+        inside = Inserter(stage, None, at.location)
+        given = list(read(inside, stage.args))
+        inside.add(PipelineYieldOp.make(given))
+        types: list[Attribute] = [v.type for v in given]
+        done = at.add(ConsumerReadOp.make(token, place, results=[held, types], regions=[Region(stage)]))
+        return done.results[0], done.results[1:]
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """The pipelines of a loop: the one that products read, and the one from which tiles are transposed."""
+
+    read: Feed
+    raw: Feed | None = None
+    turned: tuple[int, ...] = ()
+    """The tiles that products read of those that are transposed, in their order."""
+
+    @staticmethod
+    def of(operands: Sequence[TmaOperand], types: Sequence[BufferType]) -> Feeds:
+        """The pipelines of operands, of which a stage holds tiles of these types, or shadows, and maybe more."""
+        direct = [n for n, operand in enumerate(operands) if operand.shadow is None]
+        ctas = max((operands[n].ctas for n in direct), default=1)
+        if len(direct) == len(operands):
+            return Feeds(Feed(tuple(types), {n: n for n in direct}, ctas))
+        turned = [n for n in range(len(operands)) if n not in direct]
+        shadows = tuple(operand.read for operand in operands)
+        raw = Feed(tuple(operands[n].type for n in turned), {n: i for i, n in enumerate(turned)})
+        return Feeds(Feed(shadows, {n: n for n in direct}, ctas), raw, tuple(turned))
+
+    @property
+    def all(self) -> list[Feed]:
+        return [self.read] if self.raw is None else [self.read, self.raw]
+
+    @property
+    def filled(self) -> list[Feed]:
+        """Those to which TMA copies tiles."""
+        return [feed for feed in self.all if feed.copied]
+
+    def set_stages(self, free: int, most: int) -> None:
+        """As many stages, at most so many, as fit so many bytes of shared memory, where tiles are transposed. Unfit
+        where one of each does not."""
+        assert self.raw is not None
+        best = (0, 0, 0, 0)
+        for raw in range(1, MOST_RAW + 1):
+            for stages in range(1, most + 1):
+                if rings_bytes([self.read.staged(stages), self.raw.staged(raw)], ALIGNMENT) <= free:
+                    best = max(best, (min(stages, OVERLAPPED), min(raw, OVERLAPPED), stages + raw, stages))
+        if best[0] == 0:
+            size = rings_bytes([feed.staged(1) for feed in self.all], ALIGNMENT)
+            raise Unfit(
+                f"{size} bytes of tiles, some of them twice to be transposed, do not fit the {free} that are free"
+            )
+        self.read.stages, self.raw.stages = best[3], best[2] - best[3]
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step's products have to end before those of the next one are issued, which find no stage before."""
+        return self.raw is not None and self.read.stages < OVERLAPPED
+
+    def transpose(self, at: Inserter, places: Sequence[SSAValue]) -> list[SSAValue]:
+        """A turn of the warps that transpose tiles, from places in the pipeline where they lie and in that where they
+        are read on; the places behind."""
+        raw, (place, to) = self.raw, places
+        assert raw is not None
+
+        def turn(inside: Inserter, tiles: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            def copy(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
+                for tile, number in zip(tiles, self.turned):
+                    stage.add(CopyOp.make(tile, buffers[number]))
+                stage.add(FenceProxyOp.make(proxy="async.shared"))
+
+            self.read.fill(inside, to, copy)
+            return []
+
+        token, _ = raw.read(at, place, turn)
+        at.add(ConsumerReleaseOp.make(token))
+        return [raw.next(at, place), self.read.next(at, to)]

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The steps of consumers that multiply by wgmma: each waits for its tiles, issues products, and releases the tiles of
+the step before, whose products have ended by then.
+
+    first step            wait for tiles, issue products
+    each further step     wait for tiles, issue products; wait for those before; release their tiles
+    behind the last       wait for its products; release its tiles
+
+Where there is one stage for some tiles, each step waits for its own products. 8-bit floats, whose sums have too few
+bits, are promoted (`promoted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from libtile.dialects.nv_tileas.async_products import WaitDotOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReleaseOp, PipelineYieldOp
+from libtile.ir.tile_form import shape_of
+from libtile.lowering.tileas import persistent, promoted
+from libtile.lowering.tileas.consumers import PRODUCER_WARPS
+from libtile.lowering.tileas.counted_loops import number_type, trips
+from libtile.lowering.tileas.feeds import TRANSPOSERS, Feeds
+from libtile.lowering.tileas.materialize import Inserter, array_of
+
+COPIES = 1
+"""The number of the agent that copies, behind the one that multiplies."""
+
+Tiles = Sequence[SSAValue]
+Ends = tuple[list[SSAValue], SSAValue | None]
+"""The sums behind all steps, and the place behind them; None of steps that nothing comes behind."""
+Issue = Callable[[Inserter, Tiles, Sequence[SSAValue]], list[SSAValue]]
+"""Issues the products of a step: of its tiles, added to sums; the sums with all products in flight."""
+IssuePart = Callable[[Inserter, Tiles, SSAValue, int | None], SSAValue]
+"""Issues the products of a part of the columns, from the given one on (None: there is one part)."""
+
+
+Turn = Callable[[Inserter, list[SSAValue]], Sequence[SSAValue]]
+"""Makes a step at an inserter, of what is carried; what is carried on."""
+
+
+def counted(
+    at: Inserter, loop: scf.ForOp, first: int, count: SSAValue, given: Sequence[SSAValue], turn: Turn
+) -> Sequence[SSAValue]:
+    """A loop over the steps of `loop`, by number, from `first` on; what it carries behind the last one."""
+    number = number_type(loop)
+    start, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (first, 1))
+    body = Block(arg_types=[number, *(v.type for v in given)])
+    each = Inserter(body, None, loop.location)
+    each.add(scf.YieldOp(*turn(each, list(body.args[1:]))))
+    made = scf.ForOp(start, count, one, list(given), body)
+    made.attributes["unsignedCmp"] = UnitAttr()
+    return at.add(made).results
+
+
+@dataclass(frozen=True)
+class WarpSteps:
+    """The steps of a loop, and the sums that they add to, by the numbers of what the loop carries."""
+
+    loop: scf.ForOp
+    sums: Sequence[int]
+    feeds: Feeds
+    groups: int
+    """Groups of products that a step commits."""
+
+    def overlapped(self, at: Inserter, count: SSAValue, issue: Issue, start: SSAValue | None = None) -> Ends:
+        """The sums behind all steps, and the place behind them; they begin at the first stage, or at `start`."""
+        if self.feeds.waits:
+            return self._waiting(at, count, issue, start)
+        initial = [self.loop.iter_args[number] for number in self.sums]
+        types, feed = [v.type for v in initial], self.feeds.read
+        steps = Block()
+        inner = Inserter(steps, None, self.loop.location)
+        first = feed.start(inner) if start is None else start
+        token, made = feed.read(inner, first, lambda at, tiles: issue(at, tiles, initial))
+
+        def turn(each: Inserter, given: list[SSAValue]) -> Sequence[SSAValue]:
+            place, held, *before = given
+            own, issued = feed.read(each, place, lambda at, tiles: issue(at, tiles, before))
+            waited = each.add(WaitDotOp.make(list(issued), results=[types], pending=self.groups)).results
+            each.add(ConsumerReleaseOp.make(held))
+            return [feed.next(each, place), own, *waited]
+
+        rest = counted(inner, self.loop, 1, count, [feed.next(inner, first), token, *made], turn)
+        ends = inner.add(WaitDotOp.make(list(rest[2:]), results=[types], pending=0)).results
+        inner.add(ConsumerReleaseOp.make(rest[1]))
+        following = [] if start is None else [rest[0]]
+        inner.add(scf.YieldOp(*ends, *following))
+        nothing = Block()
+        nothing.add_op(scf.YieldOp(*initial, *([] if start is None else [start])))
+        zero = at.value(arith.ConstantOp(IntegerAttr(0, number_type(self.loop))))
+        some = at.value(arith.CmpiOp(count, zero, "ne"))
+        results = at.add(scf.IfOp(some, [v.type for v in (*initial, *following)], [steps], [nothing])).results
+        return list(results[: len(initial)]), results[-1] if following else None
+
+    def _waiting(self, at: Inserter, count: SSAValue, issue: Issue, start: SSAValue | None) -> Ends:
+        """As `overlapped`, where each step waits for its own products."""
+        initial = [self.loop.iter_args[number] for number in self.sums]
+        feed = self.feeds.read
+
+        def turn(each: Inserter, given: list[SSAValue]) -> Sequence[SSAValue]:
+            place, *before = given
+            token, issued = feed.read(each, place, lambda at, tiles: issue(at, tiles, before))
+            waited = each.add(WaitDotOp.make(list(issued), results=[[v.type for v in before]], pending=0)).results
+            each.add(ConsumerReleaseOp.make(token))
+            return [feed.next(each, place), *waited]
+
+        place, *ends = counted(at, self.loop, 0, count, [start or feed.start(at), *initial], turn)
+        return ends, place
+
+    def promoted(
+        self, at: Inserter, count: SSAValue, issue: IssuePart, parts: int, warps: int, start: SSAValue | None = None
+    ) -> Ends:
+        """As `overlapped`, of one sum, to whose parts each step adds its products."""
+        (number,) = self.sums
+        initial = self.loop.iter_args[number]
+        nothing = promoted.zeros(at, initial, parts, warps)
+        width, feed = shape_of(nothing.type)[1], self.feeds.read
+
+        def turn(each: Inserter, given: list[SSAValue]) -> Sequence[SSAValue]:
+            place, *sums = given
+
+            def read(inside: Inserter, tiles: Tiles) -> Sequence[SSAValue]:
+                done, last = promoted.multiplied(
+                    inside, sums, lambda part: issue(inside, tiles, nothing, width * part if parts > 1 else None)
+                )
+                return [*done, last]
+
+            token, (*added, products) = feed.read(each, place, read)
+            each.add(ConsumerReleaseOp.make(token))
+            following = feed.next(each, place)
+            return [following, *added, promoted.add(each, sums[-1], products)]
+
+        place, *sums = counted(at, self.loop, 0, count, [start or feed.start(at), *[nothing] * parts], turn)
+        return [promoted.joined(at, sums, initial)], place
+
+
+Run = Callable[[Inserter, SSAValue, SSAValue | None], Ends]
+"""Makes all steps, of which there are so many, from a place on."""
+
+
+def consume(at: Inserter, steps: WarpSteps, outer: scf.ForOp | None, run: Run, count: SSAValue | None) -> None:
+    """What the kernel's warps do: the steps, for each tile of a loop over tiles if there is one, and what is behind.
+    `count` is the number of steps where there is none."""
+    loop = steps.loop
+    if outer is None:
+        assert count is not None
+        ends, _ = run(at, count, None)
+        persistent.hand_on(loop, dict(zip(steps.sums, ends)))
+        persistent.move_behind(loop, at.block)
+        return
+
+    def of_tile(at: Inserter, places: persistent.Places) -> tuple[dict[int, SSAValue], persistent.Places]:
+        ends, following = run(at, trips(at, loop), places[0])
+        assert following is not None  # of steps that begin at a place
+        return dict(zip(steps.sums, ends)), [following]
+
+    persistent.consume(at, outer, loop, [steps.feeds.read.start(at)], of_tile)
+    persistent.move_behind(outer, at.block)
+
+
+def transposer(at: Inserter, loop: scf.ForOp, outer: scf.ForOp | None, feeds: Feeds, count: SSAValue | None) -> Block:
+    """The region of the warps that transpose tiles of each step."""
+    assert feeds.raw is not None
+    starts = [feeds.raw.start(at), feeds.read.start(at)]
+
+    def of_steps(at: Inserter, count: SSAValue, places: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        return counted(at, loop, 0, count, places, feeds.transpose)
+
+    if outer is None:
+        assert count is not None
+        of_steps(at, count, starts)
+    else:
+        persistent.repeat(
+            at, outer, persistent.needed(outer, loop, (), ()), starts,
+            lambda at, places, values: of_steps(at, trips(at, loop, values), places),
+        )  # fmt: skip
+    at.add(PipelineYieldOp.make())
+    return at.block
+
+
+def agents_of_warps(agents: Sequence[Block], warps: int, budget: tuple[int, int] | None) -> Operation:
+    """The agents of a loop: so many warps that multiply, a thread that copies, and warps that transpose, if they have a
+    region; the last two share what registers one of the first kind leaves."""
+    turned = len(agents) > COPIES + 1
+    counts = [warps, PRODUCER_WARPS - TRANSPOSERS, TRANSPOSERS] if turned else [warps, PRODUCER_WARPS]
+    return AgentSwitchOp.make(
+        regions=[Region(block) for block in agents],
+        agent_warps=array_of(*counts),
+        agent_registers=None if budget is None else array_of(*budget, *budget[1:][:turned]),
+        agent_elected=array_of(*(int(n == COPIES) for n in range(len(agents)))),
+    )
