@@ -21,6 +21,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
 from libtile.dialects.interfaces import exit_of
 from libtile.ir.operands import source_of
+from libtile.ir.places import walk
 from libtile.support.records import dataclass
 
 MAX_TERMS = 16
@@ -330,7 +331,7 @@ class _CertainOps:
 
 def _leaves(op: Operation) -> bool:
     """Whether control may leave the op's block through the op, or stay in it for ever."""
-    for inner in op.walk():
+    for inner in walk(op):
         if isinstance(inner, (OPS["assert"], OPS["loop"])):
             return True
         exit_ = exit_of(inner)

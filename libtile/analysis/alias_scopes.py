@@ -14,6 +14,7 @@ from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.memory import Access
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
+from libtile.ir.places import walk
 
 
 def viewed(value: SSAValue) -> SSAValue:
@@ -52,7 +53,7 @@ def may_write_what_is_read(op: Operation, load: Operation) -> bool:
     """Whether an op, or one in its regions, may write what a load reads, or order it: all but ops without effects,
     other reads, and accesses of another alias scope. An op with regions that only runs them does what is in them; one
     that waits for another agent does so itself."""
-    for inner in op.walk():
+    for inner in walk(op):
         if inner is load or inner.has_trait(IsTerminator) or (inner.regions and not inner.has_trait(Observable)):
             continue
         effects = get_effects(inner)

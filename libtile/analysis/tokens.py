@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from libtile.dialects.cuda_tile.types import TokenType
 from libtile.dialects.interfaces import EndsLoop, FreshToken, JoinsTokens, control_flow, edges, exit_of
+from libtile.ir.places import walk
 
 MAX_VISITS = 128
 """Tokens that are looked at to answer one question."""
@@ -24,7 +25,7 @@ class TokenGraph:
         self._left = 0
         self._order: dict[Operation, int] = {}
         self._incoming: dict[SSAValue, list[SSAValue]] = {}
-        for number, op in enumerate(function.walk()):
+        for number, op in enumerate(walk(function)):
             for operand, value in edges(op):
                 if isinstance(value.type, TokenType):
                     self._incoming.setdefault(value, []).append(op.operands[operand])

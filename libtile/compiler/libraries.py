@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from libtile.dialects.nv_tileaa.functions import InjectIrOp
 from libtile.dialects.nv_tileaa.pointers import ExternElementwiseOp
+from libtile.ir.places import walk
 from libtile.lowering.errors import unsupported
 from libtile.numerics import intrinsics
 from libtile.targets import Target
@@ -16,7 +17,7 @@ from libtile.targets import Target
 
 def check_symbols(module: Operation, gpu: Target, libraries: Sequence[bytes]) -> None:
     """LoweringError for a call of a function that no library defines; LibraryError for a library that is none."""
-    calls = [op for op in module.walk() if isinstance(op, ExternElementwiseOp)]
+    calls = [op for op in walk(module) if isinstance(op, ExternElementwiseOp)]
     if not calls and not libraries:
         return
     from libtile.backend.bitcode import defined_functions
@@ -29,7 +30,7 @@ def check_symbols(module: Operation, gpu: Target, libraries: Sequence[bytes]) ->
 
 def check_fragments(module: Operation, gpu: Target) -> None:
     """LoweringError for LLVM IR that is not the body of one function, or calls what no code is made for."""
-    for op in module.walk():
+    for op in walk(module):
         if isinstance(op, InjectIrOp):
             from libtile.backend.bitcode import FragmentError, check_fragment
             from libtile.lowering.to_llvm.fragments import definition

@@ -25,6 +25,7 @@ from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import PragmaOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp, TiledTmaStoreOp
 from libtile.ir.classes import is_subclass
+from libtile.ir.places import walk
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
 from libtile.lowering.index_width import NARROW
@@ -56,7 +57,7 @@ def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
             name = op.sym_name.data
             for made in hosts.get(name, ()):
                 found.update(dict.fromkeys(_of(made, name, source_location(made.location), target, warps)))
-            for inner in op.walk():
+            for inner in walk(op):
                 place = source_location(inner.location)
                 found.update(dict.fromkeys(_of(inner, op.sym_name.data, place, target, warps)))
     return list(found)
@@ -70,7 +71,7 @@ def limited(module: ModuleOp, excesses: Sequence[Excess]) -> list[remarks.Remark
 
 def _holds_too_much(function: FuncOp, target: Target) -> bool:
     """Whether the accumulator of some product alone takes more registers than a thread can have."""
-    for op in function.walk():
+    for op in walk(function):
         if is_subclass(type(op), (DotOp, ScaledDotOp)):
             assert isinstance(op, DotOp | ScaledDotOp)
             registers = layout_of(op.c).in_size(REGISTER)

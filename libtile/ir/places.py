@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation, SSAValue
+from collections.abc import Iterator
+
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 
 def is_within(value: SSAValue, op: Operation) -> bool:
@@ -21,3 +23,31 @@ def is_of_block(value: SSAValue, block: Block) -> bool:
 def inner_ops(op: Operation) -> list[Operation]:
     """The ops that stand right in an op's regions."""
     return [inner for region in op.regions for block in region.blocks for inner in block.ops]
+
+
+def walk(root: Operation | Region | Block) -> Iterator[Operation]:
+    """The ops of `root`, itself among them where it is one, each before those in its regions.
+
+    What xDSL's `walk` gives, also while the IR changes; but that one resumes a generator for each level of nesting at
+    every op, and this one does not know how deep it is.
+    """
+    if isinstance(root, Operation):
+        yield root
+    rest = [_ops_right_in(root)]
+    while rest:
+        for op in rest[-1]:
+            yield op
+            if op.regions:
+                rest.append(_ops_right_in(op))
+                break
+        else:
+            rest.pop()
+
+
+def _ops_right_in(root: Operation | Region | Block) -> Iterator[Operation]:
+    if isinstance(root, Block):
+        yield from root.ops
+        return
+    for region in root.regions if isinstance(root, Operation) else (root,):
+        for block in region.blocks:
+            yield from block.ops

@@ -17,6 +17,7 @@ from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i1
+from libtile.ir.places import walk
 from libtile.spec import default_spec
 from libtile.support import remarks
 from libtile.support.records import dataclass
@@ -89,10 +90,10 @@ def _usable(key: str, given: Attribute, target: Target) -> int | None:
 
 def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Iterator[remarks.Remark]:
     """What became of each hint of the kernels of a `cuda_tile.module`, with a schedule of the compilation's."""
-    for entry in module.walk():
+    for entry in walk(module):
         if isinstance(entry, OPS["entry"]):
             function = str(entry.attribute_value("sym_name"))
-            for op in entry.walk():
+            for op in walk(entry):
                 if isinstance(op, CudaTileOp):
                     yield from _of(op, function, target, schedule)
 

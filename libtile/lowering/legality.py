@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
 from libtile.ir.classes import is_subclass
+from libtile.ir.places import walk
 from libtile.ir.tile_form import layout_of, type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
@@ -100,7 +101,7 @@ def check(stage: Stage, root: Operation, target: str, *, attributes: bool = Fals
     """
     good_ops: set[type[Operation]] = set()
     good_types: set[int] = set()  # by identity: types are shared, and hashing one takes longer than this check of it
-    for op in root.walk():
+    for op in walk(root):
         if type(op) not in good_ops:
             if (found := stage.op_problem(op)) is not None:
                 raise unsupported(op, found, target)

@@ -19,6 +19,7 @@ from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import ExecutedAttr
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
+from libtile.ir.places import walk
 from libtile.lowering.to_tileas.types import element_of
 from libtile.targets import MmaAtom, Target
 
@@ -48,7 +49,7 @@ def explained(op: DotOp | ScaledDotOp, atom: MmaAtom | None, gpu: Target) -> dic
 
 def explain_asynchronous(function: Operation, gpu: Target) -> None:
     """Write `executed` on the products of a function that are issued by one thread or by warpgroups."""
-    for op in function.walk():
+    for op in walk(function):
         if isinstance(op, AsyncDotOp | AsyncDotIntoOp):
             atom = op.atom.instruction
             if isinstance(op, AsyncDotOp):

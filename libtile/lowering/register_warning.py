@@ -20,6 +20,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
 from libtile.dialects.interfaces import control_flow, exit_of
 from libtile.ir.operands import source_of
+from libtile.ir.places import walk
 from libtile.lowering.tile_registers import WARP
 from libtile.lowering.to_tileaa.functions import ACCUMULATOR, DEFAULT_WARPS, PRODUCTS, entry_hint
 from libtile.numerics.elements import STORAGE_BYTES
@@ -34,7 +35,7 @@ _POINTER_BYTES = 8
 
 def register_warnings(module: Operation, target: Target) -> Iterator[remarks.Remark]:
     """The warnings about the kernels of a `cuda_tile.module`."""
-    for entry in module.walk():
+    for entry in walk(module):
         if isinstance(entry, OPS["entry"]) and tile_registers(entry, target) >= HELD:
             yield remarks.register_pressure(str(entry.attribute_value("sym_name")), source_location(entry.location))
 

@@ -60,6 +60,7 @@ from libtile.dialects.nv_tileaa.shapes import (
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.operands import set_operand
+from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile, shape_of
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
@@ -150,8 +151,8 @@ def _check(function: FuncOp, gpu: Target | None) -> None:
         raise Unsplit(f"code is made for clusters of {CTAS} CTAs, not of {spec.num_ctas}")
     if gpu is None or not gpu.has("cluster"):
         raise Unsplit("the target has no clusters")
-    stored = {_memory(op) for op in function.walk() if isinstance(op, TiledStoreOp)}
-    for op in function.walk():
+    stored = {_memory(op) for op in walk(function) if isinstance(op, TiledStoreOp)}
+    for op in walk(function):
         if isinstance(op, CancelNextProgramIdOp):
             raise Unsplit("it takes programs of the grid over, which one CTA of a cluster cannot")
         if isinstance(op, TiledLoadOp | TiledStoreOp):
@@ -210,7 +211,7 @@ def _carried(loop: scf.ForOp, number: int) -> list[SSAValue]:
 
 def _best(function: FuncOp) -> FuncOp:
     """The kernel with halves, along the dimensions that suit its products best."""
-    stores = [op for op in function.walk() if isinstance(op, TiledStoreOp)]
+    stores = [op for op in walk(function) if isinstance(op, TiledStoreOp)]
     if not stores:
         raise Unsplit("it stores nothing")
     dims = [[d for d, n in enumerate(shape_of(op.value.type)) if n >= CTAS] for op in stores]
@@ -238,7 +239,7 @@ def _planned(function: FuncOp, chosen: Sequence[int]) -> _Forms:
     """The forms of all tiles of a kernel whose stores are halved along these dimensions. An op without effects that is
     wanted in two forms stands twice."""
     drop_unused(function.body.block)
-    tries = 64 + 4 * sum(len(op.operands) for op in function.walk())
+    tries = 64 + 4 * sum(len(op.operands) for op in walk(function))
     for _ in range(tries):
         try:
             return _Forms(function, chosen)
@@ -265,12 +266,12 @@ class _Forms:
         self.in_pairs = spec is not None and spec.target is not None and target(spec.target).has("tcgen05")
         self.of: dict[SSAValue, Form] = {}
         self.work: list[SSAValue] = []
-        stores = [op for op in function.walk() if isinstance(op, TiledStoreOp)]
+        stores = [op for op in walk(function) if isinstance(op, TiledStoreOp)]
         for store, dim in zip(stores, chosen, strict=True):
             self._use(store, store.operands.index(store.value), dim)
         self._spread()
         # All else is the same in both CTAs.
-        for op in function.walk():
+        for op in walk(function):
             for result in op.results:
                 if is_tile(result) and result not in self.of:
                     self._set(result, None)
@@ -419,7 +420,7 @@ class _Halves:
         self.rank = at.value(GetCtaRankOp.make(results=[IndexType()]))
 
     def make(self) -> None:
-        ops = list(self.function.walk())
+        ops = list(walk(self.function))
         accesses = [(op, self._form_of_access(op)) for op in ops if isinstance(op, TiledLoadOp | TiledStoreOp)]
         halved = [(value, form) for value, form in self.forms.items() if form is not None]
         ranges = [value.owner for value, _ in halved if isinstance(value.owner, MakeRangeOp)]

@@ -12,6 +12,7 @@ from libtile.codegen.limits import MAX_TILE_REGISTERS
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, type_text
+from libtile.ir.places import walk
 from libtile.lowering.to_tileaa.functions import number_of_warps
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
@@ -50,12 +51,12 @@ def check_registers(
 
     `reasons` says of ops why their tiles could not be worked through in pieces.
     """
-    for entry in module.walk():
+    for entry in walk(module):
         if not isinstance(entry, OPS["entry"]):
             continue
         warps = number_of_warps(entry, gpu)
         known = {op: reason for op, reason in reasons.items() if entry.is_ancestor(op)}
-        for op in entry.walk():
+        for op in walk(entry):
             for value in (*op.results, *(arg for region in op.regions for b in region.blocks for arg in b.args)):
                 needed = registers_of(value.type, warps)
                 if needed > limit:

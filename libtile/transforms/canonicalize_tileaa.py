@@ -42,6 +42,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSliceOp
 from libtile.dialects.tile_arith import ExtSIOp, like
 from libtile.ir.operands import source_of
+from libtile.ir.places import walk
 from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -79,7 +80,7 @@ def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> boo
     changed = False
     while max_iterations < 0 or sweeps < max_iterations:
         sweeps += 1
-        now = [_rewrite(found) for found in list(root.walk()) if isinstance(found, TileOp) and found.parent]
+        now = [_rewrite(found) for found in list(walk(root)) if isinstance(found, TileOp) and found.parent]
         if not (True in now) | _erase_dead(root):
             break
         changed = True
@@ -105,7 +106,7 @@ def _rewrite(op: TileOp) -> bool:
 
 def _erase_dead(root: Operation) -> bool:
     changed = False
-    for op in reversed(list(root.walk())):
+    for op in reversed(list(walk(root))):
         used = any(result.first_use is not None for result in op.results)
         if op is root or op.parent is None or used or not op.results:
             continue

@@ -9,8 +9,6 @@ what is available around it, and nothing of it is available outside.
 
 from __future__ import annotations
 
-from collections import ChainMap
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -20,6 +18,7 @@ from libtile.analysis.alias_scopes import is_weak_access, may_write_what_is_read
 from libtile.dialects.nv_tileaa.memory import Load
 from libtile.support import statistics
 from libtile.support.records import dataclass
+from libtile.support.scopes import ScopedTable
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import replace_op
 from libtile.transforms.effects import is_mergeable
@@ -45,25 +44,28 @@ def eliminate_common_subexpressions(root: Operation) -> bool:
     for function in (*functions_in(root), *inner_functions_in(root)):
         for region in function.regions:
             for block in region.blocks:
-                changed |= _merge_in(block, ChainMap())
+                changed |= _merge_in(block, ScopedTable())
     return changed
 
 
-def _merge_in(block: Block, available: ChainMap[_Key, Operation]) -> bool:
+def _merge_in(block: Block, available: ScopedTable[_Key, Operation]) -> bool:
     changed = False
     loads: dict[_Key, Operation] = {}
     for op in list(block.ops):
         for region in op.regions:
             for inner in region.blocks:
-                changed |= _merge_in(inner, available.new_child())
+                with available.scope():
+                    changed |= _merge_in(inner, available)
         is_load = isinstance(op, Load) and is_weak_access(op)
         if not is_load and not is_mergeable(op):
             loads = {key: load for key, load in loads.items() if not may_write_what_is_read(op, load)}
             continue
-        key, known = _key(op), loads if is_load else available
-        same = known.get(key)
-        if same is None:
-            known[key] = op
+        key = _key(op)
+        same = loads.get(key) if is_load else available.get(key)
+        if same is None and is_load:
+            loads[key] = op
+        elif same is None:
+            available.add(key, op)
         else:
             reporting.done(op, "CommonSubexpression", "Computation of what is there already is gone", Op=op.name)
             replace_op(op, list(same.results))

@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
 from libtile.dialects.interfaces import Edge, control_flow, edges, exit_of
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -55,7 +56,7 @@ def _break_dead_cycles(function: Operation) -> bool:
     The computation in the loop is then dead by itself. Only operands change: a loop keeps its signature, so that every
     exit from it does, too.
     """
-    flow = {op: found for op in function.walk() if op is not function and (found := edges(op))}
+    flow = {op: found for op in walk(function) if op is not function and (found := edges(op))}
     exits = [op for op in flow if exit_of(op) is not None and _own_arguments(op, flow[op])]
     if not exits:
         return False
@@ -93,7 +94,7 @@ def _live_values(function: Operation, flow: Mapping[Operation, Sequence[Edge]]) 
                 live.add(value)
                 work.append(value)
 
-    for op in function.walk():
+    for op in walk(function):
         if op is function:
             continue
         for number, value in flow.get(op, ()):

@@ -30,6 +30,7 @@ from libtile.dialects.cuda_tile.attributes import (
 )
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.locations import set_location
+from libtile.ir.places import walk
 from libtile.support.records import dataclass
 
 _MAX_CHAIN = 1024
@@ -52,7 +53,7 @@ def synthesize_debug_info_scopes(root: Operation) -> None:
     The compile unit is named by the module's location, the subprogram by the function's; a function that has a debug
     location already stays as it is.
     """
-    for module in root.walk():
+    for module in walk(root):
         if not isinstance(module, CudaTileOp) or module.spec.name != "module":
             continue
         place = file_location(module.location)
@@ -74,7 +75,7 @@ def _synthesize_scope(function: CudaTileOp, unit: DICompileUnitAttr) -> None:
     line = place.line.data
     name: str = function.attribute_value("sym_name")
     scope = DISubprogramAttr(file, line, name, name, unit, line)
-    for op in function.walk():
+    for op in walk(function):
         at = file_location(op.location) or place
         set_location(op, DILocAttr(scope, at.filename.data, at.line.data, at.column.data))
 

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -31,7 +32,7 @@ class DeduplicateSymbolsPass(ModulePass):
 
 def deduplicate_symbols(root: Operation) -> bool:
     """Merge in every module in `root` (or in `root` itself, when it is one); returns whether any were equal."""
-    modules = [op for op in root.walk() if isinstance(op, CudaTileOp) and is_op(op, "module")]
+    modules = [op for op in walk(root) if isinstance(op, CudaTileOp) and is_op(op, "module")]
     changed = [_deduplicate(module) for module in modules]
     return True in changed
 
@@ -39,7 +40,7 @@ def deduplicate_symbols(root: Operation) -> bool:
 def _deduplicate(module: CudaTileOp) -> bool:
     globals_: list[CudaTileOp] = []
     uses: list[CudaTileOp] = []
-    for op in module.walk():
+    for op in walk(module):
         if is_op(op, "ptr_to_int"):
             return False
         if isinstance(op, CudaTileOp) and is_op(op, "global") and _is_mergeable(op):

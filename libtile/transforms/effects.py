@@ -14,7 +14,7 @@ from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
 from libtile.dialects.effect_traits import AlwaysReturns
 from libtile.dialects.interfaces import StatesFact, control_flow, exit_of, is_defined
-from libtile.ir.places import inner_ops
+from libtile.ir.places import inner_ops, walk
 
 
 def has_no_effects(op: Operation) -> bool:
@@ -53,7 +53,7 @@ def _ends_here(op: Operation, parent: Operation) -> bool:
 
 def leaves_region(op: Operation) -> bool:
     """Whether control can leave `op`'s region through it: it is an exit, or holds one that goes beyond `op` itself."""
-    for inner in op.walk():
+    for inner in walk(op):
         exit_ = exit_of(inner)
         if exit_ is None:
             if inner.has_trait(IsTerminator):
@@ -67,7 +67,7 @@ def leaves_region(op: Operation) -> bool:
 
 def returns_for_certain(op: Operation) -> bool:
     """Whether what follows the op runs: it cannot leave the iteration, stop the program, or go on for ever."""
-    return not leaves_region(op) and all(map(_goes_on, op.walk()))
+    return not leaves_region(op) and all(map(_goes_on, walk(op)))
 
 
 def _goes_on(op: Operation) -> bool:
@@ -79,8 +79,9 @@ def _goes_on(op: Operation) -> bool:
 
 def is_speculatable(op: Operation) -> bool:
     """Whether the op can run where the program did not run it: it has no effects and is defined for all operands."""
+    # What only computes in its region has a function of the region's arguments there; loops and branches stay.
+    if op.regions and not (op.has_trait(RecursiveMemoryEffect) and control_flow(op) is None):
+        return False
     if op.has_trait(IsTerminator) or not has_no_effects(op) or not is_defined(op):
         return False
-    if op.has_trait(RecursiveMemoryEffect) and control_flow(op) is None:  # the region is a function of its arguments
-        return all(inner.has_trait(IsTerminator) or is_speculatable(inner) for inner in inner_ops(op))
-    return not op.regions
+    return all(inner.has_trait(IsTerminator) or is_speculatable(inner) for inner in inner_ops(op))

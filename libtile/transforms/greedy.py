@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op
@@ -112,7 +113,7 @@ def is_dead_computation(op: Operation) -> bool:
 def erase_dead(root: Operation, is_dead: Callable[[Operation], bool]) -> bool:
     """Erase the ops inside of `root` of which `is_dead` says so, users before what they use."""
     changed = False
-    for op in reversed(list(root.walk())):
+    for op in reversed(list(walk(root))):
         if op is not root and op.parent is not None and is_dead(op):
             op.detach()
             op.erase()
@@ -132,7 +133,7 @@ def share_constants(function: CudaTileOp) -> bool:
     known: dict[DenseElementsAttr, Operation] = {}
     settled: set[Operation] = set()
     changed = False
-    constants: list[Operation] = [op for op in function.walk() if is_op(op, "constant")]
+    constants: list[Operation] = [op for op in walk(function) if is_op(op, "constant")]
     for op in constants:
         value = op.properties.get("value")
         if not isinstance(value, DenseElementsAttr):

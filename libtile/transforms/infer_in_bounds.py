@@ -23,6 +23,7 @@ from xdsl.passes import ModulePass
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, PartitionViewType, StridedViewType
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -47,7 +48,7 @@ def infer_in_bounds(root: Operation) -> bool:
     changed = False
     for function in functions_in(root):
         facts: Facts | None = None
-        for op in function.walk():
+        for op in walk(function):
             if isinstance(op, CudaTileOp) and is_op(op, *_ACCESSES):
                 facts = facts or Facts(function)
                 changed |= _infer(op, facts)

@@ -9,18 +9,20 @@ well, where nothing in the loop may write what it reads: all that is written has
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from libtile.analysis.alias_scopes import is_weak_access, may_write_what_is_read
 from libtile.dialects.interfaces import ControlFlow, control_flow
 from libtile.dialects.nv_tileaa.memory import Load
-from libtile.ir.places import is_within
+from libtile.ir.places import walk
 from libtile.support import statistics
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
 from libtile.transforms.effects import has_no_effects, is_speculatable, returns_for_certain
 from libtile.transforms.greedy import functions_in, inner_functions_in
@@ -37,43 +39,74 @@ class LicmPass(ModulePass):
 
 
 def move_loop_invariant_code(root: Operation) -> bool:
-    """Move invariant ops out of every loop in `root` (inner loops first); returns whether any moved."""
+    """Move invariant ops out of every loop in `root`, as far out as they can go; returns whether any moved."""
     changed = False
     for function in (*functions_in(root), *inner_functions_in(root)):
-        for op in reversed(list(function.walk())):
-            flow = control_flow(op)
-            if flow is not None and flow.is_loop:
-                changed |= _hoist(op, flow)
+        # Outer loops first: what an inner one uses is then where it stays, and every op moves once, however far.
+        loops = {op: flow for op in walk(function) if (flow := control_flow(op)) is not None and flow.is_loop}
+        changed |= _Function(loops).hoist()
     return changed
 
 
-def _hoist(loop: Operation, flow: ControlFlow) -> bool:
-    block = loop.parent_block()
-    if block is None:
-        return False
-    changed = False
-    for number, region in enumerate(loop.regions):
-        certain = number == 0 and flow.runs(loop)
-        for op in [op for inner in region.blocks for op in inner.ops]:
-            movable = (_is_movable(op) or is_constant_load(op, loop)) and _is_invariant(op, loop)
-            if movable and (certain or is_speculatable(op)):
+@dataclass
+class _Function:
+    """The loops of a function, outer ones first."""
+
+    loops: Mapping[Operation, ControlFlow]
+    reached: set[Operation] = field(default_factory=set)
+    """Loops that the first iteration of the loop around them runs for certain."""
+
+    def hoist(self) -> bool:
+        changed = False
+        for loop, flow in self.loops.items():
+            for number, region in enumerate(loop.regions):
+                changed |= self._hoist_out_of(region, loop, number == 0 and flow.runs(loop))
+        return changed
+
+    def _hoist_out_of(self, region: Region, loop: Operation, certain: bool) -> bool:
+        """Move what can leave a region of a loop; `certain` says that the region runs."""
+        changed = False
+        for op in [op for block in region.blocks for op in block.ops]:
+            target = self._outermost(op, loop, certain)
+            if target is not None:
                 reporting.done(op, "LoopInvariant", "Computation moved out of its loop")
+                block = target.parent_block()
+                assert block is not None
                 op.detach()
-                block.insert_op_before(op, loop)
+                block.insert_op_before(op, target)
                 statistics.count("ops moved")
                 changed = True
                 continue
-            if movable and not op.regions:
-                reason = "it may be undefined where the loop does not run it, and no iteration is certain to reach it"
-                reporting.missed(op, "LoopInvariant", "Computation that does not change stays in its loop", reason)
+            if certain and op in self.loops:
+                self.reached.add(op)
             if certain and not returns_for_certain(op):
                 certain = False
-    return changed
+        return changed
+
+    def _outermost(self, op: Operation, loop: Operation | None, certain: bool) -> Operation | None:
+        """The outermost loop in front of which an op of a loop's body can go; None where it stays."""
+        target, movable, speculatable = None, _is_movable(op), is_speculatable(op)
+        while loop is not None and loop.parent_block() is not None:
+            if not (movable or is_constant_load(op, loop)) or not _is_invariant(op, loop):
+                break
+            if not certain and not speculatable:
+                if not op.regions:
+                    reason = (
+                        "it may be undefined where the loop does not run it, and no iteration is certain to reach it"
+                    )
+                    reporting.missed(op, "LoopInvariant", "Computation that does not change stays in its loop", reason)
+                break
+            target, certain = loop, loop in self.reached
+            parent = loop.parent_op()
+            loop = parent if parent in self.loops else None
+        return target
 
 
 def _is_movable(op: Operation) -> bool:
     """Whether the op only computes: where its operands are the same, so is what it gives."""
-    return not op.has_trait(IsTerminator) and has_no_effects(op) and (not op.regions or is_speculatable(op))
+    if op.regions:
+        return is_speculatable(op)
+    return not op.has_trait(IsTerminator) and has_no_effects(op)
 
 
 def is_constant_load(op: Operation, loop: Operation) -> bool:
@@ -82,7 +115,8 @@ def is_constant_load(op: Operation, loop: Operation) -> bool:
 
 
 def _is_invariant(op: Operation, loop: Operation) -> bool:
-    """Whether everything that the op uses is defined outside of the loop, or inside of the op itself."""
-    return all(
-        not is_within(operand, loop) or is_within(operand, op) for inner in op.walk() for operand in inner.operands
-    )
+    """Whether an op right in a loop's body, or in that of a loop right in it, uses nothing that the body makes.
+
+    What it uses is made before it in the same body, around the loop, or inside of the op itself.
+    """
+    return all(operand.owner.parent_op() is not loop for inner in walk(op) for operand in inner.operands)

@@ -12,6 +12,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
 from libtile.dialects.interfaces import EndsIteration, body, bounds_of, exit_of
+from libtile.ir.places import walk
 from libtile.transforms.canonical_values import constant_integer, create_before
 
 
@@ -24,7 +25,7 @@ def hint(loop: Operation, name: str, otherwise: int) -> int:
 def ends_early(loop: Operation) -> bool:
     """Whether an iteration may end before the last op of the body, but not the loop: by a `continue` in a branch."""
     last = body(loop).last_op
-    return any(op is not last and _continues(op, loop) for op in loop.walk())
+    return any(op is not last and _continues(op, loop) for op in walk(loop))
 
 
 def _continues(op: Operation, loop: Operation) -> bool:
@@ -49,7 +50,7 @@ def copy_iteration(loop: CudaTileOp, place: Operation, arguments: Sequence[SSAVa
     once = build("loop", {"initValues": []}, [value.type for value in last.operands], regions=[inner])
     once.location = loop.location
     block.insert_op_before(once, place)
-    for op in [op for op in once.walk() if _continues(op, once)]:
+    for op in [op for op in walk(once) if _continues(op, once)]:
         leave = build("break", {"operands": list(op.operands)})
         leave.location = op.location
         around = op.parent_block()

@@ -21,7 +21,7 @@ from libtile.analysis.aliasing import Aliasing
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.effect_traits import accessed, is_weak
 from libtile.dialects.interfaces import StatesFact, body, control_flow
-from libtile.ir.places import is_within
+from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -73,7 +73,7 @@ def interchange_loops(root: Operation) -> bool:
 def _nested(function: Operation) -> list[tuple[CudaTileOp, CudaTileOp]]:
     """Pairs of a `for` and the only loop in it, right in its body."""
     found = []
-    for outer in function.walk():
+    for outer in walk(function):
         if not isinstance(outer, CudaTileOp) or not is_op(outer, "for"):
             continue
         with_regions = [op for op in body(outer).ops if (flow := control_flow(op)) is not None and flow.is_loop]
@@ -102,7 +102,7 @@ def _reason_against(outer: CudaTileOp, inner: CudaTileOp, aliasing: Aliasing) ->
     between = [op for op in body(outer).ops if op is not inner and not op.has_trait(IsTerminator)]
     if not all(is_speculatable(op) or op.has_trait(StatesFact) for op in between):
         return "something between the loops cannot run in each iteration"
-    inside = [op for op in inner.walk() if op is not inner and not op.has_trait(IsTerminator)]
+    inside = [op for op in walk(inner) if op is not inner and not op.has_trait(IsTerminator)]
     if leaves_region(inner) or not all(_has_no_order(op) for op in inside):
         return "the iterations have an order: by tokens, output, atomic accesses or early ends"
     if wish is not None:

@@ -25,6 +25,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
 from libtile.dialects.interfaces import bounds_of
+from libtile.ir.places import inner_ops
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -81,11 +82,14 @@ def split_loops(root: Operation, threshold: int = 1) -> bool:
 
 def _postorder(root: Operation) -> list[Operation]:
     found: list[Operation] = []
-    for region in root.regions:
-        for block in region.blocks:
-            for op in block.ops:
-                found += _postorder(op)
-    return [*found, root]
+
+    def visit(op: Operation) -> None:
+        for inner in inner_ops(op):
+            visit(inner)
+        found.append(op)
+
+    visit(root)
+    return found
 
 
 def _threshold_of(op: Operation, inherited: int) -> int:
@@ -95,7 +99,7 @@ def _threshold_of(op: Operation, inherited: int) -> int:
 
 def _split_first(loop: CudaTileOp, threshold: int) -> bool:
     """Split the loop at the first `if` in it that allows and deserves it."""
-    for op in _postorder(loop):
+    for op in _postorder(loop) if _asks(loop) else ():
         if op is loop or not isinstance(op, CudaTileOp) or not is_op(op, "if"):
             continue
         split = _find_split(loop, op, _threshold_of(op, threshold))
@@ -108,6 +112,12 @@ def _split_first(loop: CudaTileOp, threshold: int) -> bool:
             statistics.count("loops split")
             return True
     return False
+
+
+def _asks(loop: CudaTileOp) -> bool:
+    """Whether there is an `if` right in the loop's body, or one in it that asks for what is compared right there."""
+    users = (use.operation for op in _body(loop).ops if is_op(op, "cmpi") for use in op.results[0].uses)
+    return any(is_op(op, "if") for op in (*_body(loop).ops, *users))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PartitionViewType, TileType, TokenType, bit_width
 from libtile.dialects.effect_traits import is_weak
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
@@ -56,12 +57,12 @@ def merge_loads(root: Operation, adjacent: bool = False, max_elements: int = 819
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        blocks = {op.parent_block() for op in function.walk() if is_op(op, *_LOADS)}
+        blocks = {op.parent_block() for op in walk(function) if is_op(op, *_LOADS)}
         blocks = {block for block in blocks if block is not None and _count(block) > 1}
         if not blocks:
             continue
         merger = _Merger(Aliasing(Facts(function)), max_elements)
-        for block in [block for op in function.walk() for region in op.regions for block in region.blocks]:
+        for block in [block for op in walk(function) for region in op.regions for block in region.blocks]:
             if block in blocks:
                 changed |= merger.run(block, neighbours=False)
                 changed |= adjacent and merger.run(block, neighbours=True)

@@ -51,6 +51,7 @@ from libtile.dialects.cuda_tile.types import (
     is_float,
 )
 from libtile.dialects.interfaces import control_flow
+from libtile.ir.places import walk
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
@@ -87,7 +88,7 @@ def recover_views(root: Operation, guard: bool = True, guard_once: bool = True) 
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        accesses = [op for op in function.walk() if isinstance(op, CudaTileOp) and is_op(op, *_ACCESSES)]
+        accesses = [op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, *_ACCESSES)]
         forms = Forms(Facts(function)) if accesses else None
         plans = [
             (op, _plan_or_reason(op, forms, guard and (guard_once or _is_repeated(op))))

@@ -32,6 +32,7 @@ from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TokenType
 from libtile.dialects.effect_traits import ReadsThrough, accessed, is_weak
 from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -77,7 +78,7 @@ def eliminate_redundant_tokens(root: Operation, distinct_elements: bool = False)
 
 
 def _ops(function: CudaTileOp) -> list[CudaTileOp]:
-    return [op for op in function.walk() if isinstance(op, CudaTileOp)]
+    return [op for op in walk(function) if isinstance(op, CudaTileOp)]
 
 
 def _sweep(function: CudaTileOp, ops: Sequence[CudaTileOp]) -> bool:
@@ -175,7 +176,7 @@ def _reads_after_reads(ops: Sequence[CudaTileOp]) -> bool:
 
 def _disjoint(function: CudaTileOp, distinct_elements: bool) -> bool:
     """Take out the order between accesses that are known to touch different memory."""
-    accesses = [op for op in function.walk() if isinstance(op, CudaTileOp) and accessed(op) is not None and is_weak(op)]
+    accesses = [op for op in walk(function) if isinstance(op, CudaTileOp) and accessed(op) is not None and is_weak(op)]
     if not any(op.optional_operand("token") is not None for op in accesses):
         return False
     aliasing = Aliasing(Facts(function), distinct_elements)

@@ -32,6 +32,7 @@ from libtile.dialects.interfaces import (
     exit_of,
 )
 from libtile.ir.operands import source_of
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -54,7 +55,7 @@ def propagate_constants(root: Operation) -> bool:
     changed = False
     for function in (*functions_in(root), *inner_functions_in(root)):
         found = Constants(function)
-        for op in list(function.walk()):
+        for op in list(walk(function)):
             if op is not function and op.parent is not None:
                 changed |= _rewrite(op, found)
     return changed

@@ -18,6 +18,7 @@ from libtile.analysis.alias_scopes import is_weak_access, scope_of
 from libtile.dialects.nv_tileaa.memory import Load, MemoryOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.ir.places import walk
 from libtile.support import statistics
 
 _MOST = 16
@@ -30,7 +31,7 @@ _ANYTHING: Scopes = frozenset({(None, True)})
 
 def drop_order_between_scopes(function: Operation) -> bool:
     """Let accesses of one function wait for none of another alias scope; returns whether any wait for less."""
-    accesses = [op for op in function.walk() if isinstance(op, MemoryOp)]
+    accesses = [op for op in walk(function) if isinstance(op, MemoryOp)]
     if len({scope_of(op) for op in accesses} - {None}) < 2:
         return False
     stands_for = _Tokens(function)
@@ -87,7 +88,7 @@ class _Tokens:
     def _visit(self, function: Operation) -> bool:
         """Hand on what is known, once; whether more is known then."""
         grown = False
-        for op in function.walk():
+        for op in walk(function):
             if isinstance(op, CreateMemTokenOp):
                 self.known.setdefault(op.result, frozenset())
                 continue

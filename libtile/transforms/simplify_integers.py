@@ -24,6 +24,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, EnumAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer
 from libtile.ir.facts import Fact
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms.canonical_values import constant_bool, create_before, replace_op
@@ -46,7 +47,7 @@ def simplify_integers(root: Operation) -> bool:
     changed = False
     for function in functions_in(root):
         facts = Facts(function)
-        for op in list(function.walk()):
+        for op in list(walk(function)):
             if isinstance(op, CudaTileOp) and len(op.results) == 1 and op.parent is not None:
                 changed |= _simplify(op, facts)
     return changed

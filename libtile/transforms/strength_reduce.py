@@ -24,7 +24,7 @@ from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, tile_shape
 from libtile.dialects.interfaces import StatesFact, control_flow
-from libtile.ir.places import is_within
+from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -56,7 +56,7 @@ def reduce_strength(root: Operation, min_ops: int = 2) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        found = [(op, loop) for op in function.walk() if is_op(op, "offset") and (loop := _loop_around(op)) is not None]
+        found = [(op, loop) for op in walk(function) if is_op(op, "offset") and (loop := _loop_around(op)) is not None]
         forms = Forms(Facts(function)) if found else None
         plans = []
         for op, loop in found:

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 
@@ -25,7 +26,7 @@ class StripDebugInfoPass(ModulePass):
 def strip_debug_info(root: Operation) -> bool:
     """Take the locations off `root` and all below it; returns whether there were any."""
     changed = False
-    for op in root.walk():
+    for op in walk(root):
         if op.location != UNKNOWN_LOC:
             op.location = UNKNOWN_LOC
             statistics.count("locations stripped")

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms.canonical_values import is_op
@@ -31,7 +32,7 @@ def eliminate_dead_symbols(root: Operation) -> bool:
     private = [op for op in _globals(root) if op.attribute_value("symbol_visibility") == "private"]
     if not private:
         return False
-    attributes = (attr for op in root.walk() for attr in (*op.properties.values(), *op.attributes.values()))
+    attributes = (attr for op in walk(root) for attr in (*op.properties.values(), *op.attributes.values()))
     used = {name for attr in attributes for name in _names(attr)}
     dead: list[Operation] = [op for op in private if op.attribute_value("sym_name") not in used]
     for op in dead:

@@ -22,6 +22,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.locations import call_site_loc, source_location
 from libtile.ir.locations import set_location
+from libtile.ir.places import walk
 from libtile.support.diagnostics import DiagnosticError, error
 from libtile.support.records import dataclass
 
@@ -95,7 +96,7 @@ def _rename_uses(symbol: Operation, new_name: str, table: Operation) -> None:
             raise DiagnosticError(
                 [error(source_location(symbol.location), f"redefinition of symbol named '{new_name}'")]
             )
-    for op in table.walk():
+    for op in walk(table):
         for members in (op.properties, op.attributes):
             for key, attr in members.items():
                 if isinstance(attr, SymbolRefAttr) and attr.root_reference.data == old_name:
@@ -109,7 +110,7 @@ class _Replacer:
         self._known: dict[Attribute, Attribute] = {old: new}
 
     def run(self, scope: Operation) -> None:
-        for op in scope.walk():
+        for op in walk(scope):
             set_location(op, self._replace(op.location))
             for members in (op.properties, op.attributes):
                 for key, attr in members.items():

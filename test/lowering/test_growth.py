@@ -3,6 +3,7 @@
 
 import gc
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -315,3 +316,35 @@ def test_a_deep_loop_goes_round_until_what_it_carries_from_turn_to_turn_has_arri
     ]
     function = tileas(AccessProgram.kernel(body))
     assert barriers.insert_barriers(function) == 1
+
+
+def calls(work: Callable[[], Any]) -> int:
+    """How often functions are entered or resumed: the work done, whatever the machine."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("make", [growing.loop_nest, growing.tile_nest, growing.if_nest])
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(lambda m: libtile.optimize(m, verify=False), id="optimize"),
+        pytest.param(lambda m: to_tileaa(m.tile_module, SM_90), id="to tileaa"),
+    ],
+)
+def test_three_times_as_deep_a_nest_is_three_times_the_work(
+    make: Callable[[int], str], work: Callable[[libtile.Module], Any]
+) -> None:
+    shallow, deep = (libtile.parse(make(depth)) for depth in (20, 60))
+    work(libtile.parse(make(3)))  # what is done once for a process
+    assert calls(lambda: work(deep)) <= 3.4 * calls(lambda: work(shallow))

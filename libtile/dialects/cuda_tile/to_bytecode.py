@@ -35,6 +35,7 @@ from libtile.dialects.cuda_tile.bridge_values import (
 )
 from libtile.dialects.cuda_tile.locations import is_encodable, source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.ir.places import walk
 from libtile.spec import Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec
 from libtile.support.collector import collector_paused
@@ -125,7 +126,7 @@ def check_self_contained(module: Operation) -> None:
                     error(place, f"'{module.name}' op only function and global ops are allowed in the body"),
                 ]
             )
-    for op in module.walk():
+    for op in walk(module):
         if not isinstance(op, CudaTileOp):
             raise DiagnosticError(
                 [_invalid_op(op), error(place, f"'{module.name}' op only ops from the 'cuda_tile' dialect are allowed")]
@@ -143,7 +144,7 @@ _HARMLESS = ("pure", "no_memory_effect", "recursive_memory_effects", "terminator
 
 def _check_pure(parent: CudaTileOp) -> None:
     for region in parent.regions:
-        for op in region.walk():
+        for op in walk(region):
             if isinstance(op, CudaTileOp) and not any(op.spec.has_trait(trait) for trait in _HARMLESS):
                 container = op.parent_op() or parent
                 place = source_location(container.location)

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType
+from libtile.ir.places import walk
 from libtile.ir.tile_form import layout_of, type_text
 from libtile.support.records import dataclass
 
@@ -29,7 +30,7 @@ def stage_of(module: Operation) -> str | None:
     any other with functions of nv_tileaa; None for a module without such functions."""
     if not isinstance(module, ModuleOp) or not any(isinstance(op, FuncOp) for op in module.body.block.ops):
         return None
-    return TILEAS if any(_is_operational(op) for op in module.walk()) else TILEAA
+    return TILEAS if any(_is_operational(op) for op in walk(module)) else TILEAA
 
 
 def _is_operational(op: Operation) -> bool:
@@ -41,7 +42,7 @@ def _is_operational(op: Operation) -> bool:
 
 def kernels_of(module: Operation) -> Iterator[FuncOp]:
     """The kernels of a module, in order."""
-    return (op for op in module.walk() if isinstance(op, FuncOp) and op.is_entry)
+    return (op for op in walk(module) if isinstance(op, FuncOp) and op.is_entry)
 
 
 @dataclass(frozen=True)

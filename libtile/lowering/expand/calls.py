@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import RESOURCES, CallOp, FuncOp, LaunchFuncOp, PluginOp, find_symbol
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -33,7 +34,7 @@ class InlineCallsPass(ModulePass):
                 _inline_into(function)
                 _check_launches(function)
         kernels = [f for f in functions if f.is_entry]
-        named = {name for kernel in kernels for op in kernel.walk() for name in _names(op)}
+        named = {name for kernel in kernels for op in walk(kernel) for name in _names(op)}
         for function in functions:
             if kernels and not function.is_entry and function.sym_name.data not in named:
                 erase(function)
@@ -47,7 +48,7 @@ def _names(op: Operation) -> list[str]:
 def _check_launches(kernel: FuncOp) -> None:
     """LoweringError for a launch in a kernel."""
     spec = kernel.kernel_spec
-    for op in kernel.walk():
+    for op in walk(kernel):
         if isinstance(op, LaunchFuncOp):
             problem = (
                 f"launches @{op.kernel.root_reference.data} from a kernel: only host functions launch kernels, as a "
@@ -69,7 +70,7 @@ def _check_fragment(op: PluginOp, callee: FuncOp) -> None:
 def _inline_into(kernel: FuncOp) -> None:
     """Inline every call and fragment in a kernel, those in what is inlined as well."""
     callers: dict[Operation, tuple[str, ...]] = {}
-    work = [op for op in kernel.walk() if isinstance(op, CallOp | PluginOp)]
+    work = [op for op in walk(kernel) if isinstance(op, CallOp | PluginOp)]
     count = 0
     while work:
         call = work.pop()
@@ -87,7 +88,7 @@ def _inline_into(kernel: FuncOp) -> None:
         if count > MAX_INLINED:
             raise unsupported(call, f"cannot be compiled: the kernel would have more than {MAX_INLINED} calls inlined")
         for op in _inline(call, callee):
-            for inner in op.walk():
+            for inner in walk(op):
                 if isinstance(inner, CallOp | PluginOp):
                     callers[inner] = (*chain, name)
                     work.append(inner)

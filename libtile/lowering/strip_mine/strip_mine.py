@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.ir.places import walk
 from libtile.lowering.tile_registers import WARP, check_registers, thread_registers, words_of
 from libtile.lowering.to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps
 from libtile.support.records import dataclass
@@ -66,13 +67,13 @@ def words_to_hold(entry: CudaTileOp, gpu: Target) -> int:
 
 
 def _has_larger(entry: Operation, words: int) -> bool:
-    return any(words_of(v.type) > words for op in entry.walk() for v in op.results)
+    return any(words_of(v.type) > words for op in walk(entry) for v in op.results)
 
 
 def _warps_for_pieces(entry: CudaTileOp, gpu: Target) -> int:
     """The warps of the kernel when its tiles are small."""
     fixed = entry_hint(entry, "num_worker_warps_per_cta", gpu) is not None
-    fixed |= any(isinstance(inner, PRODUCTS) for inner in entry.walk())
+    fixed |= any(isinstance(inner, PRODUCTS) for inner in walk(entry))
     return number_of_warps(entry, gpu) if fixed else DEFAULT_WARPS
 
 

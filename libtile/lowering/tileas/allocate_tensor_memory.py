@@ -30,6 +30,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -84,7 +85,7 @@ def is_in_tensor_memory(op: Operation) -> bool:
 
 def allocate(function: FuncOp) -> None:
     """Place what lies in tensor memory in one function. LoweringError where there is too much of it."""
-    made = [op for op in function.walk() if isinstance(op, AllocTensorOp) and is_in_tensor_memory(op)]
+    made = [op for op in walk(function) if isinstance(op, AllocTensorOp) and is_in_tensor_memory(op)]
     if not made:
         return
     numbers = {op: number for number, op in enumerate(function.body.block.ops)}
@@ -101,7 +102,7 @@ def allocate(function: FuncOp) -> None:
             raise unsupported(op, "is storage of a pair of CTAs, or of one, and the kernel's other storage is not")
     total = tcgen05.allocated_columns((tcgen05.LANES, max(storage.limit for storage in placed)))
     made[0].attributes[COLUMNS] = IntegerAttr(total, i64)
-    for free in [op for op in function.walk() if isinstance(op, DeallocTensorOp)][:-1]:
+    for free in [op for op in walk(function) if isinstance(op, DeallocTensorOp)][:-1]:
         erase(free)
 
 

@@ -38,6 +38,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.classes import is_subclass
 from libtile.ir.operands import declares, operands_of
+from libtile.ir.places import walk
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import LOOPS
@@ -177,7 +178,7 @@ class BarrierAnalysis:
 
     def other(self, op: Operation, live: Accesses) -> Accesses:
         """An access, or an op that has to do with none."""
-        if any(inner is not op and type(inner) in ACCESSES for inner in op.walk()):
+        if any(inner is not op and type(inner) in ACCESSES for inner in walk(op)):
             raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
         tokens = [v for v in op.operands if _is_token(v)]
         if isinstance(op, FenceOp):  # all threads meet: before one that releases, behind one that acquires
@@ -205,7 +206,7 @@ class BarrierAnalysis:
             live = self.barrier()
         ends = []
         for region, one in zip(op.regions, op.elected):
-            if one and any(type(inner) in ACCESSES for inner in region.walk()):
+            if one and any(type(inner) in ACCESSES for inner in walk(region)):
                 raise unsupported(op, "has accesses of tiles in a region that one thread runs")
             ends.append(self.block(region.block, live))
         return frozenset().union(*ends)

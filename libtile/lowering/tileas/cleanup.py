@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-
 from xdsl.context import Context
 from xdsl.dialects import scf, tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -24,6 +22,7 @@ from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
+from libtile.support.scopes import ScopedTable
 
 _Key = tuple[type[Operation], tuple[SSAValue, ...], tuple[Attribute, ...], frozenset[tuple[str, Attribute]]]
 
@@ -45,7 +44,7 @@ def clean_up(function: FuncOp) -> None:
     for region in function.regions:
         for block in region.blocks:
             _hoist(block)
-            _merge(block, ChainMap())
+            _merge(block, ScopedTable())
             drop_unused(block)
 
 
@@ -90,11 +89,12 @@ def _registers(value: SSAValue) -> int:
     return layout_of(value).in_size(REGISTER) * element_bytes(value.type.element_type) // 4
 
 
-def _merge(block: Block, known: ChainMap[_Key, Operation]) -> None:
+def _merge(block: Block, known: ScopedTable[_Key, Operation]) -> None:
     for op in list(block.ops):
         for region in op.regions:
             for inner in region.blocks:
-                _merge(inner, known.new_child())
+                with known.scope():
+                    _merge(inner, known)
         if isinstance(op, ConvertLayoutOp):
             _fold(op)
             if op.parent is None:
@@ -109,7 +109,7 @@ def _merge(block: Block, known: ChainMap[_Key, Operation]) -> None:
         )
         same = known.get(key)
         if same is None:
-            known[key] = op
+            known.add(key, op)
             continue
         for old, new in zip(op.results, same.results):
             old.replace_all_uses_with(new)

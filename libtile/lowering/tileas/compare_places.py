@@ -36,6 +36,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
 from libtile.dialects.tile_arith import ExtSIOp, IndexCastOp, SelectOp, TruncIOp
 from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, integer_of, shape_of
 from libtile.layouts import REGISTER
 from libtile.layouts.collectives import is_unit
@@ -71,7 +72,7 @@ class ComparePlacesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.block.ops:
             if isinstance(function, FuncOp):
-                for inner in list(function.walk()):
+                for inner in list(walk(function)):
                     if isinstance(inner, arith.CmpiOp) and _compare_places(inner):
                         statistics.count("comparisons of places")
 

@@ -15,6 +15,7 @@ from libtile.atoms import tcgen05, wgmma
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.lone_products import lone_product, loop_around
@@ -105,7 +106,7 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
 def _repeated(function: FuncOp, gpu: Target) -> Iterator[DotOp | ScaledDotOp]:
     """The products in loops; those with scale factors where asynchronous ones have them."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
-    for op in function.walk():
+    for op in walk(function):
         if isinstance(op, kinds) and isinstance(op.parent_op(), scf.ForOp):
             yield op
 
@@ -137,7 +138,7 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
 def _by_warpgroups(function: FuncOp) -> FuncOp:
     """Layouts for a product of warpgroups, which is one of matrices; its transpose, where it has too few rows."""
     copy = function.clone()
-    (product,) = (op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    (product,) = (op for op in walk(copy) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
     product = without_batch(product)
     if shape_of(product.result.type)[-2] % wgmma.ROWS and not shape_of(product.result.type)[-1] % wgmma.ROWS:
         transposed(product)
@@ -167,7 +168,7 @@ def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:
     copy = function.clone()
     warps = tcgen05.GROUP_WARPS
     copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
-    products = [op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    products = [op for op in walk(copy) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
     for product in products:
         rows, columns = shape_of(product.result.type)[-2:]
         cut_result(product, tcgen05.row_part_shape((rows, columns)))

@@ -20,6 +20,7 @@ from libtile.dialects.nv_tileas.tma import (
 )
 from libtile.ir.classes import is_subclass
 from libtile.ir.operands import source_of
+from libtile.ir.places import walk
 from libtile.lowering.agents import is_elected
 
 _WIDER = ("tl_blk", "cluster", "gpu", "sys")
@@ -28,14 +29,14 @@ _DEFAULT = "gpu"
 
 def insert_descriptor_fences(function: Operation) -> None:
     """Insert the fences of one function, where it changes descriptors and has none yet."""
-    changes = [op for op in function.walk() if _changes(op)]
-    if not changes or any(isinstance(op, FenceProxyOp) and op.proxy.data == TENSORMAP for op in function.walk()):
+    changes = [op for op in walk(function) if _changes(op)]
+    if not changes or any(isinstance(op, FenceProxyOp) and op.proxy.data == TENSORMAP for op in walk(function)):
         return
     scope = max((_scope_of(op) for op in changes), key=_WIDER.index)
     for op in changes:
         if not _changes_go_on(op):
             _release(op, scope)
-    for op in list(function.walk()):
+    for op in list(walk(function)):
         if is_subclass(type(op), (TmaOp,)) and _is_changed(source_of(op)):
             _acquire(op, source_of(op), scope)
 
@@ -79,7 +80,7 @@ def _release(op: Operation, scope: str) -> None:
 def _acquire(op: Operation, descriptor: SSAValue, scope: str) -> None:
     at = op
     while not isinstance(parent := at.parent_op(), FuncOp | AgentSwitchOp) and parent is not None:
-        if any(_changes(inner) for inner in parent.walk()):
+        if any(_changes(inner) for inner in walk(parent)):
             break
         at = parent
     before = at.prev_op

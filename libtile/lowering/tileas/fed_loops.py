@@ -55,6 +55,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.layouts import REGISTER, WARP, LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
@@ -143,7 +144,7 @@ class FedLoop:
         if spec.num_warps not in WARPS:
             raise Unfit(f"{spec.num_warps} warps are not {' or '.join(map(str, WARPS))}")
         wanted = [
-            op for op in function.walk()
+            op for op in walk(function)
             if isinstance(op, LOADS) and _is_repeated(op) and is_worth_it(op) and not _is_of_factors(op)
         ]  # fmt: skip
         self.loop, loads = self._loop(wanted)
@@ -290,7 +291,7 @@ class FedLoop:
         """Of a thread, about, in an iteration: for what the loop carries, for what it takes from before it, for the
         results of its products, and the rest."""
         held: dict[SSAValue, None] = dict.fromkeys(self.body.args)
-        for op in self.body.walk():
+        for op in walk(self.body):
             held.update(dict.fromkeys(v for v in op.operands if self._is_before(v)))
             if isinstance(op, PRODUCTS) and op.c.owner is not self.body:
                 held[op.result] = None
@@ -349,7 +350,7 @@ class FedLoop:
     def _exchanged(self, most: int) -> int:
         """Bytes for exchanges between the kernel's warps while copies come in: those behind the loop take the place of
         the stages."""
-        behind = {op for later in _behind(self.loop) for op in later.walk()}
+        behind = {op for later in _behind(self.loop) for op in walk(later)}
         loads = {load for ring in self.rings for load in ring.loads}
         return Exchanges(self.function, behind).bytes(loads, (), most)
 

@@ -30,6 +30,7 @@ from libtile.dialects.nv_tileas.types import (
     BufferType,
     PipelineType,
 )
+from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas import persistent, staging
@@ -150,7 +151,7 @@ class FedSteps:
         rows of an instruction."""
         if self.outer is None:
             return [PIECE_BYTES]
-        return staging.kept_beside(self.function, self.outer, [*self.loop.walk()], rows)
+        return staging.kept_beside(self.function, self.outer, [*walk(self.loop)], rows)
 
     # -- the producer -----------------------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from libtile.dialects.nv_tileas.memory import (
     TiledStoreOp,
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.layouts.registers import register_groups, unique_registers
 from libtile.lowering.tileas.descriptor_fences import insert_descriptor_fences
@@ -68,7 +69,7 @@ class InsertFencesPass(ModulePass):
 
 def insert_fences(function: Operation) -> None:
     """Expand the memory semantics of one function. LoweringError for an access without a layout or an atom."""
-    for op in list(function.walk()):
+    for op in list(walk(function)):
         if INSTRUCTION_SEMANTIC in op.attributes:
             continue
         if isinstance(op, FenceOp):

@@ -14,6 +14,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerAcquireOp,
 )
 from libtile.dialects.nv_tileas.types import PipelineType
+from libtile.ir.places import walk
 from libtile.lowering.agents import agent_of
 from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
 
@@ -65,7 +66,7 @@ def _is_behind_turns(op: Operation, block: Block) -> bool:
     for other in block.ops:
         if other is op:
             before = False
-        for inner in other.walk():
+        for inner in walk(other):
             if isinstance(inner, ConsumerWaitOp):
                 if not before:
                     return False
@@ -79,7 +80,7 @@ def _is_over(pipeline: CreatePipelineOp, op: Operation, block: Block) -> bool:
     reader = _agents(pipeline.pipeline, ConsumerWaitOp)
     if reader == {agent_of(op)}:
         return True
-    waits = [inner for inner in block.walk() if isinstance(inner, ConsumerWaitOp)]
+    waits = [inner for inner in walk(block) if isinstance(inner, ConsumerWaitOp)]
     return any(_has_results_of(reader, wait.pipeline) for wait in waits)
 
 
@@ -89,7 +90,7 @@ def agents_past(pipeline: Operation) -> Iterator[tuple[Operation, int, list[Cons
     made = pipeline.results[0]
     for switch in {switch for switch, _ in _agents(made, ConsumerWaitOp) if switch is not None}:
         for number, region in enumerate(switch.regions):
-            waits = [op for op in region.walk() if isinstance(op, ConsumerWaitOp)]
+            waits = [op for op in walk(region) if isinstance(op, ConsumerWaitOp)]
             own = [op for op in waits if op.pipeline is made]
             readers = _agents(made, ConsumerWaitOp)
             if readers == {(switch, number)}:

@@ -35,6 +35,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.places import walk
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.handed_on import handed_on
@@ -55,12 +56,12 @@ class PropagatePipelineIteratorsPass(ModulePass):
 
 def propagate_iterators(function: Operation) -> None:
     """Propagate the types of the pipelines of one function. LoweringError where paths that meet do not agree."""
-    pipelines = [op for op in function.walk() if isinstance(op, CreatePipelineOp)]
+    pipelines = [op for op in walk(function) if isinstance(op, CreatePipelineOp)]
     for op in pipelines:
         assert isinstance(op.pipeline.type, PipelineType)  # as its verifier says
         retype(op, op.pipeline.type)
     if pipelines:
-        for inner in function.walk():
+        for inner in walk(function):
             _check_agreement(inner)
 
 

@@ -24,12 +24,13 @@ from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.operands import set_operand
+from libtile.ir.places import walk
 from libtile.lowering.tileas.materialize import Inserter
 
 
 def lone_product(function: FuncOp) -> DotOp | None:
     """The kernel's only product, if it is in no loop and its operands are loaded for it alone; None otherwise."""
-    products = [op for op in function.walk() if isinstance(op, DotOp)]
+    products = [op for op in walk(function) if isinstance(op, DotOp)]
     if len(products) != 1 or products[0].parent is not function.body.block:
         return None
     (product,) = products

@@ -60,6 +60,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.locations import set_location
+from libtile.ir.places import walk
 from libtile.ir.tile_form import TileOp, erase
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
@@ -87,7 +88,7 @@ class MaterializeSchedulePass(ModulePass):
 
 def materialize(function: FuncOp, gpu: Target) -> None:
     """Make the pipelines of one function."""
-    scheduled = [op for op in function.walk() if STAGES in op.attributes]
+    scheduled = [op for op in walk(function) if STAGES in op.attributes]
     statistics.count("pipelines made", len(scheduled))
     for loop in reversed(scheduled):  # inner ones first: an outer loop is made anew with them in it
         _Pipeline(loop, gpu).make()

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import StringAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
+from libtile.ir.places import walk
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.fed_loops import FedLoop
 from libtile.lowering.tileas.fed_steps import NotSpecialized
@@ -57,9 +58,9 @@ def _plans(
 ) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | SeveralSums | FedLoop | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
-    products = [op for op in function.walk() if isinstance(op, kinds)]
+    products = [op for op in walk(function) if isinstance(op, kinds)]
     if not _reads_shared_memory(gpu):
-        scaled = [op for op in function.walk() if isinstance(op, DotOp | ScaledDotOp)]
+        scaled = [op for op in walk(function) if isinstance(op, DotOp | ScaledDotOp)]
         fed = _fed_loop(function, gpu, most) if scaled else None
         for op in scaled:
             if fed is not None:

@@ -24,6 +24,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, PermuteOp, ViewOp
 from libtile.dialects.nv_tileas import products
 from libtile.ir.operands import set_operand
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.support.records import dataclass
@@ -150,5 +151,5 @@ def are_fed(dots: Sequence[AnyDot]) -> bool:
             if owner in dots:
                 return False
             seen.add(value)
-            work += [v for op in owner.walk() for v in op.operands]
+            work += [v for op in walk(owner) for v in op.operands]
     return True

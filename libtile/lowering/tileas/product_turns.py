@@ -29,7 +29,7 @@ from libtile.dialects.nv_tileaa.shapes import ViewOp
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
-from libtile.ir.places import is_of_block
+from libtile.ir.places import is_of_block, walk
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.support.records import dataclass
@@ -124,7 +124,7 @@ def _in_registers(product: DotOp, left: Collection[SSAValue]) -> list[SSAValue]:
 
 
 def _uses(op: Operation) -> Iterable[SSAValue]:
-    for inner in op.walk():
+    for inner in walk(op):
         yield from inner.operands
 
 

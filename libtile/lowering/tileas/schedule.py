@@ -36,6 +36,7 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.operands import source_of
+from libtile.ir.places import walk
 from libtile.ir.tile_form import SEGMENTS, erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
@@ -96,7 +97,7 @@ class _Scheduler:
 
     def run(self) -> None:
         candidates: dict[Operation, list[Load]] = {}
-        for op in list(self.function.walk()):
+        for op in list(walk(self.function)):
             if isinstance(op, LOADS) and (loop := _loop_around(op)) is not None and is_worth_it(op):
                 candidates.setdefault(loop, []).append(op)
         if not candidates:

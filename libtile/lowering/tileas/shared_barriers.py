@@ -57,6 +57,7 @@ from libtile.dialects.nv_tileas.tma import (
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.classes import is_subclass
 from libtile.ir.operands import sources_of
+from libtile.ir.places import walk
 from libtile.lowering.agents import agent_of, is_elected
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import LOOPS
@@ -295,7 +296,7 @@ class _Analysis:
         """The buffers from which copies are under way that an op waits for."""
         if self._reads_of is None:
             self._reads_of = {}
-            for store in (s for s in self.function.walk() if is_subclass(type(s), (TmaStore,))):
+            for store in (s for s in walk(self.function) if is_subclass(type(s), (TmaStore,))):
                 assert isinstance(store, TmaStore)
                 (buffer,) = store.group("buffer")
                 for user in users(buffer) if _is_shared(buffer) and not _in_turn(buffer) else ():
@@ -316,7 +317,7 @@ class _Analysis:
         given = op.attributes.get(EXCHANGES)
         if isinstance(given, ExchangesAttr):
             return self._exchanges(op, given, now)
-        if any(_touches(inner) for inner in op.walk() if inner is not op):
+        if any(_touches(inner) for inner in walk(op) if inner is not op):
             raise unsupported(op, "uses shared memory in a region of which it is not known when it runs")
         return now
 

@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.classes import is_subclass
+from libtile.ir.places import walk
 from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
@@ -73,4 +74,4 @@ def is_fit(function: FuncOp, gpu: Target) -> bool:
 
 
 def _has_products(function: FuncOp) -> bool:
-    return any(is_subclass(type(op), (DotOp, ScaledDotOp)) for op in function.walk())
+    return any(is_subclass(type(op), (DotOp, ScaledDotOp)) for op in walk(function))

@@ -28,6 +28,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import MBARRIER, BufferType, PipelineType
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.lowering.agents import agent_of
@@ -60,7 +61,7 @@ class AssignStageLayoutsPass(ModulePass):
 
 def assign_stage_layouts(function: FuncOp, gpu: Target) -> None:
     """Complete the pipelines of one function. LoweringError for stages that cannot lie in shared memory."""
-    pipelines = [op for op in function.walk() if isinstance(op, CreatePipelineOp)]
+    pipelines = [op for op in walk(function) if isinstance(op, CreatePipelineOp)]
     results = plan(function, gpu)
     for op in pipelines:
         turns = [use.operation for use in op.pipeline.uses]

@@ -56,6 +56,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.parts import part_layout
 from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
@@ -463,7 +464,7 @@ class TensorChain(Chain):
             behind.block.add_op(op)
         for agent in (at, corrector):
             agent.add(PipelineYieldOp.make())
-            for op in agent.block.walk():
+            for op in walk(agent.block):
                 if takes_pairs(op, self.gpu):
                     op.attributes[IN_PAIRS] = UnitAttr()
                 if takes_threes(op, self.gpu):

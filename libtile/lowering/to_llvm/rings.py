@@ -41,6 +41,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp, TiledTmaLoadOp, TmaLoad, TmaOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
+from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -59,7 +60,7 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
     if op.parent_op() is not None and not isinstance(op.parent_op(), FuncOp):
         raise unsupported(op, "has barrier objects, and is not made by the function itself", b.target.name)
     _check_consumers(e, op)
-    copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in write.walk())
+    copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in walk(write))
     made = replace(
         ring, barriers=place(e, op, BARRIERS, ring.stages * STAGE_BARRIER_BYTES), copies=copies,
         ctas=integer_of(op.ctas, 1), drawing=place(e, op, DRAWING, DRAWING_BYTES) if draws(op) else None,
@@ -238,7 +239,7 @@ def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAVal
 def show_uniform(e: Emitter, loop: scf.ForOp) -> None:
     """Show ptxas that all threads of a warp have the same places, which an outer loop carries: of one that it has
     carried through inner loops it does not see that, and computes addresses of stages in all threads."""
-    if e.one_thread or not any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.walk() if op is not loop):
+    if e.one_thread or not any(isinstance(op, scf.ForOp | scf.WhileOp) for op in walk(loop.body) if op is not loop):
         return
     for argument in loop.body.block.args:
         place = e.held.get(argument)

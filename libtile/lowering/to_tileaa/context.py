@@ -26,6 +26,7 @@ from libtile.ir.locations import set_location
 from libtile.ir.tile_form import TileOp
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileaa.views import tiling_of
+from libtile.lowering.to_tileaa.ways_out import WaysOut
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
 
@@ -64,6 +65,7 @@ class Context:
         self.block = block
         self.values: dict[SSAValue, SSAValue] = {}
         self.location: Attribute | None = None
+        self.ways_out = WaysOut()
 
     # -- placing ops ----------------------------------------------------------------------------------------------
 

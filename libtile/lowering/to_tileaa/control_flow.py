@@ -15,18 +15,15 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
+from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.interfaces import bounds_of
 from libtile.ir.operands import source_of
 from libtile.ir.places import inner_ops
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
+from libtile.lowering.to_tileaa.ways_out import BREAK, CONTINUE, LOOP, RETURN, YIELD
 from libtile.support.records import dataclass
 
 Values = list[SSAValue]
-IF, LOOP, BREAK, CONTINUE, RETURN, YIELD = (
-    OPS[name] for name in ("if", "loop", "break", "continue", "return", "yield")
-)
-EXITS = (BREAK, CONTINUE, RETURN)
 
 
 @dataclass
@@ -37,34 +34,6 @@ class Exits:
     break_: Callable[[Values], Values] | None = None
     continue_: Callable[[Values], Values] | None = None
     return_: Callable[[], Values] | None = None
-
-
-def leaves(op: Operation) -> bool:
-    """Whether an op may leave the region that it stands in."""
-    if isinstance(op, IF):
-        return any(isinstance(inner, EXITS) or leaves(inner) for inner in inner_ops(op))
-    return isinstance(op, LOOP) and returns(op)
-
-
-def returns(op: Operation) -> bool:
-    """Whether an op has a return in it."""
-    if not isinstance(op, (IF, LOOP)):
-        return False
-    return any(isinstance(inner, RETURN) or returns(inner) for inner in inner_ops(op))
-
-
-def _ways_on(op: Operation) -> int:
-    """In how many places an `if` goes on with the op behind it."""
-    count = 0
-    for region in op.regions:
-        if not region.blocks:
-            count += 1
-            continue
-        ops = list(region.block.ops)
-        inner = [o for o in ops if isinstance(o, IF) and leaves(o)]
-        on = isinstance(ops[-1], YIELD)
-        count += on and max(1, *(_ways_on(o) for o in inner), 1)
-    return count
 
 
 def lower_ops(c: Context, ops: Sequence[Operation], exits: Exits, fall: Callable[[Values], Values]) -> Values:
@@ -85,7 +54,7 @@ def lower_ops(c: Context, ops: Sequence[Operation], exits: Exits, fall: Callable
             return exits.return_()
         if isinstance(op, YIELD):
             return fall(c.all(op.operands))
-        if not leaves(op):
+        if not c.ways_out.leaves(op):
             c.convert(op)
             continue
         rest = ops[position + 1 :]
@@ -123,7 +92,7 @@ def _lower_if(
         c.bind_all(op, values)
         return lower_ops(c, rest, exits, fall)
 
-    if _ways_on(op) <= 1:
+    if c.ways_out.ways_on(op) <= 1:
         return _branch(
             c,
             condition,
@@ -188,7 +157,7 @@ def _lower_loop(c: Context, op: Operation) -> SSAValue | None:
     """Convert a loop; returns whether it returned from the kernel, for a loop that may."""
     carried = [convert_type(v.type) for v in op.operands]
     results = [convert_type(r.type) for r in op.results]
-    may_return = returns(op)
+    may_return = c.ways_out.returns(op)
     flag: list[Attribute] = [i1] if may_return else []
 
     def left(returned: bool) -> Values:
@@ -251,6 +220,3 @@ def _for(c: Context, op: CudaTileOp) -> None:
     if op.attribute_value("unsignedCmp"):
         loop.attributes["unsignedCmp"] = UnitAttr()
     c.bind_all(op, c.emit(loop).results)
-
-
-__all__ = ["Exits", "leaves", "lower_ops", "returns"]

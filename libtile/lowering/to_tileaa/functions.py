@@ -27,6 +27,7 @@ from libtile.dialects.nv_tileaa.tokens import (
 )
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir import tile_form
+from libtile.ir.places import walk
 from libtile.lowering.errors import unsupported
 from libtile.lowering.hints import CLUSTER, chosen_hints
 from libtile.lowering.split_over_ctas import WARPS_OF_ONE
@@ -65,7 +66,7 @@ def number_of_warps(op: CudaTileOp, target: Target, ctas: int = 1) -> int:
     hinted = entry_hint(op, "num_worker_warps_per_cta", target)
     if hinted is not None:
         return hinted
-    if any(isinstance(inner, PRODUCTS) for inner in op.walk()):
+    if any(isinstance(inner, PRODUCTS) for inner in walk(op)):
         return BIG_WARPS if _accumulator_words(op, target) // ctas >= BIG_ACCUMULATORS else DEFAULT_WARPS
     warps = min(_largest_tile_words(op) // ctas // TILE_WORDS, MAX_WARPS)
     resident = target.warps_per_sm // (entry_hint(op, "occupancy", target) or 1)
@@ -76,7 +77,7 @@ def number_of_warps(op: CudaTileOp, target: Target, ctas: int = 1) -> int:
 
 def _largest_tile_words(op: CudaTileOp) -> int:
     """32-bit words of the largest tile of numbers; elements of less than 16 bits take as much as those of 16."""
-    types = (result.type for inner in op.walk() for result in inner.results)
+    types = (result.type for inner in walk(op) for result in inner.results)
     tiles = (t for t in types if isinstance(t, TileType) and not isinstance(t.element_type, PointerType))
     return max((prod(t.shape) * max(bit_width(t.element_type), 16) // 32 for t in tiles), default=0)
 
@@ -84,7 +85,7 @@ def _largest_tile_words(op: CudaTileOp) -> int:
 def _accumulator_words(op: CudaTileOp, target: Target) -> int:
     """32-bit words of the results of all products, but of those that only the next product adds to."""
     total = 0
-    for inner in op.walk():
+    for inner in walk(op):
         if not isinstance(inner, PRODUCTS):
             continue
         result = inner.results[0]

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, Region
 from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.memory import Access
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
+from libtile.ir.places import walk
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas.shape_layouts import spread
 
@@ -144,7 +145,7 @@ class AccessLayouts:
         self._vectors: dict[tuple[tuple[int, ...], int], int] = {}
         self._least: dict[tuple[tuple[int, ...], int], int] = {}
         self._orders: dict[tuple[int, ...], int] = {}
-        for op in function.walk():
+        for op in walk(function):
             if isinstance(op, ACCESSES):
                 shape, fastest, vector = access(op)
                 if not shape:

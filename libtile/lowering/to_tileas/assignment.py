@@ -30,6 +30,7 @@ from libtile.dialects.nv_tileas import products, tiles
 from libtile.dialects.nv_tileas.pipeline import (
     PipelineYieldOp,
 )
+from libtile.ir.places import walk
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas import shape_layouts as layouts
@@ -187,8 +188,8 @@ class Assigner:
 
     def import_tiles(self, body: Region) -> None:
         """Make the tiles that an agent takes from around it, where it begins."""
-        inside = {block for op in body.walk() for region in op.regions for block in region.blocks} | {body.block}
-        for op in body.walk():
+        inside = {block for op in walk(body) for region in op.regions for block in region.blocks} | {body.block}
+        for op in walk(body):
             for value in op.operands:
                 block = value.owner.parent if isinstance(value.owner, Operation) else value.owner
                 if tile_shape(value) and block not in inside:

@@ -38,6 +38,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
     TurnOp,
 )
+from libtile.ir.places import walk
 from libtile.layouts import LinearLayout, parts
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
@@ -353,7 +354,7 @@ def _agents(a: Assigner, op: AgentSwitchOp) -> None:
     """Each agent by itself, laid out for its own warps."""
     gpu, regions = a.products.gpu, []
     for region, warps in zip(op.regions, op.warps):
-        if warps & (warps - 1) and any(tile_shape(r) for inner in region.walk() for r in inner.results):
+        if warps & (warps - 1) and any(tile_shape(r) for inner in walk(region) for r in inner.results):
             raise unsupported(op, f"has an agent of {warps} warps, and tiles lie in a power of two of them", gpu.name)
         chained = chained_products(region) | products_of_stages(region, gpu, warps)
         agent = a.agent(op, region, Products(gpu, warps, chained, a.products.in_tensor_memory))

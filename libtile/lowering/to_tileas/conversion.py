@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, Region
 
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.places import walk
 from libtile.lowering.legality import check
 from libtile.lowering.to_tileas.assignment import Assigner
 from libtile.lowering.to_tileas.chains import chained_products
@@ -30,7 +31,7 @@ def convert_function(
     assert spec.target is not None  # which is checked there
     chained = chained_products(function)
     if whole_rows:
-        chained = frozenset(op for op in function.walk() if isinstance(op, DotOp))
+        chained = frozenset(op for op in walk(function) if isinstance(op, DotOp))
     products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows)
     assigner = Assigner(function, function.body, products)
     old = function.body.block

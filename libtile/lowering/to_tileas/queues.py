@@ -50,6 +50,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.locations import set_location
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -105,10 +106,10 @@ class _Lowering:
 
     def run(self) -> None:
         settle_queues(self.function, self.target)
-        queues = [op for op in self.function.walk() if isinstance(op, CreateQueueOp)]
+        queues = [op for op in walk(self.function) if isinstance(op, CreateQueueOp)]
         for op in queues:
             self._look_at(op)
-        for turn in self.function.walk():
+        for turn in walk(self.function):
             if isinstance(turn, TURNS):
                 self._look_at_turn(turn)
         for op in queues:
@@ -122,7 +123,7 @@ class _Lowering:
             starts.setdefault(region, {})[side] = self._start(side, region)
         for region, state in starts.items():
             self._block(region.block, state)
-        for execute in [op for op in self.function.walk() if isinstance(op, ExecuteOp)]:
+        for execute in [op for op in walk(self.function) if isinstance(op, ExecuteOp)]:
             self._make_agents(execute)
         for op in queues:
             erase(op)
@@ -236,7 +237,7 @@ class _Lowering:
 
     def _sides_in(self, op: Operation, state: _State) -> list[_Side]:
         """The sides, of those in `state`, that have turns in the regions of an op."""
-        found = {self._side(inner) for inner in op.walk() if inner is not op and isinstance(inner, TURNS)}
+        found = {self._side(inner) for inner in walk(op) if inner is not op and isinstance(inner, TURNS)}
         return [side for side in state if side in found]
 
     def _turn(self, op: QueuePutOp | QueueGetOp, state: _State) -> None:

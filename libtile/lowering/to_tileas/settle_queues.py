@@ -20,6 +20,7 @@ from libtile.dialects.nv_tileaa.queues import CreateQueueOp
 from libtile.dialects.nv_tileaa.terminators import YieldOp
 from libtile.dialects.nv_tileaa.types import QueueType
 from libtile.ir.classes import is_subclass
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.lowering.handed_on import handed_on
@@ -30,12 +31,12 @@ _CARRYING = (scf.ForOp, scf.WhileOp, scf.IfOp)
 def settle_queues(function: FuncOp, target: str) -> None:
     """Settle the queues and agents of one function. LoweringError, with the place, for queues that are exchanged for
     each other, and for agents that cannot be parted once."""
-    queues = [op for op in function.walk() if isinstance(op, CreateQueueOp)]
+    queues = [op for op in walk(function) if isinstance(op, CreateQueueOp)]
     _follow(queues, target)
-    for op in [op for op in function.walk() if is_subclass(type(op), _CARRYING)]:
+    for op in [op for op in walk(function) if is_subclass(type(op), _CARRYING)]:
         if any(isinstance(v.type, QueueType) for v in (*op.operands, *op.results)):
             _carry_no_queues(op)
-    for execute in [op for op in function.walk() if isinstance(op, ExecuteOp)]:
+    for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
         while (around := execute.parent_op()) is not None and around is not function:
             execute = _part_outside(execute, around, target)
 

@@ -12,6 +12,7 @@ from libtile.atoms.mma_layouts import accumulator_type, ptx_type
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReadOp
+from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.to_tileas.products import tensor_memory_atom
@@ -27,7 +28,7 @@ def products_of_stages(agent: Region, gpu: Target, warps: int) -> frozenset[Oper
     if not gpu.has("wgmma") or warps not in WARPS:
         return frozenset()
     return frozenset(
-        op for op in agent.walk() if isinstance(op, DotOp) and all(map(_is_of_stage, (op.a, op.b))) and _fits(op, gpu)
+        op for op in walk(agent) if isinstance(op, DotOp) and all(map(_is_of_stage, (op.a, op.b))) and _fits(op, gpu)
     )
 
 
@@ -36,7 +37,7 @@ def tensor_products_of_stages(function: Operation, gpu: Target) -> list[DotOp]:
     whose results may lie in tensor memory: their layouts, and who fills the stages, say the rest."""
     if not gpu.has("tcgen05"):
         return []
-    return [op for op in function.walk() if isinstance(op, DotOp) and _may_lie_there(op, gpu)]
+    return [op for op in walk(function) if isinstance(op, DotOp) and _may_lie_there(op, gpu)]
 
 
 def _may_lie_there(op: DotOp, gpu: Target) -> bool:

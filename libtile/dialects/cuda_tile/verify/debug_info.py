@@ -11,14 +11,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.attributes import DILexicalBlockAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
+from libtile.ir.places import walk
 
 
 def debug_location(location: Attribute) -> DILocAttr | None:
@@ -81,19 +80,8 @@ def verify_body_scopes(op: CudaTileOp) -> None:
     location = debug_location(op.location)
     expected = subprogram_of(location.scope) if location is not None else None
     checked: dict[int, DISubprogramAttr | None] = {}  # by the scope's identity
-    for inner in _walk(op):
+    for inner in walk(op):
         _check_scope(inner, expected, checked)
-
-
-def _walk(root: Operation) -> Iterator[Operation]:
-    """All ops from `root` on, outer ones first; not recursive, as nesting may be deep."""
-    pending = [root]
-    while pending:
-        op = pending.pop()
-        yield op
-        if op.regions:
-            inner = [i for region in op.regions for block in region.blocks for i in block.ops]
-            pending.extend(reversed(inner))
 
 
 def _check_scope(op: Operation, expected: DISubprogramAttr | None, checked: dict[int, DISubprogramAttr | None]) -> None:

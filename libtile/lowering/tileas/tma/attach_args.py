@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.tma import TmaOp
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.tma.common import (
     GRID_CONSTANT,
@@ -65,7 +66,7 @@ def check_indices(function: FuncOp) -> tuple[int, int]:
                 fail(op, "tmaIdx exceed tmaDeviceNum.")
         elif index >= host:
             fail(op, "tmaIdx exceed tmaHostNum.")
-    for use in function.walk():
+    for use in walk(function):
         if isinstance(use, TmaOp) and index_of(use) is None:
             fail(use, "not find tmaIdx.")
     return device, host

@@ -13,6 +13,7 @@ from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
 from libtile.ir.classes import is_subclass
+from libtile.ir.places import walk
 from libtile.support.diagnostics import DiagnosticError, error
 
 NUM_DEVICE = "nv_tileas.num-device-tmas"
@@ -36,7 +37,7 @@ def functions(root: Operation) -> list[FuncOp]:
 
 def descriptors(function: Operation) -> Iterator[MakeTiledTmaDescOp | GetTmaDescOp]:
     """The ops that give a descriptor, in the order of the program."""
-    for op in function.walk():
+    for op in walk(function):
         if is_subclass(type(op), (MakeTiledTmaDescOp, GetTmaDescOp)):
             assert isinstance(op, MakeTiledTmaDescOp | GetTmaDescOp)
             yield op

@@ -24,6 +24,7 @@ from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, layout_of, stored_element, stored_shape, tile
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.tileas.tma.common import fail
@@ -47,7 +48,7 @@ class TileasLegalizeTmemCopyPass(ModulePass):
 
 def legalize_copies(root: Operation) -> None:
     """Make the copies to and from tensor memory within an op legal."""
-    for copy in [found for found in root.walk() if isinstance(found, CopyOp)]:
+    for copy in [found for found in walk(root) if isinstance(found, CopyOp)]:
         _legalize(copy)
 
 

@@ -49,6 +49,7 @@ from libtile.dialects.nv_tileas.tma import (
 from libtile.dialects.nv_tileas.tma import TiledAtomicRmwOp as AsyncTiledAtomicRmwOp
 from libtile.dialects.nv_tileas.tma_rules import check_partition
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
+from libtile.ir.places import walk
 from libtile.ir.tile_form import SEGMENTS, element_of, erase, shape_of
 from libtile.lowering.tileas.free_stages import FreeStages
 from libtile.lowering.tileas.materialize import Inserter
@@ -103,7 +104,7 @@ class _Lowering:
         spec = self.function.kernel_spec
         if spec is None or not spec.is_valid:
             fail(self.function, "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function")
-        accesses = [op for op in self.function.walk() if isinstance(op, TiledMemOp) and self._takes_part(op)]
+        accesses = [op for op in walk(self.function) if isinstance(op, TiledMemOp) and self._takes_part(op)]
         self.free = FreeStages(self.function)
         self.next_index = 1 + max((index_of(op) or 0 for op in descriptors(self.function)), default=-1)
         for op in accesses:
@@ -448,7 +449,7 @@ def _is_stage(buffer: SSAValue) -> bool:
 
 def _check_finished(function: FuncOp) -> None:
     """Every asynchronous load has its bytes and an initialised barrier object; that to a stage has the pipeline's."""
-    for op in function.walk():
+    for op in walk(function):
         if not isinstance(op, TmaLoad) or _is_stage(op.group("buffer")[0]):
             continue
         barriers = op.group("mbarrier")

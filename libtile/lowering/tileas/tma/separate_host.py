@@ -19,6 +19,7 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.target import gpu_name_of
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
+from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of, is_on_device
 from libtile.support.records import dataclass
@@ -135,6 +136,6 @@ def _check_captured(at: Operation, op: Operation) -> None:
 
 def _erase_unused(kernel: FuncOp) -> None:
     """Erase views and memrefs that only the descriptors used."""
-    for op in reversed(list(kernel.body.walk())):
+    for op in reversed(list(walk(kernel.body))):
         if isinstance(op, MakeMemRefOp | BlockTileOp) and not any(list(r.uses) for r in op.results):
             erase(op)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The ops of a tree, in order."""
+
+from collections.abc import Iterable
+
+import pytest
+from xdsl.ir import Operation
+
+import libtile
+from generators import growing
+from libtile.ir.places import walk
+
+
+@pytest.mark.parametrize("text", [growing.if_nest(4), growing.tile_nest(4), growing.loop_row(3), growing.entries(2)])
+def test_walk_gives_what_xdsl_gives(text: str) -> None:
+    op = libtile.parse(text).op
+    assert list(walk(op)) == list(op.walk())
+    region = op.regions[0]
+    assert list(walk(region)) == list(region.walk())
+    assert list(walk(region.block)) == list(region.block.walk())
+
+
+def test_walk_looks_into_an_op_when_the_next_one_is_asked_for() -> None:
+    """As xDSL's does: what went meanwhile is not walked."""
+
+    def names(ops: Iterable[Operation]) -> list[str]:
+        found = []
+        for op in ops:
+            found.append(op.name)
+            if op.name == "cuda_tile.if":
+                op.detach_region(0)
+        return found
+
+    op = libtile.parse(growing.if_nest(3)).op
+    assert names(walk(op.clone())) == names(op.clone().walk())
