@@ -47,13 +47,17 @@ class Value:
         return f"{self.type.text} {self.text}"
 
 
+Line = tuple[str, str]
+"""A line of LLVM IR, and the name of its debug location, such as `!12`; empty for none."""
+
+
 @dataclass(slots=True)
 class Block:
     """A basic block under construction."""
 
     name: str
     hint: str = ""
-    lines: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     terminated: bool = False
 
 
@@ -163,7 +167,7 @@ class KernelBuilder:
         """Append an instruction without a result."""
         if self.block.terminated:
             raise RuntimeError(f"block {self.block.name} of {self.name} is terminated already")
-        self.block.lines.append(f"  {text}{', !dbg ' + self._location if self._location else ''}")
+        self.block.lines.append((f"  {text}", self._location))
 
     def emit(self, type_: LlvmType, text: str) -> Value:
         """Append an instruction with a result of the given type."""
@@ -186,11 +190,11 @@ class KernelBuilder:
         value = Value(type_, f"%v{self._names}")
         incoming: list[str] = []
         position = len(block.lines)
-        block.lines.append("")
+        block.lines.append(("", ""))
 
         def add(source: Value, origin: Block) -> None:
             incoming.append(f"[ {source.text}, %{origin.name} ]")
-            block.lines[position] = f"  {value.text} = phi {type_} {', '.join(incoming)}"
+            block.lines[position] = f"  {value.text} = phi {type_} {', '.join(incoming)}", ""
 
         return value, add
 
@@ -497,12 +501,22 @@ class KernelBuilder:
 
     def function_text(self, attributes: int = 0) -> str:
         """The kernel's definition alone, with attribute group `#attributes`."""
+        debug = f" !dbg {self.subprogram}" if self.subprogram else ""
+        body = [text + (f", !dbg {location}" if location else "") for text, location in self.body()]
+        return "\n".join([f"{self.head(attributes)}{debug} {{", *body, "}\n"])
+
+    def head(self, attributes: int = 0) -> str:
+        """How the kernel's definition begins, up to its debug information."""
         parameters = ", ".join(
             f"{p.type}{' ' + a if a else ''} {p.text}" for p, a in zip(self.parameters, self._parameter_attributes)
         )
-        body = "\n".join(f"{b.name}:\n" + "\n".join(line for line in b.lines if line) for b in self._blocks)
-        debug = f" !dbg {self.subprogram}" if self.subprogram else ""
-        return f"define ptx_kernel void {symbol(self.name)}({parameters}) #{attributes}{debug} {{\n{body}\n}}\n"
+        return f"define ptx_kernel void {symbol(self.name)}({parameters}) #{attributes}"
+
+    def body(self) -> Iterator[Line]:
+        """The labels and instructions of the kernel."""
+        for block in self._blocks:
+            yield f"{block.name}:", ""
+            yield from (line for line in block.lines if line[0])
 
     def module_text(self, extra: str = "") -> str:
         """An LLVM module that holds the kernel; `extra` is appended (metadata)."""

@@ -217,7 +217,7 @@ def breaking_loop(
     b.start(done.block)
     if not done.edges:
         for line in range(len(done.block.lines)):
-            done.block.lines[line] = ""
+            done.block.lines[line] = "", ""
         b.line("unreachable")
         done.block.terminated = True
     return list(done.values)

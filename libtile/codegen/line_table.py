@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from libtile.support.records import dataclass, field
 
@@ -33,10 +33,15 @@ class Place:
 
 @dataclass
 class LineTable:
-    """The places of a module's locations, and the text of its Tile IR with the line of each kernel in it."""
+    """The places of a module's locations, and the text of its Tile IR with the line of each kernel in it.
+
+    `llvm` has the lines of LLVM IR before it is optimized, without metadata, each with the number of its place, 0 for
+    none.
+    """
 
     source: str = ""
     entries: Mapping[str, int] = field(default_factory=dict)
+    llvm: Sequence[tuple[str, int]] = field(default=(), repr=False)
     _places: dict[Place, int] = field(default_factory=dict)
 
     def number(self, place: Place) -> int:

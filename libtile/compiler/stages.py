@@ -238,7 +238,8 @@ def _emit(
         return
     lines = None
     if information is not None and source is not None and information.text():
-        lines = result.line_table = replace(information.lines, source=source.text, entries=source.entries)
+        lines = replace(information.lines, source=source.text, entries=source.entries)
+        result.line_table = replace(lines, llvm=[(t, information.numbers.get(at, 0)) for t, at in llvm.lines()])
     finished = backend(_work(llvm, result, options, lines))
     result.ptx = finished.ptx
     result.remarks += limited(inner, finished.excesses)

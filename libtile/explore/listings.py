@@ -80,22 +80,12 @@ def of_module(name: str, module: Operation, layouts: Layouts) -> tuple[Listing, 
     return listing, places
 
 
-_DEBUG = re.compile(r",? !dbg !(\d+)")
-_LOCATION = re.compile(r"(?m)^!(\d+) = (?:distinct )?!DILocation\(line: \d+, column: (\d+)")
-_METADATA = re.compile(r"![\w.]+ = |attributes #")
-
-
-def of_llvm(text: str, table: LineTable) -> Listing:
+def of_llvm(table: LineTable) -> Listing:
     """LLVM IR before it is optimized, without its metadata."""
     places = table.places()
-    columns = {m[1]: int(m[2]) for m in _LOCATION.finditer(text)}  # of a call that others are inlined at, a column
     listing = Listing("llvm")
-    for line in text.split("\n"):
-        if _METADATA.match(line):
-            continue
-        found = _DEBUG.search(line)
-        number = columns.get(found[1], 0) if found else 0
-        listing.add(_DEBUG.sub("", line), places[number - 1].source_line if number else NONE)
+    for line, number in table.llvm:
+        listing.add(line, places[number - 1].source_line if number else NONE)
     return _trimmed(listing)
 
 

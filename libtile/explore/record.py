@@ -243,9 +243,9 @@ def _last_line(ops: Sequence[Operation], places: dict[Operation, int]) -> int:
 def _compilation(module: Operation, options: Options, layouts: Layouts) -> Compilation:
     stages = _Stages(layouts)
     made = compile_module(module, options, verify=False, instruments=[stages])
-    table = made.line_table or LineTable()
+    table = made.line_table or LineTable(llvm=[(line, 0) for line in made.llvm_ir.split("\n")])
     found = dict(stages.listings)
-    found["llvm"] = listings.of_llvm(made.llvm_ir, table)
+    found["llvm"] = listings.of_llvm(table)
     found["ptx"], by_line = listings.of_ptx(made.ptx)
     code = sass.disassembled(made.cubin, by_line)
     found["sass"] = code.listing

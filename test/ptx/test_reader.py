@@ -144,7 +144,7 @@ OTHERS = {
     "libtile/codegen/symbols.py": "which names are taken",
     "libtile/codegen/messages.py": "a program's formats of printf",
     "libtile/compiler/cache.py": "names of files",
-    "libtile/explore/listings.py": "LLVM IR as it is shown, and layouts in the text of nv_tileas",
+    "libtile/explore/listings.py": "layouts in the text of nv_tileas",
     "libtile/explore/reference.py": "what differs from one message of the reference to another",
     "libtile/explore/sass.py": "opcodes by kind",
 }

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from libtile.codegen import globals, limits
-from libtile.codegen.builder import KernelBuilder
+from libtile.codegen.builder import KernelBuilder, Line
 from libtile.codegen.llvm_types import GENERIC_POINTER, I1, I8
 from libtile.codegen.sizes import ModuleSize
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -70,20 +70,31 @@ class LlvmModule:
 
     def text(self, extra: str = "") -> str:
         """The LLVM module; `extra` is appended (metadata)."""
-        declarations: dict[str, str] = {}
-        variables: dict[str, str] = {}
         functions, attributes = [], []
         for number, kernel in enumerate(self.kernels):
+            functions.append(kernel.builder.function_text(number))
+            attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{kernel.builder.cta_threads},1,1" }}')
+        return "\n".join([*self._beginning(), *functions, *attributes]) + ("\n" + extra if extra else "") + "\n"
+
+    def lines(self) -> list[Line]:
+        """The lines of the module, without metadata and attributes."""
+        found = [(line, "") for part in self._beginning() for line in part.split("\n")]
+        for number, kernel in enumerate(self.kernels):
+            found += [(f"{kernel.builder.head(number)} {{", ""), *kernel.builder.body(), ("}", ""), ("", "")]
+        return found
+
+    def _beginning(self) -> list[str]:
+        """What stands in front of the functions."""
+        declarations: dict[str, str] = {}
+        variables: dict[str, str] = {}
+        for kernel in self.kernels:
             b = kernel.builder
             declarations |= b.declarations
             variables |= b.globals
             if b.shared_size:
                 variables[b.shared_name] = b.shared_definition
-            functions.append(b.function_text(number))
-            attributes.append(f'attributes #{number} = {{ "nvvm.reqntid"="{b.cta_threads},1,1" }}')
         head = [f'target triple = "{TRIPLE}"', f'target datalayout = "{DATA_LAYOUT}"']
-        parts = [*head, "", *variables.values(), "", *declarations.values(), "", *functions, *attributes]
-        return "\n".join(parts) + ("\n" + extra if extra else "") + "\n"
+        return [*head, "", *variables.values(), "", *declarations.values(), ""]
 
 
 def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:

@@ -98,6 +98,8 @@ class DebugInfo:
         self._numbers: dict[str, str] = {}
         self._unit = ""
         self.lines = LineTable()
+        self.numbers: dict[str, int] = {}
+        """Those of places, by the name of an instruction's location."""
 
     def add(self, text: str, distinct: bool = False) -> str:
         """A node's name, such as `!7`; equal nodes are one, except distinct ones."""
@@ -205,6 +207,7 @@ class FunctionDebugInfo:
         """The metadata of an instruction's location: its column is the number of a place."""
         number = self.module.lines.number(Place(spot.column, spot.calls, source))
         made = self._node(spot, number)
+        self.module.numbers[made] = number
         self._spots.setdefault(made, spot)
         return made
 
