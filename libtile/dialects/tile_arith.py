@@ -11,9 +11,11 @@ from typing import Self
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 
@@ -112,7 +114,9 @@ class _Cast(_OnTiles):
 
 
 class ExtSIOp(_Cast, arith.ExtSIOp):
-    """`arith.extsi` on scalars or tiles."""
+    """`arith.extsi` on scalars or tiles. xDSL's does not say that it has no effects."""
+
+    traits = traits_def(Pure())
 
 
 class ExtUIOp(_Cast, arith.ExtUIOp):

@@ -118,59 +118,6 @@ def with_sums(text, columns):
     )
 
 
-def with_epilogue(m, n, again="%bx, %by"):
-    """c = relu(a @ b + bias) + c[again], in f16."""
-    tile, half = f"tile<{m}x{n}xf32>", f"tile<{m}x{n}xf16>"
-    view = f"partition_view<tile=({m}x{n}), tensor_view<?x?xf32, strides=[?,1]>>"
-    bias = f"partition_view<tile=({n}), padding_value=zero, tensor_view<?xf32, strides=[1]>>"
-    text = tile_gemm(m, n).replace("%c0: tile<ptr<f32>>", "%c0: tile<ptr<f16>>, %bias: tile<ptr<f32>>")
-    text = text.replace("tensor_view<?x?xf32, strides=[?,1]>", "tensor_view<?x?xf16, strides=[?,1]>")
-    view = view.replace("f32", "f16")
-    head, store = text[: text.index("%w = store")], text[text.index("\n    return") :]
-    line = "tensor_view<?xf32, strides=[1]>"
-    return f"""{head}%tz = make_tensor_view %bias, shape = [%n], strides = [1] : tile<i32> -> {line}
-    %vz = make_partition_view %tz : {bias}
-    %z, %t2 = load_view_tko weak %vz[%by] : {bias}, tile<i32> -> tile<{n}xf32>, token
-    %z1 = reshape %z : tile<{n}xf32> -> tile<1x{n}xf32>
-    %z2 = broadcast %z1 : tile<1x{n}xf32> -> {tile}
-    %old, %t3 = load_view_tko weak %vc[{again}] : {view}, tile<i32> -> {half}, token
-    %old32 = ftof %old : {half} -> {tile}
-    %r1 = addf %r, %z2 : {tile}
-    %r2 = maxf %r1, %none : {tile}
-    %r3 = addf %r2, %old32 : {tile}
-    %r4 = ftof %r3 : {tile} -> {half}
-    %w = store_view_tko weak %r4, %vc[%bx, %by] token=%t3 : {half}, {view}, tile<i32> -> token{store}"""
-
-
-@pytest.mark.parametrize(
-    ("m", "n", "rows", "columns", "k", "order"),
-    [
-        (128, 128, 72, 144, 80, 1),  # ragged edges, four parts
-        (128, 256, 128, 256, 0, 2),  # no step: zeros by way of tensor memory
-        pytest.param(256, 256, 300, 272, 208, 3, marks=pytest.mark.slow),
-    ],
-)
-def test_what_is_behind_a_loop_goes_part_by_part(m, n, rows, columns, k, order):
-    text = with_epilogue(m, n)
-    parts = specialized(text, "sm_100")[0].count("tcgen05_ld")
-    assert parts == m * n // (128 * (64 if n == 256 else 32))
-    a, b, _, wanted = operands(rows, columns, max(k, 16))
-    rng = np.random.default_rng(m)
-    c, bias = rng.standard_normal((rows, columns)).astype(np.float16), rng.standard_normal(columns).astype(np.float32)
-    wanted = np.maximum((wanted if k else 0) + bias, 0) + c.astype(np.float32)
-    libtile.run(
-        libtile.parse(text), "gemm", grid=(-(-rows // m), -(-columns // n), 1), args=[a, b, c, bias, rows, columns, k],
-        schedule="specialized", backend="simulator", gpu_name="sm_100", check="full", block_order=order,
-    )  # fmt: skip
-    np.testing.assert_allclose(c.astype(np.float32), wanted, atol=2e-2)
-
-
-def test_a_store_behind_a_load_of_other_elements_leaves_that_whole():
-    text = specialized(with_epilogue(128, 128, "%by, %bx"), "sm_100")[0]
-    assert text.count("tcgen05_ld") == 4
-    assert len(re.findall(r"nv_tileas.tiled_load.* -> tile<128x128xf16", text)) == 1
-
-
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

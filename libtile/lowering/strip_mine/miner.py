@@ -23,15 +23,16 @@ _PURE_SOURCES = ("constant", "iota", "broadcast", "reshape", "permute", "assume"
 
 
 class Miner:
-    """Cuts the tiles of one entry."""
+    """Cuts the tiles of one entry of more than `limit` words, but for those that are `left` as they are."""
 
-    def __init__(self, limit: int, piece_words: int, reasons: dict[Operation, str]):
+    def __init__(self, limit: int, piece_words: int, reasons: dict[Operation, str], left: set[SSAValue]):
         self.limit = limit
+        self.left = left
         self.piece_words = piece_words
         self.reasons = reasons
 
     def is_huge(self, value: SSAValue) -> bool:
-        return words_of(value.type) > self.limit
+        return words_of(value.type) > self.limit and value not in self.left
 
     def region_op(self, op: Operation) -> None:
         """Cut in the blocks of an op, and in all below.

@@ -55,8 +55,9 @@ def strip_mine(root: Operation, gpu: Target, max_words: int = 0, piece_words: in
         if _has_larger(entry, limit):
             piece = piece_words or PIECE_REGISTERS * WARP * _warps_for_pieces(entry, gpu)
             from libtile.lowering.strip_mine.miner import Miner  # for tiles that few kernels have
+            from libtile.lowering.strip_mine.product_results import beside_results
 
-            Miner(limit, piece, reasons).region_op(entry)
+            Miner(limit, piece, reasons, beside_results(entry)).region_op(entry)
     return reasons
 
 

@@ -21,7 +21,7 @@ from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.lone_products import lone_product, loop_around
 from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.product_forms import are_fed, transposed, without_batch
-from libtile.lowering.tileas.result_parts import cut_result
+from libtile.lowering.tileas.result_parts import cut_result, result_part_shape
 from libtile.lowering.tileas.stage_results import StageResult, columns_of, products_in_tensor_memory
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
@@ -100,6 +100,10 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
             clean_up(made)
             if is_fit(made, gpu):
                 return made
+        if given is function:
+            given = function.clone()
+        for product in [op for op in walk(given) if isinstance(op, DotOp)]:
+            _cut_crowded(given, product)
     return convert_function(given)
 
 
@@ -141,8 +145,19 @@ def _by_warpgroups(function: FuncOp) -> FuncOp:
     (product,) = (op for op in walk(copy) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
     product = without_batch(product)
     if shape_of(product.result.type)[-2] % wgmma.ROWS and not shape_of(product.result.type)[-1] % wgmma.ROWS:
-        transposed(product)
+        product = transposed(product) or product
+    _cut_crowded(copy, product)
     return convert_function(copy, whole_rows=True)
+
+
+def _cut_crowded(function: FuncOp, product: DotOp) -> None:
+    """Have what is behind the loop of a product done part by part, where there are other tiles of its size."""
+    spec, shape = function.kernel_spec, tuple(shape_of(product.result.type))
+    if spec is None or spec.target is None or len(shape) != 2:
+        return
+    part = result_part_shape((shape[0], shape[1]), spec.num_warps * target(spec.target).warp_size)
+    if part != shape:
+        cut_result(product, part, only_crowded=True)
 
 
 def _in_tensor_memory(function: FuncOp) -> FuncOp:

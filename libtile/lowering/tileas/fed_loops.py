@@ -435,6 +435,9 @@ class FedLoop:
         agents |= {use.operation for t in self._tiles() for use in t.memref.results[0].uses}
         starts: list[SSAValue] = []
         for op in list(block.ops):
+            if op in self.shared and switch.is_before_in_block(op):  # a tensor that is named behind the loop only
+                op.detach()
+                block.insert_op_before(op, switch)
             if op in self.shared or isinstance(op, ReturnOp) or op in agents:
                 continue
             if op is (self.loop if self.outer is None else self.outer):

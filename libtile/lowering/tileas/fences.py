@@ -10,11 +10,17 @@ behind, which costs no more than one of them would (PTX ISA, "Release pattern", 
                             instructions says; on a fence: what the thread's own fence says, and that the block meets
                             where a barrier stands
 
+Of accesses in a row, with nothing between that acts on memory and in no order to each other, only the first one has a
+fence in front and only the last one behind: these order what is before and behind them all.
+
 An `nv_tileas.fence` beside an access of one instruction through a view goes, and the access carries its semantics.
 Where the block meets anyhow, as for a token, it does not meet twice.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -36,10 +42,11 @@ from libtile.dialects.nv_tileas.memory import (
     TiledLoadOp,
     TiledStoreOp,
 )
-from libtile.dialects.nv_tileas.tiles import BarrierOp
+from libtile.dialects.nv_tileas.tiles import BarrierOp, ConvertLayoutOp
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.layouts.registers import register_groups, unique_registers
+from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.descriptor_fences import insert_descriptor_fences
 from libtile.lowering.tileas.select_copies import moved_layout, vector_of
 from libtile.lowering.to_tileas.types import layout_of
@@ -69,13 +76,31 @@ class InsertFencesPass(ModulePass):
 
 def insert_fences(function: Operation) -> None:
     """Expand the memory semantics of one function. LoweringError for an access without a layout or an atom."""
-    for op in list(walk(function)):
-        if INSTRUCTION_SEMANTIC in op.attributes:
-            continue
+    ops = [op for op in walk(function) if INSTRUCTION_SEMANTIC not in op.attributes]
+    following = dict(_in_a_row(ops))
+    behind_others = set(following.values())
+    for op in ops:
         if isinstance(op, FenceOp):
             _expand_fence(op)
-        elif isinstance(op, MemoryOp) and op.semantic in (*ACQUIRES, *RELEASES):
-            _expand_access(op)
+        elif _is_ordering(op):
+            _expand_access(op, first=op not in behind_others, last=op not in following)
+
+
+def _is_ordering(op: Operation) -> TypeGuard[MemoryOp]:
+    return isinstance(op, MemoryOp) and op.semantic in (*ACQUIRES, *RELEASES)
+
+
+def _in_a_row(ops: Sequence[Operation]) -> Iterator[tuple[MemoryOp, MemoryOp]]:
+    """The atomics that acquire and release of which one comes right behind the other, and is ordered behind the same
+    token. Both have the same scope, and more than one instruction: others carry their semantics themselves."""
+    before: MemoryOp | None = None
+    for op in ops:
+        if isinstance(op, AtomicRmwOp) and op.semantic == "acq_rel" and instructions(op) > 1:
+            if before is not None and _place_and_order(op) == _place_and_order(before):
+                yield before, op
+            before = op
+        elif before is not None and not (is_pure(op) or isinstance(op, ConvertLayoutOp | BarrierOp)):
+            before = None
 
 
 def instruction_semantic(op: MemoryOp | FenceOp) -> str:
@@ -100,14 +125,19 @@ def instructions(op: MemoryOp) -> int:
     return steps * len(register_groups(moved_layout(op), vector.dim, vector.count))
 
 
-def _expand_access(op: MemoryOp) -> None:
+def _place_and_order(op: MemoryOp) -> tuple[object, ...]:
+    return op.parent, op.token, op.mem_scope
+
+
+def _expand_access(op: MemoryOp, *, first: bool, last: bool) -> None:
+    """The barriers and fences of an access, which may be neither the first nor the last one of some in a row."""
     semantic, several = op.semantic, instructions(op) > 1
     op.attributes[INSTRUCTION_SEMANTIC] = MemSemanticAttr("relaxed" if several else semantic)
-    if semantic in RELEASES:
+    if semantic in RELEASES and first:
         _meet_before(op)
         if several:
             _before(op, _fence(op, "release"))
-    if semantic in ACQUIRES:
+    if semantic in ACQUIRES and last:
         _meet_behind(op)
         if several:
             _behind(op, _fence(op, "acquire"))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is behind a loop with a product, part by part of the product's result.
 
-A result in tensor memory need not be in registers as a whole: where what is computed of it goes element by element into
-stores, each part is loaded, converted and stored before the next one. The rewriting is one of nv_tileaa, before layouts
-are chosen, so that those of stores are those of parts:
+A result in tensor memory need not be in registers as a whole, and one in registers leaves little room for other tiles
+of its size: where what is computed of it goes element by element into stores, each part is loaded, converted and stored
+before the next one. The rewriting is one of nv_tileaa, before layouts are chosen, so that those of stores are those of
+parts:
 
     r = for ...                              r = for ...
     x = fp_to_fp r                 ->        r0 = extract_slice r {offsets = [0, 0]}; x0 = fp_to_fp r0
@@ -26,7 +27,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
-from libtile.dialects.nv_tileaa.memory import LoadOp, MemoryOp, StoreOp, TiledLoadOp, TiledStoreOp
+from libtile.dialects.nv_tileaa.memory import AtomicRmwOp, LoadOp, MemoryOp, StoreOp, TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
@@ -52,8 +53,14 @@ from libtile.support.records import dataclass
 
 Dims = tuple[int | None, ...]
 """For each dimension of a tile the one of the result that it runs along; None for one of size 1."""
-Store = TiledStoreOp | StoreOp
+Store = TiledStoreOp | StoreOp | AtomicRmwOp
+"""What ends in memory; of atomics only those whose result nobody wants."""
 Load = TiledLoadOp | LoadOp
+
+
+PART_ELEMENTS = 32
+"""How many elements of a part of a result in registers a thread has."""
+FEWEST_COLUMNS = 8
 
 
 class _Uncut(Exception):
@@ -75,9 +82,16 @@ class Part:
         )
 
 
-def cut_result(product: Operation, shape: Sequence[int]) -> bool:
+def result_part_shape(shape: tuple[int, int], threads: int) -> tuple[int, int]:
+    """The part of a result (rows, columns) of which each of so many threads has PART_ELEMENTS, or all of them."""
+    rows, columns = shape
+    return rows, min(columns, max(PART_ELEMENTS * threads // rows, FEWEST_COLUMNS))
+
+
+def cut_result(product: Operation, shape: Sequence[int], *, only_crowded: bool = False) -> bool:
     """Compute what is behind the loop of a product part by part of this shape, which divides the product's; False where
-    that is not possible, or the product has no loop that hands its result on."""
+    that is not possible, or the product has no loop that hands its result on. With `only_crowded` it is left alone where
+    no other tile of its size is loaded, and no places of elements are computed."""
     loop, last = product.parent_op(), product.next_op
     while last is not None and not isinstance(last, scf.YieldOp):
         last = last.next_op
@@ -89,6 +103,8 @@ def cut_result(product: Operation, shape: Sequence[int]) -> bool:
     try:
         cutter = _Cutter(loop.results[places[0]])
     except _Uncut:
+        return False
+    if only_crowded and not cutter.is_crowded:
         return False
     cutter.cut(shape)
     return True
@@ -127,7 +143,7 @@ class _Cutter:
             raise _Uncut
         if isinstance(op, Store):
             value = op.value
-            if uses != {value} or op.semantic != "weak" or not self._is_whole(value) or not is_plain_access(op):
+            if uses != {value} or not self._is_whole(value) or not is_plain_access(op) or not _goes_in_parts(op):
                 raise _Uncut
             self.stores.append(op)
         elif is_elementwise(op) and len(op.results) == 1:
@@ -196,6 +212,11 @@ class _Cutter:
         assert isinstance(loop, Operation)
         return loop.is_before_in_block(op)
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there are other tiles of the result's size than what is computed of it."""
+        return bool(self.loads) or any(not isinstance(op, TiledStoreOp) for op in self.stores)
+
     # -- parts --------------------------------------------------------------------------------------------------------
 
     def cut(self, shape: Sequence[int]) -> None:
@@ -240,9 +261,10 @@ class _Piece:
             return self._through_view(op, part, values)
         operands = [self._of(v, part) if is_tile(v) else v for v in op.operands[: _tokens_from(op)]]
         results: list[Attribute] = [r.type for r in op.results]
-        if isinstance(op, LoadOp):
-            assert isinstance(op.value.type, TensorType)
-            results[0] = TensorType(op.value.type.element_type, part.shape)
+        if not isinstance(op, StoreOp):
+            whole = op.results[0].type
+            assert isinstance(whole, TensorType)
+            results[0] = TensorType(whole.element_type, part.shape)
         made = type(op).create(
             operands=[*operands, *self._ordered(op)],
             result_types=results,
@@ -369,6 +391,12 @@ def mark_outside(op: TiledLoadOp | TiledStoreOp, dims: Sequence[int]) -> None:
     found = {*numbers(op, OUTSIDE), *(d for d in dims if d >= len(inside) or not inside[d])}
     if found:
         op.attributes[OUTSIDE] = DenseArrayBase.from_list(i64, sorted(found))
+
+
+def _goes_in_parts(op: Store) -> bool:
+    """Whether the parts of an access do what the whole does: elements of weak ones have no order, and each atomic is
+    ordered with what others do by itself; its result nobody wants."""
+    return op.result.first_use is None if isinstance(op, AtomicRmwOp) else op.semantic == "weak"
 
 
 def _tokens_from(op: MemoryOp) -> int:
