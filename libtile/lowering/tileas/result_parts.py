@@ -89,9 +89,9 @@ def result_part_shape(shape: tuple[int, int], threads: int) -> tuple[int, int]:
 
 
 def cut_result(product: Operation, shape: Sequence[int], *, only_crowded: bool = False) -> bool:
-    """Compute what is behind the loop of a product part by part of this shape, which divides the product's; False where
-    that is not possible, or the product has no loop that hands its result on. With `only_crowded` a result is left alone
-    where no other tile of its size is loaded, and no places of elements are computed."""
+    """Compute what is behind the loop of a product part by part of this shape, which divides the product's. False where
+    that is not possible, or the product has no loop that hands its result on; with `only_crowded` also where no other
+    tile of the result's size is loaded, and no places of elements are computed."""
     loop, last = product.parent_op(), product.next_op
     while last is not None and not isinstance(last, scf.YieldOp):
         last = last.next_op
