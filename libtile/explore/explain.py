@@ -189,17 +189,24 @@ def _place(record: Record, op: int) -> SourceLocation | None:
     return SourceLocation(record.sources[place.source].path, place.line, place.column) if place is not None else None
 
 
+_ANYTHING = "so it does with an empty kernel: it is not this program"
+_INSTALLATION = (
+    ". It needs libnvvm and ptxas of its own release beside it: "
+    "`pip install --force-reinstall nvidia-cuda-tileiras` brings all three, CUDA_HOME names a toolkit that has them"
+)
+
+
 def _of_reference(
     module: Module, gpu_name: str, reference: Reference, outcome: Outcome, seconds: float
 ) -> Iterator[Finding]:
-    found = blamed(module, gpu_name, reference, outcome.failure, seconds)
-    what = f"NVIDIA's tileiras fails: {outcome.failure}"
-    ops = ", ".join(found.ops)
-    yield Finding(
-        Weight.WRONG, what,
-        f"of {found.before} ops these {len(found.ops)} are enough for that: {ops}" if found.ops else "",
-        found.place,
-    )  # fmt: skip
+    found = blamed(module, gpu_name, reference, outcome, seconds)
+    advice = ""
+    if found.anything:
+        advice = _ANYTHING + (_INSTALLATION if gpu_name not in outcome.failure else "")
+    elif found.ops:
+        what = f"that it takes more than {found.seconds:.0f} seconds" if found.seconds else "that"
+        advice = f"of {found.before} ops these {len(found.ops)} are enough for {what}: {', '.join(found.ops)}"
+    yield Finding(Weight.WRONG, f"NVIDIA's tileiras fails: {outcome.failure}", advice, found.place)
 
 
 # -- as text ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from libtile.api import write
-from libtile.asm.module import Module
+from libtile.asm.module import Module, parse
 from libtile.backend.tools import installed_tools
 from libtile.debugging.reduction import NotInterestingError, reduce
 from libtile.dialects.cuda_tile.locations import source_location
@@ -21,10 +21,18 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.explore.sass import disassembled
 from libtile.support.diagnostics import SourceLocation
 from libtile.support.errors import LibtileError
-from libtile.support.records import dataclass, field
+from libtile.support.records import dataclass, field, replace
 
 TIMEOUT = 120.0
 """Seconds that one compilation may take."""
+
+_SHARE, _LEAST = 8, 5.0
+"""Where it takes too long, a smaller program does so that takes longer than this part of the time for looking, and than
+these seconds."""
+
+_NOTHING = "cuda_tile.module @m { entry @k() { return } }"
+
+_NOT_DONE = "it was not done after"
 
 _FRAME = ("entry", "module", "return", "global")
 """Ops that say nothing about what fails."""
@@ -36,6 +44,8 @@ class Outcome:
 
     failure: str = ""
     kernels: dict[str, str] = field(default_factory=dict)
+    slow: bool = False
+    """It was ended, as it took too long."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,7 @@ class Reference:
     """NVIDIA's `tileiras`."""
 
     path: Path
+    timeout: float = TIMEOUT
 
     @staticmethod
     def find() -> Reference | None:
@@ -63,10 +74,15 @@ class Reference:
             command: list[str | Path] = [self.path, f"--gpu-name={gpu_name}", "--lineinfo", source, "-o", made]
             try:
                 done = subprocess.run(
-                    command, capture_output=True, timeout=TIMEOUT, check=False, cwd=folder, stdin=subprocess.DEVNULL
+                    command,
+                    capture_output=True,
+                    timeout=self.timeout,
+                    check=False,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
                 )
             except subprocess.TimeoutExpired:
-                return Outcome(f"it was not done after {TIMEOUT:.0f} seconds")
+                return Outcome(f"{_NOT_DONE} {self.timeout:.0f} seconds", slow=True)
             if done.returncode or not made.is_file():
                 return Outcome(_failure(done.returncode, done.stderr.decode(errors="replace"), folder))
             return Outcome(kernels=_described(made.read_bytes()) if code else {})
@@ -100,11 +116,17 @@ def _described(cubin: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Blamed:
-    """The ops without which a failure goes away, by name, and where the first of them stands; of `before` ops."""
+    """The ops without which a failure goes away, by name, and where the first of them stands; of `before` ops.
+
+    `seconds` is the time that they take at least, where the failure is that. `anything` says that a program without any
+    fails alike.
+    """
 
     before: int
     ops: tuple[str, ...] = ()
     place: SourceLocation | None = None
+    seconds: float = 0.0
+    anything: bool = False
 
 
 class _Enough(Exception):
@@ -115,12 +137,16 @@ def blamed(
     module: Module,
     gpu_name: str,
     reference: Reference,
-    failure: str,
+    outcome: Outcome,
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Blamed:
     """The ops that a failure needs, found by taking others away while it stays the same, for at most `seconds`."""
-    end, wanted = clock() + seconds, _kind_of(failure)
+    if outcome.slow:
+        reference = replace(reference, timeout=min(reference.timeout, max(_LEAST, seconds / _SHARE)))
+    end, wanted = clock() + seconds, _kind_of(outcome.failure)
+    if _kind_of(reference.compile(parse(_NOTHING), gpu_name, code=False).failure) == wanted:
+        return Blamed(len(_ops(module)), anything=True)
     best = [module]
     places = {op: place for op, place in _places(module).items() if place is not None}
 
@@ -138,7 +164,7 @@ def blamed(
     if first is None and places:
         names = {op.name for op in left}
         first = next((place for name, place in places.items() if name in names), None)
-    return Blamed(len(before), tuple(op.spec.name for op in left), first)
+    return Blamed(len(before), tuple(op.spec.name for op in left), first, reference.timeout if outcome.slow else 0.0)
 
 
 def _ops(module: Module) -> list[CudaTileOp]:
