@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -100,6 +101,27 @@ def test_output_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     cli.write_output(str(tmp_path / "link"), b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_text() == "new"
+
+
+def test_output_through_links_in_a_circle_is_an_error_and_keeps_them(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(cli.ToolError, match=f"cannot open output file '.*one': {os.strerror(errno.ELOOP)}"):
+        cli.write_output(str(tmp_path / "one"), "x")
+    assert (tmp_path / "one").is_symlink() and (tmp_path / "two").is_symlink()
+
+
+def test_output_over_a_file_that_may_not_be_written_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder would let it be replaced, and who made it read-only did not mean that."""
+    path = tmp_path / "out"
+    path.write_text("old")
+    path.chmod(0o444)
+    monkeypatch.setattr(os, "access", lambda name, mode: not (name == str(path) and mode == os.W_OK))  # root may all
+    with pytest.raises(cli.ToolError, match=f"cannot open output file '.*out': {os.strerror(errno.EACCES)}"):
+        cli.write_output(str(path), "new")
+    assert path.read_text() == "old"
 
 
 def test_output_into_a_missing_folder_is_an_error(tmp_path: Path) -> None:

@@ -141,10 +141,11 @@ EARLY = ROOT / "tools" / "_interrupts_libtile.pth"
 COMMANDS = sorted(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"])
 
 
-def early(*argv: str) -> str:
+def early(*argv: str, orig: tuple[str, ...] = ()) -> str:
     """What becomes of SIGINT in a program of these arguments, once Python has read the file."""
     code = (
-        f"import signal, sys, site; sys.argv = {list(argv)!r}; site.addpackage({str(EARLY.parent)!r}, {EARLY.name!r},"
+        f"import signal, sys, site; sys.argv = {list(argv)!r}; sys.orig_argv = {list(orig)!r};"
+        f" site.addpackage({str(EARLY.parent)!r}, {EARLY.name!r},"
         " set()); print(signal.getsignal(signal.SIGINT))"
     )
     done = subprocess.run(
@@ -159,6 +160,21 @@ def early(*argv: str) -> str:
 @pytest.mark.parametrize("command", [f"/usr/bin/{COMMANDS[0]}", *COMMANDS, r"C:\Scripts\tileiras.exe"])
 def test_ctrl_c_ends_a_command_before_its_first_line(command: str) -> None:
     assert early(command, "k.bc") == str(signal.SIG_DFL)
+
+
+@SHELL
+@pytest.mark.parametrize("module", ["libtile.bytecode.annotate", "libtile"])
+def test_ctrl_c_ends_a_module_of_ours_before_it_is_looked_for(module: str) -> None:
+    assert early("-m", "k.bc", orig=("python3", "-X", "utf8", "-m", module, "k.bc")) == str(signal.SIG_DFL)
+
+
+@SHELL
+@pytest.mark.parametrize(
+    "orig",
+    [("python3", "-m"), ("python3", "-m", "pytest", "libtile"), ("python3", "-m", "libtile_x"), ("python3", "-mpip")],
+)
+def test_other_modules_keep_their_ctrl_c(orig: tuple[str, ...]) -> None:
+    assert "default_int_handler" in early("-m", "libtile", orig=orig)
 
 
 @SHELL

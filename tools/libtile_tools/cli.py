@@ -247,6 +247,10 @@ _TEMPORARY_NAME = 100
 
 
 def _write_whole(path: str, raw: bytes) -> None:
+    if os.path.islink(path):  # resolved as far as that goes: a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     start = os.path.basename(path)[:_TEMPORARY_NAME]
     if len(os.fsencode(start)) > 2 * _TEMPORARY_NAME:  # characters of several bytes; file systems count bytes
         start = ""
