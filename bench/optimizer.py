@@ -5,6 +5,8 @@
     python bench/optimizer.py --corpus                   # and the kernels of the tests' corpus (needs cuda-tile)
     python bench/optimizer.py --corpus --every=10        # of all these every tenth
     python bench/optimizer.py --reference=sm_90          # and what NVIDIA's tileiras makes of both
+    python bench/optimizer.py --bytecode=FOLDER          # the files of a folder (cuTile's CUDA_TILE_DUMP_BYTECODE)
+    python bench/optimizer.py --claims --reference=sm_90 # what it would make if the optimizer knew what it cannot know
 
 Tokens are the edges of the order between accesses: token operands of all ops. Carried values are those of `for` and
 `loop`. Of the reference assembler's code: registers, instructions, and of these the copies by TMA (see
@@ -25,9 +27,14 @@ from time import process_time
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "test")]
 
+from xdsl.dialects.builtin import DenseArrayBase, i1  # noqa: E402
+from xdsl.ir import Operation, SSAValue  # noqa: E402
+
 import libtile  # noqa: E402
+from libtile.dialects.cuda_tile.attributes import DivByAttr  # noqa: E402
 from libtile.dialects.cuda_tile.ops import CudaTileOp  # noqa: E402
-from libtile.dialects.cuda_tile.types import TokenType  # noqa: E402
+from libtile.dialects.cuda_tile.types import PointerType, TileType, TokenType, is_integer  # noqa: E402
+from libtile.transforms.canonical_values import create_before  # noqa: E402
 
 COLUMNS = ("ops", "pointer loads", "view loads", "stores", "tokens", "branches", "loops", "carried", "assume")
 
@@ -52,8 +59,11 @@ def counts(module: libtile.Module) -> dict[str, int]:
     return found
 
 
-def programs(corpus: bool) -> Iterator[tuple[str, bytes]]:
-    """Names and bytecode of the programs to look at."""
+def programs(corpus: bool, folder: Path | None = None) -> Iterator[tuple[str, bytes]]:
+    """Names and bytecode of the programs to look at: those of a folder alone, where one is given."""
+    if folder is not None:
+        yield from ((path.name.partition(".tileirbc")[0], path.read_bytes()) for path in sorted(folder.iterdir()))
+        return
     for path in sorted((ROOT / "examples").glob("*.bc")):
         yield path.stem, path.read_bytes()
     if corpus:
@@ -62,6 +72,32 @@ def programs(corpus: bool) -> Iterator[tuple[str, bytes]]:
         for kernel in kernels.KERNELS.values():
             version = "13.3" if "13.3" in kernel.versions else str(kernel.versions[-1])
             yield kernel.name, kernels.export(kernel, version)
+
+
+def claim(module: libtile.Module) -> None:
+    """State what would help a compiler and no program says: that every access through a view is in bounds, that scalar
+    parameters are multiples of 16, and that no load or store waits for another. What it makes of a kernel is wrong."""
+    ops = [op for op in module.op.walk() if isinstance(op, CudaTileOp)]
+    for op in ops:
+        match op.spec.name:
+            case "entry" if (first := op.regions[0].blocks[0].first_op) is not None:
+                for argument in op.regions[0].blocks[0].args:
+                    _claim_multiple(argument, first)
+            case "load_view_tko" | "store_view_tko":
+                op.properties["inbounds"] = DenseArrayBase.from_list(i1, [1] * len(op.operand_group("index")))
+        if op.spec.name.startswith(("load_", "store_")) and (token := op.optional_operand("token")) is not None:
+            fresh = create_before(op, "make_token", {}, [token.type])
+            op.operands = [fresh if operand is token else operand for operand in op.operands]
+    libtile.verify(module)
+
+
+def _claim_multiple(argument: SSAValue, place: Operation) -> None:
+    """Use `assume div_by<16>` of an integer or a pointer in its place."""
+    type_, uses = argument.type, list(argument.uses)
+    if isinstance(type_, TileType) and (is_integer(type_.element_type) or isinstance(type_.element_type, PointerType)):
+        made = create_before(place, "assume", {"value": argument}, [type_], {"predicate": DivByAttr(16)})
+        for use in uses:
+            use.operation.operands[use.index] = made
 
 
 REFERENCE = ("registers", "instructions", "TMA")
@@ -93,17 +129,21 @@ def main() -> None:
     parser.add_argument("--level", type=int, default=3, help="the optimization level (default: 3)")
     parser.add_argument("--every", type=int, default=1, help="only every so-manieth program (default: all)")
     parser.add_argument("--reference", metavar="SM", help="also the code that NVIDIA's tileiras makes for SM")
+    parser.add_argument("--bytecode", metavar="FOLDER", type=Path, help="the files of a folder, and nothing else")
+    parser.add_argument("--claims", action="store_true", help="behind the level, state what no program says")
     parser.add_argument("--sums", action="store_true", help="only the sums of all programs")
     options = parser.parse_args()
     columns = [*COLUMNS, *(f"{what}, {options.reference}" for what in REFERENCE if options.reference), "seconds"]
     print(f"| program | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
     sums = {name: [0, 0] for name in columns[:-1]}
     verdicts: Counter[int] = Counter()
-    for name, data in islice(programs(options.corpus), 0, None, options.every):
+    for name, data in islice(programs(options.corpus, options.bytecode), 0, None, options.every):
         module = libtile.read(data)
         start = process_time()
         optimized = libtile.optimize(module, options.level)
         seconds = process_time() - start
+        if options.claims:
+            claim(optimized)
         pairs = [(was, now) for was, now in zip(counts(module).values(), counts(optimized).values())]
         if options.reference:
             made = [code(module, version, options.reference) for version in (data, libtile.write(optimized))]

@@ -73,6 +73,22 @@ def test_a_command_that_takes_too_long_says_no() -> None:
 
 
 @SHELL
+@pytest.mark.parametrize("printing", ["", "> /dev/null 2>&1"])
+def test_what_a_command_leaves_running_ends_with_it_and_is_not_waited_for(tmp_path: Path, printing: str) -> None:
+    """Whether or not it has the command's output open."""
+    left = f'(trap "" HUP TERM; echo x >> {tmp_path}/begun; sleep 60; echo x >> {tmp_path}/ended) {printing} &'
+    start = time.monotonic()
+    done = run(
+        TOOL, "-q", "--text", "--timeout", "59", "--output", "no such words",
+        "--test", f"{left} while ! test -e {tmp_path}/begun; do sleep 0.05; done; cat {{}}", KERNEL,
+    )  # fmt: skip
+    assert done.status == 1 and "it prints something else" in done.err
+    assert (tmp_path / "begun").exists() and time.monotonic() - start < 50
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in listed
+
+
+@SHELL
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("output", ["-", "best.mlir"])
 def test_an_interrupted_reduction_leaves_the_best_so_far(tmp_path: Path, number: int, output: str) -> None:

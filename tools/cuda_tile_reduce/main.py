@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -46,24 +47,29 @@ class Test:
         return right and all(part in text for part in self.output)
 
     def _run(self, line: str) -> tuple[int | None, str]:
-        """Exit status (None when it took too long) and what was printed, with every process gone that was started."""
-        process = subprocess.Popen(
-            line,
-            shell=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            printed, _ = process.communicate(timeout=self.timeout)
-            return process.returncode, printed.decode(errors="replace")
-        except subprocess.TimeoutExpired:
-            return None, ""
-        finally:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+        """Exit status of the command (None when it took too long) and what was printed, where somebody asks for that.
+
+        The command's own end counts, whatever it has left running: that is ended with it.
+        """
+        with tempfile.TemporaryFile(dir=self.folder) as printed:
+            process = subprocess.Popen(
+                line,
+                shell=True,
+                stdin=subprocess.DEVNULL,
+                stdout=printed if self.output else subprocess.DEVNULL,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                process.wait(self.timeout)
+            except subprocess.TimeoutExpired:
+                return None, ""
+            finally:
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            printed.seek(0)
+            return process.returncode, printed.read().decode(errors="replace")
 
 
 def written(module: Module, bytecode: bool) -> bytes:
