@@ -56,7 +56,7 @@ def migrate(data: Path | Bytes, to: str | Version, *, for_target: str | None = N
     dropped: list[str] = []
     result = bytecode.migrate(file_bytes(data), to, for_target=for_target, drop_hints=drop_hints, warnings=dropped)
     for message in dropped:
-        warnings.warn(message, HintsDroppedWarning, stacklevel=2)
+        warnings.warn(message, HintsDroppedWarning, stacklevel=3)  # the caller, behind `checked`
     return result
 
 
