@@ -49,6 +49,17 @@ def test_the_output_is_of_the_form_that_its_name_says(tmp_path: Path, name: str)
 
 
 @SHELL
+def test_a_pipe_gets_the_smallest_program_alone(tmp_path: Path) -> None:
+    """Who reads a pipe has gone when it was closed once."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        done = run(TOOL, "-q", "--test", "true", "-o", pipe, KERNEL)
+        assert (done.status, done.err) == (0, "")
+        assert reader.communicate(timeout=30)[0] == libtile.write(libtile.parse("cuda_tile.module @kernels {}"), "13.1")
+
+
+@SHELL
 def test_a_crash_is_a_signal_or_its_status(tmp_path: Path) -> None:
     script = tmp_path / "crash.sh"
     script.write_text('grep -q mmaf "$1" && kill -SEGV $$\nexit 1\n')

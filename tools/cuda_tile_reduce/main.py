@@ -130,8 +130,9 @@ def command(
     place of each '{}', or at its end. Functions, ops, regions, values, arguments, sizes, types, attributes and debug
     information are taken out or made simpler; candidates verify if INPUT does.
 
-    FILE is written with every improvement, so that an interrupted reduction leaves the best that it had; stdout gets
-    it at the end. A FILE whose name ends in .bc is bytecode, one in .mlir is text; others are what INPUT is.
+    FILE is written with every improvement, so that an interrupted reduction leaves the best that it had; stdout, a
+    pipe or a device gets it at the end. A FILE whose name ends in .bc is bytecode, one in .mlir is text; others are
+    what INPUT is.
     """
     from libtile.debugging.reduction import NotInterestingError, reduce
 
@@ -140,11 +141,12 @@ def command(
         raise cli.ToolError("cuda-tile-reduce: error: --text and --bytecode exclude each other")
     given_bytecode = as_bytecode or (is_bytecode and not as_text)
     result_bytecode = output.endswith(".bc") or (is_bytecode and not output.endswith(".mlir") and output != "-")
+    once = output == "-" or (os.path.exists(output) and not os.path.isfile(output))
     best: list[Module] = []
 
     def improved(progress: Progress, better: Module) -> None:
         best[:] = [better]
-        if output != "-":
+        if not once:
             cli.write_output(output, written(better, result_bytecode))
         if not quiet:
             cli.say(f"{progress.ops} ops, {progress.tried} candidates, {progress.step}")
@@ -165,7 +167,7 @@ def command(
                 )
             ) from None
         except (stopping.Stopped, KeyboardInterrupt):
-            if best and output == "-":
+            if best and once:
                 cli.write_output(output, written(best[0], result_bytecode))
             raise
     cli.write_output(output, written(smallest, result_bytecode))
