@@ -79,9 +79,22 @@ def _plans(
                 raise Unfit(_place(product))
             if isinstance(several, NotSpecialized) and several.product is not product:
                 raise Unfit("another product of its loop does not fit a producer and consumers")
-            yield product, ProductLoop(function, gpu, product, most) if several is None else several
+            yield product, _alone(function, gpu, product, most) if several is None else several
         except Unfit as reason:
             yield product, reason
+
+
+def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int) -> ProductLoop | Chain:
+    """How a loop with one product is parted: one that adds it up, or one that computes something of each product."""
+    try:
+        return ProductLoop(function, gpu, product, most)
+    except Unfit as reason:
+        if gpu.has("tcgen05") or isinstance(product, ScaledDotOp) or product.parent_op() is None:
+            raise
+        try:
+            return Chain(function, gpu, [product], most)
+        except Unfit:
+            raise reason from None
 
 
 def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedLoop | Unfit:

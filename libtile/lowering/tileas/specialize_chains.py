@@ -71,7 +71,8 @@ from libtile.lowering.tileas.fed_steps import NotSpecialized
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.product_turns import Parts, parts_of, pinned
-from libtile.lowering.tileas.schedule import stages_wanted
+from libtile.lowering.tileas.promoted import MOST_DEPTH
+from libtile.lowering.tileas.schedule import is_zero, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
 from libtile.lowering.to_tileas.types import layout_of
@@ -205,7 +206,8 @@ class Chain:
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         """The instruction of a product, whose accumulator has to lie as that wants it."""
-        atom = instruction(product, self.gpu)
+        few = is_zero(product.c) and shape_of(product.a.type)[-1] <= MOST_DEPTH  # which the loop then adds up itself
+        atom = instruction(product, self.gpu, promotes=few)
         check_accumulator(product, self.spec.num_warps)
         return atom
 
