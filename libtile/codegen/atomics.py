@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from libtile.codegen.builder import KernelBuilder, Value
-from libtile.codegen.llvm_types import BFLOAT, DOUBLE, ELEMENT_TYPES, FLOAT, GENERIC_POINTER, I16, VOID
+from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import BFLOAT, DOUBLE, ELEMENT_TYPES, FLOAT, GENERIC_POINTER, I16, VOID, IntType
 from libtile.codegen.memory import (
     Ordering,
     Registers,
@@ -150,15 +150,21 @@ def _modify(
     ordering: Ordering,
     predicate: Value | None,
     wanted: bool,
+    default: Value | None = None,
 ) -> Value | None:
-    """The operation on one element, `by` an instruction or a loop; its old value as a register when that is wanted."""
+    """The operation on one element, `by` an instruction or a loop; its old value as a register when that is wanted:
+    where the predicate is false, the `default`, bits as they are stored."""
     if predicate is not None and predicate.constant is not None:
         predicate = None if predicate.constant else predicate
     if by == CAS:
         bits = _add_by_loop(b, address, value, ordering, predicate)
         return from_storage(b, bits, element) if wanted else None
     operand = _operand(b, value, element)
-    result = _atom(b, operation, address, [operand], ordering, predicate, operand if by == ATOM else None)
+    if default is None:
+        default = operand
+    elif default.type != operand.type:
+        default = b.cast("bitcast", default, operand.type)
+    result = _atom(b, operation, address, [operand], ordering, predicate, default if by == ATOM else None)
     if result is None or not wanted:
         return None
     return result if result.type == ELEMENT_TYPES[element] else from_storage(b, result, element)
@@ -290,25 +296,33 @@ def reduce_tile(
     accesses: Accesses,
     *,
     ordering: Ordering = RELAXED,
-) -> None:
+    result_used: bool = False,
+    handed: Handed = Conversion.REGISTERS,
+) -> Tile | None:
     """Combine a tile into the one that `index` names, each element `by` what `instruction` names; what lies beyond the
-    tensor is left out (Tile IR, "atomic_red_view_tko"). Accesses of several elements are those of `vector_reductions`.
+    tensor is left out (Tile IR, "atomic_red_view_tko"). The old values if used, and zeros where nothing is combined.
+    Accesses of several elements are those of `vector_reductions`, which give no old values.
 
     LoweringError for a mode that the element type does not have.
     """
     element = tile.element
     operation = _operation(mode, element)
-    _check_instruction(b, mode, by, element, result_used=False)
+    _check_instruction(b, mode, by, element, result_used=result_used)
     places = Places(b, tiled, index, tile.layout, accesses)
     forms = vector_reductions(b.target, mode, element)
+    zero = integer(IntType(8 * STORAGE_BYTES[element]), 0) if result_used else None
+    result = Registers(tile.layout)
 
     def combine(group: tuple[int, ...], accessed: Predicate) -> None:
         predicate, address = accessed(group[0]), places.address(group[0])
         if len(group) == 1:
             value = tile.registers[group[0]]
-            _modify(b, operation, by, element, address, value, ordering, predicate, False)
+            old = _modify(b, operation, by, element, address, value, ordering, predicate, result_used, zero)
+            if old is not None:
+                result.put(group, [old])
         else:
             bits = [to_storage(b, tile.registers[r], element) for r in group]
             _reduce_vector(b, forms[len(group)], element, address, bits, ordering, predicate)
 
     store_each(b, places, combine, ordering)
+    return share_from_owner(b, tile.with_registers(result.all()), handed) if result_used else None

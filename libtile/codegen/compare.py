@@ -36,12 +36,17 @@ def compare_floats(b: KernelBuilder, lhs: Value, rhs: Value, predicate: str, ord
     name = _predicate(predicate)
     if ordering not in ("ordered", "unordered"):
         raise ValueError(f"unknown comparison ordering '{ordering}'")
-    return b.emit(I1, f"fcmp {ordering[0]}{name} {lhs.typed}, {rhs.text}")
+    return are_floats_so(b, lhs, rhs, f"{ordering[0]}{name}")
+
+
+def are_floats_so(b: KernelBuilder, lhs: Value, rhs: Value, condition: str) -> Value:
+    """An i1: whether a condition of LLVM's `fcmp` (`olt`, `uno`, ...) holds between floats."""
+    return b.emit(I1, f"fcmp {condition} {lhs.typed}, {rhs.text}")
 
 
 def is_nan(b: KernelBuilder, value: Value) -> Value:
     """An i1: whether a float is a NaN."""
-    return b.emit(I1, f"fcmp uno {value.typed}, {value.text}")
+    return are_floats_so(b, value, value, "uno")
 
 
 def select(b: KernelBuilder, condition: Value, if_true: Value, if_false: Value) -> Value:

@@ -67,11 +67,12 @@ _PREDICATES = (
 """What the numbers of `arith.cmpi`'s predicates mean (MLIR, "arith.cmpi")."""
 
 _FLOAT_PREDICATES = (
-    None, ("equal", True), ("greater_than", True), ("greater_than_or_equal", True), ("less_than", True),
-    ("less_than_or_equal", True), ("not_equal", True), None, ("equal", False), ("greater_than", False),
+    ("never", True), ("equal", True), ("greater_than", True), ("greater_than_or_equal", True), ("less_than", True),
+    ("less_than_or_equal", True), ("not_equal", True), ("always", True), ("equal", False), ("greater_than", False),
     ("greater_than_or_equal", False), ("less_than", False), ("less_than_or_equal", False), ("not_equal", False),
+    ("never", False), ("always", False),
 )  # fmt: skip
-"""Likewise of `arith.cmpf`: the comparison, and whether it is ordered; None for what is no comparison of values."""
+"""Likewise of `arith.cmpf`: the comparison, and whether it is ordered. What holds always or never asks for NaNs."""
 
 
 def _predicate(site: Site) -> int:
@@ -94,10 +95,16 @@ def _cmpi(site: Site) -> Run:
 
 
 def _cmpf(site: Site) -> Run:
-    meaning = _FLOAT_PREDICATES[_predicate(site)]
-    if meaning is None:
-        raise Fault(FaultKind.UNSUPPORTED, f"no comparison is of the kind {_predicate(site)}")
-    comparison, ordered = meaning
+    comparison, ordered = _FLOAT_PREDICATES[_predicate(site)]
+    if comparison in ("always", "never"):
+
+        def asked(lhs: Array, rhs: Array) -> Array:
+            # Ordered comparisons are false of NaNs, unordered ones true.
+            has_nan = np.isnan(lhs) | np.isnan(rhs)
+            result: Array = np.where(has_nan, not ordered, comparison == "always")
+            return result[()]
+
+        return asked
     ordering = "ordered" if ordered else "unordered"
     return _with("cmpf", site, comparison_predicate=comparison, comparison_ordering=ordering)
 

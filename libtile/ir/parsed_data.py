@@ -30,6 +30,12 @@ class ParsedData(Data[Any], metaclass=_SameOrNew):
     """
 
     stands_for: ClassVar[type[Attribute] | None] = None
+    is_element: ClassVar[bool] = False
+    """Whether it is a type that tiles and memory may have elements of."""
+
+    def problem(self) -> str | None:
+        """What a type breaks of its own rules, as the verifier says it; None for nothing."""
+        return None
 
     def body(self) -> str:
         return ""

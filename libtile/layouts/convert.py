@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import lru_cache
 
 from libtile.layouts import f2
 from libtile.layouts.linear import LANE, OFFSET, REGISTER, WARP, LinearLayout
@@ -105,6 +106,14 @@ def classify(relation: LinearLayout) -> Conversion:
         _columns(relation, REGISTER, REGISTER)
     )
     return Conversion.NONE if same else Conversion.REGISTERS
+
+
+@lru_cache(maxsize=4096)
+def needed(source: LinearLayout, target: LinearLayout) -> Conversion:
+    """How far elements go from one register layout to another. ValueError when the layouts describe different tiles."""
+    relation = target.convert_to(source)
+    kind = classify(relation)
+    return Conversion.SHARED if kind is Conversion.SHUFFLE and shuffle_rounds(relation) is None else kind
 
 
 def shuffle_rounds(relation: LinearLayout) -> tuple[ShuffleRound, ...] | None:

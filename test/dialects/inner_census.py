@@ -38,6 +38,7 @@ from libtile.lowering.to_tileas.shape_layouts import spread
 from libtile.lowering.to_tileas.types import with_layout
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
+from lowering.attention_kernels import attention
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 PAGE = Path(__file__).parents[2] / "docs" / "inner-census.md"
@@ -53,8 +54,8 @@ What becomes of each op of [nv_tileaa and nv_tileas](inner-dialects.md): which p
 which targets, and whether the interpreter has a rule for it. Nothing here is written by hand: the sample of each op (a
 valid use of it, `test/dialects/inner_samples.txt`) is compiled for a target of each class, and what is refused stands
 with its reason below the table. "Made by" are the passes behind which an op stood that was not there before, in these
-compilations, in one of a kernel for every op of Tile IR, and in those of the examples and of the documents' programs
-for sm_90 and sm_100, of the examples for sm_80 as well; a program that is written in the dialect may hold any op.
+compilations, in one of a kernel for every op of Tile IR, and in those of the examples, of the documents' programs and
+of attention by two warpgroups for sm_80, sm_90 and sm_100; a program that is written in the dialect may hold any op.
 "Lowered by" is LLVM IR where an emission rule spells the op, and else the pass behind which it is gone. Ops that only
 stand in others (ends of regions, turns of pipelines) have no kernel of their own here: of them the table says whether
 LLVM IR is made of what holds them.
@@ -231,13 +232,13 @@ def made_of_tile_ir() -> Mapping[str, set[str]]:
 
 
 def made_of_programs() -> Mapping[str, set[str]]:
-    """The passes that make each op of the examples and of the documents' programs, for targets that have agents, and of
-    the examples for one that has none."""
+    """The passes that make each op of the examples, of the documents' programs and of attention by two warpgroups, for
+    targets with agents and one without."""
     root, made = Path(__file__).parents[2], dict[str, set[str]]()
     paths = [*sorted((root / "examples").glob("*.bc")), *sorted((root / "test/lowering/documents").glob("*.mlir"))]
-    for path in paths:
-        for gpu_name in ("sm_90", "sm_100", *(["sm_80"] if path.suffix == ".bc" else [])):
-            program = load(path)
+    for given in (*paths, attention(128, 64, 128).encode()):
+        for gpu_name in ("sm_80", "sm_90", "sm_100"):
+            program = load(given)
             seen = Passes({op.name for op in program.walk()})
             lower(program_of(program), Options(gpu_name, emit="tileas"), observer=seen)
             for op, passes in seen.made.items():

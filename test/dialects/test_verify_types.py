@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerType, NoneType, TensorType
 from xdsl.ir import Attribute
 
 from dialects.building import element, tile, view
@@ -20,6 +20,7 @@ from libtile.dialects.cuda_tile.types import (
     i32,
 )
 from libtile.dialects.cuda_tile.verify import verify_type
+from libtile.dialects.nv_tileaa.types import MemRefType, PtrType
 
 NUMBERS = (
     "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or i1 or i8 or i16 or i32 or i64"
@@ -43,7 +44,10 @@ VIEW = view("f32", [64, 64], [64, 1])
         StridedViewType((4, 2), (3, 5), VIEW, (0, 1)),
         GatherScatterViewType((4, 2), VIEW, 1),
         TokenType(),
-        TensorType(f32, [3]),
+        TensorType(f32, [4]),
+        TensorType(IndexType(), []),
+        TensorType(PtrType(f32), [2, 8]),
+        MemRefType(f32, (DYNAMIC, 3)),
     ],
     ids=str,
 )
@@ -129,6 +133,24 @@ def test_a_valid_type_has_no_message(type_: Attribute) -> None:
             "padding_value pos_inf can only be used with floating point element types, got 'i32'",
         ),
         (PartitionViewType((4, 4), i32, (0, 1)), "expected 'tensor_view' type, but got 'i32'"),  # type: ignore[arg-type]
+        (TensorType(f32, [3]), "expects tiles whose sizes are powers of two, but got tile<3xf32>"),
+        (TensorType(f32, [0, 4]), "expects tiles whose sizes are powers of two, but got tile<0x4xf32>"),
+        (TensorType(f32, [-1]), "expects tiles whose sizes are powers of two, but got tile<?xf32>"),
+        (TensorType(f32, [1 << 25]), "expects tiles of at most 16777216 elements, but got tile<33554432xf32>"),
+        (TensorType(IntegerType(7), [4]), "expects tiles of numbers, indices or pointers, but got tile<4xi7>"),
+        (TensorType(NoneType(), [4]), "expects tiles of numbers, indices or pointers, but got tile<4xnone>"),
+        (
+            TensorType(PtrType(IndexType()), [4]),
+            "expects memory of numbers or pointers, but got !nv_tileaa.ptr<index, 1>",
+        ),
+        (
+            MemRefType(IntegerType(128), (4,), (1,)),
+            "expects memory of numbers or pointers, but got !nv_tileaa.memref<4xi128, strides=[1], 1>",
+        ),
+        (
+            MemRefType(f32, (1 << 63,), (1,)),
+            "expects sizes and strides of 64 bits, but got !nv_tileaa.memref<9223372036854775808xf32, strides=[1], 1>",
+        ),
     ],
     ids=str,
 )

@@ -353,6 +353,23 @@ PROGRAMS: dict[str, Program] = {
         nv_tileaa.store %m[%r, %j], %c : {memref("i32", 2)}, tile<8xi32>, tile<8xi32>, index
         """,
     ),
+    "tiles combined with memory, and what was there": Program(
+        "nv_tileaa.tiled_atomic_rmw nv_tileas.tiled_atomic_rmw",
+        {"m": (M2, floats(5, 13)), "o": (M2, zeros(4, 8)), "p": (M2, zeros(4, 8))},
+        f"""
+        %0 = arith.constant 0 : index
+        %1 = arith.constant 1 : index
+        %v = nv_tileaa.block_tile %m {{tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]}}
+          : {M2} -> {TILED}
+        %x = nv_tileaa.constant {{value = dense<0.5> : !cuda_tile.tile<4x8xf32>}} : tile<4x8xf32>
+        %a = nv_tileaa.tiled_atomic_rmw %v[%1, %0], %x {{rmw_mode = #nv_tileaa.rmw_mode<addf>, {RELAXED}}}
+          : {TILED}, tile<4x8xf32>, index, index -> tile<4x8xf32>
+        nv_tileaa.tiled_store %o[%0, %0], %a : {M2}, tile<4x8xf32>, index, index
+        %b = nv_tileaa.tiled_atomic_rmw %v[%1, %1], %x {{rmw_mode = #nv_tileaa.rmw_mode<xchg>, {RELAXED}}}
+          : {TILED}, tile<4x8xf32>, index, index -> tile<4x8xf32>
+        nv_tileaa.tiled_store %p[%0, %0], %b : {M2}, tile<4x8xf32>, index, index
+        """,
+    ),
     "rows by index": Program(
         "nv_tileaa.gather_load nv_tileaa.scatter_store",
         {"m": (M2, floats(8, 16)), "o": (M2, zeros(8, 16))},

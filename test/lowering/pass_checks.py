@@ -12,7 +12,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from libtile.asm import print_op
 from libtile.asm.module import diagnose
 from libtile.compiler.entry import program_of
 from libtile.compiler.options import Options
@@ -40,12 +39,14 @@ def outcome(module: Operation, kernel: str, grid: Any, arguments: Callable[[], S
 
 def modules_of(module: Operation, gpu_name: str) -> dict[str, Operation]:
     """The module behind each pass of the lowering, by the pass's name, in order, with the number of its run behind it
-    from the second one on; the first is the module itself, without a name."""
+    from the second one on; the first is the module itself, without a name. What a pass left as it was is one object."""
     found: dict[str, Operation] = {"": module}
 
     def keep(name: str, op: Operation) -> None:
         number = sum(key.partition(" ")[0] == name for key in found)
-        found[f"{name} ({number + 1})" if number else name] = op.clone()
+        last = next(reversed(found.values()))
+        unchanged = op.is_structurally_equivalent(last)
+        found[f"{name} ({number + 1})" if number else name] = last if unchanged else op.clone()
         if name == "convert-cuda-tile-to-tileaa":
             shorter = op.clone()
             assert isinstance(shorter, ModuleOp)
@@ -69,12 +70,12 @@ def check_passes(
     `arguments` makes the arguments of a run anew. Where tensor maps are made, the passes behind are left out: the host
     makes them from there on, and the interpreter launches without one."""
     before: Outcome | None = None
-    last, count, text = "", -1, ""
+    last, count, checked = "", -1, None
     for name, made in modules_of(module, gpu_name).items():
-        if (shown := print_op(made)) == text:  # the same module does the same
+        if made is checked:  # the same module does the same
             count += 1
             continue
-        text = shown
+        checked = made
         if name:
             found = diagnose(made)
             assert not has_errors(found), f"behind {name}: {found[0].render()}"

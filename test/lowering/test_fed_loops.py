@@ -6,10 +6,10 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from attention_kernels import attention
 from scaled_kernels import Scaled
 from test_persistent import persistent
 from test_specialized import main_loop, operands, tile_gemm
-from test_specialized_chains import attention
 from test_specialized_chains import run as run_attention
 
 import libtile

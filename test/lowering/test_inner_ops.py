@@ -11,7 +11,22 @@ import libtile
 from dialects.inner import messages, module
 from generators.check import TARGETS
 from libtile.support.diagnostics import LoweringError
-from lowering.inner_programs import OUT, PROGRAMS, XI, N, Program, T, X, Y, floats, pointer, stored, vector, zeros
+from lowering.inner_programs import (
+    OUT,
+    PROGRAMS,
+    XI,
+    N,
+    Program,
+    T,
+    X,
+    Y,
+    floats,
+    memref,
+    pointer,
+    stored,
+    vector,
+    zeros,
+)
 
 
 def outcome(program: Program, backend: str, **options: object) -> list[np.ndarray]:
@@ -46,6 +61,53 @@ def test_a_program_does_what_the_interpreter_says(name: str, gpu_name: str) -> N
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_does_what_the_interpreter_says_on_every_target(name: str, gpu_name: str) -> None:
     check(PROGRAMS[name], gpu_name)
+
+
+CONDITIONS = (
+    "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"
+)  # fmt: skip
+
+
+def test_floats_are_compared_in_all_of_ariths_ways() -> None:
+    t, out = "tensor<16xf32>", memref("i8", 2)
+    body = vector("x", "f32", 16) + vector("y", "f32", 16)
+    for row, condition in enumerate(CONDITIONS):
+        body += f"""
+          %c{row} = arith.cmpf {condition}, %x, %y : {t}
+          %i{row} = arith.extui %c{row} : tensor<16xi1> to tensor<16xi8>
+          %v{row} = nv_tileaa.view %i{row} : tile<16xi8> -> tile<1x16xi8>
+          %r{row} = arith.constant {row} : index
+          nv_tileaa.tiled_store %o[%r{row}, %r0], %v{row} : {out}, tile<1x16xi8>, index, index
+        """
+    values = np.array([np.nan, 1, 2, -0.0], np.float32)
+    x, y = (lambda _: np.repeat(values, 4)), (lambda _: np.tile([2, np.nan, 0, 1], 4).astype(np.float32))
+    given = {"x_p": (pointer("f32"), x), "y_p": (pointer("f32"), y), "o": (out, zeros(16, 16, dtype=np.int8))}
+    program = Program("arith.cmpf", given, body)
+    check(program, "sm_80")
+    left, right = x(None), y(None)
+    nan = np.isnan(left) | np.isnan(right)
+    found = outcome(program, "interpreter")[-1]
+    of_numbers = {"eq": left == right, "gt": left > right, "ge": left >= right, "lt": left < right,
+                  "le": left <= right, "ne": left != right, "rd": ~nan, "no": nan & ~nan}  # fmt: skip
+    for row, condition in enumerate(CONDITIONS):
+        if condition in ("false", "true"):
+            want = np.full(16, condition == "true")
+        else:
+            want = np.where(nan, condition[0] == "u", of_numbers[condition[1:]])
+        np.testing.assert_array_equal(found[row], want, err_msg=condition)
+
+
+def test_tiles_of_four_bits_with_a_mask_are_refused_by_name() -> None:
+    m = memref("f4E2M1FN")
+    body = f"""
+      %0 = arith.constant 0 : index
+      %k = nv_tileaa.constant {{value = dense<true> : !cuda_tile.tile<16xi1>}} : tile<16xi1>
+      %x = nv_tileaa.tiled_load %m[%0], %k : {m}, index, tile<16xi1> -> tile<16xf4E2M1FN>
+      nv_tileaa.tiled_store %m[%0], %x : {m}, tile<16xf4E2M1FN>, index
+    """
+    program = Program("nv_tileaa.tiled_load", {"m": (m, zeros(16, dtype=np.uint8))}, body)
+    with pytest.raises(LoweringError, match=r"'nv_tileaa.tiled_load' op has a mask on elements of 4 bits"):
+        libtile.compile(libtile.parse(program.text()), "sm_90", emit="ptx")
 
 
 def test_a_convolution_is_what_its_definition_says() -> None:

@@ -4,8 +4,9 @@
 import re
 
 import pytest
+from attention_kernels import attention
 from specialized_kernels import loops_of
-from test_specialized_chains import attention, run
+from test_specialized_chains import run
 
 import libtile
 from libtile.backend.ptxas import assemble

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    IndexType,
     IntegerType,
 )
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -106,6 +107,11 @@ def is_integer(type_: Attribute) -> bool:
 
 def is_float(type_: Attribute) -> bool:
     return type_ in NUMBER_NAMES and not isinstance(type_, IntegerType)
+
+
+def is_element_type(type_: Attribute) -> bool:
+    """Whether tiles of the inner dialects may have such elements: numbers, indices, pointers."""
+    return type_ in NUMBER_NAMES or isinstance(type_, IndexType) or getattr(type_, "is_element", False)
 
 
 def quoted(type_: Attribute) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, Float4E2M1FNType, IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, Float4E2M1FNType, FloatAttr, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -155,6 +155,11 @@ class Collective(TileOp):
             raise VerifyException(
                 f"expects {count} results and identities, but got {len(self.outputs)} and {len(self.identities.data)}"
             )
+        for source, identity in zip(self.inputs, self.identities.data):
+            if isinstance(identity, IntegerAttr | FloatAttr) and identity.type != element_of(source.type):
+                raise VerifyException(
+                    f"expects an identity of the element type of {type_text(source.type)}, but got {identity.type}"
+                )
         expected = self.result_shape(shape, dim)
         for source, result in zip(self.inputs, self.outputs):
             if shape_of(result.type) != expected or element_of(result.type) != element_of(source.type):

@@ -17,6 +17,9 @@ from libtile.ir.tile_form import TileOp, is_token, type_text
 BITWISE = ("and", "or", "xor")
 UNSIGNED = ("umin", "umax")
 
+NAMED_BARRIERS = 16
+"""Barriers of a CTA, of which number 0 is that of all its warps (PTX ISA, "bar")."""
+
 
 def require_at_least(op: TileOp, least: int, *names: str) -> None:
     """Integer attributes, and the entries of arrays of them, are not below `least`; VerifyException."""
@@ -25,6 +28,14 @@ def require_at_least(op: TileOp, least: int, *names: str) -> None:
         for value in attr.data if isinstance(attr, ArrayAttr) else (attr,):
             if isinstance(value, IntegerAttr) and value.value.data < least:
                 raise VerifyException(f"expects {name} of at least {least}, but got {value.value.data}")
+
+
+def require_at_most(op: TileOp, most: int, *names: str) -> None:
+    """Integer attributes are not above `most`; VerifyException."""
+    for name in names:
+        attr = op.properties.get(name)
+        if isinstance(attr, IntegerAttr) and attr.value.data > most:
+            raise VerifyException(f"expects {name} of at most {most}, but got {attr.value.data}")
 
 
 def require_yields(op: TileOp, expected: Sequence[Attribute]) -> None:
@@ -56,12 +67,12 @@ def require_no_captures(region: Region, what: str) -> None:
                 raise VerifyException(f"expects the region of {what} to capture no values, but '{op.name}' uses one")
 
 
-def require_mode(mode: str, element: Attribute) -> None:
-    """A read-modify-write that the element type has; VerifyException."""
+def require_mode(mode: str, element: Attribute, attribute: str = "rmw_mode") -> None:
+    """A read-modify-write, named by an attribute, that the element type has; VerifyException."""
     if is_float(element) and mode in (*BITWISE, *UNSIGNED):
-        raise VerifyException(f"rmw_mode '{mode}' needs integers, but got {type_text(element)}")
+        raise VerifyException(f"{attribute} '{mode}' needs integers, but got {type_text(element)}")
     if is_integer(element) and mode == "addf":
-        raise VerifyException(f"rmw_mode 'addf' needs floats, but got {type_text(element)}")
+        raise VerifyException(f"{attribute} 'addf' needs floats, but got {type_text(element)}")
 
 
 def require_order(op: TileOp, semantic: str) -> None:

@@ -37,7 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr
-from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
+from libtile.dialects.nv_tileaa.contracts import NAMED_BARRIERS, require_at_least, require_at_most, require_yields
 from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
 from libtile.dialects.nv_tileaa.terminators import (
     FUNC,
@@ -84,6 +84,21 @@ def _check_branch(op: Operation) -> None:
         last = region.last_block.last_op if region.last_block is not None else None
         if last is not None and last.name == "scf.yield" and [v.type for v in last.operands] != expected:
             raise VerifyException("expects values yielded from both arms of a branch to have the types of its results")
+
+
+def _check_while(op: Operation) -> None:
+    """What is carried into each part of a loop has the types that the part takes."""
+    before, after = (region.first_block for region in op.regions)
+    if before is None or after is None:
+        return
+    condition, end = before.last_op, after.last_op
+    handed = [*condition.operands][1:] if condition is not None and condition.name == "scf.condition" else []
+    back = end.operands if end is not None and end.name == "scf.yield" else ()
+    for given, taken in ((op.operands, before.args), (handed, after.args), (handed, op.results), (back, before.args)):
+        types = [[v.type for v in values] for values in (given, taken)]
+        if types[0] != types[1]:
+            shown = [f"({', '.join(map(type_text, some))})" for some in types]
+            raise VerifyException(f"expects values carried by a loop to be {shown[1]}, but got {shown[0]}")
 
 
 @tile_op
@@ -144,6 +159,8 @@ class FuncOp(TileOp):
                 raise VerifyException(f"expects no cuda_tile operations, but got '{op.name}'")
             if op.name == "scf.if":
                 _check_branch(op)
+            elif op.name == "scf.while":
+                _check_while(op)
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
@@ -243,6 +260,7 @@ class PluginOp(Resources):
     def check(self) -> None:
         require_parent_function(self)
         require_at_least(self, 0, *RESOURCES)
+        require_at_most(self, NAMED_BARRIERS, "named_barriers")
         _check_call(self, self.plugin)
 
     @property
@@ -268,6 +286,7 @@ class ExecuteOp(Resources):
         require_parent_function(self)
         check_region_ends(self)
         require_at_least(self, 0, *RESOURCES)
+        require_at_most(self, NAMED_BARRIERS, "named_barriers")
         check_agent_entries(self, "agent_warps", "agent_registers")
         if not self.results:
             require_yields(self, [])

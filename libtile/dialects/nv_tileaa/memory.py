@@ -36,7 +36,7 @@ from libtile.dialects.nv_tileaa.attributes import (
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_mode, require_order
 from libtile.dialects.nv_tileaa.element_types import is_float, is_integer
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
-from libtile.ir.tile_form import INDICES, TileOp, element_of, is_token, shape_of, tile_op, type_text
+from libtile.ir.tile_form import INDICES, TileOp, element_of, integer_of, is_token, shape_of, tile_op, type_text
 
 
 def pointee_of(base: Attribute) -> Attribute | None:
@@ -137,7 +137,12 @@ class MemoryOp(Access):
             raise VerifyException(f"unsupported mem_semantic: {self.semantic}")
 
     def check_shape(self, base: Attribute) -> None:
-        """What is accessed through a tile of pointers has its shape."""
+        """What is accessed through a tile of pointers has its shape; a box of a memref has no more dimensions."""
+        boxed = isinstance(base, MemRefType) and not any(shape_of(v.type) for v in self.coordinates)
+        if boxed and len(shape_of(self.value_type)) > base_rank(base):
+            raise VerifyException(
+                f"expects a tile of at most {base_rank(base)} dimensions, but got {type_text(self.value_type)}"
+            )
         if isinstance(element_of(base), PtrType) and shape_of(base) != shape_of(self.value_type):
             raise VerifyException(
                 f"expects base and value to have the same shape, but got {type_text(base)} vs "
@@ -317,7 +322,8 @@ class AtomicRmwOp(AtomicRmw):
 
 @tile_op
 class TiledAtomicRmwOp(AtomicRmw):
-    """Combines the tile of memory at an index of a tiled view with a tile; gives what was there before."""
+    """Combines the tile of memory at an index of a tiled view with a tile; gives what was there before, and zeros where
+    nothing is combined."""
 
     name = "nv_tileaa.tiled_atomic_rmw"
     ROWS: ClassVar[bool] = True
@@ -362,6 +368,9 @@ class AllocaOp(TileOp):
         if not isinstance(element_of(self.result.type), PtrType):
             raise VerifyException(f"expects a pointer as result, but got {type_text(self.result.type)}")
         require_at_least(self, 1, "count", "alignment")
+        alignment = integer_of(self.alignment, 1)
+        if alignment & (alignment - 1):
+            raise VerifyException(f"expects an alignment that is a power of two, but got {alignment}")
 
 
 # -- replicated memory ------------------------------------------------------------------------------------------------
@@ -376,6 +385,10 @@ class MultimemLoadReduce(MemoryOp):
     indices = var_operand_def()
     value = result_def()
     reduction = prop_def(ReductionAttr)
+
+    def check(self) -> None:
+        super().check()
+        require_mode(self.reduction.keyword, element_of(self.value_type), "reduction")
 
 
 @tile_op
@@ -408,6 +421,10 @@ class MultimemReduce(Write):
     value = operand_def()
     indices = var_operand_def()
     reduction = prop_def(ReductionAttr)
+
+    def check(self) -> None:
+        super().check()
+        require_mode(self.reduction.keyword, element_of(self.value_type), "reduction")
 
 
 @tile_op

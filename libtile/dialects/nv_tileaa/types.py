@@ -9,15 +9,21 @@ compared by value.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.parser import AttrParser
 
 from libtile.dialects.cuda_tile.types import DYNAMIC as DYNAMIC
+from libtile.dialects.cuda_tile.types import is_element_type
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import parse_type, type_text
+
+MAX_NUMBER = (1 << 63) - 1
+"""The largest size or stride."""
 
 GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
 """Address spaces, numbered as in NVPTX (LLVM NVPTX usage guide, "Address spaces")."""
@@ -32,12 +38,16 @@ class PtrType(TileAAType):
     """`!nv_tileaa.ptr<f32, 1>`: an address, with the type of what it points to and its address space."""
 
     name = "nv_tileaa.ptr"
+    is_element: ClassVar[bool] = True
 
     pointee = DataField[Attribute](0)
     space = DataField[int](1)
 
     def __init__(self, pointee: Attribute, space: int = GLOBAL):
         super().__init__((pointee, space))
+
+    def problem(self) -> str | None:
+        return _problem_in_memory(self, self.pointee)
 
     def body(self) -> str:
         return f"{type_text(self.pointee)}, {self.space}"
@@ -122,6 +132,11 @@ class MemRefType(TileAAType):
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    def problem(self) -> str | None:
+        if max((*self.shape, *self.strides), default=0) > MAX_NUMBER:
+            return f"expects sizes and strides of 64 bits, but got {type_text(self)}"
+        return _problem_in_memory(self, self.element_type)
 
     @property
     def dynamic_sizes(self) -> int:
@@ -211,6 +226,13 @@ class TiledViewType(TileAAType):
         if not isinstance(layout, TilingAttr):
             parser.raise_error("expected a tiling attribute")
         return cls(source, shape, layout)
+
+
+def _problem_in_memory(type_: Attribute, element: Attribute) -> str | None:
+    """What is wrong with a type of memory that has such elements."""
+    if is_element_type(element) and not isinstance(element, IndexType):
+        return element.problem() if isinstance(element, PtrType) else None
+    return f"expects memory of numbers or pointers, but got {type_text(type_)}"
 
 
 def _number(value: int) -> str:

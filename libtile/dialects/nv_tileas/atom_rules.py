@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What an atom, a shuffle and a delayed wait have to fit: layouts, warps, and the uses of a buffer."""
+"""What an atom and a shuffle have to fit: layouts and warps."""
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -11,11 +11,13 @@ from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.attributes import SHARED_LOAD_KINDS, SHARED_STORE_KINDS, TRANS, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, type_text
+from libtile.ir.tile_form import element_of, layout_of, shape_of, stored_element, stored_shape, type_text
 from libtile.layouts import REGISTER, WARP
+from libtile.layouts.convert import Conversion, needed
+from libtile.layouts.registers import register_groups
 from libtile.numerics.elements import STORAGE_BYTES, memory_bits
 
-BY_THREADS = ("ldg", "stg", "ldgsts", "lds", "sts")
+BY_THREADS = ("ldg", "stg", "ldgsts", "lds", "sts", "red", "atom", "cas", "multimem")
 """Atoms whose bits are what one thread moves."""
 
 
@@ -25,24 +27,32 @@ MAX_BITS = 128
 
 def element_bits(type_: Attribute) -> int:
     """Bits that an element of a tile takes in memory."""
-    element = element_of(type_)
+    element = stored_element(type_)
     return memory_bits("ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element])
 
 
-def check_atom_width(atom: CopyAtomAttr | None, type_: Attribute) -> None:
+def check_atom_width(atom: CopyAtomAttr | None, type_: Attribute, given: LayoutAttr | None = None) -> None:
     """A thread moves by one instruction whole elements along a dimension of the tile, and no more of them than the
-    layout gives it; VerifyException."""
+    layout (the tile's, or what is `given`) gives it side by side; VerifyException."""
     if atom is None or not atom.bits:
         return
-    bits, layout = element_bits(type_), layout_of(type_)
+    bits, layout = element_bits(type_), given or layout_of(type_)
     if atom.dim is not None:
-        _check_dimension(atom, bits, shape_of(type_))
+        _check_dimension(atom, bits, stored_shape(type_))
     if atom.kind not in BY_THREADS or not isinstance(layout, LayoutAttr):
         return
     held = bits * (layout.layout.in_size(REGISTER) if REGISTER in dict(layout.layout.bases) else 1)
     if atom.bits > held:
         raise VerifyException(
             f"expects an atom of at most {held} bits, which a thread has of {type_text(type_)}, but got {atom.bits}"
+        )
+    if atom.dim is None or atom.bits <= bits:
+        return
+    together = bits * len(register_groups(layout.layout, atom.dim, atom.bits // bits)[0])
+    if atom.bits > together:
+        raise VerifyException(
+            f"expects an atom of at most {together} bits, which a thread has side by side along dimension {atom.dim} "
+            f"of {type_text(type_)}, but got {atom.bits}"
         )
 
 
@@ -106,39 +116,23 @@ def check_masked(masked: Attribute | None, type_: Attribute) -> None:
         raise VerifyException(f"expects dimensions of the tile as 'masked', in order, but got {dims}")
 
 
-def check_same_warps(source: Attribute, result: Attribute) -> None:
-    """Every element stays in its warp; VerifyException."""
+_WITHIN = {
+    "registers": (Conversion.NONE, Conversion.REGISTERS),
+    "shuffle": (Conversion.NONE, Conversion.REGISTERS, Conversion.SHUFFLE),
+}
+_STAY = {"registers": "threads", "shuffle": "warps"}
+
+
+def check_way(kind: str, source: Attribute, result: Attribute) -> None:
+    """By registers every element stays in its thread, by shuffles in its warp; VerifyException."""
     layouts = [layout_of(source), layout_of(result)]
-    warps = [dict(lay.layout.bases).get(WARP, ()) for lay in layouts if isinstance(lay, LayoutAttr)]
-    if len(warps) == 2 and warps[0] != warps[1]:
-        raise VerifyException("expects layouts whose elements stay in their warps")
-
-
-WRITES = ("nv_tileas.copy", "nv_tileas.async.load", "nv_tileas.async.tiled_load", "nv_tileas.async.tiled_tma_load",
-          "nv_tileas.async.gather_tma_load", "nv_tileas.insert_slice")  # fmt: skip
-
-
-def check_delayed_wait(op: TileOp, buffer: SSAValue, token: SSAValue) -> None:
-    """Between a store out of a buffer and the wait for it, nothing writes the buffer; VerifyException."""
-    ends = _waits(token)
-    at = op.next_op
-    while at is not None and at not in ends:
-        if at.name in WRITES and _writes(at, buffer):
-            raise VerifyException(f"expects a wait before '{at.name}' writes the buffer that is stored")
-        at = at.next_op
-
-
-def _waits(token: SSAValue) -> set[Operation]:
-    """The waits for a copy, or for the groups that it is in."""
-    found: set[Operation] = set()
-    for use in token.uses:
-        if use.operation.name == "nv_tileas.async.wait":
-            found.add(use.operation)
-        elif use.operation.name == "nv_tileas.async.commit_group":
-            found |= _waits(use.operation.results[0])
-    return found
-
-
-def _writes(op: Operation, buffer: SSAValue) -> bool:
-    source_first = op.name == "nv_tileas.copy"
-    return any(v is buffer for v in (op.operands[1:] if source_first else op.operands))
+    if kind not in _WITHIN:
+        return
+    found = [lay.layout for lay in layouts if isinstance(lay, LayoutAttr)]
+    if not found:  # they are still to be chosen
+        return
+    if len(found) != len(layouts):
+        raise VerifyException(f"expects tiles with layouts, but got {type_text(source)} and {type_text(result)}")
+    warps = [lay.basis(WARP) for lay in found]
+    if len(warps[0]) != len(warps[1]) or needed(*found) not in _WITHIN[kind]:
+        raise VerifyException(f"expects layouts whose elements stay in their {_STAY[kind]}")

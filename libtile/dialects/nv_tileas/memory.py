@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
 from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
-from libtile.dialects.nv_tileaa.contracts import require_mode
+from libtile.dialects.nv_tileaa.contracts import require_mode, require_token_result
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_integer
 from libtile.dialects.nv_tileaa.memory import (
     AtomicCas,
@@ -203,7 +203,11 @@ class TiledMemOp(MemoryOp):
             raise VerifyException("requires the same shape for tileSize and tensor value")
 
     def _check_coordinates(self, view: Attribute) -> None:
-        """Scalars of one type; along the sparse dimension a tile of indices, which may be of another type."""
+        """Scalars of one type; along the sparse dimension a tile of indices, which may be of another type. What offsets
+        there are are scalars."""
+        for offset in self.group("offsets") if "offsets" in dict(self.get_irdl_definition().operands) else ():
+            if not is_integer(element_of(offset.type)) or shape_of(offset.type):
+                raise VerifyException(f"expects offsets that are integers, but got {type_text(offset.type)}")
         coordinates = self.coordinates
         expected = base_rank(view) + (view.layout.leading if isinstance(view, TiledViewType) else 0)
         if len(coordinates) != expected:
@@ -292,7 +296,8 @@ class TiledStoreOp(Write, TiledMemOp):
 
 @tile_op
 class TiledAtomicRmwOp(TiledMemOp):
-    """Combines a tile of a view with a tile, by an atom; gives what was there before."""
+    """Combines a tile of a view with a tile, by an atom; gives what was there before, and zeros where nothing is
+    combined."""
 
     name = "nv_tileas.tiled_atomic_rmw"
     traits = traits_def(Observable())
@@ -324,6 +329,9 @@ class TiledAtomicRmwOp(TiledMemOp):
         require_mode(mode, element)
         if self.atom is not None and self.atom.kind not in REDUCTION_KINDS:
             raise VerifyException("expect a tma_redg atom type")
+        kind = None if self.atom is None else self.atom.kind
+        if kind in ("red", "tma_redg") and self.result.first_use is not None:
+            raise VerifyException(f"expects an atom that gives the old value, which is used, but got {kind}")
 
 
 @tile_op
@@ -344,3 +352,4 @@ class FenceOp(TileOp):
     def check(self) -> None:
         if self.mem_semantic.keyword in ("weak", "relaxed"):
             raise VerifyException(f"unsupported mem_semantic: {self.mem_semantic.keyword}")
+        require_token_result(self)

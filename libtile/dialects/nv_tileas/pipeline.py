@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -35,6 +36,7 @@ from libtile.dialects.nv_tileaa.terminators import (
     only_block,
     require_parent_function,
 )
+from libtile.dialects.nv_tileas.iterator_rules import check_own_iterator, roots
 from libtile.dialects.nv_tileas.tiles import check_alignment
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
@@ -102,11 +104,29 @@ def check_ended_once(token: SSAValue, by: type[TileOp], word: str) -> None:
     while tokens:
         at = tokens.pop()
         for use in at.uses:
-            seen += isinstance(use.operation, by)
-            if isinstance(use.operation, ProducerWriteOp | ConsumerReadOp):
-                tokens.append(use.operation.results[0])
+            user, parent = use.operation, use.operation.parent_op()
+            if isinstance(user, by):
+                seen += 1
+                if _is_repeated(user, at):
+                    raise VerifyException(
+                        f"expects a turn to be {word} once, but it is in a loop that does not begin it"
+                    )
+            elif isinstance(user, ProducerWriteOp | ConsumerReadOp):
+                tokens.append(user.results[0])
+            elif isinstance(user, scf.YieldOp) and isinstance(parent, scf.IfOp):
+                tokens.append(parent.results[use.index])
     if seen > 1:
         raise VerifyException(f"expects a turn to be {word} once, but it is {seen} times")
+
+
+def _is_repeated(user: Operation, value: SSAValue) -> bool:
+    """Whether a loop runs an op again with a value from outside of it."""
+    block, at = value.owner if isinstance(value.owner, Block) else value.owner.parent, user
+    while at.parent is not block and (parent := at.parent_op()) is not None:
+        if isinstance(parent, scf.ForOp | scf.WhileOp):
+            return True
+        at = parent
+    return False
 
 
 def check_iterator(iterator: Attribute, pipeline: Attribute) -> None:
@@ -146,6 +166,9 @@ class CreatePipelineOp(TileOp):
             if type_.stages < 1 or type_.consumers < 1:
                 raise VerifyException("expects a pipeline of at least one stage and one consumer")
             check_storage([v.type for v in self.storage], type_)
+        for buffer in self.storage:
+            if any(isinstance(u.operation, CreatePipelineOp) and u.operation is not self for u in buffer.uses):
+                raise VerifyException("expects storage of its own, but another pipeline has the same buffer")
         require_at_least(self, 0, "producer_group", "consumer_group")
         require_at_least(self, 1, "ctas")
 
@@ -221,6 +244,7 @@ class ProducerAcquireOp(StageOp):
     def check(self) -> None:
         expect_type("a pipeline", self.pipeline.type, PipelineType)
         check_iterator(self.iterator.type, self.pipeline.type)
+        check_own_iterator(self.pipeline, self.iterator)
         self.check_token(self.token.type, self.pipeline.type)
 
 
@@ -281,7 +305,7 @@ class ProducerCommitOp(TileOp):
 
     def check(self) -> None:
         expect_type("a token", self.token.type, ProducerTokenType)
-        if isinstance(self.token.owner, ProducerAcquireOp):
+        if any(isinstance(root.owner, ProducerAcquireOp) for root in roots(self.token)):
             raise VerifyException("expects the token of a stage that was written, but it was only acquired")
         check_ended_once(self.token, ProducerCommitOp, "committed")
 
@@ -303,6 +327,7 @@ class ConsumerWaitOp(StageOp):
     def check(self) -> None:
         expect_type("a pipeline", self.pipeline.type, PipelineType)
         check_iterator(self.iterator.type, self.pipeline.type)
+        check_own_iterator(self.pipeline, self.iterator)
         self.check_token(self.token.type, self.pipeline.type)
         check_consumer(self.consumer_idx, self.pipeline.type)
         stages = self.pipeline.type.stages if isinstance(self.pipeline.type, PipelineType) else 1
@@ -365,6 +390,7 @@ class TurnOp(TileOp):
     def check(self) -> None:
         expect_type("a pipeline", self.pipeline.type, PipelineType)
         check_iterator(self.iterator.type, self.pipeline.type)
+        check_own_iterator(self.pipeline, self.iterator)
         check_region_ends(self, PIPELINE_YIELD)
         last = only_block(self).last_op
         if last is not None and [v.type for v in last.operands] != [r.type for r in self.results]:

@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.effect_traits import Allocates, Observable, ReadsOrWrites
 from libtile.dialects.interfaces import Folds, Partial
 from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
-from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
+from libtile.dialects.nv_tileaa.contracts import NAMED_BARRIERS, require_at_least, require_at_most, require_yields
 from libtile.dialects.nv_tileaa.shapes import (
     ExpandDims,
     Generate,
@@ -39,7 +39,7 @@ from libtile.dialects.nv_tileaa.shapes import (
     require_same_element,
 )
 from libtile.dialects.nv_tileaa.terminators import YIELD, check_region_ends
-from libtile.dialects.nv_tileas.atom_rules import check_same_warps, check_shared_atom, check_tensor_atom
+from libtile.dialects.nv_tileas.atom_rules import check_shared_atom, check_tensor_atom, check_way
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr, check_reduction, check_scan, check_shared_layout
@@ -112,6 +112,8 @@ class ConvertLayoutOp(Rearranging):
 
     def check(self) -> None:
         super().check()
+        if self.way is not None:
+            check_way(self.way.kind, self.source.type, self.result.type)
         through = self.way.through if self.way is not None else None
         if through is None:
             return
@@ -268,7 +270,7 @@ class ShuffleOp(Rearranging):
 
     def check(self) -> None:
         super().check()
-        check_same_warps(self.source.type, self.result.type)
+        check_way("shuffle", self.source.type, self.result.type)
 
 
 @tile_op
@@ -339,6 +341,7 @@ class BarrierOp(TileOp):
 
     def check(self) -> None:
         require_at_least(self, 0, "id")
+        require_at_most(self, NAMED_BARRIERS - 1, "id")
         require_at_least(self, 1, "num_warps")
 
 

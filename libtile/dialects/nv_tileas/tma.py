@@ -29,8 +29,9 @@ from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_at_least
 from libtile.dialects.nv_tileaa.memory import Access, base_rank, pointee_of
-from libtile.dialects.nv_tileas.atom_rules import check_delayed_wait
+from libtile.dialects.nv_tileas.atom_rules import check_atom_width
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
+from libtile.dialects.nv_tileas.buffers_in_flight import check_awaited, check_delayed_wait
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import expect_type
 from libtile.dialects.nv_tileas.tma_rules import (
@@ -42,7 +43,7 @@ from libtile.dialects.nv_tileas.tma_rules import (
     check_shared_layout,
 )
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
-from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, tile_op, type_text
 
 
 @tile_op
@@ -213,6 +214,7 @@ class ThreadCopy(Access):
         if self.atom is not None and self.atom.kind not in ("ldgsts", "unknown_copy"):
             raise VerifyException("expect a ldgsts, tma_load, ldg or unknown_copy atom type")
         expect_type("a token", self.result.type, AsyncTokenType)
+        check_awaited(self, self.group("buffer")[0], self.result)
 
 
 @tile_op
@@ -237,6 +239,8 @@ class TiledLoadOp(ThreadCopy):
             raise VerifyException(f"expects a buffer of the view's element type, but got {type_text(buffer)}")
         if len(self.indices) != base_rank(self.view.type):
             raise VerifyException(f"expects {base_rank(self.view.type)} coordinates, but got {len(self.indices)}")
+        if self.layout is not None and self.layout.shape == buffer.shape:
+            check_atom_width(self.atom, buffer, self.layout)
         super().check()
 
 
@@ -262,6 +266,8 @@ class LoadOp(ThreadCopy):
         for mask in self.group("mask"):
             if element_of(mask.type) != i1 or shape_of(mask.type) != shape_of(self.base.type):
                 raise VerifyException(f"expects a mask of i1 for the pointers, but got {type_text(mask.type)}")
+        layout = layout_of(self.base.type)
+        check_atom_width(self.atom, buffer, layout if isinstance(layout, LayoutAttr) else None)
         super().check()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, TensorType, i1, i8, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import OptionalDef, VariadicDef
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
@@ -143,7 +143,7 @@ def expand_elements(op: LoadOp | StoreOp | AtomicRmwOp | AtomicCasOp) -> bool:
     pointers = base
     if isinstance(base.type, MemRefType):
         memory = Memory(maker, base, op)
-        if _is_packed(base.type):
+        if is_packed(base.type.element_type):
             raise unsupported(op, "accesses single elements of 4 bits, which have no addresses")
         pointers = memory.pointers(_positions(maker, op.coordinates, shape), shape)
     elif not isinstance(base.type, TensorType):
@@ -161,8 +161,9 @@ def expand_elements(op: LoadOp | StoreOp | AtomicRmwOp | AtomicCasOp) -> bool:
     return True
 
 
-def _is_packed(type_: MemRefType) -> bool:
-    name = NUMBER_NAMES.get(type_.element_type)
+def is_packed(element: Attribute) -> bool:
+    """Whether two elements share a byte of memory."""
+    name = NUMBER_NAMES.get(element)
     return name is not None and ELEMENTS[name].is_packed
 
 
@@ -237,10 +238,13 @@ def expand_masked(op: TiledLoadOp | TiledStoreOp | TiledAtomicRmwOp) -> bool:
     """A tiled access with a mask, or with what stands for elements that are not read, through pointers."""
     others: tuple[SSAValue, ...] = op.group("other") if isinstance(op, TiledLoadOp) else ()
     convolution = isinstance(op.accessed.owner, ConvTileOp)
-    if not op.group("mask") and not others and not convolution:
+    exchange = isinstance(op, TiledAtomicRmwOp) and op.rmw_mode.keyword == "xchg"  # which nv_tileas has no tiles for
+    if not op.group("mask") and not others and not convolution and not exchange:
         return False
     if convolution and not isinstance(op, TiledLoadOp):
         raise unsupported(op, "writes through the view of a convolution's activation, which is read only")
+    if is_packed(element_of(op.value_type)):
+        raise unsupported(op, "has a mask on elements of 4 bits, which have no addresses")
     maker, shape, base = Maker(op), shape_of(op.value_type), op.accessed
     positions, memory, padding = _tile_positions(maker, op, base, shape)
     inside: SSAValue | None = None
@@ -260,12 +264,30 @@ def expand_masked(op: TiledLoadOp | TiledStoreOp | TiledAtomicRmwOp) -> bool:
         mask = maker.put(SplatOp.make(mask, results=[tile_like(shape, i1)]))
     pointers = memory.pointers(positions, shape)
     whole = mask if inside is None else inside if mask is None else maker.both(inside, mask)
-    assert whole is not None or others
+    assert whole is not None or others or exchange
     groups = {} if whole is None else {"mask": whole}
     if isinstance(op, TiledLoadOp) and not others:
         groups["other"] = _padding(maker, op, shape, mask, padding)
-    _become_pointer_access(op, pointers, groups)
+    made = _become_pointer_access(op, pointers, groups)
+    if whole is not None and isinstance(made, AtomicRmwOp) and made.result.first_use is not None:
+        _zeros_elsewhere(made, whole)
     return True
+
+
+def _zeros_elsewhere(op: AtomicRmwOp, mask: SSAValue) -> None:
+    """What was there before, and zeros where the mask is false."""
+    assert op.next_op is not None
+    maker, old = Maker(op.next_op), op.result
+    chosen = maker.select(mask, old, _of_bits(maker, old.type, 0))
+    old.replace_uses_with_if(chosen, lambda use: use.operation is not chosen.owner)
+
+
+def _of_bits(maker: Maker, type_: Attribute, bits: int) -> SSAValue:
+    """A tile of one number, by its bits."""
+    shape, element = shape_of(type_), element_of(type_)
+    stored = bits.to_bytes(ELEMENTS[NUMBER_NAMES[element]].storage_bytes, "little")
+    value = DenseElementsAttr(TileType(shape, element), stored)
+    return maker.put(ConstantOp.make(results=[tile_like(shape, element)], value=value))
 
 
 def _tile_positions(
@@ -340,22 +362,17 @@ def _padding(
     is false."""
     element = element_of(op.value_type)
     keyword = op.padding_value.keyword if isinstance(op.padding_value, PaddingValueAttr) else padding
-    record = ELEMENTS[NUMBER_NAMES[element]]
-
-    def constant(bits: int) -> SSAValue:
-        value = DenseElementsAttr(TileType(shape, element), bits.to_bytes(record.storage_bytes, "little"))
-        return maker.put(ConstantOp.make(results=[tile_like(shape, element)], value=value))
-
-    bits = record.padding[keyword] if keyword is not None else 0
+    type_ = tile_like(shape, element)
+    bits = ELEMENTS[NUMBER_NAMES[element]].padding[keyword] if keyword is not None else 0
     if not bits or mask is None:
-        return constant(bits)
-    return maker.select(mask, constant(bits), constant(0))
+        return _of_bits(maker, type_, bits)
+    return maker.select(mask, _of_bits(maker, type_, bits), _of_bits(maker, type_, 0))
 
 
 _BY_POINTERS = {TiledLoadOp: LoadOp, TiledStoreOp: StoreOp, TiledAtomicRmwOp: AtomicRmwOp}
 
 
-def _become_pointer_access(op: MemoryOp, pointers: SSAValue, groups: dict[str, SSAValue]) -> None:
+def _become_pointer_access(op: MemoryOp, pointers: SSAValue, groups: dict[str, SSAValue]) -> Operation:
     """The access through pointers in place of a tiled one."""
     cls = _BY_POINTERS[type(op)]
     operands: list[list[SSAValue]] = []
@@ -373,6 +390,7 @@ def _become_pointer_access(op: MemoryOp, pointers: SSAValue, groups: dict[str, S
     for old, new in zip(op.results, made.results, strict=True):
         old.replace_all_uses_with(new)
     erase(op)
+    return made
 
 
 def _groups(cls: type[TileOp], operands: Sequence[list[SSAValue]]) -> list[Any]:

@@ -249,19 +249,19 @@ class _Selector:
         return spread(layout.shape, warps, width, order)
 
     def reduction(self, op: Operation) -> None:
-        """An atomic combination of a tile with one of a view, which gives nothing."""
-        view, layout = self._view(op), moved_layout(op)
-        if self.gpu.has("tma") and (reason := tma_reason(op, view, store=True, adds=True)) is not None:
+        """An atomic combination of a tile with one of a view; what was there before only `atom` gives."""
+        view, layout, wanted = self._view(op), moved_layout(op), op.results[0].first_use is not None
+        if not wanted and self.gpu.has("tma") and (reason := tma_reason(op, view, store=True, adds=True)) is not None:
             op.attributes[NOT_TMA] = StringAttr(reason)
         mode = getattr(op.properties["rmw_mode"], "keyword", "")
         if mode == "add" and not ELEMENTS[view.element].is_integer:
             mode = "addf"
         acquires = getattr(op.properties.get("mem_semantic"), "keyword", "weak") in ("acquire", "acq_rel")
         try:
-            kind = atomics.instruction(self.gpu, mode, view.element, wanted=False, acquires=acquires)
+            kind = atomics.instruction(self.gpu, mode, view.element, wanted=wanted, acquires=acquires)
         except LoweringError as problem:  # which knows of no place
             raise unsupported(op, str(problem)) from None
-        self._whole(op, kind, view, layout, reduced_at_once(self.gpu, mode, acquires, view, layout))
+        self._whole(op, kind, view, layout, reduced_at_once(self.gpu, mode, acquires or wanted, view, layout))
 
     def atomic(self, op: Operation) -> None:
         """An atomic op through pointers: an instruction for each element."""
@@ -316,9 +316,10 @@ _CHOICES: dict[type[Operation], Callable[[_Selector, Operation], None]] = {
 """How the atom of each access is chosen."""
 
 
-def reduced_at_once(gpu: Target, mode: str, acquires: bool, view: ViewAccess, layout: LinearLayout) -> int:
-    """Elements that one atomic combination changes; one where it has to be an `atom`, which alone acquires."""
-    forms = {} if acquires else atomics.vector_reductions(gpu, mode, view.element)
+def reduced_at_once(gpu: Target, mode: str, gives: bool, view: ViewAccess, layout: LinearLayout) -> int:
+    """Elements that one atomic combination changes; one where it has to be an `atom`, which alone acquires, and gives
+    what was there before."""
+    forms = {} if gives else atomics.vector_reductions(gpu, mode, view.element)
     width = min(view.width(layout), max(forms, default=1))
     return len(register_groups(layout, view.contiguous or 0, width)[0])
 

@@ -17,7 +17,14 @@ from xdsl.ir import Operation
 from libtile.dialects.nv_tileaa.memory import AllocaOp, MemoryOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.attributes import ConversionAttr
-from libtile.dialects.nv_tileas.memory import AtomicCasOp, AtomicRmwOp, LoadOp, MultimemLoadReduceOp, TiledLoadOp
+from libtile.dialects.nv_tileas.memory import (
+    AtomicCasOp,
+    AtomicRmwOp,
+    LoadOp,
+    MultimemLoadReduceOp,
+    TiledAtomicRmwOp,
+    TiledLoadOp,
+)
 from libtile.ir.operands import source_of
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.convert import Conversion
@@ -29,13 +36,13 @@ STEPS_AT_ONCE = "steps_at_once"
 """On a product by fused multiply-adds: how many steps along K stand in one turn of its loop."""
 
 
-HANDING_OUT = (LoadOp, TiledLoadOp, MultimemLoadReduceOp, AtomicRmwOp, AtomicCasOp, AllocaOp)
+HANDING_OUT = (LoadOp, TiledLoadOp, MultimemLoadReduceOp, AtomicRmwOp, AtomicCasOp, TiledAtomicRmwOp, AllocaOp)
 """Ops that may be done by the owner of each element alone."""
 
 
 def hands_out(op: Operation) -> bool:
     """Whether owners of elements hand out what an op gave them: what others might have seen otherwise."""
-    if isinstance(op, AtomicRmwOp | AtomicCasOp):
+    if isinstance(op, AtomicRmwOp | AtomicCasOp | TiledAtomicRmwOp):
         return op.results[0].first_use is not None
     return isinstance(op, AllocaOp) or (isinstance(op, MemoryOp) and op.semantic != "weak")
 

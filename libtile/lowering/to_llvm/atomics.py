@@ -64,7 +64,19 @@ def _tiled_atomic(e: Emitter, op: TiledAtomicRmwOp) -> None:
     tile, mode = e.tile(op.value), op.rmw_mode.keyword
     if mode == "add" and not ELEMENTS[tile.element].is_integer:
         mode = "addf"  # nv_tileas has one name for both additions
-    atomics.reduce_tile(e.b, mode, _atomic(op), tiled, index, tile, accesses, ordering=ordering(op))
+    result = atomics.reduce_tile(
+        e.b,
+        mode,
+        _atomic(op),
+        tiled,
+        index,
+        tile,
+        accesses,
+        ordering=ordering(op),
+        result_used=op.result.first_use is not None,
+        handed=handed_by(op),
+    )
+    e.bind(op.result, result)
 
 
 # -- replicated memory ------------------------------------------------------------------------------------------------

@@ -61,8 +61,10 @@ WRAPPING: dict[type[Operation], Function] = {
 
 COMPARISONS = ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal")
 _CMPI = [(c, "signed") for c in COMPARISONS] + [(c, "unsigned") for c in COMPARISONS[2:]]
-_CMPF = {1: 0, 6: 1, 4: 2, 5: 3, 2: 4, 3: 5, 8: 0, 13: 1, 11: 2, 12: 3, 9: 4, 10: 5}
-_FIRST_UNORDERED = 8
+_CMPF = (
+    "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
+)  # fmt: skip
+"""`arith.cmpf`'s conditions by their numbers, which are those of LLVM's `fcmp`."""
 
 _FLOATS: dict[str, tuple[Function, str]] = {
     "addf": (floats.add, "rounding flush"),
@@ -174,9 +176,7 @@ def _compare_integers(e: Emitter, op: arith.CmpiOp) -> None:
 
 @rule(arith.CmpfOp)
 def _compare_floats(e: Emitter, op: arith.CmpfOp) -> None:
-    number = op.predicate.value.data
-    ordering = "ordered" if number < _FIRST_UNORDERED else "unordered"
-    apply(e, op, compare.compare_floats, COMPARISONS[_CMPF[number]], ordering)
+    apply(e, op, compare.are_floats_so, _CMPF[op.predicate.value.data])
 
 
 @rule(arith.SelectOp)

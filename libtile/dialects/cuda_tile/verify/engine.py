@@ -199,6 +199,8 @@ class _Walk:
         message = verify_type(type_)
         if message is not None:
             self.invalid_types.add(id(type_))
+            if not isinstance(op, CudaTileOp):
+                raise Violation(op, f"'{op.name}' op {message}")
             fail_plain(op, message)
 
     def _define_results(self, op: Operation) -> None:

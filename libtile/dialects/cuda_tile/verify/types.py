@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.types import (
@@ -19,9 +21,12 @@ from libtile.dialects.cuda_tile.types import (
     TensorViewType,
     TestEvolvedType,
     TileType,
+    is_element_type,
     is_float,
     type_text,
 )
+from libtile.ir.parsed_data import ParsedData
+from libtile.ir.tile_form import type_text as shown
 from libtile.spec import default_spec
 
 _NUMBERS_TEXT = default_spec().constraints["number"].summary
@@ -37,10 +42,12 @@ def is_number(type_: Attribute) -> bool:
 def verify_type(type_: Attribute) -> str | None:
     """The message of the first invariant that the type, or a type inside it, breaks; None when it is valid.
 
-    A type that is not the dialect's is valid.
+    Types of other dialects say it themselves; tiles of theirs are tensors.
     """
     check = _CHECKS.get(type(type_))
-    return None if check is None else check(type_)
+    if check is None:
+        return type_.problem() if isinstance(type_, ParsedData) else None
+    return check(type_)
 
 
 def _pointer(type_: PointerType) -> str | None:
@@ -66,6 +73,18 @@ def _tile(type_: TileType) -> str | None:
     elif element not in NUMBER_NAMES:
         return f"failed to verify 'elementType': {_NUMBERS_TEXT} or Pointer type or i4"
     return _tile_shape(type_.shape, element)
+
+
+def _tensor(type_: TensorType) -> str | None:
+    """A tile of the inner dialects."""
+    element, shape = type_.element_type, type_.get_shape()
+    if not is_element_type(element):
+        return f"expects tiles of numbers, indices or pointers, but got {shown(type_)}"
+    if any(dim <= 0 or dim & (dim - 1) for dim in shape):
+        return f"expects tiles whose sizes are powers of two, but got {shown(type_)}"
+    if prod(shape) > MAX_TILE_ELEMENTS:
+        return f"expects tiles of at most {MAX_TILE_ELEMENTS} elements, but got {shown(type_)}"
+    return element.problem() if isinstance(element, ParsedData) else None
 
 
 def _tile_shape(shape: Sequence[int], element: Attribute) -> str | None:
@@ -211,4 +230,5 @@ _CHECKS: dict[type[Attribute], Callable[..., str | None]] = {
     StridedViewType: _strided_view,
     GatherScatterViewType: _gather_scatter_view,
     TestEvolvedType: _test_evolved,
+    TensorType: _tensor,
 }
