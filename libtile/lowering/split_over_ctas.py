@@ -13,7 +13,7 @@ each of which is halved along a dimension, to what is stored, and on to loads:
 
 What is whole is loaded or computed by both, and `same_in_cluster` says it of loads: a copy by TMA to both does then.
 Nothing that control depends on may differ, and each product and each store is halved. Where a kernel cannot be split
-so it is compiled for one CTA, and `not_clustered` says why.
+so it is compiled for one CTA, and `not_clustered` says why; so it does where more CTAs are asked for than the two.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SplitOverCtasPass(ModulePass):
 
 
 def not_clustered(module: ModuleOp) -> dict[str, str]:
-    """Why kernels of a module that asked for a cluster are for one CTA, by name."""
+    """Why kernels of a module are for fewer CTAs than they asked for, by name."""
     found = {}
     for op in module.body.block.ops:
         reason = op.attributes.get(NOT_CLUSTERED)
@@ -131,6 +131,10 @@ def split(function: FuncOp) -> None:
     assert spec is not None
     gpu = target(spec.target) if spec.target is not None else None
     warps = function.attributes.pop(WARPS_OF_ONE, None)
+    if spec.num_ctas > CTAS:
+        function.properties["kernel_spec"] = KernelSpecAttr(
+            spec.entry, spec.num_warps, CTAS, spec.occupancy, spec.target
+        )
     try:
         _check(function, gpu)
         made = _best(function)
@@ -139,16 +143,17 @@ def split(function: FuncOp) -> None:
         function.properties["kernel_spec"] = KernelSpecAttr(spec.entry, count, 1, spec.occupancy, spec.target)
         function.attributes[NOT_CLUSTERED] = StringAttr(str(reason))
         return
+    if spec.num_ctas > CTAS:
+        fewer = (
+            f"code is made for clusters of {CTAS} CTAs, and the kernel is for one of these in place of {spec.num_ctas}"
+        )
+        function.attributes[NOT_CLUSTERED] = StringAttr(fewer)
     function.body.detach_block(function.body.block)
     function.body.add_block(made.body.detach_block(made.body.block))
 
 
 def _check(function: FuncOp, gpu: Target | None) -> None:
     """Unsplit for a cluster that code is not made for, and for effects that both CTAs would have."""
-    spec = function.kernel_spec
-    assert spec is not None
-    if spec.num_ctas != CTAS:
-        raise Unsplit(f"code is made for clusters of {CTAS} CTAs, not of {spec.num_ctas}")
     if gpu is None or not gpu.has("cluster"):
         raise Unsplit("the target has no clusters")
     stored = {_memory(op) for op in walk(function) if isinstance(op, TiledStoreOp)}

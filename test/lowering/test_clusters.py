@@ -187,8 +187,6 @@ WHOLE = (
 REASONS = {
     "a message": (rows_kernel(PRINT), "'nv_tileaa.print' would be done by each CTA"),
     "regrouped elements": (rows_kernel(WHOLE), "'nv_tileaa.view' does not go half by half"),
-    "four": (rows_kernel(HALVED["elementwise"][0], hint="num_cta_in_cga = 4"),
-             "code is made for clusters of 2 CTAs, not of 4"),
     "in place": (rows_kernel(HALVED["elementwise"][0]).replace("tensor_view %y0", "tensor_view %x0"),
                  "it loads and stores one tensor, of which one CTA may be ahead of the other"),
 }  # fmt: skip
@@ -201,6 +199,16 @@ def test_what_cannot_be_halved_is_for_one_cta(what):
     (remark,) = [r for r in made.remarks if r.message.endswith("num_cta_in_cga")]
     assert (remark.kind, dict(remark.arguments)) == (Kind.MISSED, {"Reason": reason})
     assert ".reqnctapercluster" not in made.ptx and made.kernels["rows"].cluster == (1, 1, 1)
+
+
+def test_larger_clusters_are_clusters_of_two():
+    """A cluster of four is asked for: two CTAs share a tile block, and a remark says so."""
+    made = libtile.compile(libtile.parse(tile_gemm(hints="num_cta_in_cga = 4")), gpu_name="sm_90", emit="ptx")
+    two = libtile.compile(libtile.parse(clustered()), gpu_name="sm_90", emit="ptx")
+    (remark,) = [r for r in made.remarks if r.message.endswith("num_cta_in_cga")]
+    assert remark.kind == Kind.MISSED and "is for one of these in place of 4" in dict(remark.arguments)["Reason"]
+    (name,) = made.kernels
+    assert made.kernels[name].cluster == (2, 1, 1) and made.ptx == two.ptx
 
 
 def test_the_hint_is_used():

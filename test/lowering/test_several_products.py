@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Loops with several products that share tiles, or sums: one ring, one agent that issues all of them, on sm_100."""
+"""Loops with several products that share tiles, or sums: one ring, and one agent that issues all of them: a thread on
+sm_100, warpgroups on sm_90."""
 
 import re
 
@@ -94,3 +95,53 @@ def test_what_stays_as_it_is_says_why(change, reason):
 def test_sums_have_to_fit_tensor_memory_together():
     reason = specialized(text(256, 256, apart=True), "sm_100")[1]
     assert reason == "results of 256x256 and 256x256 do not fit the 512 columns of tensor memory together"
+
+
+# -- by warpgroups ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "order"),
+    [
+        ({"n": 32}, (136, 48, 208), 3),  # ragged edges and a tail along k; a is copied once for both
+        ({"kind": "one", "m": 64, "n": 32}, (64, 32, 192), 5),
+        ({"persistent": True, "m": 64, "n": 32}, (136, 48, 144), 2),
+        pytest.param({"kind": "apart", "m": 64}, (72, 64, 64), 1, marks=pytest.mark.slow),
+        pytest.param({"apart": True, "turned": True, "n": 32}, (128, 48, 80), None, marks=pytest.mark.slow),
+        ({"m": 64, "n": 32}, (64, 32, 0), None),  # no step at all
+    ],
+    ids=["gated", "one-sum", "persistent", "apart", "two-results", "no-step"],
+)
+def test_several_products_of_a_step_are_issued_by_warpgroups(options, size, order):
+    source = text(**options)
+    code, reason = specialized(source)
+    kind = options.get("kind", "gated")
+    assert reason is None and "mma_atom<wgmma" in code and "nv_tileas.dot " not in code
+    assert len(re.findall("tiled_tma_load ", code)) == (3 if kind == "gated" else 4)
+    assert len(re.findall("create_pipeline", code)) == 1
+    run(
+        source, *size, (options.get("m", 128), options.get("n", 64)), kind, order=order, gpu_name="sm_90",
+        blocks=2 if options.get("persistent") else 0, apart=options.get("apart", False),
+        turned=options.get("turned", False),
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("options", [{}, {"kind": "one"}, {"persistent": True}], ids=["gated", "one-sum", "persistent"])
+def test_several_products_of_warpgroups_in_every_schedule(options, seed):
+    blocks = 2 if options.get("persistent") else 0
+    source, kind = text(m=64, n=32, **options), options.get("kind", "gated")
+    run(source, 136, 48, 336, (64, 32), kind, order=seed, blocks=blocks, gpu_name="sm_90")
+
+
+def test_code_of_a_gated_product_by_warpgroups():
+    """128x128x64: 49 instructions and nothing spilled (NVIDIA's assembler: 277, and 512 bytes of spills)."""
+    made = libtile.compile(libtile.parse(text(n=128)), gpu_name="sm_90")
+    loop = main_loop(made.cubin)
+    assert sum("HGMMA.64x128x16" in line for line in loop) == 8 and len(loop) <= 55
+    assert made.kernels["kernel"].spills == 0 and "(C75" not in made.log
+
+
+def test_sums_that_registers_do_not_hold_stay_with_mma_sync():
+    assert specialized(text(m=128, n=256))[1] == "its accumulator does not lie in whole rows of warps"

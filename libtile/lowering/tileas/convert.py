@@ -22,6 +22,7 @@ from libtile.lowering.tileas.lone_products import lone_product, loop_around
 from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.product_forms import are_fed, transposed, without_batch
 from libtile.lowering.tileas.result_parts import cut_result, result_part_shape
+from libtile.lowering.tileas.single_batches import in_single_batches
 from libtile.lowering.tileas.stage_results import StageResult, columns_of, products_in_tensor_memory
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
@@ -131,6 +132,8 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
         return _chained_in_tensor_memory if rows in ({tcgen05.LANES}, {tcgen05.HALF_LANES}) else None
     if not gpu.has("wgmma"):
         return None
+    if len(products) == 1 and len(shape := shape_of(products[0].result.type)) == 3 and shape[0] > 1:
+        return _by_single_batches if shape[1] % wgmma.ROWS == 0 else None
     if len(products) == 1:
         fits = any(n % wgmma.ROWS == 0 for n in shape_of(products[0].result.type)[-2:])
         return _by_warpgroups if fits else None
@@ -158,6 +161,14 @@ def _cut_crowded(function: FuncOp, product: DotOp) -> None:
     part = result_part_shape((shape[0], shape[1]), spec.num_warps * target(spec.target).warp_size)
     if part != shape:
         cut_result(product, part, only_crowded=True)
+
+
+def _by_single_batches(function: FuncOp) -> FuncOp:
+    """Layouts for the products of warpgroups that one of several matrices becomes."""
+    copy = function.clone()
+    (product,) = (op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    in_single_batches(product)
+    return convert_function(copy, whole_rows=True)
 
 
 def _in_tensor_memory(function: FuncOp) -> FuncOp:

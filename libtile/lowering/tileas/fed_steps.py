@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
@@ -38,7 +38,7 @@ from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.counted_loops import known_trips
-from libtile.lowering.tileas.feeds import Feed, Feeds
+from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
 from libtile.lowering.tileas.schedule import stages_wanted
@@ -258,7 +258,7 @@ class FedProducts(FedSteps):
             raise Unfit("the kernel has products in several loops")
         super().__init__(function, gpu, loop)
         sums = sums_of(self.body, products)
-        places: dict[tuple[Operation, tuple[int, ...], object], int] = {}
+        places: dict[tuple[Operation, tuple[int, ...], Attribute, BufferType | None], int] = {}
         self.products: list[FedProduct] = []
         for product, (number, first) in zip(products, sums):
             try:
@@ -277,7 +277,7 @@ class FedProducts(FedSteps):
 
     def _place(
         self,
-        places: dict[tuple[Operation, tuple[int, ...], object], int],
+        places: dict[tuple[Operation, tuple[int, ...], Attribute, BufferType | None], int],
         atom: MmaAtomAttr,
         side: str,
         value: SSAValue,
@@ -286,9 +286,10 @@ class FedProducts(FedSteps):
         """Which of a stage's tiles an operand is."""
         path = self._path(side, value, products)
         operand = tma_operand(
-            self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element
-        )
-        key = path.load, path.order, path.element
+            self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element,
+            warps=TRANSPOSERS,
+        )  # fmt: skip
+        key = path.load, path.order, path.element, operand.shadow
         if key not in places:
             places[key] = len(self.operands)
             self.operands.append(operand)

@@ -22,6 +22,7 @@ from libtile.lowering.tileas.specialize_product import ProductLoop
 from libtile.lowering.tileas.tensor_chains import TensorChain
 from libtile.lowering.tileas.tensor_sums import SeveralSums
 from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.tileas.warp_sums import WarpSums
 from libtile.targets import Target
 
 
@@ -55,7 +56,7 @@ def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:
 
 def _plans(
     function: FuncOp, gpu: Target, most: int
-) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | SeveralSums | FedLoop | Unfit]]:
+) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | SeveralSums | WarpSums | FedLoop | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
     products = [op for op in walk(function) if isinstance(op, kinds)]
@@ -105,8 +106,13 @@ def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedLoop | Unfit:
         return reason
 
 
-def _several(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | SeveralSums | Unfit:
+def _several(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | SeveralSums | WarpSums | Unfit:
     """How a loop with several products is parted, or why it is not."""
+    if not gpu.has("tcgen05") and are_fed(products):
+        try:
+            return WarpSums(function, gpu, products, most)
+        except Unfit:
+            pass  # a chain waits for each product, and may have what these sums have not
     try:
         if not gpu.has("tcgen05"):
             return Chain(function, gpu, products, most)

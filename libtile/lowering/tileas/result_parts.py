@@ -342,47 +342,53 @@ class _Piece:
 
     def _through_view(self, op: TiledLoadOp | TiledStoreOp, part: Part, values: Sequence[SSAValue]) -> Operation:
         """The access to a part: through a view of smaller tiles."""
-        view = op.accessed
-        block, type_ = view.owner, view.type
-        assert isinstance(block, BlockTileOp) and isinstance(type_, TiledViewType)
-        steps = [gcd(t, n) for t, n in zip(type_.traversal_strides, part.shape)]
-        tiling = type_.layout
-        given = None if steps == list(part.shape) else steps
-        narrow = TiledViewType(
-            type_.source,
-            part.shape,
-            TilingAttr(tiling.dim_map, given, tiling.sparse_dim, tiling.padding, tiling.leading),
-        )
-        tiles = DenseArrayBase.from_list(i64, list(part.shape))
-        made = self.at.value(
-            BlockTileOp.make(block.source, results=[narrow], tileSizes=tiles, dimGroups=block.dim_groups)
-        )
-        indices = list(op.group("indices"))
-        for d, (whole, step, offset) in enumerate(zip(type_.traversal_strides, steps, part.offsets)):
-            indices[d] = self._moved(indices[d], whole // step, offset // step)
-        results: list[Attribute] = [r.type for r in op.results]
-        if isinstance(op, TiledLoadOp):
-            results[0] = TensorType(type_.element_type, part.shape)
-        again = type(op).create(
-            operands=[made, *values, *indices, *self._ordered(op)],
-            result_types=results,
-            properties=dict(op.properties),
-            attributes=dict(op.attributes),
-        )
-        again.attributes.pop("index_divisibility", None)
-        again.properties.pop("index_divisibility", None)
-        mark_outside(again, [d for d, n in enumerate(part.shape) if n != type_.shape[d]])
-        return self.at.add(again, op.location)
+        return through_narrow_view(self.at, op, part, values, self._ordered(op))
 
-    def _moved(self, index: SSAValue, factor: int, more: int) -> SSAValue:
-        """factor * index + more."""
-        type_ = index.type
-        assert isinstance(type_, IndexType | IntegerType)
-        if factor != 1:
-            index = self.at.value(arith.MuliOp(index, self.at.value(arith.ConstantOp(IntegerAttr(factor, type_)))))
-        if more:
-            index = self.at.value(arith.AddiOp(index, self.at.value(arith.ConstantOp(IntegerAttr(more, type_)))))
-        return index
+
+def through_narrow_view(
+    at: Inserter, op: TiledLoadOp | TiledStoreOp, part: Part, values: Sequence[SSAValue], tokens: Sequence[SSAValue]
+) -> Operation:
+    """The access to a part of a tile, of values behind tokens, through a view of smaller tiles."""
+    view = op.accessed
+    block, type_ = view.owner, view.type
+    assert isinstance(block, BlockTileOp) and isinstance(type_, TiledViewType)
+    steps = [gcd(t, n) for t, n in zip(type_.traversal_strides, part.shape)]
+    tiling = type_.layout
+    given = None if steps == list(part.shape) else steps
+    narrow = TiledViewType(
+        type_.source,
+        part.shape,
+        TilingAttr(tiling.dim_map, given, tiling.sparse_dim, tiling.padding, tiling.leading),
+    )
+    tiles = DenseArrayBase.from_list(i64, list(part.shape))
+    made = at.value(BlockTileOp.make(block.source, results=[narrow], tileSizes=tiles, dimGroups=block.dim_groups))
+    indices = list(op.group("indices"))
+    for d, (whole, step, offset) in enumerate(zip(type_.traversal_strides, steps, part.offsets)):
+        indices[d] = _moved(at, indices[d], whole // step, offset // step)
+    results: list[Attribute] = [r.type for r in op.results]
+    if isinstance(op, TiledLoadOp):
+        results[0] = TensorType(type_.element_type, part.shape)
+    again = type(op).create(
+        operands=[made, *values, *indices, *tokens],
+        result_types=results,
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+    again.attributes.pop("index_divisibility", None)
+    again.properties.pop("index_divisibility", None)
+    mark_outside(again, [d for d, n in enumerate(part.shape) if n != type_.shape[d]])
+    return at.add(again, op.location)
+
+
+def _moved(at: Inserter, index: SSAValue, factor: int, more: int) -> SSAValue:
+    """factor * index + more."""
+    type_ = index.type
+    assert isinstance(type_, IndexType | IntegerType)
+    if factor != 1:
+        index = at.value(arith.MuliOp(index, at.value(arith.ConstantOp(IntegerAttr(factor, type_)))))
+    if more:
+        index = at.value(arith.AddiOp(index, at.value(arith.ConstantOp(IntegerAttr(more, type_)))))
+    return index
 
 
 def mark_outside(op: TiledLoadOp | TiledStoreOp, dims: Sequence[int]) -> None:

@@ -51,15 +51,10 @@ from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.tensor_sums import Sums
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
-from libtile.lowering.tileas.warp_steps import Ends, WarpSteps, agents_of_warps, consume, transposer
+from libtile.lowering.tileas.warp_steps import BUDGETS, Ends, WarpSteps, agents_of_warps, parted
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import Target
-
-BUDGETS = {8: (232, 40)}
-"""Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
-TRANSPOSING = {8: (224, 56)}
-"""The same, where warps beside the producer transpose tiles, if a consumer needs no more."""
 
 
 class ProductLoop(FedSteps):
@@ -191,13 +186,8 @@ class ProductLoop(FedSteps):
                 return steps.promoted(at, count, self._product, self.parts, self.warps, start)
             return steps.overlapped(at, count, self._issue, start)
 
-        agents, budget = [consumer, producer], BUDGETS.get(self.warps)
-        if self.feeds.raw is not None:
-            agents.append(transposer(Inserter(Block(), None, loop.location), loop, outer, self.feeds, count))
-            more = TRANSPOSING.get(self.warps)
-            budget = more if more is not None and self.registers <= more[0] else budget
-        consume(Inserter(consumer, None, loop.location), steps, outer, run, count)
-        end_agents(at, agents_of_warps(agents, self.warps, budget), self.kinds)
+        agents = parted(steps, run, outer, count, (consumer, producer))
+        end_agents(at, agents_of_warps(agents, self.warps, self.registers), self.kinds)
 
     @property
     def types(self) -> list[BufferType]:

@@ -28,6 +28,10 @@ from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feeds
 from libtile.lowering.tileas.materialize import Inserter, array_of
 
+BUDGETS = {8: (232, 40)}
+"""Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
+TRANSPOSING = {8: (224, 56)}
+"""The same, where warps beside the producer transpose tiles, if a consumer needs no more."""
 COPIES = 1
 """The number of the agent that copies, behind the one that multiplies."""
 
@@ -184,10 +188,24 @@ def transposer(at: Inserter, loop: scf.ForOp, outer: scf.ForOp | None, feeds: Fe
     return at.block
 
 
-def agents_of_warps(agents: Sequence[Block], warps: int, budget: tuple[int, int] | None) -> Operation:
-    """The agents of a loop: so many warps that multiply, a thread that copies, and warps that transpose, if they have a
-    region; the last two share what registers one of the first kind leaves."""
-    turned = len(agents) > COPIES + 1
+def parted(
+    steps: WarpSteps, run: Run, outer: scf.ForOp | None, count: SSAValue | None, agents: tuple[Block, Block]
+) -> list[Block]:
+    """The regions of who multiplies, which is filled, of who copies, and of who transposes tiles, if there are any."""
+    found = list(agents)
+    if steps.feeds.raw is not None:
+        at = Inserter(Block(), None, steps.loop.location)
+        found.append(transposer(at, steps.loop, outer, steps.feeds, count))
+    consume(Inserter(agents[0], None, steps.loop.location), steps, outer, run, count)
+    return found
+
+
+def agents_of_warps(agents: Sequence[Block], warps: int, registers: int) -> Operation:
+    """The agents of a loop: so many warps that multiply, with so many registers at least, a thread that copies, and
+    warps that transpose, if they have a region."""
+    turned, budget = len(agents) > COPIES + 1, BUDGETS.get(warps)
+    if turned and warps in TRANSPOSING and registers <= TRANSPOSING[warps][0]:
+        budget = TRANSPOSING[warps]
     counts = [warps, PRODUCER_WARPS - TRANSPOSERS, TRANSPOSERS] if turned else [warps, PRODUCER_WARPS]
     return AgentSwitchOp.make(
         regions=[Region(block) for block in agents],

@@ -30,7 +30,7 @@ from libtile.ir import tile_form
 from libtile.ir.places import walk
 from libtile.lowering.errors import unsupported
 from libtile.lowering.hints import CLUSTER, chosen_hints
-from libtile.lowering.split_over_ctas import WARPS_OF_ONE
+from libtile.lowering.split_over_ctas import CTAS, WARPS_OF_ONE
 from libtile.lowering.to_tileaa.arithmetic import declared_attributes
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.to_tileaa.control_flow import Exits, lower_ops
@@ -128,7 +128,7 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     context.location = (op.regions[0].block.last_op or op).location
     context.make(ReturnOp, [[]])
     ctas = entry_hint(op, CLUSTER, target) or 1
-    warps = number_of_warps(op, target, ctas)
+    warps = number_of_warps(op, target, min(ctas, CTAS))
     spec = KernelSpecAttr(True, warps, ctas, entry_hint(op, "occupancy", target), target.name)
     made = FuncOp.of(name, types, body=Region(block), kernel_spec=spec, location=op.location)
     if ctas > 1:
