@@ -37,6 +37,50 @@ def run(
     np.testing.assert_allclose(o, p @ v / p.sum(axis=2, keepdims=True), atol=4e-3)
 
 
+def with_more_scores(m, n, d):
+    """Attention whose scores are those of keys and of half of each value: q @ k.T + v[:, :d/2] @ v[:, :d/2].T."""
+    text, half = attention(m, n, d), d // 2
+    tensor = f"tensor_view<?x?x{d}xf16, strides=[?,{d},1]>"
+    left = f"partition_view<tile=(1x{m}x{half}), padding_value = zero, {tensor}>"
+    right = f"partition_view<tile=(1x{half}x{n}), padding_value = zero, {tensor}, dim_map=[0, 2, 1]>"
+    types = f"tile<{m}x{half}xf16>, tile<{half}x{n}xf16>, tile<{m}x{n}xf32>"
+    text = text.replace(
+        "    %sizes:3 =",
+        f"""    %vl = make_partition_view %tv : {left}
+    %vr = make_partition_view %tv : {right}
+    %l4, %tok5 = load_view_tko weak %vl[%by, %bx, %0] : {left}, tile<i32> -> tile<1x{m}x{half}xf16>, token
+    %l5 = reshape %l4 : tile<1x{m}x{half}xf16> -> tile<{m}x{half}xf16>
+    %sizes:3 =""",
+        1,
+    )
+    scores = re.search(r"%s0 = mmaf.*", text)[0]
+    return text.replace(
+        scores,
+        f"""{scores.replace("%s0 =", "%s1 =")}
+      %r4, %tok6 = load_view_tko weak %vr[%by, %0, %j] : {right}, tile<i32> -> tile<1x{half}x{n}xf16>, token
+      %r5 = reshape %r4 : tile<1x{half}x{n}xf16> -> tile<{half}x{n}xf16>
+      %s0 = mmaf %l5, %r5, %s1 : {types}""",
+    )
+
+
+def test_the_last_product_has_one_stage_where_two_do_not_fit():
+    made = compiled(with_more_scores(128, 128, 128))
+    assert "wgmma" in made.ptx and "mma.sync" not in made.ptx
+    stages = re.findall(r"create_pipeline .*?!nv_tileas.pipeline<(\d)", made.tileas)
+    assert sorted(map(int, stages)) == [1, 1, 1, 2, 2]
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.standard_normal((1, rows, 128)).astype(np.float16) for rows in (100, 200, 200))
+    o = np.full((1, 100, 128), 7, np.float16)
+    libtile.run(
+        libtile.parse(with_more_scores(128, 128, 128)), grid=(1, 1, 1),
+        args=[q, k, v, o, 1, 100, 200, 100 * 128, 200 * 128], backend="simulator", gpu_name="sm_90", check="full",
+    )  # fmt: skip
+    k, v = (np.concatenate([x[0].astype(np.float64), np.zeros((56, 128))]) for x in (k, v))  # zeros are columns, too
+    s = (q[0].astype(np.float64) @ k.T + v[:100, :64] @ v[:, :64].T) / 128**0.5
+    p = np.exp(s - s.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(o[0], p @ v / p.sum(axis=1, keepdims=True), atol=4e-3)
+
+
 def compiled(text: str, **options):
     return libtile.compile(
         libtile.parse(text), gpu_name="sm_90", launch_abi="simt", schedule="specialized", keep_text=True, **options

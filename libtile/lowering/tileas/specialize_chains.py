@@ -262,15 +262,17 @@ class Chain:
         return consumer_registers(self.spec, self.gpu, BUDGETS.get(self.spec.num_warps))
 
     def _set_stages(self, most: int) -> None:
-        """As many stages for each ring as there is room for, and as hints of the loads' latency ask for."""
+        """As many stages for each ring as there is room for, and as hints of the loads' latency ask for. Where there is
+        none for two of each, the last product's operands have one: they come in under the next one's first product."""
         free = block_bytes(self.gpu, self.spec) - PIECE_BYTES
 
-        def staged(count: int) -> list[PipelineType]:
-            wanted = [1 if r.once else min(count, stages_wanted(r.operand.load, most)) for r in self.rings]
-            return [PipelineType(n, r.types, 1, MBARRIER) for n, r in zip(wanted, self.rings)]
-
-        for count in range(most, 1, -1):
-            types = staged(count)
+        lone = [r for r in self.rings if r.once]
+        plans = [(count, lone) for count in range(most, 1, -1)]
+        if len(self.products) > 1 and most > 1:
+            plans.append((2, [*lone, *self.products[-1].moving]))
+        for count, lone in plans:
+            wanted = [1 if r in lone else min(count, stages_wanted(r.operand.load, most)) for r in self.rings]
+            types = [PipelineType(n, r.types, 1, MBARRIER) for n, r in zip(wanted, self.rings)]
             if rings_bytes(types, ALIGNMENT) <= free:
                 for ring, type_ in zip(self.rings, types):
                     ring.type = type_
