@@ -5,7 +5,7 @@
 
 A program of each size is read once, and each pass gets a copy of it; those that follow hints are asked for what they
 do (`loop-unroll{factor=2}`). Figures are of one run. A slope is that between the two largest sizes of a family on
-log-log paper: 1 is linear; there is none where the smaller one takes less than 0.05 s.
+log-log paper: 1 is linear; there is none where the smaller one takes less than 0.02 s.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ ASKED = {
 """Options with which passes have more to do."""
 READING = """\
 Made by `python bench/growth_of_passes.py`: CPU seconds of each pass over cuda_tile by itself, and of the levels, on
-programs of three sizes; and the slope between the last two, `-` where the smaller one takes less than 0.05 s."""
-SMALLEST = 0.05
+programs of three sizes; and the slope between the last two, `-` where the smaller one takes less than 0.02 s."""
+SMALLEST = 0.02
 """Seconds below which no slope is given: the collector and the clock are as much."""
 
 
