@@ -17,12 +17,12 @@ so that neither meets in banks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
 from libtile.layouts import OFFSET, LinearLayout, f2
 from libtile.layouts.shared_access import TRANSPOSED, VECTOR, SharedAccess
+from libtile.support.records import dataclass
 
 CHUNK = 16
 LANE_BITS = 5

@@ -13,7 +13,6 @@ read, its shadow. A stage of these is full when both have come.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
@@ -42,6 +41,7 @@ from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_memory import rings_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit
+from libtile.support.records import dataclass
 
 TRANSPOSERS = 2
 """Warps that transpose: of a warpgroup, beside the one that copies, as many as a layout can have."""

@@ -13,7 +13,6 @@ bits, are promoted (`promoted`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
@@ -27,6 +26,7 @@ from libtile.lowering.tileas.consumers import PRODUCER_WARPS
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feeds
 from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.support.records import dataclass
 
 BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
