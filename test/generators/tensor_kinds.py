@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from generators.core import Comparison
 from generators.tensor_operands import operand
@@ -215,6 +216,113 @@ def parts_of_sums(k: Kernel) -> Body:
     return body
 
 
+def gates(k: Kernel) -> Body:
+    """One operand with two or three others, whose results are multiplied, added, or stored apart."""
+    _by_tensor_cores(k)
+    count = k.random.choice([2, 2, 3])
+    depth = k.ragged(k.turns, k.k)
+    a = operand(k, (k.ragged(k.rows, k.m), depth), (k.m, k.k))
+    others = [operand(k, (depth, k.ragged(k.columns, k.n)), (k.k, k.n)) for _ in range(count)]
+    apart = k.chance(0.4)
+    results = [results_of(k) for _ in range(count if apart else 1)]
+    joins = [k.random.choice(["add", "sub", "max"]) for _ in others[1:]]
+
+    def body(row: Tile, column: Tile) -> None:
+        def turn(iv: Tile, carried: list[Tile]) -> list[Tile]:
+            left = a.load(row, iv)
+            return [k.product(left, b.load(iv, column), c) for b, c in zip(others, carried)]
+
+        totals = k.loop(k.turns, [k.sums() for _ in others], turn)
+        if apart:
+            for result, total in zip(results, totals):
+                result.of(row, column, total)
+            return
+        total = totals[0]
+        for how, other in zip(joins, totals[1:]):
+            total = k.binary(how, total, other)
+        results[0].of(row, column, total)
+
+    return body
+
+
+def _by_tensor_cores(k: Kernel) -> None:
+    """Types and tiles that asynchronous products have, and most often operands that TMA copies."""
+    k.plain = k.chance(0.8)
+    k.element, k.sum = k.random.choice([("f16", "f32"), ("bf16", "f32"), ("f16", "f32"), ("f8E4M3FN", "f32")])
+    k.bounds = (-2, 2)
+    k.m, k.n = k.random.choice([64, 128, 128, 256]), k.random.choice([16, 32, 64, 128])
+    k.k = k.random.choice([32, 64, 128])
+
+
+def loops(k: Kernel) -> Body:
+    """Products in loops one after the other: into one sum, or the first one's results are operands of the second."""
+    _by_tensor_cores(k)
+    feeds = k.chance(0.5)
+    depth, more = k.ragged(k.turns, k.k), k.random.choice([1, 2, 3])
+    inner = k.random.choice([32, 64]) if feeds else k.n
+    a = operand(k, (k.ragged(k.rows, k.m), depth), (k.m, k.k))
+    b = operand(k, (depth, inner if feeds else k.ragged(k.columns, k.n)), (k.k, inner))
+    other = k.random.choice([k.k, k.k, 32])
+    c = operand(k, (k.ragged(k.rows, k.m), k.ragged(more, other)), (k.m, other))
+    d = operand(k, (k.ragged(more, other), k.ragged(k.columns, k.n)), (other, k.n))
+    e = operand(k, (inner, k.ragged(k.columns, k.n)), (inner, k.n)) if feeds else None
+    results = results_of(k)
+
+    def body(row: Tile, column: Tile) -> None:
+        zero = k.constant(0)
+
+        def first(iv: Tile, carried: list[Tile]) -> list[Tile]:
+            return [k.product(a.load(row, iv), b.load(iv, zero if feeds else column), carried[0])]
+
+        def second(iv: Tile, carried: list[Tile]) -> list[Tile]:
+            return [k.product(c.load(row, iv), d.load(iv, column), carried[0])]
+
+        (total,) = k.loop(k.turns, [k.constant(0, (k.m, inner), k.sum)], first)
+        if e is None:
+            results.of(row, column, k.loop(more, [total], second)[0])
+            return
+        (sums,) = k.loop(more, [k.sums()], second)
+        results.of(row, column, k.product(k.cast(k.clamped(total), k.element), e.load(zero, column), sums))
+
+    return body
+
+
+def layers(k: Kernel) -> Body:
+    """Products in no loop, each of what the one before gave, with other things between."""
+    _by_tensor_cores(k)
+    widths = [k.random.choice([16, 32, 64]) for _ in range(k.random.choice([1, 2]))] + [k.n]
+    a = operand(k, (k.ragged(k.rows, k.m), k.k), (k.m, k.k))
+    depths = [k.k, *(max(n, 32) if k.element == "f8E4M3FN" else n for n in widths)]
+    weights = [
+        operand(k, (n, m if m is not depths[-1] else k.ragged(k.columns, m)), (n, m)) for n, m in pairwise(depths)
+    ]
+    k.n = depths[-1]
+    between = [k.random.choice(["relu", "relu", "negate", "row"]) for _ in weights[1:]]
+    results = results_of(k)
+
+    def body(row: Tile, column: Tile) -> None:
+        zero = k.constant(0)
+        left = a.load(row, zero)
+        total = left
+        for number, weight in enumerate(weights):
+            last = number == len(weights) - 1
+            shape = (k.m, depths[number + 1])
+            none = k.constant(0, shape, k.sum)
+            total = k.product(left, weight.load(zero, column if last else zero), none)
+            if last:
+                break
+            if between[number] == "row":
+                total = k.binary("sub", total, k.spread(k.row_maxima(k.clamped(total)), shape))
+            elif between[number] == "negate":
+                total = k.binary("sub", none, total)
+            else:
+                total = k.binary("max", total, none)
+            left = k.cast(k.clamped(total), k.element)
+        results.of(row, column, total)
+
+    return body
+
+
 def softmax(k: Kernel) -> Body:
     """Attention: the maxima and sums of rows go along with the second product."""
     k.element, k.sum, k.bounds = k.random.choice(["f16", "bf16", "f16"]), "f32", (0, 2)
@@ -319,4 +427,5 @@ def batched(k: Kernel) -> Body:
 
 
 KINDS = {gemm: 6, chain: 3, straight: 1, reread: 1, two_sums: 2, parts_of_sums: 1, softmax: 2, batched: 1}
+KINDS |= {gates: 2, loops: 2, layers: 2}
 """The kinds, by how often they are taken."""

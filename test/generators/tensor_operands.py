@@ -12,6 +12,8 @@ CAST_FROM = {"f16": ("f32", "f8E4M3FN", "i8"), "bf16": ("f32", "f16"), "tf32": (
 def operand(k: Kernel, sizes: tuple[int, int], tile: tuple[int, int]) -> Operand:
     """A matrix of the operands' type, in memory in one of many manners."""
     element = k.element
+    if k.plain:
+        return Operand(k, element, sizes, tile, k.random.choice(["plain", "plain", "dim_map", "permute", "batch"]))
     if element in CAST_FROM and k.chance(0.15):
         element = k.random.choice(CAST_FROM[element])
     manners = ["plain", "dim_map", "permute", "strides", "batch", "pointers", "gathered"]
@@ -23,7 +25,7 @@ class Operand:
 
     def __init__(self, kernel: Kernel, element: str, sizes: tuple[int, int], tile: tuple[int, int], manner: str):
         self.kernel, self.tile, self.manner = kernel, tile, manner
-        self.double = kernel.chance(0.08)
+        self.double = kernel.chance(0.08) and not kernel.plain
         if manner in ("dim_map", "permute"):
             self.tensor = kernel.tensor(element, sizes[::-1])
         elif manner == "strides":

@@ -77,6 +77,8 @@ class Kernel:
         """How far apart the outermost elements of the last tensor lie."""
         self.element = self.random.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
         self.sum = self.random.choice(OPERANDS[self.element])
+        self.plain = False
+        """Whether operands are such as TMA copies."""
         self.bounds: Bounds = (-1, 1) if self.sum == "f16" else (-2, 2)
         self.m, self.n, self.k = self._tile_sizes()
         self.rows, self.columns = self.random.choice([(1, 1), (2, 1), (1, 2), (2, 2), (3, 1)])
@@ -146,7 +148,7 @@ class Kernel:
                bounds: Bounds | None = None, written: bool = False) -> Tensor:  # fmt: skip
         """An array as a tensor; `order` are its dimensions, from the one that lies farthest apart to the dense one."""
         order = list(range(len(sizes))) if order is None else list(order)
-        aligned = self.chance(0.8)
+        aligned = self.chance(0.8) or self.plain
         per_16 = 16 // storage(element).itemsize
         strides, step = [0] * len(sizes), 1
         for dim in reversed(order):

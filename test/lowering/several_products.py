@@ -17,9 +17,10 @@ _TURNS = {
 }
 
 
-def text(m=128, n=64, k=64, kind="gated", *, persistent=False, element="f16", apart=False, turned=False) -> str:
+def text(m=128, n=64, k=64, kind="gated", *, persistent=False, element="f16", apart=False, turned=False,
+         begun=False) -> str:  # fmt: skip
     """e = silu(a b) * (a c), or e = a b * d c, or e = a b + d c, in tiles of m x n; `apart` stores both sums instead,
-    and `turned` has b and c n x k in memory."""
+    `turned` has b and c n x k in memory, and `begun` sums that start with ones."""
     one = kind == "one"
     first, second = _TURNS[kind]
     tile, left, right = f"tile<{m}x{n}xf32>", f"tile<{m}x{k}x{element}>", f"tile<{k}x{n}x{element}>"
@@ -49,7 +50,8 @@ def text(m=128, n=64, k=64, kind="gated", *, persistent=False, element="f16", ap
     types = f"{left}, {right}, {tile}"
     ends = "%x2" if one else "%x1, %y1"
     second_result = "%x2" if one else "%y1"
-    carried = "%x0 = %none" if one else "%x0 = %none, %y0 = %none"
+    start = "%ones" if begun else "%none"
+    carried = f"%x0 = {start}" if one else f"%x0 = {start}, %y0 = {start}"
     result_types = tile if one else f"{tile}, {tile}"
     r = "%r" if one else "%r:2"
     gate = {
@@ -115,7 +117,7 @@ def text(m=128, n=64, k=64, kind="gated", *, persistent=False, element="f16", ap
 def run(
     source: str, m: int, n: int, k: int, tile: tuple[int, int] = (128, 64), kind: str = "gated", *,
     gpu_name: str = "sm_100", order: int | None = None, blocks: int = 0, apart: bool = False, turned: bool = False,
-    dtype: type = np.float16,
+    begun: bool = False, dtype: type = np.float16,
 ) -> None:  # fmt: skip
     """Run a kernel of `text` in the simulator, and compare with numpy; with a number of `blocks` that go through the
     tiles."""
@@ -133,8 +135,8 @@ def run(
         backend="simulator", gpu_name=gpu_name, check="full", block_order=order,
     )  # fmt: skip
     if apart:
-        np.testing.assert_array_equal(e, x)
-        np.testing.assert_array_equal(f, y)
+        np.testing.assert_array_equal(e, x + begun)
+        np.testing.assert_array_equal(f, y + begun)
         return
     wanted = {"gated": x / (1 + np.exp(-np.maximum(x, -80))) * y, "apart": x * y, "one": x + y}[kind]
     np.testing.assert_allclose(e, wanted, rtol=1e-5, atol=1e-4)

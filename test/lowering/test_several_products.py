@@ -21,9 +21,10 @@ from libtile.backend.ptxas import assemble
         ({"kind": "one"}, (128, 64, 192), 5),
         ({"persistent": True}, (264, 80, 144), 2),
         ({"apart": True, "turned": True, "n": 32}, (128, 48, 80), None),
+        ({"apart": True, "begun": True}, (128, 64, 80), None),  # sums of f32 that start with ones
         ({}, (128, 64, 0), None),  # no step at all
     ],
-    ids=["gated", "apart", "one-sum", "persistent", "two-results", "no-step"],
+    ids=["gated", "apart", "one-sum", "persistent", "two-results", "begun", "no-step"],
 )
 def test_several_products_of_a_step_are_issued_by_one_thread(options, size, order):
     source = text(**options)
@@ -35,7 +36,7 @@ def test_several_products_of_a_step_are_issued_by_one_thread(options, size, orde
     run(
         source, *size, (options.get("m", 128), options.get("n", 64)), kind, order=order,
         blocks=2 if options.get("persistent") else 0, apart=options.get("apart", False),
-        turned=options.get("turned", False),
+        turned=options.get("turned", False), begun=options.get("begun", False),
     )  # fmt: skip
 
 
@@ -78,8 +79,6 @@ def test_code_of_a_gated_product():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        # A sum that does not start with zeros.
-        ((r"%y0 = %none", "%y0 = %ones"), "its accumulator does not start with zeros"),
         # One that another value of the loop is made of.
         (
             ("continue %x1, %y1", "%z1 = addf %x1, %y1 : tile<128x64xf32>\n continue %z1, %y1"),

@@ -136,9 +136,16 @@ def test_warps_that_cannot_load_a_result_multiply_themselves(options, reason):
     assert "mma.sync" in made.ptx and "tcgen05" not in made.ptx
 
 
-def test_an_accumulator_of_other_than_zeros_stays():
+def test_what_an_accumulator_starts_with_is_added_behind_the_loop():
+    """In f32 and i32; f16 would be rounded once more."""
     text = tile_gemm().replace("%none = constant <f32: 0.0>", "%none = constant <f32: 1.0>")
-    assert specialized(text, "sm_100")[1] == "its accumulator does not start with zeros"
+    assert specialized(text, "sm_100")[1] is None
+    a, b, c, wanted = operands(136, 64, 80)
+    libtile.run(libtile.parse(text), "gemm", grid=(2, 1, 1), args=[a, b, c, 136, 64, 80], schedule="specialized",
+                backend="simulator", gpu_name="sm_100", check="full")  # fmt: skip
+    np.testing.assert_allclose(c, wanted + 1, atol=1e-3)
+    half = tile_gemm(result="f16").replace("%none = constant <f16: 0.0>", "%none = constant <f16: 1.0>")
+    assert specialized(half, "sm_100")[1] == "its accumulator does not start with zeros"
 
 
 def test_code_of_a_large_product():
@@ -267,14 +274,13 @@ def test_a_product_in_no_loop_is_issued_by_one_thread(m, n, k):
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"start": "1.0"},  # it adds to something
-        {"m": 32},  # no instruction has so few rows
-        {"more": "%f = ftof %x : tile<128x64xf16> -> tile<128x64xf32>\n    print_tko \"%f\", %f : tile<128x64xf32> -> token"},  # noqa: E501
-    ],
-)  # fmt: skip
-def test_products_in_no_loop_that_stay_as_they_are(options):
+def test_products_in_no_loop_that_stay_as_they_are():
     """`it is in no loop` is what is said of them, as on other targets."""
-    assert specialized(lone(**options), "sm_100")[1] == "it is in no loop"
+    assert specialized(lone(m=32), "sm_100")[1] == "it is in no loop"  # no instruction has so few rows
+
+
+def test_a_tile_that_something_else_uses_is_brought_by_threads():
+    more = "%f = ftof %x : tile<128x64xf16> -> tile<128x64xf32>"
+    printed = f'{more}\n    print_tko "%f", %f : tile<128x64xf32> -> token'
+    code, reason = specialized(lone(more=printed), "sm_100")
+    assert reason is None and code.count("async.dot_into") == 1 and code.count("tiled_tma_load ") == 1

@@ -18,9 +18,9 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import clean_up
-from libtile.lowering.tileas.lone_products import lone_product, loop_around
+from libtile.lowering.tileas.lone_products import lone_products, loop_around, start_with_zeros
 from libtile.lowering.tileas.packed_products import pack_products
-from libtile.lowering.tileas.product_forms import are_fed, transposed, without_batch
+from libtile.lowering.tileas.product_forms import are_fed, by_loop, transposed, without_batch
 from libtile.lowering.tileas.result_parts import cut_result, result_part_shape
 from libtile.lowering.tileas.single_batches import in_single_batches
 from libtile.lowering.tileas.stage_results import StageResult, columns_of, products_in_tensor_memory
@@ -85,27 +85,51 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     """The function with layouts of warpgroups where `tileas-specialize` will part it, and with others elsewhere."""
     spec = function.kernel_spec
     gpu = target(spec.target) if spec is not None and spec.target is not None else None
-    given = function
-    if gpu is not None and gpu.has("tcgen05") and lone_product(function) is not None:
-        function = function.clone()
-        product = lone_product(function)
-        assert product is not None  # as in what it was cloned from
-        loop_around(product)
-    repeated = list(_repeated(function, gpu)) if gpu is not None else []
-    if spec is not None and gpu is not None and repeated:
-        from libtile.lowering.tileas.specialize import has_agents, is_fit
+    if gpu is not None and _lone_products(function, gpu):
+        made = _converted(_with_loops(function), gpu)
+        if made is not None:
+            return made
+    if gpu is None or not any(_repeated(function, gpu)):
+        return convert_function(function)
+    # Products of registers have the same layouts with a producer and without.
+    made = _converted(function, gpu) if gpu.has("wgmma") or gpu.has("tcgen05") else None
+    if made is not None:
+        return made
+    copy = function.clone()
+    for product in [op for op in walk(copy) if isinstance(op, DotOp)]:
+        _cut_crowded(copy, product)
+    return convert_function(copy)
 
-        chosen = _for_agents(repeated, gpu, spec.num_warps)
-        if chosen is not None and has_agents(gpu):
-            made = chosen(function)
-            clean_up(made)
-            if is_fit(made, gpu):
-                return made
-        if given is function:
-            given = function.clone()
-        for product in [op for op in walk(given) if isinstance(op, DotOp)]:
-            _cut_crowded(given, product)
-    return convert_function(given)
+
+def _lone_products(function: FuncOp, gpu: Target) -> bool:
+    """Whether there are products in no loop that agents may share. A producer for mma.sync needs several: it copies the
+    tiles of one while another one is computed."""
+    if not gpu.has("tma") or gpu.has("wgmma"):
+        return False
+    return len(lone_products(function)) > (0 if gpu.has("tcgen05") else 1)
+
+
+def _with_loops(function: FuncOp) -> FuncOp:
+    """A copy of the function whose lone products are in loops of one turn."""
+    copy = function.clone()
+    for group in lone_products(copy):
+        loop_around(group)
+    return copy
+
+
+def _converted(function: FuncOp, gpu: Target) -> FuncOp | None:
+    """The function with layouts of agents; None where it is not one that `tileas-specialize` parts."""
+    spec, repeated = function.kernel_spec, list(_repeated(function, gpu))
+    if spec is None or not repeated:
+        return None
+    from libtile.lowering.tileas.specialize import has_agents, is_fit
+
+    chosen = _for_agents(repeated, gpu, spec.num_warps)
+    if chosen is None or not has_agents(gpu):
+        return None
+    made = chosen(function)
+    clean_up(made)
+    return made if is_fit(made, gpu) else None
 
 
 def _repeated(function: FuncOp, gpu: Target) -> Iterator[DotOp | ScaledDotOp]:
@@ -123,15 +147,17 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
         if any(tensor_memory_atom(op, gpu) is None for op in products):
             return None
         dots = [op for op in products if isinstance(op, DotOp)]
-        if len(products) == 1 or (len(dots) == len(products) and are_fed(dots)):
+        if len(products) == 1 or (len(dots) == len(products) and all(map(are_fed, by_loop(dots)))):
             loaded = all(tcgen05.are_loaded_by(shape_of(op.result.type), warps) for op in products)
             return _in_tensor_memory if loaded else None
         if len(dots) < len(products):
             return None
+        if len(by_loop(dots)) > 1:
+            return None
         rows = {shape_of(op.result.type)[-2] for op in products}
         return _chained_in_tensor_memory if rows in ({tcgen05.LANES}, {tcgen05.HALF_LANES}) else None
     if not gpu.has("wgmma"):
-        return None
+        return convert_function if gpu.has("tma") else None
     if len(products) == 1 and len(shape := shape_of(products[0].result.type)) == 3 and shape[0] > 1:
         return _by_single_batches if shape[1] % wgmma.ROWS == 0 else None
     if len(products) == 1:
@@ -178,6 +204,7 @@ def _in_tensor_memory(function: FuncOp) -> FuncOp:
     copy = function.clone()
     assert spec.target is not None
     products = list(_repeated(copy, target(spec.target)))
+    start_with_zeros(op for op in products if isinstance(op, DotOp))
     for product in products:
         rows, columns = shape_of(product.result.type)[-2:]
         part = tcgen05.part_shape((rows, columns), spec.num_warps)

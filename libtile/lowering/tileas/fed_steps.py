@@ -9,7 +9,7 @@ is copied once, and lies in the stage once. Products may add to sums of their ow
       y' = dot a, c, y
 
 `FedSteps` has what a producer does. Who multiplies looks at the products (`FedProduct`): warpgroups by wgmma, or one
-thread by tcgen05 (`specialize_product`, `tensor_sums`).
+thread by tcgen05 (`specialize_product`, `tensor_phases`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from xdsl.dialects import scf
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from libtile.atoms import tcgen05, wgmma
+from libtile.atoms.cp_async import operand_shared_layout
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
@@ -31,10 +36,10 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
 )
 from libtile.ir.places import walk
-from libtile.ir.tile_form import shape_of
+from libtile.ir.tile_form import shape_of, stored_element
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas import persistent, staging
-from libtile.lowering.tileas.ahead import Ahead, computed_ahead
+from libtile.lowering.tileas.ahead import Ahead, computed_ahead, is_inside
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.counted_loops import known_trips
@@ -43,7 +48,8 @@ from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
-from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, can_transpose, tma_operand
+from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass
 from libtile.targets import Target
 
@@ -60,8 +66,8 @@ class NotSpecialized(Unfit):
 
 @dataclass(frozen=True)
 class FedProduct:
-    """A product of tiles of a stage: its instruction, which of the stage's tiles it multiplies, the number of what the
-    loop carries that it adds to, and whether it is the first of a step to do so."""
+    """A product of tiles of a stage, or of brought ones: its instruction, the numbers of the tiles that it multiplies,
+    that of what the loop carries that it adds to, and whether it is the first of a step to do so."""
 
     op: DotOp
     atom: MmaAtomAttr
@@ -245,11 +251,24 @@ def _adds_to(op: Operation, value: SSAValue) -> bool:
     return isinstance(op, DotOp | ScaledDotOp) and op.c is value and value not in (op.a, op.b)
 
 
-class FedProducts(FedSteps):
-    """A loop with several products of tiles that TMA copies. NotSpecialized, or Unfit, where it stays as it is.
+@dataclass(frozen=True)
+class Brought:
+    """A tile that is computed, or loaded, in front of a loop, and that products of all steps read from shared memory:
+    the value, in the layout in which threads have it, and its buffer."""
 
-    `instruction` gives that of a product, or raises Unfit. Subclasses multiply; what they need of the accumulators'
+    value: SSAValue
+    type: BufferType
+
+
+class FedProducts(FedSteps):
+    """A loop with products of tiles that TMA copies, or of such tiles and others that are there before the loop.
+    NotSpecialized, or Unfit, where it stays as it is.
+
+    `_instruction` gives that of a product, or raises Unfit. Subclasses multiply; what they need of the accumulators'
     layouts, registers and shared memory they check themselves."""
+
+    brings = False
+    """Whether tiles may be brought to shared memory in front of the loop."""
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp]):
         loop = products[0].parent_op()
@@ -258,15 +277,25 @@ class FedProducts(FedSteps):
             raise Unfit("the kernel has products in several loops")
         super().__init__(function, gpu, loop)
         sums = sums_of(self.body, products)
-        places: dict[tuple[Operation, tuple[int, ...], Attribute, BufferType | None], int] = {}
-        self.products: list[FedProduct] = []
-        for product, (number, first) in zip(products, sums):
+        read: dict[object, TmaOperand | Brought] = {}
+        found: list[tuple[MmaAtomAttr, list[object]]] = []
+        for product in products:
             try:
                 atom = self._instruction(product)
-                a, b = (self._place(places, atom, *x, products) for x in (("a", product.a), ("b", product.b)))
+                sides = (("a", product.a), ("b", product.b))
+                found.append((atom, [self._key(read, atom, *side, products) for side in sides]))
             except Unfit as reason:
                 raise NotSpecialized(str(reason), product) from None
-            self.products.append(FedProduct(product, atom, a, b, number, first))
+        copied = {key: tile for key, tile in read.items() if isinstance(tile, TmaOperand)}
+        brought = {key: tile for key, tile in read.items() if isinstance(tile, Brought)}
+        self.operands, self.brought = list(copied.values()), list(brought.values())
+        if not self.operands:
+            raise Unfit("TMA copies nothing to its loop")
+        places = {key: number for number, key in enumerate([*copied, *brought])}
+        self.products = [
+            FedProduct(product, atom, places[keys[0]], places[keys[1]], *sum_)
+            for product, (atom, keys), sum_ in zip(products, found, sums)
+        ]
         self.sums = list(dict.fromkeys(number for number, _ in sums))
         """The numbers of the carried values that products add to."""
         self._look_ahead()
@@ -275,25 +304,39 @@ class FedProducts(FedSteps):
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         raise Unfit(f"{self.gpu.name} multiplies by no instruction that reads what several products share")
 
-    def _place(
+    def _key(
         self,
-        places: dict[tuple[Operation, tuple[int, ...], Attribute, BufferType | None], int],
+        read: dict[object, TmaOperand | Brought],
         atom: MmaAtomAttr,
         side: str,
         value: SSAValue,
         products: Sequence[DotOp],
-    ) -> int:
-        """Which of a stage's tiles an operand is."""
+    ) -> object:
+        """What tells an operand from others that products read, among which it is from now on."""
+        before = source_before(value, self.loop) if self.brings else None
+        if before is not None:
+            read.setdefault((before, side), self._brought(atom, side, before))
+            return before, side
         path = self._path(side, value, products)
         operand = tma_operand(
             self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element,
             warps=TRANSPOSERS,
         )  # fmt: skip
         key = path.load, path.order, path.element, operand.shadow
-        if key not in places:
-            places[key] = len(self.operands)
-            self.operands.append(operand)
-        return places[key]
+        read.setdefault(key, operand)
+        return key
+
+    def _brought(self, atom: MmaAtomAttr, side: str, value: SSAValue) -> Brought:
+        """How an operand is brought to shared memory: contiguous along k, or along n where products read that."""
+        shape, element = shape_of(value.type), stored_element(value.type)
+        name = NUMBER_NAMES[element]
+        transposes = can_transpose(self.gpu, atom.instruction)
+        shared = operand_shared_layout(shape, name, 1 if side == "a" or transposes else 0)
+        share = tcgen05.share_of(atom.instruction) if self.gpu.has("tcgen05") else atom.instruction
+        found = wgmma.shared_operand(matrix_of(shared), side, share, STORAGE_BYTES[name], transposes)
+        if isinstance(found, str):
+            raise Unfit(f"#{side.upper()} cannot be read from shared memory: {found}")
+        return Brought(value, BufferType(shape, element, "shared", LayoutAttr(shared)))
 
     def product_of(self, number: int) -> FedProduct:
         """The first product that adds to a sum, which has the sum's shape and layout."""
@@ -302,3 +345,20 @@ class FedProducts(FedSteps):
     def shape(self, number: int) -> tuple[int, ...]:
         """The shape of a sum."""
         return shape_of(self.product_of(number).op.result.type)
+
+    def outside(self) -> list[SSAValue]:
+        """What the producer and the thread that issues products take from in front of the loop."""
+        loop, body = self.loop, self.body
+        given = [loop.lb, loop.ub, loop.step, *(loop.iter_args[n] for n in self.ahead.carried)]
+        users = [*self.ahead.ops, *self.ahead.updates, *(o.load for o in self.operands)]
+        given += [v for op in users for v in op.operands if not is_inside(v, body)]
+        given += [v for o in self.operands for v in o.memref.results]
+        return [v for v in given if not isinstance(v.type, MemTokenType)]
+
+
+def source_before(value: SSAValue, loop: scf.ForOp) -> SSAValue | None:
+    """The tile that a value is in another layout, if it is there before a loop; None otherwise."""
+    while isinstance(value.owner, ConvertLayoutOp):
+        value = value.owner.source
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return None if block is loop.body.block else value

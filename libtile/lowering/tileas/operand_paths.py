@@ -76,7 +76,7 @@ def operand_path(
 
 def _renames(op: Operation) -> bool:
     """Whether an op leaves elements where they are, or rounds them as TMA does."""
-    return isinstance(op, ConvertLayoutOp | ExpandDimsOp) or _drops_ones(op) or _rounds_to_tf32(op)
+    return isinstance(op, ConvertLayoutOp | ExpandDimsOp) or _drops_ones(op) or rounds_to_tf32(op)
 
 
 def _is_read_by(value: SSAValue, products: Collection[Operation]) -> bool:
@@ -91,7 +91,7 @@ def _is_read_by(value: SSAValue, products: Collection[Operation]) -> bool:
     return True
 
 
-def _rounds_to_tf32(op: Operation) -> bool:
+def rounds_to_tf32(op: Operation) -> bool:
     """Whether an op rounds f32 to the nearest tf32, as TMA does."""
     if not isinstance(op, FpToFpOp):
         return False

@@ -13,14 +13,14 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.places import walk
 from libtile.lowering.product_reasons import explain_asynchronous
-from libtile.lowering.tileas.fed_loops import FedLoop
+from libtile.lowering.tileas.fed_kernels import FedKernel
 from libtile.lowering.tileas.fed_steps import NotSpecialized
-from libtile.lowering.tileas.product_forms import are_fed
+from libtile.lowering.tileas.product_forms import are_fed, by_loop
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.lowering.tileas.specialize_chains import Chain
 from libtile.lowering.tileas.specialize_product import ProductLoop
 from libtile.lowering.tileas.tensor_chains import TensorChain
-from libtile.lowering.tileas.tensor_sums import SeveralSums
+from libtile.lowering.tileas.tensor_phases import Phases
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.tileas.warp_sums import WarpSums
 from libtile.targets import Target
@@ -56,7 +56,7 @@ def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:
 
 def _plans(
     function: FuncOp, gpu: Target, most: int
-) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | SeveralSums | WarpSums | FedLoop | Unfit]]:
+) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | Phases | WarpSums | FedKernel | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
     products = [op for op in walk(function) if isinstance(op, kinds)]
@@ -85,29 +85,29 @@ def _plans(
             yield product, reason
 
 
-def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int) -> ProductLoop | Chain:
+def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int) -> ProductLoop | Chain | Phases:
     """How a loop with one product is parted: one that adds it up, or one that computes something of each product."""
     try:
         return ProductLoop(function, gpu, product, most)
     except Unfit as reason:
-        if gpu.has("tcgen05") or isinstance(product, ScaledDotOp) or product.parent_op() is None:
+        if isinstance(product, ScaledDotOp) or product.parent_op() is None:
             raise
         try:
-            return Chain(function, gpu, [product], most)
+            return (Phases if gpu.has("tcgen05") else Chain)(function, gpu, [product], most)
         except Unfit:
             raise reason from None
 
 
-def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedLoop | Unfit:
+def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedKernel | Unfit:
     """How a loop is parted whose products read registers, or why it is not."""
     try:
-        return FedLoop(function, gpu, most)
+        return FedKernel(function, gpu, most)
     except Unfit as reason:
         return reason
 
 
-def _several(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | SeveralSums | WarpSums | Unfit:
-    """How a loop with several products is parted, or why it is not."""
+def _several(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | Phases | WarpSums | Unfit:
+    """How loops with several products are parted, or why they are not."""
     if not gpu.has("tcgen05") and are_fed(products):
         try:
             return WarpSums(function, gpu, products, most)
@@ -116,7 +116,12 @@ def _several(function: FuncOp, gpu: Target, products: list[DotOp], most: int) ->
     try:
         if not gpu.has("tcgen05"):
             return Chain(function, gpu, products, most)
-        return (SeveralSums if are_fed(products) else TensorChain)(function, gpu, products, most)
+        loops = by_loop(products)
+        if len(loops) == 1 and not are_fed(products):
+            return TensorChain(function, gpu, products, most)
+        if not all(map(are_fed, loops)):
+            raise Unfit("the kernel has products in several loops, and in one of them a product feeds another one")
+        return Phases(function, gpu, products, most)
     except Unfit as reason:
         return reason
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.dialects.foreign_ops import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -83,23 +83,38 @@ def hand_on(loop: scf.ForOp, ends: Mapping[int, SSAValue]) -> None:
 
 def move_behind(loop: Operation, block: Block) -> None:
     """Move what is behind a loop of the function to the end of an agent's block, which it ends."""
-    behind = loop.next_op
-    while behind is not None and not isinstance(behind, ReturnOp):
-        op, behind = behind, behind.next_op
+    move_on(loop.next_op, block, loop.location)
+
+
+def move_on(first: Operation | None, block: Block, location: Attribute | None) -> None:
+    """Move what a function does from an op on to the end of an agent's block, which it ends, at a location."""
+    while first is not None and not isinstance(first, ReturnOp):
+        op, first = first, first.next_op
         op.detach()
         block.add_op(op)
-    Inserter(block, None, loop.location).add(PipelineYieldOp.make())
+    Inserter(block, None, location).add(PipelineYieldOp.make())
 
 
 def consume(at: Inserter, outer: scf.ForOp, loop: scf.ForOp, starts: Places, steps: Steps) -> None:
     """The loop over tiles, with steps of consumers in place of the loop over steps, from places on that are carried
     from tile to tile. The outer loop is gone then."""
+
+    def of_tile(places: Places) -> Places:
+        ends, following = steps(Inserter(outer.body.block, loop, loop.location), places)
+        hand_on(loop, ends)
+        loop.detach()
+        loop.erase()
+        return following
+
+    consume_tiles(at, outer, starts, of_tile)
+
+
+def consume_tiles(at: Inserter, outer: scf.ForOp, starts: Places, of_tile: Callable[[Places], Places]) -> None:
+    """The loop over tiles, of whose body something takes the place, from places on that are carried from tile to tile:
+    `of_tile` gives those behind it. The outer loop is left without a body."""
     block = outer.body.block
     places = [block.insert_arg(start.type, len(block.args)) for start in starts]
-    ends, following = steps(Inserter(block, loop, loop.location), places)
-    hand_on(loop, ends)
-    loop.detach()
-    loop.erase()
+    following = of_tile(places)
     last = block.last_op
     assert last is not None
     given = [*last.operands, *following]

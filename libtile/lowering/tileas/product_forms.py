@@ -11,7 +11,8 @@ columns. The rewriting is one of nv_tileaa, before layouts are chosen; tiles tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i32
@@ -31,6 +32,7 @@ from libtile.support.records import dataclass
 
 AnyDot = DotOp | products.DotOp
 """Of nv_tileaa, or of nv_tileas, where layouts are chosen."""
+Dot = TypeVar("Dot", bound=AnyDot)
 
 
 @dataclass(frozen=True)
@@ -153,3 +155,11 @@ def are_fed(dots: Sequence[AnyDot]) -> bool:
             seen.add(value)
             work += [v for op in walk(owner) for v in op.operands]
     return True
+
+
+def by_loop(dots: Iterable[Dot]) -> list[list[Dot]]:
+    """Products by the op that they are in, in order."""
+    found: dict[Operation | None, list[Dot]] = {}
+    for product in dots:
+        found.setdefault(product.parent_op(), []).append(product)
+    return list(found.values())

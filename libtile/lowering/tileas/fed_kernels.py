@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels whose products read registers (mma.sync), parted into a producer that copies and the kernel's warps: the
+loops that a producer feeds (`fed_loops`), and what these need together.
+
+Loops that stand one after the other are fed in turn. Those whose steps have tiles of the same shapes share a pipeline,
+so that the tiles of the next one come in while what is between them is computed. What the producer needs is computed in
+front of the agents, by all of their threads. Both agents go through a loop over tiles around the loops (`persistent`),
+from one iteration of which to the next they carry where they are in the pipelines: the first tiles of the next one come
+in while this one is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from libtile.dialects.foreign_ops import DIVISIONS
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, PipelineYieldOp
+from libtile.dialects.nv_tileas.products import ScaledDotOp
+from libtile.ir.places import walk
+from libtile.layouts import REGISTER
+from libtile.layouts.shared_access import PIECE_BYTES
+from libtile.lowering.tileas import persistent, staging
+from libtile.lowering.tileas.cleanup import drop_unused, is_pure
+from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
+from libtile.lowering.tileas.fed_loops import PRODUCTS, FedLoop, Places, Stages, Values, conversions, ends, name
+from libtile.lowering.tileas.free_stages import DRAINED
+from libtile.lowering.tileas.materialize import Inserter, array_of, carry_more
+from libtile.lowering.tileas.schedule import (
+    ACCUMULATOR,
+    LOADS,
+    Load,
+    is_worth_it,
+    raise_conversions,
+    stages_wanted,
+)
+from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, rings_bytes
+from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.to_tileas.accesses import element_bytes
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.targets import Target
+from libtile.targets.tensor_map import MAX_BOX
+
+WARPS = (4, 8)
+"""How many warps a kernel has whose loops are parted."""
+BUDGETS = {8: (240, 24)}
+"""Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
+LONE_PRODUCER = 1
+"""Warps of a producer that gives no registers away."""
+OTHER_REGISTERS = 64
+"""Of a thread, beside the tiles that live through an iteration: fragments that are read, and addresses."""
+ENOUGH_STAGES = 2
+"""Stages that are worth more than exchanges in few large pieces."""
+ALIGNMENT = 1024
+"""Of tiles in shared memory: where the pattern of a swizzle begins again."""
+
+
+class FedKernel:
+    """One kernel, and the loops that a producer feeds. Unfit where it stays as it is."""
+
+    def __init__(self, function: FuncOp, gpu: Target, most: int):
+        spec = function.kernel_spec
+        assert spec is not None
+        self.function, self.gpu, self.spec = function, gpu, spec
+        if spec.num_warps not in WARPS:
+            raise Unfit(f"{spec.num_warps} warps are not {' or '.join(map(str, WARPS))}")
+        wanted = [
+            op for op in walk(function)
+            if isinstance(op, LOADS) and _is_repeated(op) and is_worth_it(op) and not _is_of_factors(op)
+        ]  # fmt: skip
+        loads = self._loads(wanted)
+        self.outer = self._outer([*loads])
+        self.loops = [FedLoop(function, gpu, loop, self.outer, found) for loop, found in loads.items()]
+        fewest = 1 if len(self.loops) > 1 else 2
+        if any(loop.turns is not None and loop.turns < fewest for loop in self.loops):
+            raise Unfit("its loop has fewer than two turns" if fewest > 1 else "one of its loops has no turn")
+        self.pipelines = self._share_stages()
+        self.shared = self._needed_by_all()
+        self.budget = self._budget()
+        self._set_stages(most)
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _loads(loads: Sequence[Load]) -> dict[scf.ForOp, list[TiledLoadOp]]:
+        """The loads that are worth to run ahead of loops, by these."""
+        found: dict[scf.ForOp, list[TiledLoadOp]] = {}
+        for load in loads:
+            loop = load.parent_op()
+            if not isinstance(load, TiledLoadOp):
+                raise Unfit(name(load) + "is not loaded by a view")
+            if not isinstance(loop, scf.ForOp):
+                raise Unfit(name(load) + "is loaded under a condition, or in a loop that does not count")
+            found.setdefault(loop, []).append(load)
+        if not found:
+            raise Unfit("no operand is loaded by a view in a loop")
+        return found
+
+    def _outer(self, loops: Sequence[scf.ForOp]) -> scf.ForOp | None:
+        """The loop over tiles around all loops; None where they are the function's."""
+        block = self.function.body.block
+        around = {loop.parent_op() for loop in loops}
+        if len(around) > 1:
+            raise Unfit("the kernel loads operands in loops within each other")
+        (outer,) = around
+        if outer is self.function:
+            return None
+        if not isinstance(outer, scf.ForOp) or outer.parent is not block:
+            raise Unfit("its loop is within another op")
+        return outer
+
+    def _share_stages(self) -> list[Stages]:
+        """The pipelines, of which loops share those whose stages hold the same."""
+        found: list[Stages] = []
+        for loop in self.loops:
+            taken: list[Stages] = []
+            for ring in loop.rings:
+                same = next((s for s in found if s not in taken and s.types == ring.types), None)
+                if same is None:
+                    found.append(ring.stages)
+                else:
+                    ring.stages = same
+                ring.stages.loads += ring.loads
+                known = ring.stages.turns, loop.turns
+                ring.stages.turns = None if None in known else sum(filter(None, known))
+                taken.append(ring.stages)
+        return found
+
+    def _needed_by_all(self) -> set[Operation]:
+        """The ops in front of the agents that the producer and the descriptors need."""
+        found = self._closure([v for loop in self.loops for v in loop.outside()])
+        for op in found:
+            if not is_pure(op) and not isinstance(op, DIVISIONS):
+                raise Unfit(f"its copies need what '{op.name}' gives")
+        # The host makes tensor maps of tensors, by which results may be stored, from what stands here.
+        for op in self.function.body.block.ops:
+            more = self._closure(op.results) if isinstance(op, MakeMemRefOp) else set()
+            if all(map(is_pure, more)):
+                found |= more
+        return found
+
+    def _closure(self, values: Iterable[SSAValue]) -> set[Operation]:
+        """The ops of the function itself that values come from."""
+        found: set[Operation] = set()
+        work = list(values)
+        while work:
+            op = work.pop().owner
+            if isinstance(op, Operation) and op.parent is self.function.body.block and op not in found:
+                found.add(op)
+                work += op.operands
+        return found
+
+    def _budget(self) -> tuple[int, int] | None:
+        """Registers of a thread of each agent where they do not share alike. Unfit where that is too many."""
+        budget, wanted = BUDGETS.get(self.spec.num_warps), max(map(self._registers, self.loops))
+        threads = (self.spec.num_warps + LONE_PRODUCER + 3) // 4 * 4 * self.gpu.warp_size
+        blocks = self.spec.occupancy or 1
+        if budget is None or wanted <= self.gpu.registers_per_sm // blocks // threads:
+            return None
+        consumer_registers(self.spec, self.gpu, budget)
+        return budget
+
+    def _registers(self, loop: FedLoop) -> int:
+        """Of a thread, about, in an iteration: for what the loop carries, for what it takes from before it, for the
+        results of its products, and the rest."""
+        held: dict[SSAValue, None] = dict.fromkeys(loop.body.args)
+        for op in walk(loop.body):
+            held.update(dict.fromkeys(v for v in op.operands if self._is_before(v)))
+            if isinstance(op, PRODUCTS) and op.c.owner is not loop.body:
+                held[op.result] = None
+            if isinstance(op, ScaledDotOp):  # which reads its operands as a whole
+                held.update(dict.fromkeys(op.operands))
+        return OTHER_REGISTERS + sum(_registers(v) for v in held)
+
+    def _is_before(self, value: SSAValue) -> bool:
+        blocks = [self.function.body.block, *([] if self.outer is None else [self.outer.body.block])]
+        return isinstance(value.owner, Operation) and value.owner.parent in blocks
+
+    @property
+    def _loaded(self) -> set[Operation]:
+        return {load for stages in self.pipelines for load in stages.loads}
+
+    def _set_stages(self, most: int) -> None:
+        """As many stages for each pipeline as there is room for, and as hints of the loads' latency ask for."""
+        limit, stages, piece = block_bytes(self.gpu, self.spec), 0, PIECE_BYTES
+        if self.outer is not None:
+            stages = self._stages_beside(self.outer, limit, most)
+        else:
+            while stages < ENOUGH_STAGES and piece >= PIECE_BYTES // 16:
+                stages = max(stages, self._stages_in(limit - self._exchanged(piece), most))
+                piece //= 2
+        if not stages:
+            each = self._bytes(1, most)
+            raise Unfit(f"a stage of {each} bytes does not fit the shared memory that is free")
+        for pipeline in self.pipelines:
+            pipeline.stages = self._wanted(pipeline, stages, most)
+
+    def _stages_beside(self, outer: scf.ForOp, limit: int, most: int) -> int:
+        """Stages that there are room for beside what a loop over tiles stores or exchanges, which never drains them.
+        Unfit where there are too few."""
+        gone = {op for load in self._loaded for v in load.results[:1] for op in conversions(v)}
+        kept = staging.kept_beside(self.function, outer, gone, MAX_BOX)
+        exchanges = Exchanges(self.function)
+        kept += [exchanges.bytes(self._loaded, (), PIECE_BYTES // n) for n in (1, 2, 4, 8, 16)]
+        found = (self._stages_in(limit - n, most) for n in kept)
+        stages = next((n for n in found if n >= ENOUGH_STAGES), 0)
+        if not stages:
+            what = f"{ENOUGH_STAGES} stages of {self._bytes(1, most)} bytes"
+            raise Unfit(f"{what} do not fit shared memory beside what the loop around its loop stores")
+        return stages
+
+    @staticmethod
+    def _wanted(pipeline: Stages, stages: int, most: int) -> int:
+        wanted = max(stages_wanted(load, most) for load in pipeline.loads)
+        return min(stages, wanted, pipeline.turns or most)
+
+    def _bytes(self, stages: int, most: int) -> int:
+        return rings_bytes((p.staged(self._wanted(p, stages, most)) for p in self.pipelines), ALIGNMENT)
+
+    def _stages_in(self, free: int, most: int) -> int:
+        return next((n for n in range(most, 0, -1) if self._bytes(n, most) <= free), 0)
+
+    def _exchanged(self, most: int) -> int:
+        """Bytes for exchanges between the kernel's warps while copies come in: those behind the last loop take the
+        place of the stages."""
+        behind = {op for later in _behind(self.loops[-1].loop) for op in walk(later)}
+        return Exchanges(self.function, behind).bytes(self._loaded, (), most)
+
+    # -- the new code -----------------------------------------------------------------------------------------------
+
+    def make(self) -> None:
+        """Part the kernel."""
+        first, block = self.loops[0].loop, self.function.body.block
+        for loop in self.loops:
+            for ring in loop.rings:
+                for load in ring.loads:
+                    raise_conversions(load.value)
+        start = first if self.outer is None else self.outer
+        for op in [op for op in _behind(start) if op in self.shared]:  # what later loops need
+            op.detach()
+            block.insert_op_before(op, start)
+        at = Inserter(block, start, first.location)
+        descriptors = [t.descriptor(at, n) for n, t in enumerate(t for loop in self.loops for t in loop.tiles)]
+        for stages in self.pipelines:
+            made = CreatePipelineOp.make(results=[stages.staged(stages.stages)], alignment=ALIGNMENT)
+            if self.outer is None:
+                made.attributes[DRAINED] = UnitAttr()
+            stages.pipe = at.value(made)
+        consumer, producer = Block(), Block()
+        self._produce(Inserter(producer, None, first.location), descriptors)
+        warps = self.spec.num_warps, LONE_PRODUCER if self.budget is None else PRODUCER_WARPS
+        switch = AgentSwitchOp.make(
+            regions=[Region(consumer), Region(producer)],
+            agent_warps=array_of(*warps),
+            agent_registers=None if self.budget is None else array_of(*self.budget),
+            agent_elected=array_of(0, 1),
+        )
+        at.add(switch)
+        self._consume(Inserter(consumer, None, first.location), switch)
+        drop_unused(block)
+
+    def _produce(self, at: Inserter, descriptors: Sequence[SSAValue]) -> None:
+        """The loops again, with copies in place of everything else, for each tile."""
+        starts = [stages.start(at) for stages in self.pipelines]
+
+        def copies(at: Inserter, given: Sequence[SSAValue], values: Values) -> list[SSAValue]:
+            places, number = dict(zip(self.pipelines, given)), 0
+            for loop in self.loops:
+                own = descriptors[number : number + len(loop.tiles)]
+                loop.copies(at, number, own, places, values)
+                number += len(own)
+            return [places[stages] for stages in self.pipelines]
+
+        if self.outer is None:
+            copies(at, starts, {})
+        else:
+            each = {op for loop in self.loops for op in loop.each}
+            persistent.repeat(at, self.outer, [op for op in self.outer.body.block.ops if op in each], starts, copies)
+        at.add(PipelineYieldOp.make())
+
+    def _consume(self, at: Inserter, switch: Operation) -> None:
+        """Everything that only the kernel's warps need."""
+        block, agents = self.function.body.block, {switch}
+        agents |= {s.pipe.owner for s in self.pipelines if s.pipe is not None and isinstance(s.pipe.owner, Operation)}
+        tiles = [t for loop in self.loops for t in loop.tiles]
+        agents |= {use.operation for t in tiles for use in t.memref.results[0].uses}
+        places: Places = {}
+        for op in list(block.ops):
+            if op in self.shared or isinstance(op, ReturnOp) or op in agents:
+                continue
+            if op is (self.loops[0].loop if self.outer is None else self.outer):
+                places = {stages: stages.start(at) for stages in self.pipelines}
+            op.detach()
+            at.block.add_op(op)
+        for loop in self.loops:
+            loop.read_stages()
+        self._rebuild(places)
+        at.add(PipelineYieldOp.make())
+
+    def _rebuild(self, places: Places) -> None:
+        """The loops again, which carry where they read as well, and so does one over tiles around them."""
+        outer, starts = self.outer, list(places.values())
+        if outer is not None:
+            block = outer.body.block
+            places = {stages: block.insert_arg(v.type, len(block.args)) for stages, v in places.items()}
+        for loop in self.loops:
+            loop.rebuild(places)
+        if outer is not None:
+            carry_more(outer, starts, list(places.values()))
+
+
+def _is_of_factors(load: Load) -> bool:
+    """Whether a tile is nothing but scale factors of products, which the warps that multiply load themselves."""
+    numbers = list(ends(load.value))
+    return bool(numbers) and min(numbers) > ACCUMULATOR
+
+
+def _is_repeated(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, scf.ForOp | scf.WhileOp):
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _behind(op: Operation) -> Iterator[Operation]:
+    later = op.next_op
+    while later is not None:
+        yield later
+        later = later.next_op
+
+
+def _registers(value: SSAValue) -> int:
+    """32-bit registers of a thread that a tile takes."""
+    if not isinstance(value.type, TensorType) or not value.type.get_shape():
+        return 0
+    return layout_of(value).in_size(REGISTER) * element_bytes(value.type.element_type) // 4

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products in several loops, and in none, whose sums lie in tensor memory: one loop after the other."""
+
+import numpy as np
+import pytest
+from phase_kernels import bytecode, run
+from specialized_kernels import loops_of
+
+import libtile
+from libtile.backend.ptxas import assemble
+from libtile.runtime.tensor_maps import tensor_map
+from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
+
+SM_100, SM_120 = "sm_100", "sm_120"
+CASES = [
+    ("layers", (128, 64, 64), (136, 64, 64), 1, 0),  # no loop, and a left operand that is computed
+    ("adapter", (128, 64, 64), (136, 80, 208), 2, 0),  # two loops with tiles of other shapes, and a product behind them
+    ("sums", (64, 64, 64), (72, 80, 144, 80), 3, 0),  # a ring for both loops, whose sums are added
+    ("scores", (128, 64, 64), (264, 64, 64), 1, 2),  # attention to one block of keys, tile by tile
+]
+
+
+@pytest.mark.parametrize(("name", "tile", "size", "order", "blocks"), CASES, ids=[case[0] for case in CASES])
+def test_loops_one_after_the_other_give_what_numpy_gives(name, tile, size, order, blocks):
+    code = libtile.compile(bytecode(name, tile, SM_100), gpu_name=SM_100, emit="tileas").tileas
+    assert "not_specialized" not in code and "nv_tileas.dot " not in code
+    assert code.count("async.dot_into") == (3 if name == "adapter" else 2)
+    run(name, tile, size, SM_100, order=order, blocks=blocks)
+
+
+@pytest.mark.parametrize(
+    ("name", "tile", "size", "order", "blocks"),
+    [pytest.param(*case, id=case[0], marks=() if case[0] == "sums" else pytest.mark.slow) for case in CASES],
+)
+def test_loops_one_after_the_other_are_fed_where_products_read_registers(name, tile, size, order, blocks):
+    """On sm_120, by TMA and rings that the loops share."""
+    code = libtile.compile(bytecode(name, tile, SM_120), gpu_name=SM_120, emit="tileas").tileas
+    assert "not_specialized" not in code and "tiled_tma_load" in code and "cp_async" not in code
+    run(name, tile, size, SM_120, order=order, blocks=blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", [SM_100, SM_120])
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("name", "tile", "size", "order", "blocks"), CASES, ids=[case[0] for case in CASES])
+def test_loops_in_every_schedule(name, tile, size, order, blocks, seed, gpu_name):
+    run(name, tile, size, gpu_name, order=seed, blocks=blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adapter", "sums"])
+def test_a_loop_of_no_step_adds_nothing(name):
+    run(name, (128, 64, 64), (128, 64, 0, 64), SM_100)
+
+
+def test_loops_with_tiles_of_the_same_shapes_share_a_ring():
+    rings = {
+        name: libtile.compile(bytecode(name, (128, 64, 64), SM_100), gpu_name=SM_100, emit="tileas").tileas.count(
+            "drained"
+        )
+        for name in ("sums", "adapter")
+    }
+    assert rings == {"sums": 1, "adapter": 3}
+
+
+def test_what_is_brought_without_its_fence_is_found():
+    """The computed operand is written by threads, and read by products."""
+    name, tile = "layers", (64, 64, 64)
+    made = libtile.compile(bytecode(name, tile, SM_100), gpu_name=SM_100, launch_abi="simt", emit="ptx", keep_text=True)
+    # The last one; those of barrier objects come first, and the result is stored by threads.
+    before, found, behind = made.ptx.rpartition("fence.proxy.async.shared::cta;")
+    assert found
+    broken = before + behind
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-2, 3, (64, 64)).astype(np.float16) for _ in range(3)]
+    arrays.append(np.zeros((64, 64), np.float32))
+    args = [np.int32(v) if isinstance(v, int) else v for x in arrays for v in (x, 64, 64, 64, 1)]
+    kernel = made.kernels[name]
+    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in kernel.descriptors]
+    with pytest.raises(SimulationFault):
+        run_ptx(broken, name, block=kernel.block_dim, args=[*args, *maps])
+
+
+@pytest.mark.parametrize(("name", "loop"), [("adapter", 44), ("sums", 44)])
+def test_code_of_loops_one_after_the_other(name, loop):
+    """Nothing is spilled, and each loop of products is as short as a lone one."""
+    made = libtile.compile(
+        bytecode(name, (128, 128, 64), SM_100), gpu_name=SM_100, launch_abi="simt", emit="ptx", keep_text=True
+    )
+    built = assemble(made.ptx, "sm_100a", options=["--enable-extended-smem=true"])
+    report = built.kernels[name]
+    assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0)
+    loops = [x for x in loops_of(built.cubin) if any("UTCHMMA" in line for line in x)]
+    assert sorted(map(len, loops))[1] <= loop
