@@ -10,7 +10,7 @@ asked for, of which there are four without a hint.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -31,6 +31,9 @@ HELD = 1024
 """32-bit registers of a thread from which tiles are said to be too many, as observed on version 13.5."""
 _WORD_BYTES = 4
 _POINTER_BYTES = 8
+
+_Read = tuple[Operation, set[SSAValue]]
+"""An op, and the tiles that it and the ops in it read."""
 
 
 def register_warnings(module: Operation, target: Target) -> Iterator[remarks.Remark]:
@@ -72,12 +75,47 @@ class _Bodies:
                 found |= coming - set(block.args)
         return found
 
-    def _through(self, block: Block, each: list[tuple[Operation, set[SSAValue]]], coming: set[SSAValue]) -> int:
-        """Bytes of the tiles that come into a block and are read there, and of those that it gives, all at once."""
-        given = each[-1][0].operands if each else ()
-        return sum(self.size(place) for place in {self._place(v) for v in (*coming, *given)})
+    def _through(self, block: Block, each: list[_Read], coming: set[SSAValue]) -> int:
+        """Bytes of the tiles that come into a block and are read there, and of those that it gives.
 
-    def _live(self, block: Block, each: list[tuple[Operation, set[SSAValue]]], coming: set[SSAValue]) -> int:
+        Parts that store and do not depend on each other are worked through one after the other: what is carried and
+        read by those before alone has gone, and what those behind give has not come.
+        """
+        given = set(each[-1][0].operands) if each else set()
+        parts = self._parts(each)
+        last = {v: number for number, part in enumerate(parts) for _, read in part for v in read}
+        held, most = set(coming), 0
+        for number, part in enumerate(parts):
+            held |= {r for op, _ in part for r in op.results if r in given}
+            most = max(most, self._sum(held))
+            held -= {v for v in block.args if last.get(v) == number and v not in given}
+        return max(most, self._sum(held | given))
+
+    def _sum(self, values: Iterable[SSAValue]) -> int:
+        return sum(self.size(place) for place in {self._place(v) for v in values})
+
+    def _parts(self, each: list[_Read]) -> list[list[_Read]]:
+        """The ops of a block by the tiles that they hand on to one another; those without stores go with the last."""
+        part_of: dict[Operation, list[_Read]] = {}
+        for op, read in each[:-1]:
+            makers = (v.owner for v in read if isinstance(v.owner, Operation) and _is_spread(v))
+            joined = {id(part): part for maker in makers if (part := part_of.get(maker)) is not None}
+            part, *others = sorted(joined.values(), key=len, reverse=True) or [[]]
+            for other in others:
+                part += other
+                part_of |= dict.fromkeys((item[0] for item in other), part)
+            part.append((op, read))
+            part_of[op] = part
+        storing: list[list[_Read]] = []
+        rest: list[_Read] = []
+        for part in {id(part): part for part in part_of.values()}.values():
+            if all(_makes_tiles(op) for op, _ in part):
+                rest += part
+            else:
+                storing.append(part)
+        return [*storing[:-1], [*(storing[-1] if storing else ()), *rest]]
+
+    def _live(self, block: Block, each: list[_Read], coming: set[SSAValue]) -> int:
         """Bytes of the tiles that are alive at some op of a block, its operands and results among them.
 
         What comes from around it lives until the end, as the next iteration reads it again.
@@ -127,7 +165,16 @@ class _Bodies:
 def _streamed(value: SSAValue) -> bool:
     """Whether a tile goes only where no tile is made of it, as to memory: it is made and gone piece by piece."""
     users = {use.operation for use in value.uses}
-    return not any(exit_of(u) is not None or any(isinstance(r.type, TileType) for r in u.results) for u in users)
+    return not any(exit_of(u) is not None or _makes_tiles(u) for u in users)
+
+
+def _makes_tiles(op: Operation) -> bool:
+    return any(isinstance(r.type, TileType) for r in op.results)
+
+
+def _is_spread(value: SSAValue) -> bool:
+    """Whether a value is a tile of more than one number."""
+    return isinstance(value.type, TileType) and prod(value.type.shape) > 1
 
 
 def _size(value: SSAValue) -> int:

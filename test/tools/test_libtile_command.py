@@ -100,3 +100,11 @@ def test_a_module_without_kernels_has_none_to_name(folder: Path, capsys: pytest.
     (folder / "none.mlir").write_text("cuda_tile.module @m {\n}\n")
     assert cli.call(importlib.import_module("cuda_tile_run.main").command, [str(folder / "none.mlir")]) == 1
     assert capsys.readouterr().err == "error: the module has no kernel\n"
+
+
+def test_an_output_without_a_name_is_an_error_of_explore_too(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.mlir"
+    kernel.write_text("cuda_tile.module @m { entry @k() { return } }")
+    done = run("libtile_cli", "explore", kernel, "-o", "")
+    assert (done.status, done.err) == (1, "cannot open output file '': No such file or directory\n")
+    assert list(tmp_path.iterdir()) == [kernel]

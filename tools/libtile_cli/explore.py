@@ -67,7 +67,7 @@ def command(
         _page, file, gpu_names or ("sm_90",), opt_levels or (3,), pipelines or ("",), folders or (os.curdir,)
     )
     if serve is None:
-        cli.write_output(output or _page_of(file), make())
+        cli.write_output(_page_of(file) if output is None else output, make())
     elif output is not None:
         raise click.UsageError("--output and --serve do not go together")
     elif file == "-":
