@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Forms of attention as models have them, in cuTile."""
+
+import math
+
+import cuda.tile as ct
+
+Size = ct.Constant[int]
+LOWEST = -math.inf
+
+
+@ct.kernel
+def gqa_window(Q, K, V, Out, scale: float, cap: float, window: int, G: Size, TM: Size, TN: Size, D: Size):
+    """Attention of grouped heads within a window, with scores bounded by tanh."""
+    bx, h = ct.bid(0), ct.bid(1)
+    q = ct.load(Q, index=(h, bx, 0), shape=(1, TM, D)).reshape((TM, D))
+    m = ct.full((TM, 1), -1.0e30, dtype=ct.float32)
+    total = ct.full((TM, 1), 0.0, dtype=ct.float32)
+    acc = ct.full((TM, D), 0.0, dtype=ct.float32)
+    lo = max(0, (bx * TM - window) // TN)
+    hi = ct.cdiv((bx + 1) * TM, TN)
+    for j in range(lo, hi):
+        k = ct.load(K, index=(h // G, 0, j), shape=(1, D, TN), order=(0, 2, 1)).reshape((D, TN))
+        s = ct.mma(q, k, ct.full((TM, TN), 0.0, dtype=ct.float32)) * scale
+        s = cap * ct.tanh(s / cap)
+        row = bx * TM + ct.arange(TM, dtype=ct.int32)[:, None]
+        col = j * TN + ct.arange(TN, dtype=ct.int32)[None, :]
+        s = ct.where((col <= row) & (col > row - window), s, -1.0e30)
+        mn = max(m, ct.max(s, axis=1, keepdims=True))
+        p = ct.exp(s - mn)
+        al = ct.exp(m - mn)
+        total = total * al + ct.sum(p, axis=1, keepdims=True)
+        v = ct.load(V, index=(h // G, j, 0), shape=(1, TN, D)).reshape((TN, D))
+        acc = ct.mma(ct.astype(p, Q.dtype), v, acc * al)
+        m = mn
+    ct.store(Out, index=(h, bx, 0), tile=ct.astype(acc / total, Out.dtype).reshape((1, TM, D)))
+
+
+@ct.kernel
+def paged(Q, K, V, table, lens, Out, scale: float, TM: Size, P: Size, D: Size):
+    """Attention of 16 queries over pages of keys and values that a table names."""
+    b, h = ct.bid(0), ct.bid(1)
+    q = ct.load(Q, index=(b, h, 0, 0), shape=(1, 1, TM, D)).reshape((TM, D))
+    n = ct.load(lens, index=(b,), shape=(1,)).item()
+    m = ct.full((TM, 1), LOWEST, dtype=ct.float32)
+    total = ct.full((TM, 1), 0.0, dtype=ct.float32)
+    acc = ct.full((TM, D), 0.0, dtype=ct.float32)
+    for j in range(ct.cdiv(n, P)):
+        page = ct.load(table, index=(b, j), shape=(1, 1)).item()
+        k = ct.load(K, index=(page, h, 0, 0), shape=(1, 1, P, D)).reshape((P, D))
+        s = ct.mma(q, ct.transpose(k), ct.full((TM, P), 0.0, dtype=ct.float32)) * scale
+        col = j * P + ct.arange(P, dtype=ct.int32)[None, :]
+        s = ct.where(col < n, s, LOWEST)
+        mn = max(m, ct.max(s, axis=1, keepdims=True))
+        p = ct.exp(s - mn)
+        al = ct.exp(m - mn)
+        total = total * al + ct.sum(p, axis=1, keepdims=True)
+        v = ct.load(V, index=(page, h, 0, 0), shape=(1, 1, P, D)).reshape((P, D))
+        acc = ct.mma(ct.astype(p, Q.dtype), v, acc * al)
+        m = mn
+    ct.store(Out, index=(b, h, 0, 0), tile=ct.astype(acc / total, Out.dtype).reshape((1, 1, TM, D)))
+
+
+@ct.kernel
+def mla(Q, QR, K, KR, V, Out, scale: float, TM: Size, TN: Size, D: Size, R: Size):
+    """Attention with scores of two products, of which one has keys that all heads share."""
+    bx, h = ct.bid(0), ct.bid(1)
+    q = ct.load(Q, index=(h, bx, 0), shape=(1, TM, D)).reshape((TM, D))
+    qr = ct.load(QR, index=(h, bx, 0), shape=(1, TM, R)).reshape((TM, R))
+    m = ct.full((TM, 1), LOWEST, dtype=ct.float32)
+    total = ct.full((TM, 1), 0.0, dtype=ct.float32)
+    acc = ct.full((TM, D), 0.0, dtype=ct.float32)
+    for j in range(ct.num_tiles(K, axis=1, shape=(1, TN, D))):
+        k = ct.load(K, index=(h, j, 0), shape=(1, TN, D)).reshape((TN, D))
+        kr = ct.load(KR, index=(j, 0), shape=(TN, R))
+        s = ct.mma(q, ct.transpose(k), ct.full((TM, TN), 0.0, dtype=ct.float32))
+        s = ct.mma(qr, ct.transpose(kr), s) * scale
+        mn = max(m, ct.max(s, axis=1, keepdims=True))
+        p = ct.exp2(s - mn)
+        al = ct.exp2(m - mn)
+        total = total * al + ct.sum(p, axis=1, keepdims=True)
+        v = ct.load(V, index=(h, j, 0), shape=(1, TN, D)).reshape((TN, D))
+        acc = ct.mma(ct.astype(p, Q.dtype), v, acc * al)
+        m = mn
+    ct.store(Out, index=(h, bx, 0), tile=ct.astype(acc / total, Out.dtype).reshape((1, TM, D)))
+
+
+@ct.kernel
+def linear_attention(Q, K, V, Out, TM: Size, D: Size):
+    """Causal attention without a softmax: a state of keys and values is carried from block to block."""
+    h = ct.bid(0)
+    state = ct.full((D, D), 0.0, dtype=ct.float32)
+    row = ct.arange(TM, dtype=ct.int32)[:, None]
+    col = ct.arange(TM, dtype=ct.int32)[None, :]
+    for j in range(ct.num_tiles(Q, axis=1, shape=(1, TM, D))):
+        q = ct.load(Q, index=(h, j, 0), shape=(1, TM, D)).reshape((TM, D))
+        k = ct.load(K, index=(h, j, 0), shape=(1, TM, D)).reshape((TM, D))
+        v = ct.load(V, index=(h, j, 0), shape=(1, TM, D)).reshape((TM, D))
+        s = ct.mma(q, ct.transpose(k), ct.full((TM, TM), 0.0, dtype=ct.float32))
+        s = ct.where(row >= col, s, 0.0)
+        o = ct.mma(q, ct.astype(state, Q.dtype), ct.full((TM, D), 0.0, dtype=ct.float32))
+        o = ct.mma(ct.astype(s, Q.dtype), v, o)
+        state = ct.mma(ct.transpose(k), v, state)
+        ct.store(Out, index=(h, j, 0), tile=ct.astype(o, Out.dtype).reshape((1, TM, D)))
+
+
+@ct.kernel
+def decode_split(Q, K, V, Out, LSE, scale: float, TM: Size, TN: Size, D: Size, C: Size):
+    """Attention of 16 queries over a part of the keys, with the logarithms of the sums for the parts to be joined."""
+    h, z = ct.bid(0), ct.bid(1)
+    q = ct.load(Q, index=(h, 0, 0), shape=(1, TM, D), padding_mode=ct.PaddingMode.ZERO).reshape((TM, D))
+    m = ct.full((TM, 1), LOWEST, dtype=ct.float32)
+    total = ct.full((TM, 1), 0.0, dtype=ct.float32)
+    acc = ct.full((TM, D), 0.0, dtype=ct.float32)
+    for j in range(z * C, (z + 1) * C):
+        k = ct.load(K, index=(h, j, 0), shape=(1, TN, D)).reshape((TN, D))
+        s = ct.mma(q, ct.transpose(k), ct.full((TM, TN), 0.0, dtype=ct.float32)) * scale
+        mn = max(m, ct.max(s, axis=1, keepdims=True))
+        p = ct.exp(s - mn)
+        al = ct.exp(m - mn)
+        total = total * al + ct.sum(p, axis=1, keepdims=True)
+        v = ct.load(V, index=(h, j, 0), shape=(1, TN, D)).reshape((TN, D))
+        acc = ct.mma(ct.astype(p, Q.dtype), v, acc * al)
+        m = mn
+    ct.store(Out, index=(z, h, 0, 0), tile=(acc / total).reshape((1, 1, TM, D)))
+    ct.store(LSE, index=(z, h, 0), tile=(m + ct.log(total)).reshape((1, 1, TM)))
