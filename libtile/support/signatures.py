@@ -64,6 +64,7 @@ RULES: dict[str, Rule] = {
     "bool": ("True or False", _truth),
     "float": ("a number", lambda value: _whole(value) or isinstance(value, float)),
     "int": ("a whole number", _whole),
+    "int | Sequence[int]": ("", _anything),  # a grid, of which the launch says what is wrong
     "str": ("a string", _string),
     "tuple[str, str]": ("two strings", lambda v: isinstance(v, tuple) and len(v) == 2 and all(map(_string, v))),
 }
@@ -72,7 +73,7 @@ RULES: dict[str, Rule] = {
 
 def rule_of(annotation: str) -> tuple[Rule, ...]:
     """What an annotation asks for: a rule for each of its alternatives."""
-    return tuple(_rule(text) for text in _alternatives(annotation))
+    return tuple(_rule(text) for text in ((annotation,) if annotation in RULES else _alternatives(annotation)))
 
 
 def _rule(text: str) -> Rule:

@@ -133,10 +133,10 @@ def test_a_valid_type_has_no_message(type_: Attribute) -> None:
             "padding_value pos_inf can only be used with floating point element types, got 'i32'",
         ),
         (PartitionViewType((4, 4), i32, (0, 1)), "expected 'tensor_view' type, but got 'i32'"),  # type: ignore[arg-type]
-        (TensorType(f32, [3]), "expects tiles whose sizes are powers of two, but got tile<3xf32>"),
-        (TensorType(f32, [0, 4]), "expects tiles whose sizes are powers of two, but got tile<0x4xf32>"),
-        (TensorType(f32, [-1]), "expects tiles whose sizes are powers of two, but got tile<?xf32>"),
-        (TensorType(f32, [1 << 25]), "expects tiles of at most 16777216 elements, but got tile<33554432xf32>"),
+        (TensorType(f32, [3]), "all dimensions must be powers of two, got [3]"),
+        (TensorType(f32, [0, 4]), "all dimensions must be positive constants, got [0, 4]"),
+        (TensorType(f32, [-1]), "all dimensions must be positive constants, got [?]"),
+        (TensorType(f32, [1 << 25]), "tile would exceed the maximum of 16777216 elements"),
         (TensorType(IntegerType(7), [4]), "expects tiles of numbers, indices or pointers, but got tile<4xi7>"),
         (TensorType(NoneType(), [4]), "expects tiles of numbers, indices or pointers, but got tile<4xnone>"),
         (

@@ -25,7 +25,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
+from libtile.dialects.cuda_tile.verify.types import inner_sizes_problem
 from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_mode, require_token_result
@@ -151,13 +151,8 @@ class MultimemReduceOp(MultimemOp, MultimemReduce):
 
 def check_tile_dimensions(shape: tuple[int, ...]) -> None:
     """Sizes are positive powers of two, and not too many elements; VerifyException."""
-    got = f"[{', '.join(map(str, shape))}]"
-    if any(size <= 0 for size in shape):
-        raise VerifyException(f"all dimensions must be positive constants, got {got}")
-    if any(size & (size - 1) for size in shape):
-        raise VerifyException(f"all dimensions must be powers of two, got {got}")
-    if prod(shape) > MAX_TILE_ELEMENTS:
-        raise VerifyException(f"tile would exceed the maximum of {MAX_TILE_ELEMENTS} elements")
+    if (problem := inner_sizes_problem(shape)) is not None:
+        raise VerifyException(problem)
 
 
 class TiledMemOp(MemoryOp):

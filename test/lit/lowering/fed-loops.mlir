@@ -26,7 +26,7 @@ cuda_tile.module @kernels {
   // CHECK: nv_tileas.async.pipeline.producer_commit
 
   // The conversion for the store goes through the stages, behind a barrier that ends their reads.
-  // SHARED: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, barriers_offset = 81920, drained, shared_offset = 0}
+  // SHARED: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, barriers_offset = 65536, drained, shared_offset = 0}
   // SHARED: nv_tileas.convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[meet 0 : 16384]>
   entry @product(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
     %a = assume div_by<16>, %a0 : tile<ptr<f16>>

@@ -37,10 +37,10 @@ nv_tileaa.func @the_result_is_of_the_type_of_c(%a: tile<4x8xf16>, %b: tile<8x4xf
 }
 
 nv_tileaa.func @scales_stand_for_blocks(%a: tile<16x64xf8E4M3FN>, %b: tile<64x16xf8E4M3FN>, %c: tile<16x16xf32>,
-    %s: tile<7x3xf8E8M0FNU>, %u: tile<16x2xf8E8M0FNU>, %t: tile<2x16xf8E8M0FNU>)
+    %s: tile<8x4xf8E8M0FNU>, %u: tile<16x2xf8E8M0FNU>, %t: tile<2x16xf8E8M0FNU>)
     attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_100>} {
   // expected-error @+1 {{'nv_tileaa.dot' op expects the shape of SFA to be that of #A with one element for each block}}
-  %bad = nv_tileaa.dot %a, %b, %c, %s, %t : tile<16x64xf8E4M3FN>, tile<64x16xf8E4M3FN>, tile<16x16xf32>, tile<7x3xf8E8M0FNU>, tile<2x16xf8E8M0FNU> -> tile<16x16xf32>
+  %bad = nv_tileaa.dot %a, %b, %c, %s, %t : tile<16x64xf8E4M3FN>, tile<64x16xf8E4M3FN>, tile<16x16xf32>, tile<8x4xf8E8M0FNU>, tile<2x16xf8E8M0FNU> -> tile<16x16xf32>
   // expected-error @+1 {{'nv_tileaa.dot' op expects the shape of SFB to be that of #B with one element for each block}}
   %worse = nv_tileaa.dot %a, %b, %c, %u, %u : tile<16x64xf8E4M3FN>, tile<64x16xf8E4M3FN>, tile<16x16xf32>, tile<16x2xf8E8M0FNU>, tile<16x2xf8E8M0FNU> -> tile<16x16xf32>
   %good = nv_tileaa.dot %a, %b, %c, %u, %t : tile<16x64xf8E4M3FN>, tile<64x16xf8E4M3FN>, tile<16x16xf32>, tile<16x2xf8E8M0FNU>, tile<2x16xf8E8M0FNU> -> tile<16x16xf32>

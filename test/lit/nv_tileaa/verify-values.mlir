@@ -6,9 +6,9 @@
 !view = !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf32, 1>, 4x8>
 
 nv_tileaa.func @tiles_have_powers_of_two(%m: !nv_tileaa.memref<?xi8, 1>, %i: index) {
-  // expected-error @+1 {{'nv_tileaa.tiled_load' op expects tiles whose sizes are powers of two, but got tile<3xi8>}}
+  // expected-error @+1 {{'nv_tileaa.tiled_load' op all dimensions must be powers of two, got [3]}}
   %three = nv_tileaa.tiled_load %m[%i] : !nv_tileaa.memref<?xi8, 1>, index -> tile<3xi8>
-  // expected-error @+1 {{'nv_tileaa.tiled_load' op expects tiles of at most 16777216 elements, but got tile<33554432xi8>}}
+  // expected-error @+1 {{'nv_tileaa.tiled_load' op tile would exceed the maximum of 16777216 elements}}
   %large = nv_tileaa.tiled_load %m[%i] : !nv_tileaa.memref<?xi8, 1>, index -> tile<33554432xi8>
   // expected-error @+1 {{'nv_tileaa.tiled_load' op expects tiles of numbers, indices or pointers, but got tile<4xi7>}}
   %seven = nv_tileaa.tiled_load %m[%i] : !nv_tileaa.memref<?xi8, 1>, index -> tile<4xi7>

@@ -51,12 +51,12 @@ nv_tileaa.func @a_stage_is_written_through_its_iterator(%x: tile<4x8xf32>) {
   nv_tileaa.return
 }
 
-nv_tileaa.func @storage_fits_the_stages(%s: !nv_tileas.buffer<3x4x8xf32, shared>, %g: !nv_tileas.buffer<2x4x8xf32, shared>) {
+nv_tileaa.func @storage_fits_the_stages(%s: !nv_tileas.buffer<3x4x8xf32, shared>, %g: !nv_tileas.buffer<2x4x8xf32, shared>, %h: !nv_tileas.buffer<2x4x8xf32, shared>) {
   // expected-error @+1 {{'nv_tileas.async.pipeline.create_pipeline' op expects storage of shape [2, 4, 8] for !nv_tileas.buffer<4x8xf32, shared>, but got !nv_tileas.buffer<3x4x8xf32, shared>}}
   %bad = nv_tileas.async.pipeline.create_pipeline %s : !nv_tileas.buffer<3x4x8xf32, shared> -> !pipe
   // expected-error @+1 {{'nv_tileas.async.pipeline.create_pipeline' op expects storage for 1 values of a stage, but got 2 buffers}}
   %two = nv_tileas.async.pipeline.create_pipeline %g, %g : !nv_tileas.buffer<2x4x8xf32, shared>, !nv_tileas.buffer<2x4x8xf32, shared> -> !pipe
-  %good = nv_tileas.async.pipeline.create_pipeline %g : !nv_tileas.buffer<2x4x8xf32, shared> -> !pipe
+  %good = nv_tileas.async.pipeline.create_pipeline %h : !nv_tileas.buffer<2x4x8xf32, shared> -> !pipe
   nv_tileaa.return
 }
 

@@ -80,11 +80,18 @@ def _tensor(type_: TensorType) -> str | None:
     element, shape = type_.element_type, type_.get_shape()
     if not is_element_type(element):
         return f"expects tiles of numbers, indices or pointers, but got {shown(type_)}"
-    if any(dim <= 0 or dim & (dim - 1) for dim in shape):
-        return f"expects tiles whose sizes are powers of two, but got {shown(type_)}"
-    if prod(shape) > MAX_TILE_ELEMENTS:
-        return f"expects tiles of at most {MAX_TILE_ELEMENTS} elements, but got {shown(type_)}"
-    return element.problem() if isinstance(element, ParsedData) else None
+    problem = inner_sizes_problem(shape)
+    return element.problem() if problem is None and isinstance(element, ParsedData) else problem
+
+
+def inner_sizes_problem(shape: Sequence[int]) -> str | None:
+    """What is wrong with the sizes of a tile of the inner dialects, in their documents' words; None if nothing."""
+    got = f"[{', '.join('?' if size < 0 else str(size) for size in shape)}]"
+    if any(size <= 0 for size in shape):
+        return f"all dimensions must be positive constants, got {got}"
+    if any(size & (size - 1) for size in shape):
+        return f"all dimensions must be powers of two, got {got}"
+    return f"tile would exceed the maximum of {MAX_TILE_ELEMENTS} elements" if prod(shape) > MAX_TILE_ELEMENTS else None
 
 
 def _tile_shape(shape: Sequence[int], element: Attribute) -> str | None:
