@@ -8,8 +8,9 @@ For each kernel and target, ours / theirs: registers and shared memory of the cu
 (spills and local arrays), instructions, those of the main loop (the shortest one with tensor-core instructions, or `-`;
 where warps are parted, that which multiplies), and of all of these tensor-core instructions, ldmatrix, 16-byte global
 loads and stores, asynchronous copies to shared memory, copies by TMA, loads and stores of local memory (spills), and
-barriers of the block. With `--perf` the kernels are those of `perf_kernels.py`. Needs nvdisasm (from
-nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras; `-` stands for what could not be made.
+barriers of the block. With `--perf` the kernels are those of `perf_kernels.py`, with `--models` those of
+test/cutile/models. Needs nvdisasm (from nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras;
+`-` stands for what could not be made.
 """
 
 from __future__ import annotations
@@ -74,8 +75,11 @@ class Figures:
 
 
 def measure(cubin: bytes, kernel: str) -> Figures:
-    """The figures of a kernel in a cubin."""
-    read = read_cubin(cubin).kernels[kernel]
+    """The figures of a kernel in a cubin; of the only one where there is one, whose name cuTile may have made."""
+    kernels = read_cubin(cubin).kernels
+    if len(kernels) == 1:
+        (kernel,) = kernels
+    read = kernels[kernel]
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -156,9 +160,29 @@ def bytecode(kernel: str, target: str) -> bytes:
         corpus.KERNELS.update(perf_kernels.KERNELS)
     found = corpus.KERNELS.get(kernel)
     if found is None:
-        sys.exit(f"error: there is no kernel '{kernel}' among the examples, the corpus and perf_kernels.py")
+        return model_bytecode(kernel)
     data: bytes = corpus.export(found, found.versions[-1])
     return data
+
+
+def model_names() -> list[str]:
+    """The kernels of test/cutile/models."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "test")]
+    from cutile.models.problems import PROBLEMS  # type: ignore[import-not-found]
+
+    return list(PROBLEMS)
+
+
+def model_bytecode(kernel: str) -> bytes:
+    """The bytecode of a kernel as models have them, with tiles of full size."""
+    if kernel not in model_names():
+        places = "the examples, the corpus, perf_kernels.py and test/cutile/models"
+        sys.exit(f"error: there is no kernel '{kernel}' in {places}")
+    from cutile.models.problems import FULL, PROBLEMS
+    from libtile import cutile
+
+    problem = PROBLEMS[kernel](FULL)
+    return cutile.bytecode_for(problem.kernel, problem.args)[0]
 
 
 def table(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
@@ -193,20 +217,21 @@ def main() -> int:
         "--kernels", nargs="+", help="names of examples, of kernels of the corpus or of perf_kernels.py"
     )
     parser.add_argument("--perf", action="store_true", help="the kernels of perf_kernels.py")
+    parser.add_argument("--models", action="store_true", help="the kernels of test/cutile/models")
     parser.add_argument("--targets", nargs="+", default=TARGETS)
     parser.add_argument("-o", "--output", type=Path, help="write the table here; stdout without it")
     options = parser.parse_args()
     if options.perf and not options.kernels:
         pairs = perf_pairs(options.targets)
     else:
-        kernels = options.kernels or [*EXAMPLES, *CORPUS]
+        kernels = options.kernels or (model_names() if options.models else [*EXAMPLES, *CORPUS])
         pairs = [(kernel, target) for kernel in kernels for target in options.targets]
     rows, problems = table(pairs)
     lines = [
         "# Static comparison with the reference assembler",
         "",
         "Ours / theirs, one number where they are equal; memory in bytes. Made by `python bench/static_comparison.py"
-        f"{' --perf' * options.perf}` on {date.today()}.",
+        f"{' --perf' * options.perf}{' --models' * options.models}` on {date.today()}.",
         "",
         f"| kernel | target | {' | '.join(COLUMNS)} |",
         f"|---|---|{'---:|' * len(COLUMNS)}",

@@ -142,3 +142,9 @@ def test_an_atomic_whose_result_is_wanted_is_not_cut():
     )
     made, _ = specialized(text.replace("    return", stored, 1))
     assert "extract_slice" not in made
+
+
+@pytest.mark.parametrize("opt_level", [0, 1])
+def test_parts_are_made_at_every_level(opt_level):
+    made = libtile.compile(libtile.parse(added(128, 128)), gpu_name="sm_90", opt_level=opt_level, emit="tileas")
+    assert made.tileas.count("nv_tileas.atomic_rmw") == 4

@@ -284,3 +284,13 @@ def test_a_tile_that_something_else_uses_is_brought_by_threads():
     printed = f'{more}\n    print_tko "%f", %f : tile<128x64xf32> -> token'
     code, reason = specialized(lone(more=printed), "sm_100")
     assert reason is None and code.count("async.dot_into") == 1 and code.count("tiled_tma_load ") == 1
+
+
+def test_a_loop_of_no_step_gives_what_it_begins_with():
+    text = tile_gemm().replace("%none = constant <f32: 0.0>", "%none = constant <f32: -0.0>")
+    a, b, c = np.zeros((128, 0), np.float16), np.zeros((0, 64), np.float16), np.full((128, 64), 7, np.float32)
+    libtile.run(
+        libtile.parse(text), "gemm", args=[a, b, c, 128, 64, 0],
+        backend="simulator", gpu_name="sm_100", check="full",
+    )  # fmt: skip
+    assert (c == 0).all() and np.signbit(c).all()

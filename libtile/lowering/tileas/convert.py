@@ -41,7 +41,7 @@ class ConvertTileAAToTileASPass(ModulePass):
     for_agents: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        convert = partial(convert_function, whole_rows=self.whole_rows)
+        convert = partial(_in_parts, whole_rows=self.whole_rows)
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
                 pack_products(inner, target(inner.kernel_spec.target))
@@ -95,10 +95,18 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     made = _converted(function, gpu) if gpu.has("wgmma") or gpu.has("tcgen05") else None
     if made is not None:
         return made
+    return _in_parts(function)
+
+
+def _in_parts(function: FuncOp, *, whole_rows: bool = False) -> FuncOp:
+    """The function with layouts of its products, and what is behind their loops done part by part where it is crowded:
+    `strip-mine` counts on that at every level."""
+    if not any(isinstance(op, DotOp) for op in walk(function)):
+        return convert_function(function, whole_rows=whole_rows)
     copy = function.clone()
     for product in [op for op in walk(copy) if isinstance(op, DotOp)]:
         _cut_crowded(copy, product)
-    return convert_function(copy)
+    return convert_function(copy, whole_rows=whole_rows)
 
 
 def _lone_products(function: FuncOp, gpu: Target) -> bool:

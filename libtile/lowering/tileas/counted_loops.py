@@ -28,14 +28,20 @@ def known_trips(loop: scf.ForOp) -> int | None:
     return max(-(-(last - first) // step), 0)
 
 
+def any_trip(at: Inserter, loop: scf.ForOp, values: Mapping[SSAValue, SSAValue] | None = None) -> SSAValue:
+    """Whether a loop has an iteration, for bounds that may have other `values` at this place."""
+    unsigned = "unsignedCmp" in loop.attributes or "unsignedCmp" in loop.properties
+    lower, upper = ((values or {}).get(v, v) for v in (loop.lb, loop.ub))
+    return at.value(arith.CmpiOp(lower, upper, "ult" if unsigned else "slt"))
+
+
 def trips(at: Inserter, loop: scf.ForOp, values: Mapping[SSAValue, SSAValue] | None = None) -> SSAValue:
     """How many iterations a loop has: as many steps as there are from the lower bound to the upper one, for which there
     may be other `values` at this place."""
     type_, given = number_type(loop), values or {}
     lower, upper, step = (given.get(v, v) for v in (loop.lb, loop.ub, loop.step))
-    unsigned = "unsignedCmp" in loop.attributes or "unsignedCmp" in loop.properties
     zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, type_))) for n in (0, 1))
-    some = at.value(arith.CmpiOp(lower, upper, "ult" if unsigned else "slt"))
+    some = any_trip(at, loop, given)
     distance = at.value(arith.SubiOp(upper, lower))
     # Not (distance + step - 1) / step, which could wrap around.
     steps = at.value(arith.DivUIOp(at.value(arith.SubiOp(distance, one)), step))

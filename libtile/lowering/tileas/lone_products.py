@@ -31,9 +31,11 @@ from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, ExpandDimsOp, PermuteOp, ViewOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.tile_arith import SelectOp
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile
+from libtile.lowering.tileas.counted_loops import any_trip, known_trips
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import rounds_to_tf32
 from libtile.lowering.tileas.product_forms import are_fed
@@ -212,5 +214,7 @@ def start_with_zeros(products: Iterable[DotOp]) -> None:
             whole = behind.value(arith.AddiOp(result, initial))
         else:
             whole = behind.value(OPS["addf"].make(result, initial, results=[type_]))
+            if not known_trips(loop):  # of no iteration the result is what the loop begins with, be it -0.0
+                whole = behind.value(SelectOp(any_trip(behind, loop), whole, initial))
         for use in uses:
             use.operation.operands[use.index] = whole

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 from libtile.codegen import compare, conversions, floats, integers, math_functions
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.llvm_types import I64, IntType
-from libtile.codegen.tile import map_tiles
+from libtile.codegen.tile import Tile, map_tiles
 from libtile.dialects.nv_tileaa.arithmetic import OPS, ElementwiseOp
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.pointers import (
@@ -181,7 +181,12 @@ def _compare_floats(e: Emitter, op: arith.CmpfOp) -> None:
 
 @rule(arith.SelectOp)
 def _select(e: Emitter, op: arith.SelectOp) -> None:
-    apply(e, op, compare.select)
+    condition = e.held[op.cond]
+    if isinstance(condition, Tile) or isinstance(e.held[op.lhs], Value):
+        apply(e, op, compare.select)
+        return
+    tiles, one = (e.tile(op.lhs), e.tile(op.rhs)), e.scalar(op.cond)  # one condition for all elements
+    e.bind(op.result, map_tiles(lambda a, b: compare.select(e.b, one, a, b), *tiles, element=e.element(op.result)))
 
 
 @rule(arith.ConstantOp)
