@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ruff: noqa: E501 - views and their types are long
-"""Products of several matrices at once are products of each of them by wgmma, and each has tiles of its own."""
+"""Products of several matrices at once are products of each of them, by wgmma or tcgen05, and each has tiles of its
+own."""
 
 import re
 
@@ -65,7 +66,7 @@ def text(b: int, m: int, n: int, k: int, el: str = "f16", *, turned: bool = Fals
 """
 
 
-def run(tile: tuple[int, int, int, int], g: int, m: int, n: int, k: int, el="f16", order=None, turned=False) -> None:
+def run(tile, g: int, m: int, n: int, k: int, el="f16", order=None, turned=False, gpu_name="sm_90") -> None:
     rng = np.random.default_rng(m + n + k)
     kind, result = (np.int8, np.int32) if el == "i8" else (np.float16, np.float32)
     a, b = rng.integers(-4, 5, (g, m, k)).astype(kind), rng.integers(-4, 5, (g, k, n)).astype(kind)
@@ -75,7 +76,7 @@ def run(tile: tuple[int, int, int, int], g: int, m: int, n: int, k: int, el="f16
     libtile.run(
         libtile.parse(text(*tile, el, turned=turned)), "kernel", grid=grid,
         args=[a, stored, c, g, m, n, k, m * k, k * n, m * n],
-        backend="simulator", gpu_name="sm_90", check="full", block_order=order,
+        backend="simulator", gpu_name=gpu_name, check="full", block_order=order,
     )  # fmt: skip
     np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
 
@@ -103,6 +104,37 @@ def test_matrices_are_multiplied_one_by_one(tile, size, options):
 @pytest.mark.parametrize("seed", range(20))
 def test_matrices_are_right_in_every_schedule(seed):
     run((2, 64, 32, 32), 3, 80, 48, 240, order=seed)
+
+
+@pytest.mark.parametrize(
+    ("tile", "size", "options"),
+    [
+        ((2, 64, 32, 32), (3, 80, 48, 112), {"order": 1}),  # edges everywhere, and a tail along k
+        ((2, 128, 64, 64), (2, 144, 80, 0), {"order": 4}),  # no step at all
+        ((1, 128, 64, 32), (2, 144, 80, 64), {"order": 5}),
+        pytest.param((4, 128, 128, 32), (4, 128, 112, 208), {"order": 3, "turned": True}, marks=pytest.mark.slow),
+        pytest.param((2, 128, 64, 64), (3, 80, 48, 144), {"el": "i8", "gpu_name": "sm_110"}, marks=pytest.mark.slow),
+        pytest.param((2, 256, 64, 32), (3, 300, 80, 144), {"order": 2, "gpu_name": "sm_103"}, marks=pytest.mark.slow),
+    ],
+)
+def test_matrices_are_multiplied_one_by_one_into_tensor_memory(tile, size, options):
+    given = {k: v for k, v in options.items() if k in ("el", "turned")}
+    source, gpu_name = text(*tile, **given), options.get("gpu_name", "sm_100")
+    made = libtile.compile(libtile.parse(source), gpu_name=gpu_name, emit="tileas", launch_abi="simt").tileas
+    assert f"mma_atom<tcgen05, {min(tile[1], 128)}x" in made and "not_specialized" not in made
+    assert len(re.findall("tiled_tma_load ", made)) == 2 * tile[0] and made.count("async.dot_into") == tile[0]
+    run(tile, *size, **{"gpu_name": gpu_name, **options})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_matrices_are_right_in_tensor_memory_in_every_schedule(seed):
+    run((2, 64, 32, 32), 3, 80, 48, 240, order=seed, gpu_name="sm_100")
+
+
+def test_matrices_that_tensor_memory_does_not_hold_together_are_not_multiplied_there():
+    made = libtile.compile(libtile.parse(text(4, 128, 256, 32)), gpu_name="sm_100", emit="tileas", launch_abi="simt")
+    assert "mma_atom<tcgen05" not in made.tileas and 'not_specialized = "is no matrix"' in made.tileas
 
 
 def test_code_of_two_matrices():

@@ -127,6 +127,7 @@ def _with_loops(function: FuncOp) -> FuncOp:
 
 def _converted(function: FuncOp, gpu: Target) -> FuncOp | None:
     """The function with layouts of agents; None where it is not one that `tileas-specialize` parts."""
+    function = _of_matrices(function, gpu)
     spec, repeated = function.kernel_spec, list(_repeated(function, gpu))
     if spec is None or not repeated:
         return None
@@ -138,6 +139,21 @@ def _converted(function: FuncOp, gpu: Target) -> FuncOp | None:
     made = chosen(function)
     clean_up(made)
     return made if is_fit(made, gpu) else None
+
+
+def _of_matrices(function: FuncOp, gpu: Target) -> FuncOp:
+    """A copy of the function whose product of several matrices, or of a batch of 1, is one of each matrix, where
+    instructions into tensor memory may multiply those; else the function."""
+    repeated = list(_repeated(function, gpu)) if gpu.has("tcgen05") else []
+    if len(repeated) != 1 or not isinstance(repeated[0], DotOp) or len(shape_of(repeated[0].result.type)) != 3:
+        return function
+    copy = function.clone()
+    (product,) = (op for op in _repeated(copy, gpu) if isinstance(op, DotOp))
+    if shape_of(product.result.type)[0] == 1:
+        without_batch(product)
+    else:
+        in_single_batches(product)
+    return copy
 
 
 def _repeated(function: FuncOp, gpu: Target) -> Iterator[DotOp | ScaledDotOp]:

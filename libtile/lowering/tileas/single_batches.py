@@ -7,8 +7,9 @@
                                                     a1 = tiled_load narrow_a[2 b + 1, i, k] : 1x64x16
                                                     y = dot (view a1), ...
 
-Instructions of warpgroups multiply matrices. Each product has tiles of its own, which TMA copies, and what is behind
-the loop goes matrix by matrix. The rewriting is one of nv_tileaa, before layouts are chosen.
+Instructions of warpgroups, and those into tensor memory, multiply matrices. Each product has tiles of its own, which
+TMA copies, and what is behind the loop goes matrix by matrix. The rewriting is one of nv_tileaa, before layouts are
+chosen.
 """
 
 from __future__ import annotations
