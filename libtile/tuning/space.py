@@ -70,11 +70,17 @@ class Space:
 
     def _check(self, gpu_name: str) -> None:
         target(gpu_name)
+        lists = {"opt_levels": self.opt_levels, "schedules": self.schedules, "where": self.where}
+        for name, values in {**lists, **self.hints, **self.constants}.items():
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                raise LibtileError(f"the space's {name} has to be a sequence of what to try, not {values!r}")
         known = default_spec().hints
         for name, values in self.hints.items():
             if name not in known:
                 raise LibtileError(f"there is no hint '{name}': use one of {', '.join(known)}")
             for value in values:
+                if not isinstance(value, int):
+                    raise LibtileError(f"hint '{name}' = {value!r} on {gpu_name}: a whole number is expected")
                 if problem := known[name].problem(gpu_name, value):
                     raise LibtileError(f"hint '{name}' = {value} on {gpu_name}: {problem}")
         for schedule in self.schedules:
@@ -82,7 +88,7 @@ class Space:
                 raise LibtileError(f"there is no schedule '{schedule}': use one of {', '.join(SCHEDULES)}")
         for level in self.opt_levels:
             if level not in range(4):
-                raise LibtileError(f"there is no optimization level {level}: use 0 to 3")
+                raise LibtileError(f"there is no optimization level {level!r}: use 0 to 3")
         if twice := {*self.constants} & {*self.hints, "opt_level", "schedule"}:
             raise LibtileError(f"'{min(twice)}' is the name of a constant and of a choice of the compiler's")
 

@@ -153,6 +153,8 @@ def _outcomes(
     left: list[Trial], arrays: Arrays, measure: str, processes: int | None, scheduler: str | None
 ) -> Iterator[Outcome]:
     count = workers.available() if processes is None else processes
+    if count < 1:
+        raise LibtileError(f"{count} processes cannot estimate anything: give at least 1")
     if measure == "gpu" and scheduler is not None:
         raise LibtileError("a GPU is measured here, one trial at a time: a scheduler takes estimates")
     if not left:

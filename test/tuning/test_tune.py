@@ -56,11 +56,20 @@ def test_a_space_is_what_its_constraints_leave() -> None:
         (Space(opt_levels=(4,)), "there is no optimization level 4"),
         (Space(constants={"occupancy": (1,)}, hints={"occupancy": (1,)}), "'occupancy' is the name of a constant and"),
         (Space(where=["opt_level > 3"]), "no configuration is left"),
+        (Space(opt_levels=3), "the space's opt_levels has to be a sequence of what to try, not 3"),  # type: ignore[arg-type]
+        (Space(where="opt_level == 3"), "the space's where has to be a sequence of what to try"),
+        (Space(hints={"occupancy": 2}), "the space's occupancy has to be a sequence"),  # type: ignore[dict-item]
+        (Space(hints={"occupancy": ("2",)}), "hint 'occupancy' = '2' on sm_80: a whole number"),  # type: ignore[dict-item]
     ],
 )
 def test_what_cannot_be_chosen_is_refused_before_anything_runs(space: Space, message: str) -> None:
     with pytest.raises(LibtileError, match=message):
         tune(ADD, space, args=arrays(), gpu_name="sm_80", measure="estimate")
+
+
+def test_as_few_as_no_processes_are_refused() -> None:
+    with pytest.raises(LibtileError, match="0 processes cannot estimate anything"):
+        tune(ADD, Space((2, 3)), args=arrays(), gpu_name="sm_80", measure="estimate", processes=0)
 
 
 def test_a_sweep_is_ranked_and_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
