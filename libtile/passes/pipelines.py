@@ -126,7 +126,7 @@ def tile_pipeline(level: int, fuse_fma: bool = False) -> str:
     """The optimizer's pipeline, behind `fuse-fma` if that is asked for. LibtileError for a level that there is not."""
     if str(level) not in LEVELS:
         raise LibtileError(f"there is no optimization level {level}: the levels are {', '.join(LEVELS)}")
-    return ", ".join(["fuse-fma"] * fuse_fma + [pipeline_text(str(level), TILE_STEPS)]).rstrip(", ")
+    return ", ".join([*(["fuse-fma"] if fuse_fma else []), pipeline_text(str(level), TILE_STEPS)]).rstrip(", ")
 
 
 PIPELINES: dict[str, str] = {

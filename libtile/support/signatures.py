@@ -58,6 +58,10 @@ RULES: dict[str, Rule] = {
     "Predicate": _FUNCTION,
     "Progress": _FUNCTION,
     "Sequence": ("a list", _several),
+    "Sequence[Instrument]": (
+        "a list of instruments",
+        lambda value: _several(value) and all(hasattr(v, "begin") for v in value),
+    ),
     "Sequence[bytes]": ("a list of bytes", lambda value: _several(value) and all(isinstance(v, Bytes) for v in value)),
     "TextIO": ("a stream", lambda value: hasattr(value, "write")),
     "Watcher": _FUNCTION,

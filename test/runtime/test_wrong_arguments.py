@@ -39,6 +39,7 @@ def test_every_annotation_of_the_face_is_one_that_is_checked(function: Callable[
 
 WRONG: dict[str, tuple[Any, ...]] = {
     "str": (3, b"sm_90", None, ["sm_90"], np.zeros(3)),
+    "Sequence[Instrument]": (3, (3,), {"a": 1}, np.zeros(3)),
     "str | None": (3, b"sm_90", {"sm_90"}),
     "int": ("3", 1.5, None, [3], float("nan"), 1j, True, np.zeros(3)),
     "int | None": ("3", 1.5, float("inf")),
@@ -77,6 +78,11 @@ def test_a_checked_function_takes_what_it_says() -> None:
 def test_what_is_no_path_is_a_library_error(path: str) -> None:
     with pytest.raises(libtile.LibtileError, match="cannot open input file"):
         libtile.read(path)
+
+
+def test_any_whole_number_says_whether_to_fuse() -> None:
+    fused = [libtile.write(libtile.optimize(KERNEL, fuse_fma=asked)) for asked in (True, 2**70)]
+    assert fused[0] == fused[1]
 
 
 def test_a_sanitizer_that_there_is_not_is_refused() -> None:
