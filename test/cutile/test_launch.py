@@ -156,6 +156,33 @@ def test_on_host_ct_launch_runs_kernels():
     assert ct.launch is copied
 
 
+def test_what_is_tuned_with_no_gpu_is_the_first_that_compiles():
+    from cuda.tile import tune
+
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    asked: list[int] = []
+
+    def arguments(size: int) -> tuple[object, ...]:
+        asked.append(size)
+        return (x, x, y, size)
+
+    def search(space: list[int]) -> tune.TuningResult[int]:
+        return tune.exhaustive_search(
+            space, None, lambda n: (-(-32 // n),), add, arguments, lambda n: {"occupancy": 2}, quiet=True
+        )
+
+    with cutile.on_host():
+        found = search([3, 16, 8])
+        assert found.best.config == 16 and found.best.num_samples == 0 and found.best.mean_us != found.best.mean_us
+        assert asked == [3, 16], "those behind the first are not looked at"
+        assert [(size, "power of two" in said) for size, _, said in found.failures] == [(3, True)]
+        with pytest.raises(ValueError, match=r"No valid config found in search space\.\nConfig: 3\n"):
+            search([3])
+        with pytest.raises(ValueError, match="Search space is empty"):
+            search([])
+    assert (y == 0).all(), "nothing is run"
+
+
 def test_on_host_replaces_copies_of_the_function():
     global copy_of_launch
     copy_of_launch = original = ct.launch

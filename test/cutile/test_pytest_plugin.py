@@ -83,6 +83,14 @@ def test_seeds_and_attention():
     q = torch.ones(1, 2, 4, 8, device="cuda")
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
         assert torch.nn.functional.scaled_dot_product_attention(q, q, q).shape == q.shape
+
+
+def test_what_a_program_reads_off_the_device():
+    properties = torch.cuda.get_device_properties("cuda")
+    assert (properties.major, properties.multi_processor_count, properties.warp_size) == (8, 108, 32)
+    assert properties.shared_memory_per_block_optin == 166912
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() == torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 0
 """
 
 
