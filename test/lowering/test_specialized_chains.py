@@ -68,15 +68,22 @@ def test_the_last_product_has_one_stage_where_two_do_not_fit():
     assert "wgmma" in made.ptx and "mma.sync" not in made.ptx
     stages = re.findall(r"create_pipeline .*?!nv_tileas.pipeline<(\d)", made.tileas)
     assert sorted(map(int, stages)) == [1, 1, 1, 2, 2]
+    run_with_more_scores(128, 100, 200)
+
+
+def run_with_more_scores(m: int, rows: int, columns: int, order=None, gpu_name="sm_90") -> None:
+    """That with a head of 128 and tiles of 128 columns."""
     rng = np.random.default_rng(3)
-    q, k, v = (rng.standard_normal((1, rows, 128)).astype(np.float16) for rows in (100, 200, 200))
-    o = np.full((1, 100, 128), 7, np.float16)
+    q, k, v = (rng.standard_normal((1, n, 128)).astype(np.float16) for n in (rows, columns, columns))
+    o = np.full((1, rows, 128), 7, np.float16)
     libtile.run(
-        libtile.parse(with_more_scores(128, 128, 128)), grid=(1, 1, 1),
-        args=[q, k, v, o, 1, 100, 200, 100 * 128, 200 * 128], backend="simulator", gpu_name="sm_90", check="full",
+        libtile.parse(with_more_scores(m, 128, 128)), grid=(-(-rows // m), 1, 1),
+        args=[q, k, v, o, 1, rows, columns, rows * 128, columns * 128], backend="simulator", gpu_name=gpu_name,
+        check="full", block_order=order,
     )  # fmt: skip
-    k, v = (np.concatenate([x[0].astype(np.float64), np.zeros((56, 128))]) for x in (k, v))  # zeros are columns, too
-    s = (q[0].astype(np.float64) @ k.T + v[:100, :64] @ v[:, :64].T) / 128**0.5
+    more = np.zeros((-columns % 128, 128))  # zeros are columns, too
+    k, v = (np.concatenate([x[0].astype(np.float64), more]) for x in (k, v))
+    s = (q[0].astype(np.float64) @ k.T + v[:rows, :64] @ v[:, :64].T) / 128**0.5
     p = np.exp(s - s.max(axis=1, keepdims=True))
     np.testing.assert_allclose(o[0], p @ v / p.sum(axis=1, keepdims=True), atol=4e-3)
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Loops with two products of which one feeds the other, on targets with tensor memory: attention on sm_100."""
+"""Loops with products that feed another one, on targets with tensor memory: attention on sm_100."""
 
 import re
 
 import pytest
 from attention_kernels import attention
 from specialized_kernels import loops_of
-from test_specialized_chains import run
+from test_specialized_chains import run, run_with_more_scores, with_more_scores
 
 import libtile
 from libtile.backend.ptxas import assemble
@@ -80,6 +80,38 @@ def test_one_agent_rescales_as_well_where_blocks_share_a_multiprocessor():
 @pytest.mark.parametrize("m", [64, 128])
 def test_attention_in_other_schedules(seed, m):
     run(attention(m, 64, 64, seed % 2 == 0), m, 64, 64, m, 192, seed % 2 == 0, order=seed, gpu_name="sm_100")
+
+
+@pytest.mark.parametrize(
+    ("m", "rows", "columns", "order", "gpu_name"),
+    [
+        (128, 100, 200, 1, "sm_100"),  # ragged edges
+        (64, 80, 128, 2, "sm_103"),  # one iteration for the second block, two threads with a row
+        pytest.param(128, 160, 400, 3, "sm_110", marks=pytest.mark.slow),
+    ],
+)
+def test_scores_of_two_products(m, rows, columns, order, gpu_name):
+    """The second one adds to the first one's result, which nothing else waits for."""
+    made, reasons = lowered(with_more_scores(m, 128, 128))
+    assert reasons == [] and made.count("async.dot_into") == 5
+    run_with_more_scores(m, rows, columns, order, gpu_name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_scores_of_two_products_in_other_schedules(seed):
+    run_with_more_scores(128, 128, 512, seed, "sm_100")
+
+
+def test_code_of_scores_of_two_products():
+    made = libtile.compile(
+        libtile.parse(with_more_scores(128, 128, 128)), gpu_name="sm_100", launch_abi="simt", emit="ptx"
+    )
+    done = assemble(made.ptx, target("sm_100").ptx_target)
+    report = done.kernels["attention"]
+    assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0) and report.registers <= 168
+    products = min((x for x in loops_of(done.cubin) if any("UTCHMMA" in line for line in x)), key=len)
+    assert sum("UTCHMMA" in line for line in products) == 20 and len(products) <= 145
 
 
 @pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.slow)])

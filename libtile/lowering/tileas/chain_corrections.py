@@ -34,7 +34,7 @@ from libtile.support.records import dataclass
 AGENTS = (4, 4, 1, 3)
 """Warps of the agents: those with the scores, those that rescale, the producer's, and those of which one thread issues
 products, so many that warpgroups are full."""
-REGISTERS = (232, 152, 40, 40)
+REGISTERS = (256, 152, 96, 96)
 """Of a thread of each agent."""
 FACTORS = 2
 """Stages of the factors: those of an iteration are read while the next ones are computed."""

@@ -56,9 +56,12 @@ class Parts:
     pins: tuple[SSAValue, ...]
 
 
-def parts_of(body: Block, ops: Sequence[Operation], left: Collection[SSAValue]) -> Parts | str:
+def parts_of(
+    body: Block, ops: Sequence[Operation], left: Collection[SSAValue], *, in_a_row: bool = False
+) -> Parts | str:
     """The parts of a body's ops, which are without its terminator and without what brings operands from shared memory;
-    or why its iterations cannot be turned. `left` are the left operands of products that are in registers."""
+    or why its iterations cannot be turned. `left` are the left operands of products that are in registers. Leading
+    products may add to each other's results where they are issued one behind the other (`in_a_row`)."""
     last = body.last_op
     assert last is not None
     products = [op for op in ops if isinstance(op, DotOp)]
@@ -72,7 +75,10 @@ def parts_of(body: Block, ops: Sequence[Operation], left: Collection[SSAValue]) 
     carried = {body.args[1 + n] for n in accumulators}
     before: set[Operation] = set()
     for product in leading:
-        needed, arguments = _behind(_in_registers(product, left), body)
+        given = _in_registers(product, left)
+        if in_a_row and product.c.owner in leading and product.c.has_one_use():
+            given.remove(product.c)
+        needed, arguments = _behind(given, body)
         if any(isinstance(op, DotOp) for op in needed):
             return "a product neither comes first in an iteration nor last"
         if arguments & carried:

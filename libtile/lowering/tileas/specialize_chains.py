@@ -152,6 +152,9 @@ class ChainProduct:
 class Chain:
     """One kernel, and its loop with several products. Unfit where it stays as it is."""
 
+    in_a_row = False
+    """Whether products that come first may add to each other's results."""
+
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         spec = function.kernel_spec
         assert spec is not None
@@ -184,7 +187,7 @@ class Chain:
         gone = {op for r in self.rings for op in r.path}
         self.ops = [op for op in self.body.ops if op not in gone and op is not self.body.last_op]
         left = {p.op.a for p in self.products if p.a is None}
-        parts = parts_of(self.body, self.ops, left)
+        parts = parts_of(self.body, self.ops, left, in_a_row=self.in_a_row)
         self.unturned = parts if isinstance(parts, str) else ""
         """Why iterations cannot be turned."""
         self.parts = None if isinstance(parts, str) or self._registers(parts) > self._limit() else parts

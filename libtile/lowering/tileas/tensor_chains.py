@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Agents for a loop with two products of which one feeds the other, on targets with tensor memory: attention.
+"""Agents for a loop with products that feed another one, on targets with tensor memory: attention.
 
     storage in tensor memory: scores twice, left operands of the second product, its sums
     agent_switch
@@ -10,7 +10,8 @@
                        same warps)
       producer         one thread copies the tiles of each iteration, each operand's to a ring of its own
       products         one thread issues the first product of an iteration ahead of the second one of the iteration
-                       before, so that scores are there when the warps come for them
+                       before, so that scores are there when the warps come for them. Scores may be the sum of several
+                       products, which are issued one behind the other
 
 The sums are a stage of a pipeline that goes to and fro: the products' thread hands them on when its products have
 ended, and gets them back rescaled. It hands them on once before the first iteration, in which they are left alone.
@@ -137,23 +138,26 @@ class _Apart:
 
 
 class TensorChain(Chain):
-    """One kernel, and its loop with two products. Unfit where it stays as it is."""
+    """One kernel, and its loop with products of scores, and one that these feed. Unfit where it stays as it is."""
+
+    in_a_row = True
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         super().__init__(function, gpu, products, most)
         if self.parts is None:
             raise Unfit(self.unturned)
-        if len(self.parts.leading) != 1 or len(self.parts.trailing) != 1:
-            raise Unfit("its loop has more products than one that feeds another one")
+        leading = self.parts.leading
+        if len(self.parts.trailing) != 1 or any(p.c is not q.result for p, q in zip(leading[1:], leading)):
+            raise Unfit("its loop has more products than those of one sum that feeds another product")
         by_op = {p.op: p for p in self.products}
-        self.first, self.second = by_op[self.parts.leading[0]], by_op[self.parts.trailing[0]]
-        if self.first.a is None or self.second.a is not None:
+        self.firsts, self.second = [by_op[p] for p in leading], by_op[self.parts.trailing[0]]
+        if any(p.a is None for p in self.firsts) or self.second.a is not None:
             raise Unfit("its loop has no product whose result is the left operand of another one")
         self.carried = self.parts.accumulators[0]
-        if not is_zero(self.first.op.c) or not is_zero(self.loop.iter_args[self.carried]):
+        if not is_zero(leading[0].c) or not is_zero(self.loop.iter_args[self.carried]):
             raise Unfit("its accumulators do not start with zeros")
         self._check_rescaling(self.parts)
-        scores, sums = (shape_of(p.op.result.type)[1] for p in (self.first, self.second))
+        scores, sums = (shape_of(p.op.result.type)[1] for p in (self.firsts[-1], self.second))
         self.left_columns = scores * self._left_bits() // tcgen05.COLUMN_BITS
         left = tcgen05.COLUMNS - SCORES * scores - sums
         if left < self.left_columns:
@@ -176,7 +180,7 @@ class TensorChain(Chain):
     def _check_layouts(self) -> None:
         """Products, and the left operand that is computed, lie as threads load and store them."""
         warps = self.spec.num_warps
-        for product in (self.first.op, self.second.op):
+        for product in (p.op for p in (*self.firsts, self.second)):
             check_lies(product, tcgen05.row_layout, warps, "a row in each thread")
         left = self.second.op.a
         if layout_of(left) != tcgen05.row_layout(shape_of(left.type), warps):
@@ -258,7 +262,7 @@ class TensorChain(Chain):
         operand = BufferType(left, self._element(self.second.op.a), "tmem", packed)
         self.scores, self.sums = (
             staged(shape_of(p.op.result.type)[1], stages, result(p.op))
-            for p, stages in ((self.first, SCORES), (self.second, 1))
+            for p, stages in ((self.firsts[-1], SCORES), (self.second, 1))
         )
         self.operands = staged(self.left_columns, self.lefts, operand)
 
@@ -273,7 +277,7 @@ class TensorChain(Chain):
         number = number_type(self.loop)
         zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
         held = {r: (r.wait(at, place), place) for r in self.rings if r.once for place in [self._start(at, r)]}
-        first, second = ([r for r in p.rings if not r.once] for p in (self.first, self.second))
+        first, second = [r for p in self.firsts for r in p.moving], self.second.moving
         starts = {r: self._start(at, r) for r in (*first, *second)}
         scores, sums, operands = (s.start(at) for s in (self.scores, self.sums, self.operands))
         inside, _ = self.sums.fill(at, sums, products=True)
@@ -331,8 +335,9 @@ class TensorChain(Chain):
         place: SSAValue,
     ) -> None:
         inside, result = self.scores.fill(at, place, products=True)
-        never = inside.value(arith.ConstantOp(IntegerAttr(0, i1)))
-        self._read(inside, self.first, held, places, lambda buffers: (*buffers, result, never))
+        for number, product in enumerate(self.firsts):
+            adds = inside.value(arith.ConstantOp(IntegerAttr(int(number > 0), i1)))
+            self._read(inside, product, held, places, result, adds)
         inside.add(PipelineYieldOp.make())
 
     def _issue_second(
@@ -346,7 +351,7 @@ class TensorChain(Chain):
     ) -> None:
         inside, result = self.sums.fill(at, sums, products=True)
         within, left, _ = self.operands.take(inside, operand, products=True)
-        self._read(within, self.second, held, places, lambda buffers: (left, *buffers, result, adds))
+        self._read(within, self.second, held, places, result, adds, left)
         within.add(PipelineYieldOp.make())
         inside.add(PipelineYieldOp.make())
 
@@ -356,7 +361,9 @@ class TensorChain(Chain):
         product: ChainProduct,
         held: Mapping[Ring, tuple[SSAValue, SSAValue]],
         places: Mapping[Ring, SSAValue],
-        operands: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
+        result: SSAValue,
+        adds: SSAValue,
+        *left: SSAValue,
     ) -> None:
         """Wait for the stages of a product's rings, issue it within them, and release those that are filled anew."""
         inner, buffers, around = at, dict[Ring, SSAValue](), []
@@ -367,7 +374,7 @@ class TensorChain(Chain):
             around.append((inner, ring, token, place, stage))
             inner = Inserter(stage, None, at.location)
         op = product.op
-        given = operands([buffers[r] for r in product.rings])
+        given = *left, *(buffers[r] for r in product.rings), result, adds
         inner.add(
             AsyncDotIntoOp.make(*given, atom=product.atom, signedness_a=op.signedness_a, signedness_b=op.signedness_b),
             op.location,
@@ -404,27 +411,25 @@ class TensorChain(Chain):
             # Copies have ended before their products do: what their tokens order is ordered.
             if (token := ring.operand.load.result_token) is not None and not ring.once:
                 tokens[token] = at.value(CreateMemTokenOp.make(results=[MemTokenType()]))
-        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
         others = [n for n in range(len(loop.results)) if n != self.carried]
         stages = [self.scores, self.operands, *([self.sums] if apart is None else apart.factors)]
         given = [*(s.start(at) for s in stages), *(loop.iter_args[n] for n in others)]
         body = Block(arg_types=[number, *(v.type for v in given)])
         each = Inserter(body, None, loop.location)
-        step, *rest = body.args
+        index, *rest = body.args
         places, carried = rest[: len(stages)], rest[len(stages) :]
         scores, operands, *last_places = places
-        moved = each.value(arith.MuliOp(step, loop.step))
-        values: Values = {**tokens, self.body.args[0]: each.value(arith.AddiOp(loop.lb, moved))}
+        values: Values = {**tokens, self.body.args[0]: index}
         values |= {self.body.args[1 + n]: a for n, a in zip(others, carried)}
         each.clone(parts.before, values)
-        result = self.first.op.result
+        result = self.firsts[-1].op.result
         inside, stage, (loaded,) = self.scores.take(each, scores, [result.type])
         inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(stage, results=[result.type]))]))
         values[result] = loaded
         waiting: list[tuple[SSAValue, _Stages, SSAValue]] = []
         if apart is not None:
             waiting += zip(apart.needed.tiles, apart.factors, last_places)
-        for op in parts.between:
+        for op in self._factors_first(parts.between):
             waiting = self._give(each, waiting, values)
             each.clone([op], values)
         self._give(each, waiting, values)
@@ -434,12 +439,13 @@ class TensorChain(Chain):
         inside.add(CopyOp.make(values.get(left, left), stage))
         inside.add(PipelineYieldOp.make())
         if apart is None:
-            self._take_sums(each, last_places[0], at.value(arith.ConstantOp(IntegerAttr(0, number))), step, values)
+            self._take_sums(each, last_places[0], loop.lb, index, values)
         last = self.body.last_op
         assert last is not None
         following = [s.next(each, place) for s, place in zip(stages, places)]
         each.add(scf.YieldOp(*following, *(values.get(last.operands[n], last.operands[n]) for n in others)))
-        made = scf.ForOp(zero, count, one, given, body)
+        made = scf.ForOp(loop.lb, loop.ub, loop.step, given, body)
+        made.attributes.update(loop.attributes)
         at.add(made)
         behind = at if apart is None else corrector
         if apart is None:
@@ -470,6 +476,17 @@ class TensorChain(Chain):
                 if takes_threes(op, self.gpu):
                     op.attributes[IN_THREES] = UnitAttr()
 
+    def _factors_first(self, ops: Sequence[Operation]) -> list[Operation]:
+        """The ops between products, those in front that what other warps wait for comes from."""
+        wanted = set[Operation]()
+        work = list(self.apart.needed.tiles) if self.apart is not None else []
+        while work:
+            op = work.pop().owner
+            if isinstance(op, Operation) and op in ops and op not in wanted:
+                wanted.add(op)
+                work += [v for inner in walk(op) for v in inner.operands]
+        return [*(op for op in ops if op in wanted), *(op for op in ops if op not in wanted)]
+
     @staticmethod
     def _give(
         at: Inserter, waiting: Sequence[tuple[SSAValue, _Stages, SSAValue]], values: Values
@@ -485,13 +502,13 @@ class TensorChain(Chain):
             inside.add(PipelineYieldOp.make())
         return rest
 
-    def _take_sums(self, at: Inserter, place: SSAValue, zero: SSAValue, step: SSAValue, values: Values) -> None:
+    def _take_sums(self, at: Inserter, place: SSAValue, first: SSAValue, index: SSAValue, values: Values) -> None:
         """A turn with the sums: they are rescaled, but not in front of the first products."""
         parts = self.parts
         assert parts is not None
         inside, stage, _ = self.sums.take(at, place)
         if parts.after:
-            again = inside.value(arith.CmpiOp(step, zero, "ne"))
+            again = inside.value(arith.CmpiOp(index, first, "ne"))
             self._if(inside, again, lambda inner: self._rescale(inner, stage, parts.after, values))
         inside.add(PipelineYieldOp.make())
 
