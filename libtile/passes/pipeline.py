@@ -218,11 +218,14 @@ def make_pass(item: PassItem) -> ModulePass:
         # Numbers of passes are counts; -1 is none at all where a pass says so.
         if isinstance(value, int) and value < -(field in getattr(cls, UNBOUNDED, ())):
             raise PipelineError(f"option '{option}' of pass '{item.name}' is {value}, and cannot be negative")
-    for f in dataclasses.fields(cls):
-        no_default = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        if f.init and no_default and f.name not in values:
-            raise PipelineError(f"pass '{item.name}' needs option '{f.name.replace('_', '-')}'")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except TypeError:  # asked for its fields only now, as that takes longer than making the pass
+        for f in dataclasses.fields(cls):
+            no_default = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+            if f.init and no_default and f.name not in values:
+                raise PipelineError(f"pass '{item.name}' needs option '{f.name.replace('_', '-')}'") from None
+        raise
 
 
 UNBOUNDED = "unbounded"

@@ -8,7 +8,7 @@ those of `dataclasses`, and what `dataclasses` does with its own classes (`field
 it does with these: what it asks for is made when it asks.
 
 Left out is what nothing here uses, and a TypeError says so for annotations: `InitVar`, `KW_ONLY`, the options `order`,
-`unsafe_hash`, `kw_only`, `init`, `repr`. The signature is not put into a docstring.
+`unsafe_hash`, `kw_only`. The signature is not put into a docstring.
 """
 
 from __future__ import annotations
@@ -57,11 +57,20 @@ else:
         """What there is to say of a field beside its type: see `dataclasses.field`."""
         return Field(default, default_factory, init, repr, compare)
 
-    def dataclass(cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True) -> Any:
+    def dataclass(
+        cls: type | None = None,
+        /,
+        *,
+        init: bool = True,
+        repr: bool = True,
+        eq: bool = True,
+        frozen: bool = False,
+        slots: bool = False,
+    ) -> Any:
         """Make a class one of named fields: see `dataclasses.dataclass`."""
 
         def make(cls: type) -> type:
-            return _made(cls, frozen, slots, eq)
+            return _made(cls, init, repr, eq, frozen, slots)
 
         return make if cls is None else make(cls)
 
@@ -75,7 +84,7 @@ else:
                 raise ValueError(f"field {name} is declared with init=False, it cannot be specified with replace()")
         return record.__class__(**changes)
 
-    def _made(cls: type, frozen: bool, slots: bool, eq: bool) -> type:
+    def _made(cls: type, init: bool, repr: bool, eq: bool, frozen: bool, slots: bool) -> type:
         given = cls.__dict__
         fields = _fields(cls)
         if slots:
@@ -85,9 +94,9 @@ else:
         members: dict[str, Any] = {_OWN: fields, "__record_frozen__": frozen, **_ON_DEMAND}
         if "__match_args__" not in given:
             members["__match_args__"] = tuple(f.name for f in fields.values() if f.init)
-        if "__init__" not in given:
+        if init and "__init__" not in given:
             members["__init__"] = _init(cls, fields, frozen, slots)
-        if "__repr__" not in given:
+        if repr and "__repr__" not in given:
             members["__repr__"] = _repr
         own_hash = given.get("__hash__")
         if eq:

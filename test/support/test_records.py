@@ -177,6 +177,27 @@ def test_a_record_that_holds_itself_is_printed():
     assert repr(made).endswith("One(only=[...])")
 
 
+@pytest.mark.parametrize("kit", [records, dataclasses])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_methods_that_are_not_wanted_are_those_of_the_base(kit, frozen):
+    class Base:
+        def __init__(self, *given: int):
+            for name, value in zip(("a", "b"), given, strict=True):
+                object.__setattr__(self, name, value)
+
+        def __repr__(self) -> str:
+            return "as the base has it"
+
+    @kit.dataclass(frozen=frozen, init=False, repr=False)
+    class Derived(Base):
+        a: int
+        b: int
+
+    assert Derived(1, 2) == Derived(1, 2) != Derived(1, 3)
+    assert repr(Derived(1, 2)) == "as the base has it"
+    assert (Derived.__hash__ is not None) == frozen
+
+
 def test_what_is_not_known_is_refused():
     with pytest.raises(TypeError, match="InitVar"):
 

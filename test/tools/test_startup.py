@@ -1,23 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What shortens a tool's start changes nothing else, and a compilation loads only what it needs."""
 
+import abc
 import dataclasses
 import os
 import subprocess
 import sys
 
 import pytest
+from xdsl import irdl
+from xdsl.irdl.declarative_assembly_format import FormatProgram
 
 import libtile
-from libtile_tools import startup
+from libtile.support import records
+from libtile_tools import adjustments
 from tools.process import ROOT
 
 
-def test_the_library_leaves_dataclasses_and_xdsl_as_they_are():
+def test_the_library_leaves_other_modules_as_they_are():
     assert not hasattr(dataclasses, "exec")
-    from xdsl.irdl.declarative_assembly_format import FormatProgram
+    assert type(abc.ABC) is abc.ABCMeta
+    for made_there in (
+        dataclasses.dataclass,
+        FormatProgram.from_str,
+        irdl.irdl_op_definition,
+        irdl.ParamAttrDef.from_pyrdl,
+    ):
+        assert made_there.__module__ not in (adjustments.__name__, records.__name__)
 
-    assert FormatProgram.from_str is not startup._FormatOnDemand
+
+_DEFINITIONS = """
+import inspect
+from xdsl.dialects import arith, builtin, scf, tensor
+from libtile.dialects import nv_tileaa, nv_tileas
+
+def said(definition):
+    if isinstance(definition, (list, tuple)):
+        return [said(part) for part in definition]
+    if isinstance(definition, dict):
+        return {name: said(part) for name, part in definition.items()}
+    return type(definition).__name__ if type(definition).__repr__ is object.__repr__ else repr(definition)
+
+for dialect in (arith.Arith, builtin.Builtin, scf.Scf, tensor.Tensor, nv_tileaa.NvTileAA, nv_tileas.NvTileAS):
+    for attribute in dialect.attributes:
+        definition = attribute.get_irdl_definition() if hasattr(attribute, "get_irdl_definition") else None
+        if definition is not None:
+            print(attribute.__qualname__, definition.name, [(n, said(p.constr)) for n, p in definition.parameters])
+            print(inspect.signature(attribute.new), attribute.__match_args__, attribute.__eq__ is object.__eq__)
+    for op in dialect.operations:
+        if not hasattr(op, "get_irdl_definition"):
+            continue
+        before = sorted(type(trait).__name__ for trait in op.traits)
+        definition = op.get_irdl_definition()
+        parts = (definition.operands, definition.results, definition.properties, definition.attributes)
+        print(op.__qualname__, definition.name, *map(said, parts), said(definition.options), definition.accessor_names)
+        print(before, sorted(type(trait).__name__ for trait in op.traits), op.parse.__func__.__name__)
+        print(sorted(name for name in dir(op) if not name.startswith("_") and name != "register"))
+"""
+
+
+def test_ops_and_attributes_consist_of_the_same_in_a_tool():
+    """Also what can be asked of a class before its definition is made."""
+
+    def printed(begin: str) -> list[str]:
+        command = [sys.executable, "-c", begin + _DEFINITIONS]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+
+    in_a_tool = printed("from libtile_tools import startup; startup.install()")
+    assert in_a_tool == printed("")
+    assert len(in_a_tool) > 500
 
 
 def test_a_tool_prints_what_the_library_prints(tmp_path):

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Shortens the start of a tool's process, most of which is Python making the classes of xDSL and of libtile.
 
-Four things are done, all for a process that is a tool, never for one that imports libtile:
+Three things are done, all for a process that is a tool, never for one that imports libtile:
 
 - The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module. A tool
   that finds modules missing in it, or changed, adds them at its end.
 - `dataclasses` writes the methods of each class as text and compiles it, every time, and so does
   `libtile.support.records` with one method. That code is in the bundle too.
-- A dataclass without a docstring gets one with its signature, which takes long to find out, and no tool shows it.
-- xDSL parses the assembly format of every op of a dialect that is imported. A compilation prints and reads none of
-  them, so each is parsed when it is first used.
+- Classes are made in other ways, and what xDSL has them consist of is worked out on demand: see
+  `libtile_tools.adjustments`.
 
 None of them has to do with an input. Without them a tool does the same, more slowly. As for the files that Python
 writes for modules, there is no bundle written under `PYTHONDONTWRITEBYTECODE`, and one that is there is used.
@@ -24,6 +23,7 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, all_suffixes
 
+from libtile_tools import adjustments
 from libtile_tools.kept import Bundle, bundle
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _RECORDS = "libtile.support.records"
-_FORMATS = "xdsl.irdl.declarative_assembly_format"
 
 
 class GeneratedCode:
@@ -180,29 +179,6 @@ class _NoSignatures:
         return getattr(inspect, name)
 
 
-class _FormatOnDemand:
-    """An assembly format that is parsed when an op is first printed or read with it."""
-
-    def __init__(self, text: str, definition: Any):
-        self.text = text
-        self.definition = definition
-        self._program: Any = None
-
-    @property
-    def program(self) -> Any:
-        if self._program is None:
-            from xdsl.irdl.declarative_assembly_format_parser import FormatParser
-
-            self._program = FormatParser(self.text, self.definition).parse_format()
-        return self._program
-
-    def parse(self, *arguments: Any) -> Any:
-        return self.program.parse(*arguments)
-
-    def print(self, *arguments: Any) -> None:
-        self.program.print(*arguments)
-
-
 class _Adjusting(SourceFileLoader):
     """Loads a module as another loader would, and adjusts it then."""
 
@@ -238,14 +214,11 @@ class _AdjustingFinder:
         return spec
 
 
-def _defer_formats(module: ModuleType) -> None:
-    module.FormatProgram.from_str = staticmethod(_FormatOnDemand)
-
-
 def _keep_methods(module: ModuleType) -> None:
     assert _generated is not None
     module.exec = _generated.execute  # type: ignore[attr-defined]  # stands before the builtin of that name
     module.inspect = _NoSignatures()  # type: ignore[attr-defined]
+    adjustments.make_dataclasses_as_records(module)
 
 
 def _keep_inits(module: ModuleType) -> None:
@@ -273,7 +246,14 @@ def install() -> None:
     if "dataclasses" in sys.modules:
         _keep_methods(sys.modules["dataclasses"])
     adjusted: dict[str, Callable[[ModuleType], None]]
-    adjusted = {"dataclasses": _keep_methods, _RECORDS: _keep_inits, _FORMATS: _defer_formats}
+    adjusted = {
+        "dataclasses": _keep_methods,
+        _RECORDS: _keep_inits,
+        "xdsl": adjustments.leave_classes_plain,
+        "xdsl.irdl.attributes": adjustments.defer_attributes,
+        "xdsl.irdl.operations": adjustments.defer_operations,
+        "xdsl.irdl.declarative_assembly_format": adjustments.defer_formats,
+    }
     sys.meta_path.insert(0, _AdjustingFinder(_finder, adjusted))
 
 
