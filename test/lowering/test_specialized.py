@@ -557,8 +557,6 @@ def test_where_products_are_not_parted(wrap, reason):
         ({"div": 4}, "sm_90", "#A cannot be copied by TMA: its base address is not known to be a multiple of 16 bytes"),
         ({"padding": "padding_value = nan, "}, "sm_90",
          "#A cannot be copied by TMA: tensor copies pad with zeros, not with nan"),
-        ({"element": "i8", "result": "i32", "m": 64, "n": 16, "k": 32}, "sm_90",
-         "#B cannot be read from shared memory: products of s8 and s8 read operands that are contiguous along k only"),
         ({"m": 256, "n": 256}, "sm_90",
          "accumulators of 256x256 do not fit the registers of 8 warps: num_cta_in_cga = 2 halves them"),
         ({"m": 128, "n": 128, "hints": "occupancy = 2"}, "sm_90",

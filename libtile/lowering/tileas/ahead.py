@@ -35,7 +35,12 @@ def is_inside(value: SSAValue, body: Block) -> bool:
 
 def computed_ahead(users: Iterable[Operation], body: Block) -> Ahead | None:
     """How to compute the operands (but for tokens) of ops of a body ahead; None when that takes more than pure ops."""
-    found = closure([v for op in users for v in op.operands if not isinstance(v.type, MemTokenType)], body)
+    return values_ahead([v for op in users for v in op.operands if not isinstance(v.type, MemTokenType)], body)
+
+
+def values_ahead(values: Iterable[SSAValue], body: Block) -> Ahead | None:
+    """How to compute values of a body ahead; None when that takes more than pure ops."""
+    found = closure(values, body)
     if found is None:
         return None
     ops, carried = found

@@ -14,7 +14,7 @@ thread by tcgen05 (`specialize_product`, `tensor_phases`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -39,11 +39,12 @@ from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of, stored_element
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas import persistent, staging
-from libtile.lowering.tileas.ahead import Ahead, computed_ahead, is_inside
+from libtile.lowering.tileas.ahead import Ahead, computed_ahead, is_inside, values_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.counted_loops import known_trips
-from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds
+from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds, copied_tiles
+from libtile.lowering.tileas.made_operands import MadeOperand, Remade, made_operand
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
 from libtile.lowering.tileas.schedule import stages_wanted
@@ -54,6 +55,8 @@ from libtile.support.records import dataclass
 from libtile.targets import Target
 
 Values = dict[SSAValue, SSAValue]
+Turn = Callable[[Inserter, Sequence[SSAValue], Values], Sequence[SSAValue]]
+"""What an agent does in a step, from places on, with values for some: the places behind."""
 
 
 class NotSpecialized(Unfit):
@@ -88,7 +91,10 @@ class FedSteps:
         # What one thread issues has nothing to overlap with in one turn, but is the wider instruction.
         if self.turns is not None and self.turns < (1 if gpu.has("tcgen05") else 2):
             raise Unfit("its loop has fewer than two turns" if self.turns else "its loop has no turn")
+        self.held: list[TmaOperand | MadeOperand] = []
+        """What a stage that products read holds."""
         self.operands: list[TmaOperand] = []
+        """What TMA copies."""
         self.renamed: set[Operation] = set()
         """The ops that bring loaded tiles to products, which copies take over."""
 
@@ -100,8 +106,41 @@ class FedSteps:
         self.renamed |= set(path.ops)
         return path
 
+    def _made(self, atom: MmaAtomAttr, side: str, value: SSAValue) -> MadeOperand:
+        """How makers compute an operand; Unfit where they do not."""
+        made = made_operand(self.function, self.gpu, atom.instruction, side, value, self.body)
+        self.renamed |= made.ops
+        return made
+
+    def _made_instead(self, atom: MmaAtomAttr, side: str, value: SSAValue, reason: Unfit) -> MadeOperand:
+        """As `_made`, of an operand that TMA does not copy for a reason, which is Unfit where makers do not compute it
+        either."""
+        try:
+            return self._made(atom, side, value)
+        except Unfit:
+            raise reason from None
+
+    def _hold(self, held: Sequence[TmaOperand | MadeOperand]) -> None:
+        """Have stages hold such tiles."""
+        self.held, self.operands = list(held), copied_tiles(held)
+
+    @property
+    def made(self) -> list[MadeOperand]:
+        return [operand for operand in self.held if isinstance(operand, MadeOperand)]
+
     def _look_ahead(self) -> Ahead:
-        """How the producer gets the places of the tiles of a step, and of those of each tile of a loop over tiles."""
+        """How the producer gets the places of the tiles of a step, and of those of each tile of a loop over tiles; and
+        makers what operands are computed of beside tiles."""
+        given = [v for operand in self.made for v in operand.given]
+        ahead = values_ahead(given, self.body)
+        if ahead is None:
+            raise Unfit("an operand depends on what the loop computes")
+        self.given_ahead = ahead
+        self.given_tiles: list[Operation] = []
+        if self.outer is not None and self.made:
+            initial = [self.loop.iter_args[n] for n in ahead.carried]
+            users = [*ahead.ops, *ahead.updates]
+            self.given_tiles = persistent.needed(self.outer, self.loop, users, [*initial, *self._outside(given)])
         found = computed_ahead([o.load for o in self.operands], self.body)
         if found is None:
             raise Unfit("an address depends on what the loop computes")
@@ -113,6 +152,9 @@ class FedSteps:
             self.tiles = persistent.needed(self.outer, self.loop, users, initial)
         return found
 
+    def _outside(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        return [v for v in values if not is_inside(v, self.body)]
+
     def _check_rest(self, products: Collection[Operation], sums: Collection[int], more: Collection[Operation]) -> None:
         """Nothing else goes on in the loop, but for ops in `more`: sums, what addresses are computed from, and tokens
         of the loads are all that it carries."""
@@ -123,7 +165,8 @@ class FedSteps:
             if number not in sums and not is_token and (number not in self.ahead.carried or result.first_use):
                 raise Unfit("the loop computes more than the product")
         loads = (o.load for o in self.operands)
-        done = {*self.ahead.ops, *self.ahead.updates, *products, last, *loads, *self.renamed, *more}
+        given = (*self.given_ahead.ops, *self.given_ahead.updates)
+        done = {*self.ahead.ops, *self.ahead.updates, *given, *products, last, *loads, *self.renamed, *more}
         for op in self.body.ops:
             if op not in done and not (is_pure(op) and _goes_with_the_loads(op)):
                 raise Unfit(f"the loop holds '{op.name}' as well")
@@ -144,7 +187,7 @@ class FedSteps:
 
     def feeds_of(self, types: Sequence[BufferType], most: int, kept: Sequence[int]) -> Feeds:
         """The pipelines of tiles of these types, with as many stages as `stages` says."""
-        feeds = Feeds.of(self.operands, types)
+        feeds = Feeds.of(self.held, types)
         if feeds.raw is None:
             feeds.read.stages = self.stages(most, kept)
         else:
@@ -164,7 +207,7 @@ class FedSteps:
     @property
     def types(self) -> list[BufferType]:
         """Of what a stage holds."""
-        return [o.type for o in self.operands]
+        return [o.type for o in self.held]
 
     def copies(
         self, at: Inserter, feeds: Sequence[Feed], descriptors: Sequence[SSAValue], starts: Sequence[SSAValue],
@@ -172,30 +215,74 @@ class FedSteps:
     ) -> Sequence[SSAValue]:  # fmt: skip
         """The loop again, with copies in place of everything else: those of all steps from places on, with values for
         some from outside of the loop; the places behind. Descriptors are numbered from `first` on."""
+
+        def turn(inner: Inserter, places: Sequence[SSAValue], values: Values) -> list[SSAValue]:
+            following = []
+            for feed, here in zip(feeds, places):
+
+                def copy(stage: Inserter, buffers: Sequence[SSAValue], feed: Feed = feed) -> None:
+                    for number, place in feed.copied.items():
+                        self.operands[number].copy(stage, first + number, descriptors[number], buffers[place], values)
+
+                feed.fill(inner, here, copy)
+                following.append(feed.next(inner, here))
+            return following
+
+        return self._again(at, self.ahead, starts, given_values, turn)
+
+    def makes(
+        self, at: Inserter, feeds: Feeds, starts: Sequence[SSAValue], given_values: Mapping[SSAValue, SSAValue]
+    ) -> Sequence[SSAValue]:
+        """The loop again, of the makers: from places in the pipeline of raw tiles and in that of operands on; the
+        places behind."""
+        assert feeds.raw is not None
+        loads = [self.operands[number].load for number in feeds.raw.copied]
+
+        def turn(inner: Inserter, places: Sequence[SSAValue], values: Values) -> list[SSAValue]:
+            def make(stage: Inserter, tiles: Sequence[SSAValue]) -> list[SSAValue]:
+                remade = Remade(self.body, stage, at, dict(zip(loads, tiles)), values)
+                return [remade.tile(operand.value, operand.layout) for operand in self.made]
+
+            return feeds.make(inner, places, make)
+
+        return self._again(at, self.given_ahead, starts, given_values, turn)
+
+    def maker(self, at: Inserter, feeds: Feeds) -> Block:
+        """The makers' agent, for a loop of the function or for one in a loop over tiles."""
+        assert feeds.raw is not None
+        starts = [feeds.raw.start(at), feeds.read.start(at)]
+        if self.outer is None:
+            self.makes(at, feeds, starts, {})
+        else:
+            persistent.repeat(
+                at, self.outer, self.given_tiles, starts,
+                lambda inner, places, values: self.makes(inner, feeds, places, values),
+            )  # fmt: skip
+        at.add(PipelineYieldOp.make())
+        return at.block
+
+    def _again(
+        self, at: Inserter, ahead: Ahead, starts: Sequence[SSAValue], given_values: Mapping[SSAValue, SSAValue],
+        turn: Turn,
+    ) -> Sequence[SSAValue]:  # fmt: skip
+        """The loop again, for an agent that computes ahead what it needs, and does a turn of its own in each step: from
+        places on, with values for some from outside of the loop; the places behind."""
         loop, places = self.loop, len(starts)
 
         def outside(value: SSAValue) -> SSAValue:
             return given_values.get(value, value)
 
-        carried = [outside(loop.iter_args[n]) for n in self.ahead.carried]
+        carried = [outside(loop.iter_args[n]) for n in ahead.carried]
         body = Block(arg_types=[self.body.args[0].type, *(v.type for v in (*starts, *carried))])
         inner = Inserter(body, None, loop.location)
         values: Values = {**given_values, self.body.args[0]: body.args[0]}
-        values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[1 + places :])}
-        inner.clone(self.ahead.ops, values)
-        following = []
-        for feed, here in zip(feeds, body.args[1:]):
-
-            def copy(stage: Inserter, buffers: Sequence[SSAValue], feed: Feed = feed) -> None:
-                for number, place in feed.copied.items():
-                    self.operands[number].copy(stage, first + number, descriptors[number], buffers[place], values)
-
-            feed.fill(inner, here, copy)
-            following.append(feed.next(inner, here))
-        inner.clone([op for op in self.ahead.updates if op not in self.ahead.ops], values)
+        values |= {self.body.args[1 + n]: a for n, a in zip(ahead.carried, body.args[1 + places :])}
+        inner.clone(ahead.ops, values)
+        following = turn(inner, body.args[1 : 1 + places], values)
+        inner.clone([op for op in ahead.updates if op not in ahead.ops], values)
         last = self.body.last_op
         assert last is not None
-        given = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
+        given = [values.get(last.operands[n], last.operands[n]) for n in ahead.carried]
         inner.add(scf.YieldOp(*following, *given))
         bounds = [outside(v) for v in (loop.lb, loop.ub, loop.step)]
         made = scf.ForOp(bounds[0], bounds[1], bounds[2], [*starts, *carried], body)
@@ -277,7 +364,7 @@ class FedProducts(FedSteps):
             raise Unfit("the kernel has products in several loops")
         super().__init__(function, gpu, loop)
         sums = sums_of(self.body, products)
-        read: dict[object, TmaOperand | Brought] = {}
+        read: dict[object, TmaOperand | MadeOperand | Brought] = {}
         found: list[tuple[MmaAtomAttr, list[object]]] = []
         for product in products:
             try:
@@ -286,9 +373,10 @@ class FedProducts(FedSteps):
                 found.append((atom, [self._key(read, atom, *side, products) for side in sides]))
             except Unfit as reason:
                 raise NotSpecialized(str(reason), product) from None
-        copied = {key: tile for key, tile in read.items() if isinstance(tile, TmaOperand)}
+        copied = {key: tile for key, tile in read.items() if not isinstance(tile, Brought)}
         brought = {key: tile for key, tile in read.items() if isinstance(tile, Brought)}
-        self.operands, self.brought = list(copied.values()), list(brought.values())
+        self._hold(list(copied.values()))
+        self.brought = list(brought.values())
         if not self.operands:
             raise Unfit("TMA copies nothing to its loop")
         places = {key: number for number, key in enumerate([*copied, *brought])}
@@ -306,7 +394,7 @@ class FedProducts(FedSteps):
 
     def _key(
         self,
-        read: dict[object, TmaOperand | Brought],
+        read: dict[object, TmaOperand | MadeOperand | Brought],
         atom: MmaAtomAttr,
         side: str,
         value: SSAValue,
@@ -317,11 +405,16 @@ class FedProducts(FedSteps):
         if before is not None:
             read.setdefault((before, side), self._brought(atom, side, before))
             return before, side
-        path = self._path(side, value, products)
-        operand = tma_operand(
-            self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element,
-            warps=TRANSPOSERS,
-        )  # fmt: skip
+        try:
+            path = self._path(side, value, products)
+            operand = tma_operand(
+                self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element,
+                warps=TRANSPOSERS,
+            )  # fmt: skip
+        except Unfit as reason:
+            made = self._made_instead(atom, side, value, reason)
+            read.setdefault((made.value, made.type), made)
+            return made.value, made.type
         key = path.load, path.order, path.element, operand.shadow
         read.setdefault(key, operand)
         return key

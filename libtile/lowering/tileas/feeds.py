@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The pipeline that brings the tiles of a loop's steps to products, and a second one where threads transpose some.
+"""The pipeline that brings the tiles of a loop's steps to products, and a second one where threads take some up first.
 
 Products of 8-bit and 32-bit elements by wgmma read tiles that are dense along k alone. A tile that lies otherwise in
 memory is copied twice: by TMA to a pipeline of its own, and from there by warps to its place among those that products
@@ -8,6 +8,8 @@ read, its shadow. A stage of these is full when both have come.
     producer      a, raw b              one thread, by TMA
     transposer    raw b -> b            warps beside it
     consumers     a, b                  the kernel's warps
+
+Operands that are computed come the same way (`made_operands`): makers take the place of who transposes.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
+from libtile.lowering.tileas.made_operands import MadeOperand
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_memory import rings_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit
@@ -49,6 +52,15 @@ OVERLAPPED = 2
 """Stages of a shadow, so that a step's products are issued before those of the step before have ended."""
 MOST_RAW = 3
 """Stages of tiles that are to be transposed: more hide no more of the latency of TMA."""
+
+
+def copied_tiles(held: Sequence[TmaOperand | MadeOperand]) -> list[TmaOperand]:
+    """The tiles that TMA copies of what a stage holds, and behind them those that makers compute others of, each load's
+    once."""
+    direct = [operand for operand in held if isinstance(operand, TmaOperand)]
+    raws = {tile.load: tile for operand in held if isinstance(operand, MadeOperand) for tile in operand.tiles}
+    return [*direct, *raws.values()]
+
 
 Read = Callable[[Inserter, Sequence[SSAValue]], Sequence[SSAValue]]
 Fill = Callable[[Inserter, Sequence[SSAValue]], None]
@@ -110,16 +122,23 @@ class Feed:
 
 @dataclass(frozen=True)
 class Feeds:
-    """The pipelines of a loop: the one that products read, and the one from which tiles are transposed."""
+    """The pipelines of a loop: the one that products read, and the one from which tiles are transposed, or operands are
+    made."""
 
     read: Feed
     raw: Feed | None = None
     turned: tuple[int, ...] = ()
     """The tiles that products read of those that are transposed, in their order."""
+    made: tuple[int, ...] = ()
+    """The tiles that products read of those that makers make, in their order."""
 
     @staticmethod
-    def of(operands: Sequence[TmaOperand], types: Sequence[BufferType]) -> Feeds:
-        """The pipelines of operands, of which a stage holds tiles of these types, or shadows, and maybe more."""
+    def of(held: Sequence[TmaOperand | MadeOperand], types: Sequence[BufferType]) -> Feeds:
+        """The pipelines of what a stage holds: tiles of these types, or shadows, and maybe more. Tiles that TMA copies
+        have their numbers in `copied_tiles`."""
+        if any(isinstance(operand, MadeOperand) for operand in held):
+            return Feeds._with_makers(held, types)
+        operands = [operand for operand in held if isinstance(operand, TmaOperand)]
         direct = [n for n, operand in enumerate(operands) if operand.shadow is None]
         ctas = max((operands[n].ctas for n in direct), default=1)
         if len(direct) == len(operands):
@@ -128,6 +147,18 @@ class Feeds:
         shadows = tuple(operand.read for operand in operands)
         raw = Feed(tuple(operands[n].type for n in turned), {n: i for i, n in enumerate(turned)})
         return Feeds(Feed(shadows, {n: n for n in direct}, ctas), raw, tuple(turned))
+
+    @staticmethod
+    def _with_makers(held: Sequence[TmaOperand | MadeOperand], types: Sequence[BufferType]) -> Feeds:
+        """The pipelines where makers compute some operands."""
+        places = [n for n, operand in enumerate(held) if isinstance(operand, TmaOperand)]
+        copied = copied_tiles(held)
+        raws = copied[len(places) :]
+        if any(tile.shadow is not None or tile.ctas > 1 for tile in copied):
+            raise Unfit("it computes an operand, and another one is transposed, or shared by a cluster")
+        read = Feed(tuple(types), dict(enumerate(places)))
+        raw = Feed(tuple(tile.type for tile in raws), {len(places) + n: n for n in range(len(raws))})
+        return Feeds(read, raw, made=tuple(n for n in range(len(held)) if n not in places))
 
     @property
     def all(self) -> list[Feed]:
@@ -150,7 +181,8 @@ class Feeds:
         if best[0] == 0:
             size = rings_bytes([feed.staged(1) for feed in self.all], ALIGNMENT)
             raise Unfit(
-                f"{size} bytes of tiles, some of them twice to be transposed, do not fit the {free} that are free"
+                f"{size} bytes of tiles, some of them twice to be transposed or computed, do not fit the {free} that "
+                "are free"
             )
         self.read.stages, self.raw.stages = best[3], best[2] - best[3]
 
@@ -158,6 +190,25 @@ class Feeds:
     def waits(self) -> bool:
         """Whether a step's products have to end before those of the next one are issued, which find no stage before."""
         return self.raw is not None and self.read.stages < OVERLAPPED
+
+    def make(self, at: Inserter, places: Sequence[SSAValue], make: Read) -> list[SSAValue]:
+        """A turn of the makers, from places in the pipeline where tiles lie and in that where operands are read on:
+        `make` gives the operands of a stage's tiles. The places behind."""
+        raw, (place, to) = self.raw, places
+        assert raw is not None
+
+        def turn(inside: Inserter, tiles: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
+                for number, operand in zip(self.made, make(stage, tiles), strict=True):
+                    stage.add(CopyOp.make(operand, buffers[number]))
+                stage.add(FenceProxyOp.make(proxy="async.shared"))
+
+            self.read.fill(inside, to, fill)
+            return []
+
+        token, _ = raw.read(at, place, turn)
+        at.add(ConsumerReleaseOp.make(token))
+        return [raw.next(at, place), self.read.next(at, to)]
 
     def transpose(self, at: Inserter, places: Sequence[SSAValue]) -> list[SSAValue]:
         """A turn of the warps that transpose tiles, from places in the pipeline where they lie and in that where they

@@ -46,12 +46,21 @@ from libtile.lowering.tileas.consumers import (
 from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedSteps, sums_of
 from libtile.lowering.tileas.feeds import TRANSPOSERS
+from libtile.lowering.tileas.made_operands import MadeOperand
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.tensor_sums import Sums
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
-from libtile.lowering.tileas.warp_steps import BUDGETS, Ends, WarpSteps, agents_of_warps, parted
+from libtile.lowering.tileas.warp_steps import (
+    BUDGETS,
+    Ends,
+    WarpSteps,
+    agents_of_warps,
+    beside_makers,
+    check_makers,
+    parted,
+)
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import Target
@@ -73,13 +82,13 @@ class ProductLoop(FedSteps):
         if isinstance(product, ScaledDotOp):
             self.atom = scaled_products.instruction(product, gpu)
             self.scaled = ScaledOperands.of(function, gpu, product, self.atom, loop)
-            self.operands = list(self.scaled.tiles)
+            self._hold(self.scaled.tiles)
             if self.scaled.by_threads is not None and self.outer is not None:
                 raise Unfit("its loop is within another op, and threads bring its factors")
         else:
             self.atom = self._atom(product)
             self.pair = self.atom.kind == TCGEN05 and tcgen05.ctas_of(self.atom.instruction) > 1
-            self.operands = [self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))]
+            self._hold([self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))])
         self._look_ahead()
         ((self.carried, _),) = sums_of(self.body, [product])
         scaled = () if self.scaled is None else (*self.scaled.between, *self.scaled.loads)
@@ -94,6 +103,8 @@ class ProductLoop(FedSteps):
         else:
             assert isinstance(product, DotOp)
             check_accumulator(product, self.warps)
+            check_makers(self, self.registers)
+            self.atom = beside_makers(self, self.warps, self.atom)
         self.feeds = self.feeds_of(self.types, most, kept)
 
     # -- what fits --------------------------------------------------------------------------------------------------
@@ -146,7 +157,15 @@ class ProductLoop(FedSteps):
             raise Unfit(what + f"and {free} registers beside the accumulators do not hold sums of their own")
         return parts
 
-    def _operand(self, side: str, value: SSAValue) -> TmaOperand:
+    def _operand(self, side: str, value: SSAValue) -> TmaOperand | MadeOperand:
+        try:
+            return self._copied(side, value)
+        except Unfit as reason:
+            if self.atom.kind == TCGEN05:  # phases have makers there
+                raise
+            return self._made_instead(self.atom, side, value, reason)
+
+    def _copied(self, side: str, value: SSAValue) -> TmaOperand:
         path = self._path(side, value)
         halved = None
         if self.pair and side == "b":  # along its columns
@@ -186,8 +205,8 @@ class ProductLoop(FedSteps):
                 return steps.promoted(at, count, self._product, self.parts, self.warps, start)
             return steps.overlapped(at, count, self._issue, start)
 
-        agents = parted(steps, run, outer, count, (consumer, producer))
-        end_agents(at, agents_of_warps(agents, self.warps, self.registers), self.kinds)
+        agents = parted(self, steps, run, count, (consumer, producer))
+        end_agents(at, agents_of_warps(agents, self.feeds, self.warps, self.registers), self.kinds)
 
     @property
     def types(self) -> list[BufferType]:

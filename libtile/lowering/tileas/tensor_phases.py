@@ -4,6 +4,7 @@
     kernel's warps   the program as it is; in place of each loop they wait for its sums. What products of a later loop
                      read of what the program has computed, they bring to shared memory in front of that loop
     producer         one thread copies the tiles of one loop after the other
+    makers           a warpgroup, where a loop computes operands of tiles that it loads (`made_operands`)
     products         one thread issues the products of one loop after the other
 
 Loops whose steps have tiles of the same shapes share a ring: the tiles of the second one come in while the sums of the
@@ -58,7 +59,8 @@ from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT, make_pipelines
 from libtile.lowering.tileas.consumers import check_warps
 from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedProducts
-from libtile.lowering.tileas.feeds import Feed, Feeds
+from libtile.lowering.tileas.feeds import MOST_RAW, Feed, Feeds
+from libtile.lowering.tileas.made_operands import MAKERS
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.product_forms import by_loop
 from libtile.lowering.tileas.schedule import stages_wanted
@@ -82,6 +84,8 @@ class _Ring:
     feed: Feed
     fewest: int
     most: int
+    shared: bool = True
+    """Whether loops alike share it."""
 
 
 class Phase(FedProducts):
@@ -209,13 +213,15 @@ class Phases:
         ask for."""
         self.rings: list[_Ring] = []
         self.ring_of: dict[Phase, _Ring] = {}
+        self.feeds_of: dict[Phase, Feeds] = {}
         for phase in self.phases:
             once = phase.turns == 1
             wanted = 1 if once else max(stages_wanted(o.load, most) for o in phase.operands)
-            ring = next((r for r in self.rings if r.feed.types == tuple(phase.types)), None)
+            ring = next((r for r in self.rings if r.shared and r.feed.types == tuple(phase.types)), None)
+            if phase.made:
+                ring = None
             if ring is None:
-                ring = _Ring(Feeds.of(phase.operands, phase.types).read, 1 if once else 2, wanted)
-                self.rings.append(ring)
+                ring = self._new_ring(phase, 1 if once else 2, wanted)
             else:
                 ring.fewest, ring.most = max(ring.fewest, 1 if once else 2), min(ring.most + wanted, most)
             self.ring_of[phase] = ring
@@ -230,6 +236,15 @@ class Phases:
         enough = min(staging.ENOUGH_STAGES, max(map(min, found)))
         for ring, stages in zip(self.rings, next(f for f in found if min(f) >= enough)):
             ring.feed.stages = stages
+
+    def _new_ring(self, phase: Phase, fewest: int, wanted: int) -> _Ring:
+        """The ring of a loop's tiles, and the one of what makers read, if they make operands of it."""
+        feeds = self.feeds_of[phase] = Feeds.of(phase.held, phase.types)
+        ring = _Ring(feeds.read, fewest, wanted, shared=feeds.raw is None)
+        self.rings.append(ring)
+        if feeds.raw is not None:
+            self.rings.append(_Ring(feeds.raw, fewest, min(wanted, MOST_RAW), shared=False))
+        return ring
 
     def _taken(self, stages: Sequence[int]) -> int:
         """Bytes of so many stages of each ring."""
@@ -270,11 +285,16 @@ class Phases:
         self._agent(producer, self._filled(), [op for p in self.phases for op in p.tiles], self._copy)
         bounds = [] if outer is None else [op for p in self.phases for op in persistent.needed(outer, p.loop, (), ())]
         self._agent(issuer, [*self._filled(), *self._handed()], bounds, partial(self._multiply, counts))
+        agents = [consumer, producer, issuer]
+        if any(phase.made for phase in self.phases):
+            agents.append(Inserter(Block(), None, start.location))
+            self._agent(agents[-1], self._filled(), [op for p in self.phases for op in p.given_tiles], self._make)
         self._consume(consumer, start, counts)
+        warps = [self.spec.num_warps, AGENT_WARPS, AGENT_WARPS, MAKERS]
         switch = AgentSwitchOp.make(
-            regions=[Region(agent.block) for agent in (consumer, producer, issuer)],
-            agent_warps=array_of(self.spec.num_warps, AGENT_WARPS, AGENT_WARPS),
-            agent_elected=array_of(0, 1, 1),
+            regions=[Region(agent.block) for agent in agents],
+            agent_warps=array_of(*warps[: len(agents)]),
+            agent_elected=array_of(*[0, 1, 1, 0][: len(agents)]),
         )
         if outer is not None:
             outer.detach()
@@ -334,10 +354,22 @@ class Phases:
 
     def _copy(self, at: Inserter, number: int, places: Places, values: Values) -> None:
         phase = self.phases[number]
-        assert phase.pipe is not None
-        (places[phase.pipe],) = phase.copies(
-            at, [self.ring_of[phase].feed], phase.descriptors, [places[phase.pipe]], values, phase.first_descriptor
+        feeds = self.feeds_of.get(phase)
+        filled = [self.ring_of[phase].feed] if feeds is None else feeds.filled
+        pipes = [feed.pipe for feed in filled if feed.pipe is not None]
+        behind = phase.copies(
+            at, filled, phase.descriptors, [places[pipe] for pipe in pipes], values, phase.first_descriptor
         )
+        places.update(zip(pipes, behind))
+
+    def _make(self, at: Inserter, number: int, places: Places, values: Values) -> None:
+        phase = self.phases[number]
+        if not phase.made:
+            return
+        feeds = self.feeds_of[phase]
+        assert feeds.raw is not None and feeds.raw.pipe is not None and feeds.read.pipe is not None
+        pipes = [feeds.raw.pipe, feeds.read.pipe]
+        places.update(zip(pipes, phase.makes(at, feeds, [places[pipe] for pipe in pipes], values)))
 
     def _multiply(
         self, counts: Sequence[SSAValue | None], at: Inserter, number: int, places: Places, values: Values

@@ -18,20 +18,29 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from libtile.atoms import wgmma
 from libtile.dialects.nv_tileas.async_products import WaitDotOp
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReleaseOp, PipelineYieldOp
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas import persistent, promoted
 from libtile.lowering.tileas.consumers import PRODUCER_WARPS
 from libtile.lowering.tileas.counted_loops import number_type, trips
+from libtile.lowering.tileas.fed_steps import FedSteps
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feeds
+from libtile.lowering.tileas.made_operands import MAKERS
 from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.support.records import dataclass
 
 BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
 TRANSPOSING = {8: (224, 56)}
 """The same, where warps beside the producer transpose tiles, if a consumer needs no more."""
+MAKING = {4: (232, 40, 232), 8: (192, 32, 96)}
+"""Those of a consumer's, of the producer's and of a maker's thread, where operands are made."""
+LEAST_REGISTERS = 32
+"""Beside those of its accumulators, of a thread that issues an instruction."""
 COPIES = 1
 """The number of the agent that copies, behind the one that multiplies."""
 
@@ -189,27 +198,64 @@ def transposer(at: Inserter, loop: scf.ForOp, outer: scf.ForOp | None, feeds: Fe
 
 
 def parted(
-    steps: WarpSteps, run: Run, outer: scf.ForOp | None, count: SSAValue | None, agents: tuple[Block, Block]
+    fed: FedSteps, steps: WarpSteps, run: Run, count: SSAValue | None, agents: tuple[Block, Block]
 ) -> list[Block]:
-    """The regions of who multiplies, which is filled, of who copies, and of who transposes tiles, if there are any."""
-    found = list(agents)
+    """The regions of who multiplies, which is filled, of who copies, and of who transposes tiles or makes operands, if
+    there are any."""
+    found, outer = list(agents), fed.outer
     if steps.feeds.raw is not None:
         at = Inserter(Block(), None, steps.loop.location)
-        found.append(transposer(at, steps.loop, outer, steps.feeds, count))
+        if steps.feeds.made:
+            found.append(fed.maker(at, steps.feeds))
+        else:
+            found.append(transposer(at, steps.loop, outer, steps.feeds, count))
     consume(Inserter(agents[0], None, steps.loop.location), steps, outer, run, count)
     return found
 
 
-def agents_of_warps(agents: Sequence[Block], warps: int, registers: int) -> Operation:
+def check_makers(fed: FedSteps, registers: int) -> None:
+    """Unfit where a consumer needs more registers than it has beside warps that make operands, if there are any."""
+    spec = fed.function.kernel_spec
+    assert spec is not None
+    if not fed.made:
+        return
+    budget, blocks = MAKING[spec.num_warps], spec.occupancy or 1
+    if registers > budget[0]:
+        raise Unfit(f"a thread has {budget[0]} registers beside warps that make operands, and {registers} are taken")
+    taken = sum(n * warps for n, warps in zip(budget, (spec.num_warps, PRODUCER_WARPS, MAKERS), strict=True))
+    if taken * fed.gpu.warp_size * blocks > fed.gpu.registers_per_sm:
+        raise Unfit(f"{blocks} blocks do not fit a multiprocessor with warps that make operands")
+
+
+def beside_makers(fed: FedSteps, warps: int, atom: MmaAtomAttr) -> MmaAtomAttr:
+    """The instruction of products, where operands are made the widest one that ptxas compiles: it takes that for one
+    with the registers that threads have at launch."""
+    threads = (warps + PRODUCER_WARPS + MAKERS) * fed.gpu.warp_size
+    most = fed.gpu.registers_per_sm // threads - LEAST_REGISTERS
+    a, b, d = atom.types
+    found, columns = atom.instruction, atom.instruction.n
+    while fed.made and wgmma.accumulator_registers(found) > most and columns > 1:
+        columns //= 2
+        narrower = wgmma.find(fed.gpu, a, b, d, found.m, columns, found.k)
+        if narrower is None:
+            break
+        found = narrower
+    return MmaAtomAttr(atom.kind, (found.m, found.n, found.k), a, b, d)
+
+
+def agents_of_warps(agents: Sequence[Block], feeds: Feeds, warps: int, registers: int) -> Operation:
     """The agents of a loop: so many warps that multiply, with so many registers at least, a thread that copies, and
-    warps that transpose, if they have a region."""
+    warps that transpose tiles or make operands, if they have a region."""
     turned, budget = len(agents) > COPIES + 1, BUDGETS.get(warps)
     if turned and warps in TRANSPOSING and registers <= TRANSPOSING[warps][0]:
         budget = TRANSPOSING[warps]
     counts = [warps, PRODUCER_WARPS - TRANSPOSERS, TRANSPOSERS] if turned else [warps, PRODUCER_WARPS]
+    given = [] if budget is None else [*budget, *budget[1:][:turned]]
+    if feeds.made:
+        counts, given = [warps, PRODUCER_WARPS, MAKERS], list(MAKING[warps])
     return AgentSwitchOp.make(
         regions=[Region(block) for block in agents],
         agent_warps=array_of(*counts),
-        agent_registers=None if budget is None else array_of(*budget, *budget[1:][:turned]),
+        agent_registers=array_of(*given) if given else None,
         agent_elected=array_of(*(int(n == COPIES) for n in range(len(agents)))),
     )

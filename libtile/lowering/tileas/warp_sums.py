@@ -26,7 +26,8 @@ from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedProducts
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tma_operands import Unfit
-from libtile.lowering.tileas.warp_steps import BUDGETS, WarpSteps, agents_of_warps, parted
+from libtile.lowering.tileas.warp_steps import BUDGETS, WarpSteps, agents_of_warps, beside_makers, check_makers, parted
+from libtile.support.records import replace
 from libtile.targets import Target
 
 
@@ -47,6 +48,8 @@ class WarpSums(FedProducts):
         limit = consumer_registers(spec, gpu, BUDGETS.get(self.warps))
         if self.registers > limit:
             raise Unfit(f"a thread has {limit} registers, and the loop's sums take {self.registers}")
+        check_makers(self, self.registers)
+        self.products = [replace(p, atom=beside_makers(self, self.warps, p.atom)) for p in self.products]
         self.feeds = self.feeds_of(self.types, most, self.kept(self.products[0].atom.instruction.m))
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
@@ -71,10 +74,10 @@ class WarpSums(FedProducts):
         count = trips(at, loop) if outer is None else None
         steps = WarpSteps(loop, self.sums, self.feeds, len(self.products))
         agents = parted(
-            steps, lambda at, count, start: steps.overlapped(at, count, self._issue, start), outer, count,
+            self, steps, lambda at, count, start: steps.overlapped(at, count, self._issue, start), count,
             (consumer, producer),
         )  # fmt: skip
-        end_agents(at, agents_of_warps(agents, self.warps, self.registers), kinds)
+        end_agents(at, agents_of_warps(agents, self.feeds, self.warps, self.registers), kinds)
         done = loop if outer is None else outer
         done.detach()
         done.erase()

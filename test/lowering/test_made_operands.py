@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Operands that a loop computes of what it loads: warps beside the producer make them, and products read them from
+shared memory."""
+
+import re
+
+import numpy as np
+import pytest
+from made_kernels import arguments, bytecode, run
+from specialized_kernels import loops_of
+from test_specialized import specialized
+from test_transposed_operands import gemm
+from test_transposed_operands import run as transposed
+
+import libtile
+from libtile.runtime.tensor_maps import tensor_map
+from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
+
+TARGETS = ("sm_90", "sm_100")
+CASES = [
+    ("channels", (64, 64, 64), (80, 80, 144), 1),
+    ("groups", (64, 64, 32), (80, 80, 112), 2),
+    ("rounded", (64, 64, 32), (72, 80, 80), 3),
+    ("gated", (64, 64, 64), (72, 80, 144), 4),
+    ("lower", (64, 64, 64), (136, 72, 144), 5),
+    ("nibbles", (64, 64, 32), (72, 80, 208), 6),
+    ("quantized", (128, 64, 64), (136, 80, 208), 7),
+]
+"""Tiles, sizes that are no multiples of them, and an order of blocks."""
+
+
+def tileas(name, tile, gpu_name):
+    return libtile.compile(bytecode(name, tile, gpu_name), gpu_name=gpu_name, emit="tileas").tileas
+
+
+@pytest.mark.parametrize(
+    ("name", "tile", "size", "order", "gpu_name"),
+    [(*case, TARGETS[n % 2]) for n, case in enumerate(CASES)]
+    + [pytest.param(*case, TARGETS[1 - n % 2], marks=pytest.mark.slow) for n, case in enumerate(CASES)],
+)
+def test_operands_are_made_at_edges_and_with_a_tail(name, tile, size, order, gpu_name):
+    code = tileas(name, tile, gpu_name)
+    assert "not_specialized" not in code and "nv_tileas.dot " not in code
+    run(name, tile, size, gpu_name, order=order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("name", "tile", "size", "order"), CASES, ids=[case[0] for case in CASES])
+def test_operands_are_made_in_every_schedule(name, tile, size, order, seed, gpu_name):
+    run(name, tile, size, gpu_name, order=seed, blocks=1 + seed % 3)
+
+
+def test_two_warpgroups_multiply_what_a_third_one_makes():
+    """Their instructions have half of the columns, as ptxas takes wider ones for more registers than a launch of 16
+    warps gives."""
+    code = tileas("channels", (128, 256, 64), "sm_90")
+    assert "agent_warps = [8, 4, 4]" in code and "wgmma, 64x128x16" in code
+    run("channels", (128, 256, 64), (144, 272, 80), "sm_90", order=1)
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_no_step_and_one_step(gpu_name):
+    run("gated", (64, 64, 64), (64, 64, 16), gpu_name)
+    run("lower", (64, 64, 64), (64, 64, 0), gpu_name)
+
+
+def test_an_operand_that_is_transposed_through_registers():
+    """Two warps do not transpose a tile as small as that; makers do."""
+    made, reason = specialized(gemm("i8", 64, 16, 32))
+    assert reason is None and "agent_warps = [4, 4, 4]" in made
+    transposed("i8", (64, 16, 32), 80, 48, 144, order=1)
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("left_out", ["fence", "arrival"])
+def test_what_is_left_out_of_a_turn_of_makers_is_found(left_out, gpu_name):
+    """Products read what threads have written: behind a fence of proxies, and when all have arrived."""
+    name, tile, size = "lower", (64, 64, 64), (64, 64, 256)
+    code = libtile.compile(
+        bytecode(name, tile, gpu_name), gpu_name=gpu_name, launch_abi="simt", emit="ptx", keep_text=True
+    )
+    given, _, _ = arguments(name, tile, size)
+    args = [np.int32(v) if isinstance(v, int) else v for v in given]
+    kernel = code.kernels[name]
+    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in kernel.descriptors]
+    run_ptx(code.ptx, name, block=kernel.block_dim, args=[*args, *maps])
+    fence = max(re.finditer(r"fence\.proxy\.async[^\n]*;", code.ptx), key=lambda found: found.start())
+    arrival = re.compile(r"mbarrier\.arrive[^\n]*;").search(code.ptx, fence.end())
+    assert arrival is not None
+    found = fence if left_out == "fence" else arrival
+    broken = code.ptx[: found.start()] + code.ptx[found.end() :]
+    with pytest.raises(SimulationFault) as caught:
+        run_ptx(broken, name, block=kernel.block_dim, args=[*args, *maps])
+    assert caught.value.kind in ({"proxy-fence"} if left_out == "fence" else {"deadlock", "divergent-barrier"})
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu_name", "most"),
+    [("channels", "sm_90", 50), ("channels", "sm_100", 40), ("nibbles", "sm_100", 52), ("gated", "sm_90", 50)],
+)
+def test_code_of_made_operands(name, gpu_name, most):
+    """The loop of products is as short as one of tiles that TMA copies, and nothing is spilled."""
+    made = libtile.compile(bytecode(name, (128, 128, 64), gpu_name), gpu_name=gpu_name)
+    loops = [x for x in loops_of(made.cubin) if any("GMMA" in line or "UTCHMMA" in line for line in x)]
+    assert min(map(len, loops)) <= most
+    assert made.kernels[name].spills == 0 and "(C75" not in made.log
