@@ -35,18 +35,20 @@ def _parsed(llvm: Any, data: bytes, context: Any = None) -> Any:
         raise LibraryError(f"LLVM refuses a library: {str(problem).strip()}") from None
 
 
-def defined_functions(libraries: Sequence[bytes]) -> frozenset[str]:
-    """The names of the functions that libraries define, and of libdevice's. LibraryError for what is no bitcode."""
+def defined_functions(libraries: Sequence[bytes]) -> dict[str, str]:
+    """The functions that libraries define, and libdevice's: by name their types, as LLVM IR writes them (`float
+    (float)`). LibraryError for what is no bitcode."""
     from libtile.backend.libdevice import functions
     from libtile.backend.nvptx import load_llvm
     from libtile.support.threads import LLVM
 
     with LLVM:
         llvm = load_llvm()
-        found = set(functions(llvm))
+        found = dict(functions(llvm))
         for data in libraries:
-            found |= {f.name for f in _parsed(llvm, data).functions if not f.is_declaration}
-    return frozenset(found)
+            defined = (f for f in _parsed(llvm, data).functions if not f.is_declaration)
+            found |= {f.name: str(f.global_value_type) for f in defined}
+    return found
 
 
 READ_REGISTER = "llvm.nvvm.read.ptx.sreg."

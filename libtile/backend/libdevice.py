@@ -66,6 +66,8 @@ class _Index:
 
     data: bytes
     bodies: dict[str, _Body]
+    types: dict[str, str]
+    """Of functions, as LLVM IR writes them: `float (float)`."""
 
     def keeping(self, names: frozenset[str]) -> bytes:
         """The file with the bodies of all functions but these replaced."""
@@ -97,18 +99,18 @@ def _index(llvm: Any) -> _Index:
     """libdevice by function; no function when its bytes are not as described above."""
     data = find_libdevice().read_bytes()
     bodies = _bodies(data)
-    nameless = _Index(data, {str(number): body for number, body in enumerate(bodies)})
+    nameless = _Index(data, {str(number): body for number, body in enumerate(bodies)}, {})
     try:
         module = llvm.parse_bitcode(nameless.keeping(frozenset()))
-        names = [function.name for function in module.functions if not function.is_declaration]
+        types = {f.name: str(f.global_value_type) for f in module.functions if not f.is_declaration}
     except RuntimeError:  # LLVM refuses what was made of a file of some other form
-        return _Index(data, {})
-    return _Index(data, dict(zip(names, bodies)) if len(names) == len(bodies) else {})
+        return _Index(data, {}, {})
+    return _Index(data, dict(zip(types, bodies)), types) if len(types) == len(bodies) else _Index(data, {}, {})
 
 
-def functions(llvm: Any) -> frozenset[str]:
-    """The names of libdevice's functions."""
-    return frozenset(_index(llvm).bodies)
+def functions(llvm: Any) -> dict[str, str]:
+    """The types of libdevice's functions by their names, as LLVM IR writes types: `float (float)`."""
+    return _index(llvm).types
 
 
 @lru_cache(maxsize=256)

@@ -55,6 +55,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "GetLinkage": (c_int, (_REF,)),
     "SetLinkage": (None, (_REF, c_int)),
     "PrintValueToString": (None, (_REF, _OUT)),
+    "GlobalGetValueType": (_REF, (_REF,)),
+    "PrintType": (_REF, (_REF,)),
     "GetTargetFromTriple": (_REF, (_TEXT, _OUT)),
     "CreateTargetMachine": (_REF, (_REF, _TEXT, _TEXT, _TEXT, c_int, _TEXT, _TEXT, c_int, c_int, _TEXT)),
     "DisposeTargetMachine": (None, (_REF,)),
@@ -207,6 +209,15 @@ class Value:
     def linkage(self, name: str) -> None:
         number = next(number for number, known in _LINKAGES.items() if known == name)
         self._library.LLVMPY_SetLinkage(self._pointer, number)
+
+    @property
+    def global_value_type(self) -> str:
+        """The type of a function or variable, as LLVM IR writes it."""
+        text = self._library.LLVMPY_PrintType(self._library.LLVMPY_GlobalGetValueType(self._pointer))
+        try:
+            return string_at(text).decode("utf-8")
+        finally:
+            self._library.LLVMPY_DisposeString(text)
 
     def __str__(self) -> str:
         text = _String(self._library)

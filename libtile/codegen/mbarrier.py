@@ -64,10 +64,14 @@ def wait(b: KernelBuilder, pointer: Value, parity: Value) -> None:
     again, done = b.new_block("spin"), b.new_block("arrived")
     b.branch(again)
     b.start(again)
-    test = "try" if b.target.has(_TRANSACTIONS) else "test"
-    ended = b.call(f"llvm.nvvm.mbarrier.{test}.wait.parity.scope.cta.space.cta", I1, [pointer, parity])
-    b.conditional_branch(ended, done, again)
+    b.conditional_branch(has_ended(b, pointer, parity), done, again)
     b.start(done)
+
+
+def has_ended(b: KernelBuilder, pointer: Value, parity: Value) -> Value:
+    """Whether the phase of this parity has ended, for which the thread may wait a while."""
+    test = "try" if b.target.has(_TRANSACTIONS) else "test"
+    return b.call(f"llvm.nvvm.mbarrier.{test}.wait.parity.scope.cta.space.cta", I1, [pointer, parity])
 
 
 def arrive_with_copies(b: KernelBuilder, pointer: Value) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import InjectIrOp
 from libtile.dialects.nv_tileaa.pointers import ExternElementwiseOp
@@ -16,7 +17,8 @@ from libtile.targets import Target
 
 
 def check_symbols(module: Operation, gpu: Target, libraries: Sequence[bytes]) -> None:
-    """LoweringError for a call of a function that no library defines; LibraryError for a library that is none."""
+    """LoweringError for a call of a function that no library defines, or that has another type than the elements of the
+    call; LibraryError for a library that is none."""
     calls = [op for op in walk(module) if isinstance(op, ExternElementwiseOp)]
     if not calls and not libraries:
         return
@@ -26,6 +28,19 @@ def check_symbols(module: Operation, gpu: Target, libraries: Sequence[bytes]) ->
     for op in calls:
         if (name := op.symbol.data) not in known:
             raise unsupported(op, f"calls '{name}', which no library that is linked defines, nor libdevice", gpu.name)
+        if known[name] != (called := _called(op)):
+            raise unsupported(op, f"calls '{name}' as {called}, and it is {known[name]}", gpu.name)
+
+
+def _called(op: ExternElementwiseOp) -> str:
+    """The type by which an op calls its function, once for each element, as LLVM IR writes it."""
+    from libtile.lowering.to_llvm.emitter import llvm_type
+
+    def types(values: Sequence[SSAValue]) -> list[str]:
+        elements = (v.type.element_type if isinstance(v.type, TensorType) else v.type for v in values)
+        return [str(llvm_type(element)) for element in elements]
+
+    return f"{', '.join(types(op.outputs)) or 'void'} ({', '.join(types(op.inputs))})"
 
 
 def check_fragments(module: Operation, gpu: Target) -> None:

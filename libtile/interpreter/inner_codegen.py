@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import ResultDef, VariadicDef
 from xdsl.irdl.operations import OptionalDef, VarResultDef
 
-from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp, PluginOp, find_symbol
+from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp, GetCtaRankOp, PluginOp, find_symbol
 from libtile.dialects.nv_tileaa.kernels import flat_parameters
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.interpreter.codegen import Emitter, Frame, Program, counted
@@ -389,8 +389,16 @@ def compile_kernel(
     emitter.line("return")
     emitter.line("yield")
     start = emitter.compiled("kernel")
-    ctas = 1 if kernel.kernel_spec is None else kernel.kernel_spec.num_ctas
-    return Program(kernel.sym_name.data, start, "\n".join(emitter.text), files, emitter.shares, ctas)
+    return Program(kernel.sym_name.data, start, "\n".join(emitter.text), files, emitter.shares, runs_of(kernel))
+
+
+def runs_of(kernel: FuncOp) -> int:
+    """How often a program runs: once for each CTA of its cluster where it says what each of them does, by its rank or
+    in nv_tileas, and once where it is a program of nv_tileaa that is still to be split."""
+    if kernel.kernel_spec is None:
+        return 1
+    of_each = any(isinstance(op, GetCtaRankOp) or op.name.startswith("nv_tileas.") for op in kernel.walk())
+    return kernel.kernel_spec.num_ctas if of_each else 1
 
 
 def _parameters(emitter: InnerEmitter, kernel: FuncOp, block: Block, given: Iterator[str]) -> None:

@@ -34,7 +34,8 @@ class Ring:
     stages: list[Stage]
     consumers: int
     commits: int = 0
-    drawn: int = 0
+    drawn: dict[int | None, int] = field(default_factory=dict)
+    """How many turns were drawn, by consumers, and by producers (None)."""
 
     @staticmethod
     def new(what: str, count: int, consumers: int, contents: Any) -> Ring:
@@ -48,10 +49,15 @@ class Ring:
     def _fault(self, message: str) -> Fault:
         return Fault(FaultKind.PIPELINE, f"{self.what}: {message}")
 
-    def draw(self) -> int:
-        """The next turn that nobody has drawn."""
-        self.drawn += 1
-        return self.drawn - 1
+    def draw(self, consumer: int | None) -> int | None:
+        """The next turn of a side that nobody has drawn, once it can be taken; None by now."""
+        turn = self.drawn.get(consumer, 0)
+        stage, round_ = self._at(turn)
+        free = stage.committed >= round_ and min(stage.released) >= round_
+        if not (free if consumer is None else stage.committed > round_):
+            return None
+        self.drawn[consumer] = turn + 1
+        return turn
 
     def acquire(self, turn: int) -> bool:
         """Take a turn to produce; whether it could be taken by now."""

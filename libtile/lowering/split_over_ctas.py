@@ -13,7 +13,8 @@ each of which is halved along a dimension, to what is stored, and on to loads:
 
 What is whole is loaded or computed by both, and `same_in_cluster` says it of loads: a copy by TMA to both does then.
 Nothing that control depends on may differ, and each product and each store is halved. Where a kernel cannot be split
-so it is compiled for one CTA, and `not_clustered` says why; so it does where more CTAs are asked for than the two.
+so it is compiled for one CTA, and `not_clustered` says why; so it does where more CTAs are asked for than the two. A
+kernel that asks for its rank says itself what each CTA does: it stays as it is, or is refused.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile, shape_of
+from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.result_parts import is_plain_access, mark_outside, unit_dims_sources
@@ -130,6 +132,9 @@ def split(function: FuncOp) -> None:
     spec = function.kernel_spec
     assert spec is not None
     gpu = target(spec.target) if spec.target is not None else None
+    if any(isinstance(op, GetCtaRankOp) for op in walk(function)):
+        _check_ranked(function, spec, gpu)
+        return
     warps = function.attributes.pop(WARPS_OF_ONE, None)
     if spec.num_ctas > CTAS:
         function.properties["kernel_spec"] = KernelSpecAttr(
@@ -150,6 +155,21 @@ def split(function: FuncOp) -> None:
         function.attributes[NOT_CLUSTERED] = StringAttr(fewer)
     function.body.detach_block(function.body.block)
     function.body.add_block(made.body.detach_block(made.body.block))
+
+
+def _check_ranked(function: FuncOp, spec: KernelSpecAttr, gpu: Target | None) -> None:
+    """LoweringError for a kernel that says itself what each of its CTAs does, and is for no cluster that there is: it
+    is no program of one CTA."""
+    said = f"says what each of its {spec.num_ctas} CTAs does (nv_tileaa.get_cta_rank)"
+    if gpu is not None and not gpu.has("cluster"):
+        raise unsupported(function, f"{said}, and the target has no clusters", gpu.name)
+    if spec.num_ctas > CTAS:
+        raise unsupported(function, f"{said}, and code is made for clusters of {CTAS}", spec.target or "")
+    for op in walk(function):
+        if isinstance(op, CancelNextProgramIdOp):
+            raise unsupported(
+                op, "takes programs of the grid over, which one CTA of a cluster cannot", spec.target or ""
+            )
 
 
 def _check(function: FuncOp, gpu: Target | None) -> None:

@@ -35,7 +35,7 @@ def test_a_part_makes_the_code_that_the_whole_library_makes(monkeypatch, opt_lev
     ir = ir_calling(FUNCTIONS)
     of_part = nvptx.to_ptx(ir, target("sm_90"), opt_level)
     assert libdevice._index(nvptx.load_llvm()).bodies, "libdevice's functions were not found in its bytes"
-    whole = libdevice._Index(find_libdevice().read_bytes(), {})
+    whole = libdevice._Index(find_libdevice().read_bytes(), {}, {})
     monkeypatch.setattr(libdevice, "_index", lambda llvm: whole)
     monkeypatch.setattr(libdevice, "_part", libdevice._part.__wrapped__)  # does not know what was made before
     assert nvptx.to_ptx(ir, target("sm_90"), opt_level) == of_part
@@ -55,10 +55,10 @@ def test_a_file_of_another_form_is_taken_whole(monkeypatch, tmp_path, data):
     file = tmp_path / "libdevice.10.bc"
     file.write_bytes(data)
     monkeypatch.setattr(libdevice, "find_libdevice", lambda: file)
-    assert libdevice._index.__wrapped__(nvptx.load_llvm()) == libdevice._Index(data, {})
+    assert libdevice._index.__wrapped__(nvptx.load_llvm()) == libdevice._Index(data, {}, {})
 
 
 def test_a_small_body_is_kept():
     data = libdevice._FUNCTION_HEADER + (2).to_bytes(4, "little") + bytes(8)
-    index = libdevice._Index(data, {"f": libdevice._Body(8, 2)})
+    index = libdevice._Index(data, {"f": libdevice._Body(8, 2)}, {})
     assert index.keeping(frozenset()) == data

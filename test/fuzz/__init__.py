@@ -3,7 +3,7 @@
 
 - `framework`: what a fuzzer is, what counts as a failure, and the runner over many seeds;
 - `mutate`: damage to bytes and to text;
-- `bytecode`, `text`, `compile`, `ptx`: a fuzzer each.
+- `bytecode`, `text`, `compile`, `ptx`, `inner`: a fuzzer each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fuzz.framework import Fuzzer
 
-FUZZERS = {"bytecode": "BytecodeFuzzer", "text": "TextFuzzer", "compile": "CompileFuzzer", "ptx": "PtxFuzzer"}
+FUZZERS = {
+    "bytecode": "BytecodeFuzzer",
+    "text": "TextFuzzer",
+    "compile": "CompileFuzzer",
+    "ptx": "PtxFuzzer",
+    "inner": "InnerFuzzer",
+}
 """Each fuzzer's class, by the module that has it."""
 
 

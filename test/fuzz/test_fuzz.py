@@ -21,12 +21,13 @@ from fuzz.mutate import tokens
 from libtile.bytecode import BytecodeError, validate
 from libtile.compiler.options import STAGES
 
-SEEDS = {"bytecode": 1500, "text": 600, "compile": 20, "ptx": 50}
+SEEDS = {"bytecode": 1500, "text": 600, "compile": 20, "ptx": 50, "inner": 60}
 OUTCOMES = {
     "bytecode": {"verified", "invalid", "MalformedError", "InvalidError", "InvalidError of the dialect"},
     "text": {"malformed", "invalid", "verified", "written", "not for bytecode"},
     "compile": {"ptx", "InputError"},
     "ptx": {"ran", "PtxError", "SimulationFault"},
+    "inner": {"malformed", "invalid", "refused", "compiled", "ran"},
 }
 """What must be among the outcomes, or the mutations are not what they say."""
 

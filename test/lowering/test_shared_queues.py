@@ -22,7 +22,7 @@ def check(text: str, case, **options) -> None:
     np.testing.assert_array_equal(args[written], expected)
 
 
-@pytest.mark.parametrize(("name", "gpu_name"), [(n, TARGETS[i]) for i, n in enumerate(KERNELS)])
+@pytest.mark.parametrize(("name", "gpu_name"), [(n, TARGETS[i % len(TARGETS)]) for i, n in enumerate(KERNELS)])
 def test_agents_share_a_queue(name, gpu_name):
     check(KERNELS[name].text, KERNELS[name].case, backend="simulator", gpu_name=gpu_name, check="full", block_order=1)
 
@@ -36,13 +36,18 @@ def test_agents_share_a_queue_in_every_schedule(name, gpu_name):
         check(KERNELS[name].text, KERNELS[name].case, **options)
 
 
-DRAW = r"atom\.(?:relaxed\.)?\S*add\.u32\s+(%r\d+), \[[^]]*\], 1;"
+DRAW = r"atom\.\S*cas\.b32\s+(%r\d+), \[[^]]*\], (%r\d+), %r\d+;"
 BROKEN = {
     "nobody waits to be told": ("three-wide-producers", r"bar\.sync\s+\d+, 128;", "", ("race", "uninitialized")),
-    "all draw the first turn": ("two-producers", DRAW, r"mov.u32 \1, 0;", ("async", "deadlock", "race")),
-    "a turn is left out": ("two-producers", DRAW, r"\g<0> add.u32 \1, \1, 1;", ("deadlock",)),
+    "all draw the first turn": ("two-producers", DRAW, r"mov.b32 \1, \2;", ("async", "deadlock", "race")),
+    "two get one turn": ("two-getters", DRAW, r"mov.b32 \1, \2;", ("async", "deadlock", "race")),
+    "turns are drawn before they are there": (
+        "more-getters-than-room", r"mbarrier\.try_wait\.parity\S+\s+(%p\d+), [^;]*;(?=(?:(?!mbarrier)[\s\S])*?\.cas)",
+        r"setp.eq.u32 \1, 0, 0;", ("uninitialized", "deadlock", "race", "divergent-barrier", "async"),
+    ),
     "the counter begins behind the first turn": (
-        "two-producers", r"(st\.shared\.b32\s+\[[^]]*\], )0;", r"\g<1>1;", ("deadlock", "uninitialized"),
+        "two-producers", r"(st\.shared\.b32\s+\[[^]]*\], )0;", r"\g<1>1;",
+        ("deadlock", "uninitialized", "divergent-barrier"),
     ),
     "one arrival too few": ("two-producers", r"mov\.b32\s+(%r\d+), 33;", r"mov.b32 \1, 32;", ("async", "race")),
 }  # fmt: skip
@@ -67,7 +72,9 @@ def test_what_is_wrong_with_drawn_turns_is_found(name):
 TWO = "[1, 1, 4]"
 IN_LOOPS = KERNELS["agents-in-loops"].text
 REFUSED = {
-    "less room than producers": (several(1, depth=1), "puts into a queue as the agent number 2 of those"),
+    "getters of different sizes": (
+        several(1, getters=2).replace("4, 4]", "4, 8]"), "is consumed by agents of different numbers of warps",
+    ),
     "producers of different sizes": (several(1).replace(TWO, "[1, 2, 4]"), "agents of different numbers of warps"),
     "queues that are exchanged": (
         IN_LOOPS.replace("scf.yield %mine : !q", "scf.yield %other : !q").replace(

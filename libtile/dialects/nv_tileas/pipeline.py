@@ -46,7 +46,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.tile_form import TileOp, tile_op, type_text
+from libtile.ir.tile_form import TileOp, integer_of, tile_op, type_text
 
 PIPELINE_YIELD = "nv_tileas.async.pipeline.yield"
 
@@ -175,21 +175,45 @@ class CreatePipelineOp(TileOp):
 
 @tile_op
 class CreateIteratorOp(TileOp):
-    """The iterator at the first stage, in the first round; with `drawn` that of the next turn that nobody has drawn, by
-    which several agents produce: whoever draws a turn produces it."""
+    """The iterator at the first stage, in the first round; with `drawn` that of the next turn that nobody has drawn,
+    when it can be produced, or consumed by the consumer `consumer_idx`: so several agents share one side of a pipeline,
+    and whoever draws a turn produces or consumes it."""
 
     name = "nv_tileas.async.pipeline.create_iterator"
     traits = traits_def(Allocates())
     pipeline = operand_def()
     iterator = result_def()
     drawn = opt_prop_def(UnitAttr)
+    consumer_idx = opt_prop_def(IntegerAttr)
+
+    @property
+    def side(self) -> int | None:
+        """The consumer whose turns are drawn; None for those of producers."""
+        return None if self.consumer_idx is None else self.consumer_idx.value.data
 
     def check(self) -> None:
         expect_type("a pipeline", self.pipeline.type, PipelineType)
         check_iterator(self.iterator.type, self.pipeline.type)
+        check_consumer(self.consumer_idx, self.pipeline.type)
+        if self.consumer_idx is not None and self.drawn is None:
+            raise VerifyException("expects consumer_idx where turns are drawn only")
+        for use in self.iterator.uses if self.drawn is not None else ():
+            self._check_side(use.operation)
         type_ = self.pipeline.type
         if self.drawn is not None and isinstance(type_, PipelineType) and not type_.has_barriers:
             raise VerifyException("expects a pipeline with barrier objects, of which several agents may draw turns")
+
+    def _check_side(self, turn: Operation) -> None:
+        """VerifyException for a turn of another side than the one that turns are drawn of."""
+        if isinstance(turn, ProducerAcquireOp | ProduceOneOp):
+            taken: int | None = None
+        elif isinstance(turn, ConsumerWaitOp | ConsumeOneOp):
+            taken = integer_of(turn.consumer_idx)
+        else:
+            return
+        if taken != self.side:
+            names = ["producers" if side is None else f"consumer {side}" for side in (self.side, taken)]
+            raise VerifyException(f"expects turns of {names[0]}, which are drawn, but got one of {names[1]}")
 
 
 @tile_op

@@ -104,5 +104,9 @@ def extern_elementwise(site: Site) -> Run:
     name = site.attr("symbol")
     if name not in LIBDEVICE:
         raise Fault(FaultKind.UNSUPPORTED, f"the function '{name}': no library is linked here")
+    wanted = "f32" if name.endswith("f") else "f64"
+    for value in (*site.op.operands, *site.op.results):
+        if (given := element(element_of(value.type)).name) != wanted:
+            raise Fault(FaultKind.UNSUPPORTED, f"the function '{name}' of {given}: it is one of {wanted}")
     compute = made_by(LIBDEVICE[name])(site)
     return lambda values: (compute(*values),)

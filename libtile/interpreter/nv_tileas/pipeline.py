@@ -53,11 +53,15 @@ def _place(ring: Ring, storage: tuple[Buffer, ...], buffers: list[tuple[Any, tup
         )
 
 
-@pure(PIPELINE + "create_iterator")
+@effect(PIPELINE + "create_iterator", waits=True)
 def create_iterator(site: Site) -> Run:
-    if site.attr("drawn"):
-        return lambda pipeline: (pipeline, pipeline.draw())
-    return lambda pipeline: (pipeline, 0)
+    drawn, consumer = site.attr("drawn"), site.attr("consumer_idx", None)
+
+    def run(block: Any, pipeline: Ring) -> Any:
+        turn = pipeline.draw(consumer) if drawn else 0
+        return WAIT if turn is None else (pipeline, turn)
+
+    return run
 
 
 @pure(PIPELINE + "inc_iter")

@@ -63,7 +63,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import LOOPS
 from libtile.lowering.tileas.free_stages import DRAINED
 from libtile.lowering.tileas.shared_check import check_shared_memory
-from libtile.lowering.tileas.shared_memory import DRAWING_BYTES, STAGE_BARRIER_BYTES, draws
+from libtile.lowering.tileas.shared_memory import STAGE_BARRIER_BYTES, drawing_bytes, drawn_sides
 from libtile.lowering.tileas.storage_lives import (
     BARRIERS,
     DRAWING,
@@ -426,9 +426,9 @@ def _objects_of(op: CreatePipelineOp) -> list[Span]:
     assert isinstance(type_, PipelineType)
     start = _place(op, BARRIERS)
     found = [Span(start, start + type_.stages * STAGE_BARRIER_BYTES)]
-    if draws(op):
+    if drawn_sides(op):
         start = _place(op, DRAWING)
-        found.append(Span(start, start + DRAWING_BYTES))
+        found.append(Span(start, start + drawing_bytes(type_)))
     return found
 
 
@@ -437,5 +437,6 @@ def _words(op: CreateIteratorOp) -> Span:
     made = op.pipeline.owner
     if not isinstance(made, CreatePipelineOp):
         raise unsupported(op, "draws a turn of a pipeline that control flow hands on")
-    start = _place(made, DRAWING)
-    return Span(start, start + DRAWING_BYTES)
+    start, type_ = _place(made, DRAWING), made.pipeline.type
+    assert isinstance(type_, PipelineType)
+    return Span(start, start + drawing_bytes(type_))

@@ -68,15 +68,31 @@ def stage_offsets(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> tupl
     return offsets, end
 
 
-DRAWING_BYTES = 64
-"""Where several agents produce: a counter of the turns that were drawn, and for each agent a word by which one of its
-threads tells the others."""
+MOST_AGENTS = 15
+"""Those that have a named barrier."""
+_WORD = 4
 
 
-def draws(pipeline: Operation) -> bool:
-    """Whether agents draw the turns in which they produce."""
+def drawing_bytes(type_: PipelineType) -> int:
+    """What is taken where agents draw turns: a counter of those of producers, for each agent a word by which one of its
+    threads tells the others, and a counter for each consumer."""
+    return _WORD * (1 + MOST_AGENTS + type_.consumers)
+
+
+def drawing_word(agent: int) -> int:
+    """Where an agent's word lies, by its named barrier, from 1 on."""
+    return _WORD * agent
+
+
+def counter_word(side: int | None) -> int:
+    """Where the turns of a consumer are counted, or those of producers (None)."""
+    return 0 if side is None else _WORD * (1 + MOST_AGENTS + side)
+
+
+def drawn_sides(pipeline: Operation) -> set[int | None]:
+    """The sides of a pipeline whose turns agents draw: consumers, and None for producers."""
     uses = (use.operation for use in pipeline.results[0].uses)
-    return any(isinstance(op, CreateIteratorOp) and op.drawn is not None for op in uses)
+    return {op.side for op in uses if isinstance(op, CreateIteratorOp) and op.drawn is not None}
 
 
 def pipeline_bytes(type_: PipelineType, alignment: int = STAGE_ALIGNMENT) -> int:

@@ -53,10 +53,10 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas import allocate_tensor_memory
 from libtile.lowering.tileas.free_stages import DRAINED, agents_past, room_within, stages_bytes
 from libtile.lowering.tileas.shared_memory import (
-    DRAWING_BYTES,
     STAGE_BARRIER_BYTES,
     alignment_of,
-    draws,
+    drawing_bytes,
+    drawn_sides,
     tile_bytes,
 )
 from libtile.support.records import dataclass, field
@@ -211,8 +211,8 @@ class Lives:
                 yield Storage(op, OFFSET, alignment, (Piece(0, size, stages),))
             objects = Piece(0, type_.stages * STAGE_BARRIER_BYTES, to_the_end)
             yield Storage(op, BARRIERS, mbarrier.BYTES, (objects,))
-            if draws(op):
-                yield Storage(op, DRAWING, mbarrier.BYTES, (Piece(0, DRAWING_BYTES, to_the_end),))
+            if drawn_sides(op):
+                yield Storage(op, DRAWING, mbarrier.BYTES, (Piece(0, drawing_bytes(type_), to_the_end),))
         elif isinstance(type_, PipelineType):
             yield Storage(op, OFFSET, alignment, tuple(self._stages(op, size // type_.stages)))
         elif isinstance(type_, MBarrierType) or (isinstance(type_, BufferType) and type_.space == "tmem"):

@@ -169,7 +169,7 @@ class Emitter:
         except LoweringError as problem:
             if problem.location is not None:
                 raise
-            raise unsupported(op, str(problem)) from None
+            raise unsupported(op, str(problem), self.b.target.name) from None
         self.b.exchanges = around
         self.b.set_location(outer)
         for result in op.results:

@@ -40,20 +40,19 @@ def _programs(e: Emitter, op: GetNumProgramsOp) -> None:
 
 @rule(GetCtaRankOp)
 def _rank(e: Emitter, op: GetCtaRankOp) -> None:
-    _bind(e, op.result, e.b.cta_rank())
+    _bind(e, op.result, e.b.cta_rank() if e.b.target.has("cluster") else integer(I32, 0))
 
 
 def _bind(e: Emitter, result: SSAValue, value: Value) -> None:
     """A number of 32 bits as a result of an integer type, or a tile of one."""
-    type_ = result.type
+    tile, type_ = isinstance(result.type, TensorType), result.type
     if isinstance(type_, TensorType):
-        e.bind(result, e.as_tile(value, type_.element_type))
-        return
+        type_ = type_.element_type
     if isinstance(type_, IntegerType) and type_.width.data < I32.bits:
         value = e.b.cast("trunc", value, IntType(type_.width.data))
     elif isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.width.data > I32.bits):
         value = e.b.cast("zext", value, I64)
-    e.bind(result, value)
+    e.bind(result, e.as_tile(value, type_) if tile else value)
 
 
 @rule(CancelNextProgramIdOp)

@@ -27,7 +27,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.codegen import agents, clusters, mbarrier, tcgen05, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
-from libtile.codegen.llvm_types import I32
+from libtile.codegen.llvm_types import I1, I32, StructType
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
@@ -45,7 +45,15 @@ from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.shared_memory import DRAWING_BYTES, STAGE_BARRIER_BYTES, draws, tile_bytes
+from libtile.lowering.tileas.shared_memory import (
+    MOST_AGENTS,
+    STAGE_BARRIER_BYTES,
+    counter_word,
+    drawing_bytes,
+    drawing_word,
+    drawn_sides,
+    tile_bytes,
+)
 from libtile.lowering.tileas.storage_lives import BARRIERS, DRAWING
 from libtile.lowering.to_llvm.emitter import Emitter
 from libtile.lowering.to_llvm.storage import Place, Ring, Turn
@@ -61,9 +69,11 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
         raise unsupported(op, "has barrier objects, and is not made by the function itself", b.target.name)
     _check_consumers(e, op)
     copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in walk(write))
+    drawn, type_ = drawn_sides(op), op.pipeline.type
+    assert isinstance(type_, PipelineType)
     made = replace(
         ring, barriers=place(e, op, BARRIERS, ring.stages * STAGE_BARRIER_BYTES), copies=copies,
-        ctas=integer_of(op.ctas, 1), drawing=place(e, op, DRAWING, DRAWING_BYTES) if draws(op) else None,
+        ctas=integer_of(op.ctas, 1), drawing=place(e, op, DRAWING, drawing_bytes(type_)) if drawn else None,
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
     arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp) * made.ctas
@@ -71,7 +81,9 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
     mbarrier.initialize(b, barriers)
     if made.drawing is not None:
         with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
-            b.line(f"store i32 0, {b.shared_pointer(made.drawing).typed}, align 4")
+            for side in sorted(drawn, key=counter_word):
+                counter = b.shared_pointer(made.drawing, integer(I32, counter_word(side)))
+                b.line(f"store i32 0, {counter.typed}, align 4")
     if b.target.has("tma"):
         tma.fence_async_shared(b)  # the stages may lie where threads have exchanged elements
     b.barrier()
@@ -87,30 +99,57 @@ def place(e: Emitter, op: Operation, attribute: str, size: int) -> SharedBuffer:
 
 
 def draw(e: Emitter, op: CreateIteratorOp, ring: Ring) -> Place:
-    """The next turn that no agent has drawn: one thread counts, and tells the others of its agent. Where these may not
-    have read the word of the last turn yet, `tileas-insert-shared-barriers` has them meet before.
+    """The next turn that no agent has drawn: one thread takes it, and tells the others of its agent. Where these may
+    not have read the word of the last turn yet, `tileas-insert-shared-barriers` has them meet before."""
+    b = e.b
+    assert ring.drawing is not None
+    if e.one_thread:
+        return _place_of(e, ring, _taken(e, op, ring))
+    number = b.agent.barrier if b.agent is not None else 0
+    if not 0 < number <= MOST_AGENTS:
+        raise unsupported(op, "draws a turn outside of agents", b.target.name)
+    slot = b.shared_pointer(ring.drawing, integer(I32, drawing_word(number)))
+    with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
+        b.line(f"store i32 {_taken(e, op, ring).text}, {slot.typed}, align 4")
+    b.barrier()
+    return _place_of(e, ring, b.emit(I32, f"load i32, {slot.typed}, align 4"))
 
-    A turn's phase is told by one bit, so that no more agents may draw than there are stages: of two turns at one stage
-    the first is acquired, as nobody draws a turn before it has acquired its last one, and stages are free in order.
+
+def _taken(e: Emitter, op: CreateIteratorOp, ring: Ring) -> Value:
+    """The number of the turn that this thread takes, which is the next one, when its stage is free (or full).
+
+    A phase is told by one bit. While the counter stands at a turn nobody has taken it, so that its stage has seen the
+    phase before that of this turn (the turn a round before was taken when it was there) and not the one behind it: the
+    bit is enough, however many agents draw, and in whatever order they end their turns. Where the counter has moved on
+    since it was read, what the barrier object said of the turn does not count.
     """
     b = e.b
     assert ring.drawing is not None
-    counter = b.shared_pointer(ring.drawing)
-    count = f"atomicrmw add {counter.typed}, i32 1 monotonic"
-    if e.one_thread:
-        turn = b.emit(I32, count)
+    counter = b.shared_pointer(ring.drawing, integer(I32, counter_word(op.side)))
+    again, there, taken = b.new_block("draw"), b.new_block("there"), b.new_block("taken")
+    b.branch(again)
+    b.start(again)
+    turn = b.emit(I32, f"load volatile i32, {counter.typed}, align 4")
+    at = _place_of(e, ring, turn)
+    if op.side is None:
+        ended = mbarrier.has_ended(b, empty(e, ring, at.stage), b.xor(at.phase, integer(I32, 1)))
     else:
-        number = b.agent.barrier if b.agent is not None else 0
-        if not 0 < number < DRAWING_BYTES // 4:
-            raise unsupported(op, "draws a turn outside of agents", b.target.name)
-        slot = b.shared_pointer(ring.drawing, integer(I32, 4 * number))
-        with b.when(b.compare("eq", b.thread_id(), integer(I32, 0))):
-            b.line(f"store i32 {b.emit(I32, count).text}, {slot.typed}, align 4")
-        b.barrier()
-        turn = b.emit(I32, f"load i32, {slot.typed}, align 4")
+        ended = mbarrier.has_ended(b, full(e, ring, at.stage), at.phase)
+    b.conditional_branch(ended, there, again)
+    b.start(there)
+    following = b.add(turn, integer(I32, 1))
+    swap = f'cmpxchg {counter.typed}, i32 {turn.text}, i32 {following.text} syncscope("block") monotonic monotonic'
+    swapped = b.emit(StructType((I32, I1)), swap)
+    b.conditional_branch(b.extract(swapped, 1, I1), taken, again)
+    b.start(taken)
+    return turn
+
+
+def _place_of(e: Emitter, ring: Ring, turn: Value) -> Place:
+    """The stage and the parity of a turn."""
     stages = integer(I32, ring.stages)
-    round_ = b.binary("udiv", turn, stages)
-    return Place(b.binary("urem", turn, stages), b.and_(round_, integer(I32, 1)))
+    round_ = e.b.binary("udiv", turn, stages)
+    return Place(e.b.binary("urem", turn, stages), e.b.and_(round_, integer(I32, 1)))
 
 
 def _check_consumers(e: Emitter, op: CreatePipelineOp) -> None:
@@ -149,22 +188,16 @@ def _arrivals(e: Emitter, op: Operation, begins: type[ProducerAcquireOp | Consum
     agents_ = {switch for switch, _, _ in sides}
     if len(agents_) > 1 and None in agents_:
         raise unsupported(op, "is used by agents, and outside of them on the same side", e.b.target.name)
-    if begins is ProducerAcquireOp and draws(op) and sides:
-        if len({*sides.values()}) > 1:
-            problem = "is produced for by agents of different numbers of warps, and all turns are alike"
+    drawn = {side or 0 for side in drawn_sides(op) if (side is None) is (begins is ProducerAcquireOp)}
+    arriving = 0
+    for consumer in sorted({consumer for _, _, consumer in sides}):
+        counts = [count for (_, _, of), count in sides.items() if of == consumer]
+        if consumer in drawn and len({*counts}) > 1:
+            what = "produced for" if begins is ProducerAcquireOp else "consumed"
+            problem = f"is {what} by agents of different numbers of warps, and all turns are alike"
             raise unsupported(op, problem, e.b.target.name)
-        if len(sides) > ring_stages(op):
-            problem = f"is produced for by {len(sides)} agents, which would mix up turns of {ring_stages(op)} stages"
-            raise unsupported(op, problem, e.b.target.name)
-        return next(iter(sides.values()))
-    return max(sum(sides.values()), 1)
-
-
-def ring_stages(op: Operation) -> int:
-    """The stages of the pipeline that an op makes."""
-    type_ = op.results[0].type
-    assert isinstance(type_, PipelineType)
-    return type_.stages
+        arriving += counts[0] if consumer in drawn else sum(counts)
+    return max(arriving, 1)
 
 
 def _is_of_pair(op: Operation) -> bool:

@@ -22,8 +22,10 @@ from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
 from libtile.layouts import LinearLayout
+from libtile.lowering.errors import unsupported
 from libtile.lowering.product_reasons import explained
 from libtile.lowering.to_tileas.types import element_of
+from libtile.support.diagnostics import LoweringError
 from libtile.support.records import replace
 from libtile.targets import MmaAtom, Target
 
@@ -100,7 +102,11 @@ class Products:
         a, b, c = (element_of(v) for v in (op.a, op.b, op.c))
         shapes = _shapes(op)
         whole_rows = op in self.chained
-        found = dot_layouts(shapes[0], shapes[1], a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
+        m_by_k, k_by_n, _ = shapes
+        try:
+            found = dot_layouts(m_by_k, k_by_n, a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
+        except LoweringError as problem:  # which knows of no place
+            raise unsupported(op, f"is {problem}", self.gpu.name) from None
         if op in self.in_tensor_memory:
             atom = tensor_memory_atom(op, self.gpu)
             if self.by_rows:

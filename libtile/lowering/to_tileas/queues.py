@@ -9,8 +9,8 @@
 Who puts into a queue, and each of those who get from it, has an iterator, which begins at the first stage where its
 agent begins. A turn gives the iterator at the next stage, and `scf.for`, `scf.while` and `scf.if` with turns in them
 carry it on: a turn comes in the order in which its agent comes to it, and a loop that is entered again goes on where it
-was. So all gets of one of a queue's consumers have to be in one agent. Where several agents put into a queue, each of
-them draws the turn that it produces, when it comes to it, and carries nothing on.
+was. Where several agents put into a queue, or get from it as one consumer, each of them draws the turn that it produces
+or consumes, when it comes to it, and carries nothing on.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class _Lowering:
         self.pipes: dict[CreateQueueOp, SSAValue] = {}
         self.roots: dict[_Side, Region] = {}
         """The region in which a side's turns are: an agent's, or the function's."""
-        self.producers: dict[_Side, set[Region]] = {}
-        """The agents that put into a queue."""
+        self.agents: dict[_Side, dict[Region, None]] = {}
+        """The agents that have turns of a side, in their order."""
 
     def run(self) -> None:
         settle_queues(self.function, self.target)
@@ -117,7 +117,7 @@ class _Lowering:
         starts: dict[Region, _State] = {}
         for side, region in self.roots.items():
             if self._is_drawn(side):
-                for each in self.producers[side]:
+                for each in self.agents[side]:
                     starts.setdefault(each, {})
                 continue
             starts.setdefault(region, {})[side] = self._start(side, region)
@@ -147,13 +147,11 @@ class _Lowering:
         side, (switch, number) = self._side(op), agent_of(op)
         region = self.function.body if switch is None else switch.regions[number]
         who = "puts into a queue" if side.consumer is None else f"gets from a queue as consumer {side.consumer}"
-        if side.consumer is None and switch is not None:
-            self.producers.setdefault(side, set()).add(region)
-            self._check_depth(op, side)
-        if self.roots.setdefault(side, region) is not region and (
-            side.consumer is not None or self.function.body in (region, self.roots[side])
-        ):
-            problem = f"{who}, as another agent does, and turns of a pipeline are one agent's"
+        if switch is not None:
+            self.agents.setdefault(side, {})[region] = None
+        root = self.roots.setdefault(side, region)
+        if root is not region and self.function.body in (region, root):
+            problem = f"{who}, as another agent does, and turns of a pipeline are agents' or the function's"
             raise unsupported(op, problem, self.target)
         around = op.parent_op()
         while around is not None and around is not switch and around is not self.function:
@@ -164,16 +162,9 @@ class _Lowering:
                 raise unsupported(op, f"{who} within such a turn of the same queue", self.target)
             around = around.parent_op()
 
-    def _check_depth(self, op: QueuePutOp | QueueGetOp, side: _Side) -> None:
-        """LoweringError for a queue with less room than agents that put into it, whose turns could be mixed up."""
-        agents, depth = len(self.producers[side]), side.queue.depth.value.data
-        if agents > max(depth, 1) and agents > 1:
-            problem = f"puts into a queue as the agent number {agents} of those that do, and it has room for {depth}"
-            raise unsupported(op, problem, self.target)
-
     def _is_drawn(self, side: _Side) -> bool:
         """Whether several agents share a side, and draw their turns."""
-        return len(self.producers.get(side, ())) > 1
+        return len(self.agents.get(side, ())) > 1
 
     def _side(self, op: QueuePutOp | QueueGetOp) -> _Side:
         made = op.queue.owner
@@ -247,7 +238,11 @@ class _Lowering:
         drawn = self._is_drawn(side)
         if drawn:
             begin = CreateIteratorOp.make(
-                pipe, results=[PipelineIteratorType(pipe.type)], drawn=True, location=op.location
+                pipe,
+                results=[PipelineIteratorType(pipe.type)],
+                drawn=True,
+                consumer_idx=side.consumer,
+                location=op.location,
             )
             block.insert_op_before(begin, op)
             place: SSAValue = begin.iterator
@@ -267,7 +262,7 @@ class _Lowering:
             results: Sequence[SSAValue] = ()
         else:
             self._end_get(op, inner, sides, pipe.type)
-            self._consume(op, turn, pipe, place)
+            self._consume(op, turn, pipe, place, goes_on=not drawn)
             made = ConsumeOneOp.make(
                 pipe, place, results=[[v.type for v in turn.last_op.operands]] if turn.last_op else [[]],
                 regions=[Region(turn)], consumer_idx=side.consumer or None, location=op.location,
@@ -369,8 +364,9 @@ class _Lowering:
             moved.append(following.result)
         turn.add_op(PipelineYieldOp.make(moved, location=at))
 
-    def _consume(self, op: QueueGetOp, turn: Block, pipe: SSAValue, place: SSAValue) -> None:
-        """The ops of a consumer's turn, which yields what its region gives, iterators moved on last, and its own."""
+    def _consume(self, op: QueueGetOp, turn: Block, pipe: SSAValue, place: SSAValue, *, goes_on: bool) -> None:
+        """The ops of a consumer's turn, which yields what its region gives, iterators moved on last, and its own if it
+        `goes_on` from turn to turn."""
         assert isinstance(pipe.type, PipelineType)
         at, consumer = op.location, integer_of(op.consumer_idx) or None
         token = ConsumerTokenType(pipe.type.element_types)
@@ -381,9 +377,13 @@ class _Lowering:
         waited = ConsumerWaitOp.make(pipe, place, results=[token], consumer_idx=consumer, location=at)
         read = ConsumerReadOp.make(waited.token, place, results=[token, given], regions=[body], location=at)
         release = ConsumerReleaseOp.make(read.consumed, location=at)
-        following = IncIterOp.make(place, results=[place.type], location=at)
-        end = PipelineYieldOp.make([*read.outputs, following.result], location=at)
-        turn.add_ops([waited, read, release, following, end])
+        turn.add_ops([waited, read, release])
+        moved = list(read.outputs)
+        if goes_on:
+            following = IncIterOp.make(place, results=[place.type], location=at)
+            turn.add_op(following)
+            moved.append(following.result)
+        turn.add_op(PipelineYieldOp.make(moved, location=at))
 
     def _branching(self, op: Operation, sides: Sequence[_Side], state: _State) -> None:
         """An op of scf again, carrying the iterators that move in it."""

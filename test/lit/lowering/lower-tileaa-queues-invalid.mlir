@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 !q = !nv_tileaa.queue<(tile<64xf32>)>
-nv_tileaa.func @two_producers(%x: tile<64xf32>) {
+nv_tileaa.func @an_agent_and_the_function_put(%x: tile<64xf32>) {
   %q = nv_tileaa.create_queue {depth = 1} : !q
   nv_tileaa.execute {agent_warps = [1, 1]} ({
     nv_tileaa.queue.put %q ({
@@ -11,12 +11,12 @@ nv_tileaa.func @two_producers(%x: tile<64xf32>) {
     }) : !q
     nv_tileaa.yield
   }, {
-    // expected-error @+1 {{'nv_tileaa.queue.put' op puts into a queue as the agent number 2 of those that do, and it has room for 1}}
-    nv_tileaa.queue.put %q ({
-      nv_tileaa.queue.yield %x : tile<64xf32>
-    }) : !q
     nv_tileaa.yield
   })
+  // expected-error @+1 {{'nv_tileaa.queue.put' op puts into a queue, as another agent does, and turns of a pipeline are agents' or the function's}}
+  nv_tileaa.queue.put %q ({
+    nv_tileaa.queue.yield %x : tile<64xf32>
+  }) : !q
   nv_tileaa.return
 }
 
@@ -92,7 +92,7 @@ nv_tileaa.func @resources() {
 // -----
 
 !q = !nv_tileaa.queue<(tile<64xf32>)>
-nv_tileaa.func @two_agents_get(%x: tile<64xf32>) {
+nv_tileaa.func @an_agent_and_the_function_get(%x: tile<64xf32>) {
   %q = nv_tileaa.create_queue {depth = 2} : !q
   nv_tileaa.execute {agent_warps = [1, 1]} ({
     nv_tileaa.queue.get %q ({
@@ -101,13 +101,13 @@ nv_tileaa.func @two_agents_get(%x: tile<64xf32>) {
     }) : !q
     nv_tileaa.yield
   }, {
-    // expected-error @+1 {{'nv_tileaa.queue.get' op gets from a queue as consumer 0, as another agent does, and turns of a pipeline are one agent's}}
-    nv_tileaa.queue.get %q ({
-    ^bb0(%a: tensor<64xf32>):
-      nv_tileaa.queue.yield
-    }) : !q
     nv_tileaa.yield
   })
+  // expected-error @+1 {{'nv_tileaa.queue.get' op gets from a queue as consumer 0, as another agent does, and turns of a pipeline are agents' or the function's}}
+  nv_tileaa.queue.get %q ({
+  ^bb0(%a: tensor<64xf32>):
+    nv_tileaa.queue.yield
+  }) : !q
   nv_tileaa.return
 }
 

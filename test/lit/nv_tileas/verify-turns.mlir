@@ -128,3 +128,15 @@ nv_tileaa.func @turns_of_warpgroups() {
   nv_tileas.take_turn {groups = 2, id = 3, last}
   nv_tileaa.return
 }
+
+nv_tileaa.func @turns_are_drawn_for_one_side() {
+  %p = nv_tileas.async.pipeline.create_pipeline : !nv_tileas.pipeline<2, (tile<4xf32>), mbarrier>
+  // expected-error @+1 {{'nv_tileas.async.pipeline.create_iterator' op expects consumer_idx where turns are drawn only}}
+  %a = nv_tileas.async.pipeline.create_iterator %p {consumer_idx = 0} : !nv_tileas.pipeline<2, (tile<4xf32>), mbarrier> -> !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (tile<4xf32>), mbarrier>>
+  // expected-error @+1 {{'nv_tileas.async.pipeline.create_iterator' op expects consumer_idx to identify a consumer in a group of 1, but got 1}}
+  %b = nv_tileas.async.pipeline.create_iterator %p {consumer_idx = 1, drawn} : !nv_tileas.pipeline<2, (tile<4xf32>), mbarrier> -> !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (tile<4xf32>), mbarrier>>
+  // expected-error @+1 {{'nv_tileas.async.pipeline.create_iterator' op expects turns of consumer 0, which are drawn, but got one of producers}}
+  %c = nv_tileas.async.pipeline.create_iterator %p {consumer_idx = 0, drawn} : !nv_tileas.pipeline<2, (tile<4xf32>), mbarrier> -> !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (tile<4xf32>), mbarrier>>
+  %t = nv_tileas.async.pipeline.producer_acquire %p, %c : !nv_tileas.pipeline<2, (tile<4xf32>), mbarrier>, !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (tile<4xf32>), mbarrier>> -> !nv_tileas.producer_token<(tile<4xf32>)>
+  nv_tileaa.return
+}

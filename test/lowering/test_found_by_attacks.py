@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# ruff: noqa: E501 - types are long
+"""What changed modules of the inner dialects have found (`python -m fuzz inner`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import libtile
+from libtile.support.diagnostics import LoweringError
+from libtile.support.errors import LibtileError
+
+HEAD = "attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=2>}"
+RANKS = f"""
+nv_tileaa.func @k(%o: !nv_tileaa.memref<?xi32, 1>) {HEAD} {{
+  %r = nv_tileaa.get_cta_rank : index
+  %x = nv_tileaa.constant {{value = dense<7> : !cuda_tile.tile<1xi32>}} : tile<1xi32>
+  nv_tileaa.tiled_store %o[%r], %x : !nv_tileaa.memref<?xi32, 1>, tile<1xi32>, index
+  nv_tileaa.return
+}}
+"""
+"""Each CTA of a cluster writes at its number."""
+
+ONCE = f"""
+nv_tileaa.func @k(%o: !nv_tileaa.memref<?xi32, 1>) {HEAD} {{
+  %0 = arith.constant 0 : index
+  %v = nv_tileaa.block_tile %o {{tileSizes = array<i64: 4>, dimGroups = [array<i64: 0>]}} : !nv_tileaa.memref<?xi32, 1> -> !nv_tileaa.tiled_view<!nv_tileaa.memref<?xi32, 1>, 4>
+  %x = nv_tileaa.constant {{value = dense<7> : !cuda_tile.tile<4xi32>}} : tile<4xi32>
+  %a = nv_tileaa.tiled_atomic_rmw %v[%0], %x {{rmw_mode = #nv_tileaa.rmw_mode<add>, mem_semantic = #nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>}} : !nv_tileaa.tiled_view<!nv_tileaa.memref<?xi32, 1>, 4>, tile<4xi32>, index -> tile<4xi32>
+  nv_tileaa.return
+}}
+"""
+"""A program for a cluster that nobody has split yet."""
+
+
+def left(text: str, **options: object) -> list[int]:
+    out = np.zeros(4, np.int32)
+    libtile.run(libtile.parse(text, filename="k.mlir"), args=[out, 4, 1], check="full", **options)
+    return out.tolist()
+
+
+RUNS = [{"backend": "interpreter"}, *({"backend": "simulator", "gpu_name": gpu} for gpu in ("sm_90", "sm_100"))]
+
+
+@pytest.mark.parametrize("options", RUNS)
+def test_a_kernel_that_asks_for_its_rank_is_run_by_each_cta(options):
+    assert left(RANKS, **options) == [7, 7, 0, 0]
+
+
+@pytest.mark.parametrize("options", [*RUNS, {"backend": "simulator", "gpu_name": "sm_80"}])
+def test_a_program_for_a_cluster_that_is_not_split_yet_runs_once(options):
+    assert left(ONCE, **options) == [7, 7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("ctas", "gpu", "said"),
+    [(2, "sm_80", "and the target has no clusters on sm_80"), (4, "sm_90", "code is made for clusters of 2 on sm_90")],
+)
+def test_a_kernel_that_asks_for_its_rank_is_refused_where_no_such_cluster_is(ctas, gpu, said):
+    text = RANKS.replace("num_ctas=2", f"num_ctas={ctas}")
+    with pytest.raises(
+        LoweringError, match=rf"k\.mlir:2:1: 'nv_tileaa.func' op says what each of its {ctas} CTAs does .*{said}"
+    ):
+        libtile.compile(libtile.parse(text, filename="k.mlir"), gpu, emit="ptx")
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+def test_the_rank_of_the_only_cta_is_0(gpu):
+    text = RANKS.replace("num_ctas=2", "num_ctas=1")
+    assert left(text, backend="simulator", gpu_name=gpu) == left(text, backend="interpreter") == [7, 0, 0, 0]
+    wide = (
+        text.replace("get_cta_rank : index", "get_cta_rank : tile<i64>")
+        .replace("%o[%r]", "%o[%q]")
+        .replace(
+            "  %x =", "  %q = arith.constant 1 : index\n  %y = nv_tileaa.splat %r : tile<i64> -> tile<1xi64>\n  %x ="
+        )
+    )
+    assert left(wide, backend="simulator", gpu_name=gpu) == [0, 7, 0, 0]
+
+
+CALLED = """
+nv_tileaa.func @k(%p: !nv_tileaa.ptr<i32, 1>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  %x = nv_tileaa.load %p : !nv_tileaa.ptr<i32, 1> -> tile<i32>
+  %e = nv_tileaa.extern_elementwise %x {symbol = "__nv_exp2f", pure} : tile<i32> -> tile<i32>
+  nv_tileaa.store %p, %e : !nv_tileaa.ptr<i32, 1>, tile<i32>
+  nv_tileaa.return
+}
+"""
+
+
+def test_a_function_of_a_library_is_called_by_its_own_type():
+    """It was called with the bits of integers."""
+    module = libtile.parse(CALLED, filename="k.mlir")
+    with pytest.raises(
+        LoweringError, match=r"k\.mlir:4:8: .* calls '__nv_exp2f' as i32 \(i32\), and it is float \(float\) on sm_90"
+    ):
+        libtile.compile(module, "sm_90", emit="ptx")
+    with pytest.raises(LibtileError, match="the function '__nv_exp2f' of i32: it is one of f32"):
+        libtile.run(module, args=[np.zeros(1, np.int32)])
+    right = libtile.parse(CALLED.replace("i32", "f32"))
+    assert "ex2.approx" in libtile.compile(right, "sm_90", emit="ptx").ptx
+
+
+def test_a_product_that_is_none_of_floats_is_refused_with_op_and_place():
+    from lowering.inner_programs import PROGRAMS
+
+    text = PROGRAMS["a convolution"].text().replace("f32", "tf32")
+    with pytest.raises(
+        LoweringError, match=r"k\.mlir:\d+:\d+: 'nv_tileaa\.\w+' op is a product of f16 and f16 into tf32 on sm_80"
+    ):
+        libtile.compile(libtile.parse(text, filename="k.mlir"), "sm_80", emit="ptx")
