@@ -17,9 +17,10 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("cse", "123"),
     ("sccp", "23"),
     ("simplify-integers", "123"),
-    ("recover-views{guard-once=false}", "3"),
+    ("recover-views{guard-once=false elementwise=false}", "3"),
     ("eliminate-redundant-tokens", "123"),
     ("merge-loads", "23"),
+    ("expand-views", "3"),
     ("licm", "23"),
     ("loop-split", "3"),
     ("if-to-select", "23"),
@@ -49,7 +50,7 @@ No level runs it: which order of loops is the better one depends on what the blo
 need the registers of both.
 """
 
-FOR_OTHERS = ("recover-views{guard-once=false}", "deduplicate-symbols")
+FOR_OTHERS = ("recover-views{guard-once=false elementwise=false}", "expand-views", "deduplicate-symbols")
 """What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
 access may be, which makes two accesses of one through a view; and a compilation keeps the globals that it is given."""
 

@@ -55,24 +55,36 @@ def infer_in_bounds(root: Operation) -> bool:
     return changed
 
 
-def _infer(op: CudaTileOp, facts: Facts) -> bool:
+def dimensions_in_bounds(op: CudaTileOp, facts: Facts, by_space: bool = True) -> list[bool]:
+    """For each dimension of the tile that an access through a view takes, whether no element lies outside along it.
+
+    `by_space`: an index outside of the index space is undefined, and does not happen.
+    """
     (view,), index = op.operand_group("view"), op.operand_group("index")
     type_ = view.type
+    found = list(op.attribute_value("inbounds") or ()) or [False] * len(index)
     if not isinstance(type_, PartitionViewType | StridedViewType):
-        return False
+        return found
     steps = type_.traversal_strides if isinstance(type_, StridedViewType) else type_.tile_shape
     dims = tuple(type_.dim_map) or tuple(range(len(index)))
-    known = list(op.attribute_value("inbounds") or ()) or [False] * len(index)
-    found = list(known)
     for number, (value, tile, step, dim) in enumerate(zip(index, type_.tile_shape, steps, dims)):
-        if known[number]:
+        if found[number]:
             continue
         size = type_.tensor_view.shape[dim]
         fact = facts.of(value)
         if size != DYNAMIC and fact.lower is not None and fact.lower >= 0 and fact.upper is not None:
             found[number] = fact.upper * step + tile <= size
-        if not found[number] and is_op(op, "store_view_tko") and isinstance(type_, PartitionViewType):
+        if not found[number] and by_space and is_op(op, "store_view_tko") and isinstance(type_, PartitionViewType):
             found[number] = size != DYNAMIC and size % tile == 0
+    return found
+
+
+def _infer(op: CudaTileOp, facts: Facts) -> bool:
+    (view,) = op.operand_group("view")
+    if not isinstance(view.type, PartitionViewType | StridedViewType):
+        return False
+    found = dimensions_in_bounds(op, facts)
+    known = list(op.attribute_value("inbounds") or ()) or [False] * len(found)
     if not all(found):
         reporting.missed(
             op, "InBounds", "Access is not known to be in bounds",

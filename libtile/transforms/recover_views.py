@@ -59,6 +59,7 @@ from libtile.transforms import reporting
 from libtile.transforms.canonical_values import constant_bool, constant_value, is_op, replace_op
 from libtile.transforms.greedy import functions_in
 from libtile.transforms.polynomial_scalars import Operands, ScalarWriter
+from libtile.transforms.whole_tiles import first_that_takes_whole_tiles
 
 _ACCESSES = ("load_ptr_tko", "store_ptr_tko")
 _REMARK = "RecoverViews"
@@ -72,23 +73,30 @@ class RecoverViewsPass(ModulePass):
     """Make accesses through views of those through affine tiles of pointers.
 
     `guard`: also those that may lie outside of their tensor altogether, in an `if`. `guard_once`: also where that `if`
-    is outside of loops, and takes more instructions than one access through a view saves.
+    is outside of loops, and takes more instructions than one access through a view saves. `elementwise`: also in
+    functions without ops that take whole tiles, where no compiler here copies what goes through a view by TMA.
     """
 
     name = "recover-views"
 
     guard: bool = True
     guard_once: bool = True
+    elementwise: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        recover_views(op, self.guard, self.guard_once)
+        recover_views(op, self.guard, self.guard_once, self.elementwise)
 
 
-def recover_views(root: Operation, guard: bool = True, guard_once: bool = True) -> bool:
+def recover_views(root: Operation, guard: bool = True, guard_once: bool = True, elementwise: bool = True) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        accesses = [op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, *_ACCESSES)]
+        ops = [op for op in walk(function) if isinstance(op, CudaTileOp)]
+        accesses = [op for op in ops if is_op(op, *_ACCESSES)]
+        if accesses and not elementwise and first_that_takes_whole_tiles(ops) is None:
+            for op in accesses:
+                _apply(op, "nothing takes whole tiles")
+            continue
         forms = Forms(Facts(function)) if accesses else None
         plans = [
             (op, _plan_or_reason(op, forms, guard and (guard_once or _is_repeated(op))))

@@ -35,6 +35,7 @@ PIPELINES = [
     "eliminate-redundant-tokens",
     "if-to-select{max-ops=60 max-elements=100000}",
     "infer-in-bounds",
+    "expand-views{everywhere=true}",
     "tile-O3",
     "loop-split,canonicalize,cse,licm,dce,canonicalize",
     *(
@@ -52,6 +53,7 @@ SINGLE = [
 NOTHING_TO_DO = (
     "synthesize-debug-info-scopes",
     "infer-in-bounds",  # the profile has no views
+    "expand-views{everywhere=true}",
     "reorder-broadcast",  # and no tiles
     "merge-loads{adjacent=true}",
     "strength-reduce{min-ops=1}",

@@ -66,7 +66,7 @@ def test_files_and_bytes_are_optimized_and_do_the_same(path):
     optimized = libtile.optimize(path)
     assert libtile.diff(libtile.optimize(path.read_bytes()), optimized) == []
     assert libtile.compare_runs(path, libtile.write(optimized), runs=1).difference is None
-    assert len(ops(optimized)) < len(ops(libtile.read(path)))
+    assert len(ops(libtile.optimize(path, 2))) < len(ops(libtile.read(path)))  # addresses of pointers are more ops
 
 
 def test_the_page_on_passes_lists_the_levels():
