@@ -159,7 +159,7 @@ def lower(
         if stage is not None:
             check_symbols(inner, gpu, options.libraries)
             check_fragments(inner, gpu)
-        _emit(inner, gpu, options, source, result, backend)
+        _emit(inner, gpu, options, source, result, backend, trusted=stage is None and not options.pipeline)
     return result
 
 
@@ -207,19 +207,32 @@ def _in_builtin_module(module: Operation) -> ModuleOp:
 
 
 def _emit(
-    inner: ModuleOp, gpu: Target, options: Options, source: SourceText | None, result: Compiled, backend: Backend
+    inner: ModuleOp,
+    gpu: Target,
+    options: Options,
+    source: SourceText | None,
+    result: Compiled,
+    backend: Backend,
+    *,
+    trusted: bool,
 ) -> None:
-    """LLVM IR, PTX and a cubin of a module in nv_tileas, as far as the options ask for."""
+    """LLVM IR, PTX and a cubin of a module in nv_tileas, as far as the options ask for.
+
+    `trusted` is what went through a level's own passes.
+    """
     from libtile.compiler.remarking import collect, limited
     from libtile.lowering.hints import without_clusters
+    from libtile.lowering.tileas.missing_barriers import check_barriers
     from libtile.lowering.to_llvm.debug_info import DebugInfo
 
-    # One remark for what is said twice of one place, as of the three arrays of a view.
-    hints = without_clusters(result.remarks, not_clustered(inner))
-    result.remarks = list(dict.fromkeys([*hints, *collect(inner, gpu)]))
     with timing.stage("convert-tileas-to-llvm"):
         information = DebugInfo(full=options.debug) if options.line_info or options.debug else None
         llvm = to_llvm(inner, gpu, information)
+    if not trusted:
+        check_barriers(inner, gpu)
+    # One remark for what is said twice of one place, as of the three arrays of a view.
+    hints = without_clusters(result.remarks, not_clustered(inner))
+    result.remarks = list(dict.fromkeys([*hints, *collect(inner, gpu)]))
     with timing.stage("print LLVM IR"):
         result.llvm_ir = llvm.text(information.text() if information is not None else "")
     made = recipes(inner)

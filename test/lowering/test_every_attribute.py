@@ -172,8 +172,6 @@ DEFAULTS = {
 }
 """Keywords that say what holds without the attribute."""
 SAME_CODE = {
-    ("nv_tileaa.dot", "signedness_a"): "the sample's product is of floats",
-    ("nv_tileaa.dot", "signedness_b"): "the sample's product is of floats",
     ("nv_tileaa.elementwise_inline_asm", "packed_element"): "one element is what the text takes without it",
     ("nv_tileaa.pragma", "directives"): "no directive is known: each becomes a remark that says so",
     ("nv_tileaa.tiled_atomic_rmw", "rmw_mode"): "`add` and `addf` are one for the sample's floats",

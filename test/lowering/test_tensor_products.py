@@ -294,3 +294,11 @@ def test_a_loop_of_no_step_gives_what_it_begins_with():
         backend="simulator", gpu_name="sm_100", check="full",
     )  # fmt: skip
     assert (c == 0).all() and np.signbit(c).all()
+
+
+def test_a_number_of_warps_that_shares_no_tensor_memory_is_refused_where_it_is():
+    text = libtile.compile(libtile.parse(tile_gemm()), gpu_name="sm_100", emit="tileas").tileas
+    (given,) = re.findall(r"agent_warps = \[4, [^]]*\]", text)
+    wrong = text.replace(given, given.replace("4", "5", 1)).encode()
+    with pytest.raises(libtile.LibtileError, match=r"^-:\d+:\d+: 'nv_tileas.copy' op has no tile that 5 warps have"):
+        libtile.compile(wrong, "sm_100", emit="llvm")

@@ -32,6 +32,7 @@ def check_dot(op: TileOp) -> None:
     if all_int:
         _check_integers(op, elements)
     else:
+        check_no_signs(op)
         _check_pair(op, elements)
         _check_accumulator(elements)
     check_dot_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
@@ -40,6 +41,13 @@ def check_dot(op: TileOp) -> None:
         raise VerifyException("expects both SFA and SFB to be present")
     if sfa:
         _check_scales(op)
+
+
+def check_no_signs(op: TileOp) -> None:
+    """Floats have no signedness, which nothing would be made of; VerifyException."""
+    for operand in ("A", "B"):
+        if f"signedness_{operand.lower()}" in op.properties:
+            raise VerifyException(f"expects no signedness of #{operand}, whose elements are floats")
 
 
 def _check_integers(op: TileOp, elements: list[Attribute]) -> None:

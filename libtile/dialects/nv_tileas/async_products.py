@@ -29,7 +29,8 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.attributes import SignednessAttr
-from libtile.dialects.nv_tileaa.dot_rules import check_dot_shapes
+from libtile.dialects.nv_tileaa.dot_rules import check_dot_shapes, check_no_signs
+from libtile.dialects.nv_tileaa.element_types import is_float
 from libtile.dialects.nv_tileaa.target import target_of
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -141,6 +142,8 @@ def check_product_types(op: TileOp, values: Sequence[SSAValue], atom: MmaAtomAtt
     """The atom multiplies what the operands are into what is added to; VerifyException."""
     from libtile.atoms.mma_layouts import accumulator_type, ptx_type
 
+    if is_float(stored_element(values[2].type)):
+        check_no_signs(op)
     given = [NUMBER_NAMES[stored_element(v.type)] for v in values[:3]]
     given_signs = [op.properties.get(f"signedness_{side}") for side in "ab"]
     signs = [not isinstance(s, SignednessAttr) or s.keyword == "signed" for s in given_signs]

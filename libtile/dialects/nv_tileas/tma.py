@@ -29,7 +29,7 @@ from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_at_least
 from libtile.dialects.nv_tileaa.memory import Access, base_rank, pointee_of
-from libtile.dialects.nv_tileas.atom_rules import check_atom_width
+from libtile.dialects.nv_tileas.atom_rules import check_atom_width, check_masked
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.buffers_in_flight import check_awaited, check_delayed_wait
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -239,6 +239,7 @@ class TiledLoadOp(ThreadCopy):
             raise VerifyException(f"expects a buffer of the view's element type, but got {type_text(buffer)}")
         if len(self.indices) != base_rank(self.view.type):
             raise VerifyException(f"expects {base_rank(self.view.type)} coordinates, but got {len(self.indices)}")
+        check_masked(self.masked, buffer)
         if self.layout is not None and self.layout.shape == buffer.shape:
             check_atom_width(self.atom, buffer, self.layout)
         super().check()

@@ -11,7 +11,7 @@ without the barriers of the other one, and the end of a loop's body is followed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -89,16 +89,20 @@ class InsertBarriersPass(ModulePass):
 
 def insert_barriers(function: FuncOp) -> int:
     """Insert the barriers of a function; returns how many."""
-    analysis = BarrierAnalysis()
-    block = function.body.block
-    analysis.block(block, _NONE)
-    places = analysis.places
+    places = places_of_barriers(function)
     statistics.count("barriers inserted", len(places))
     for op in places:
         assert op.parent is not None
         barrier = BarrierOp.make(location=op.location)
         op.parent.insert_op_before(barrier, op)
     return len(places)
+
+
+def places_of_barriers(function: FuncOp) -> Collection[Operation]:
+    """The ops of a function in front of which a barrier is missing."""
+    analysis = BarrierAnalysis()
+    analysis.block(function.body.block, _NONE)
+    return analysis.places
 
 
 class BarrierAnalysis:

@@ -159,6 +159,13 @@ def _loops_around(op: Operation) -> int:
     return count
 
 
+def places_of_shared_barriers(function: Operation) -> list[Operation]:
+    """The ops of a function in front of which, or of whose exchanges, a barrier is missing."""
+    analysis = _Analysis(function)
+    analysis.run()
+    return [*analysis.places, *analysis.meets]
+
+
 def insert_shared_barriers(function: Operation) -> int:
     """Insert the barriers of a function and mark its exchanges; returns how many there are more."""
     analysis = _Analysis(function)

@@ -217,7 +217,7 @@ def _runs(e: Emitter, op: CopyOp, tile: SSAValue, held: TensorMemory) -> Iterato
     registers: all columns, or of two groups of four warps every other run of columns."""
     b, layout, warps = e.b, e.layout(tile), e.b.threads // e.b.target.warp_size
     rows, columns = shape = stored_shape(tile.type)
-    if layout != atoms.register_layout(shape, warps):
+    if not atoms.are_loaded_by(shape, warps) or layout != atoms.register_layout(shape, warps):
         raise unsupported(op, f"has no tile that {warps} warps have of tensor memory", b.target.name)
     address = _quarter(e, op, held)
     groups, run = warps // atoms.GROUP_WARPS, columns

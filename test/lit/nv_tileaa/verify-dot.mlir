@@ -22,6 +22,14 @@ nv_tileaa.func @b_have_same_bit_width_8_vs(%b48: tile<4x8xi8>, %b84: tile<8x4xi8
   nv_tileaa.return
 }
 
+nv_tileaa.func @no_signedness_of_floats(%h48: tile<4x8xf16>, %h84: tile<8x4xf16>, %v44: tile<4x4xf32>) {
+  // expected-error @+1 {{'nv_tileaa.dot' op expects no signedness of #A, whose elements are floats}}
+  %d_bad = nv_tileaa.dot %h48, %h84, %v44 {signedness_a = #signed} : tile<4x8xf16>, tile<8x4xf16>, tile<4x4xf32> -> tile<4x4xf32>
+  // expected-error @+1 {{'nv_tileaa.dot' op expects no signedness of #B, whose elements are floats}}
+  %e_bad = nv_tileaa.dot %h48, %h84, %v44 {signedness_b = #signed} : tile<4x8xf16>, tile<8x4xf16>, tile<4x4xf32> -> tile<4x4xf32>
+  nv_tileaa.return
+}
+
 nv_tileaa.func @signedness_attribute_operand(%b48: tile<4x8xi8>, %b84: tile<8x4xi8>, %x44: tile<4x4xi32>) {
   // expected-error @+1 {{'nv_tileaa.dot' op expect signedness attribute for operand A}}
   %d_bad = nv_tileaa.dot %b48, %b84, %x44 : tile<4x8xi8>, tile<8x4xi8>, tile<4x4xi32> -> tile<4x4xi32>

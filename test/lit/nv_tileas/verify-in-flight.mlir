@@ -104,6 +104,13 @@ nv_tileaa.func @stores_are_awaited(%d: !desc, %i: index, %x: tile<4x8xf32>, %b: 
   nv_tileaa.return
 }
 
+nv_tileaa.func @dimensions_that_are_compared(%v: !view, %i: index, %b: !buf) {
+  // expected-error @+1 {{'nv_tileas.async.tiled_load' op expects dimensions of the tile as 'masked', in order, but got [2]}}
+  %t = nv_tileas.async.tiled_load %v[%i, %i], %b {masked = array<i64: 2>} : !view, !buf, index, index -> !token
+  nv_tileas.async.wait %t : !token
+  nv_tileaa.return
+}
+
 nv_tileaa.func @loads_are_awaited(%v: !view, %i: index, %b: !buf) {
   // expected-error @+1 {{'nv_tileas.async.tiled_load' op expects a wait before 'nv_tileas.copy' uses the buffer that is loaded}}
   %t = nv_tileas.async.tiled_load %v[%i, %i], %b : !view, !buf, index, index -> !token
