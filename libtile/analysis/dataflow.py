@@ -75,6 +75,8 @@ def _divide(op: CudaTileOp, state: State) -> Fact:
     a, b = (get(state, x) for x in op.operands)
     if op.attribute_value("signedness") == "unsigned" and (a.lower is None or a.lower < 0):
         return replace(Fact.unknown(len(a.divisor)), constancy=tuple(map(min, a.constancy, b.constancy)))
+    if a.upper is None and a.lower is not None and a.lower >= 0:
+        a = replace(a, upper=(1 << (width_of(op.results[0]) - 1)) - 1)
     return f.divide(a, b, up=op.attribute_value("rounding") == "positive_inf")
 
 

@@ -15,7 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase
 
+from libtile.dialects.cuda_tile.attributes import OUTSIDE_ATTRIBUTE
 from libtile.dialects.cuda_tile.types import (
     DYNAMIC,
     GatherScatterViewType,
@@ -138,6 +140,8 @@ class Geometry:
         """The first element index along each tile dimension (all of them, along a sparse one, -1 for those outside)."""
         starts: list[Any] = []
         inbounds = site.attr("inbounds")
+        said = site.op.attributes.get(OUTSIDE_ATTRIBUTE)
+        may_leave = said.get_values() if isinstance(said, DenseArrayBase) else ()
         for t, (value, elem) in enumerate(zip(index, elems)):
             number = np.asarray(unsigned(value, elem))
             size = view.shape[self.dims[t]]
@@ -148,7 +152,7 @@ class Geometry:
                 last: int = size if outside.any() else -1
             else:
                 start = int(number) * self.steps[t]
-                if start >= size and site.on(self.range_check(site)):
+                if start >= size and t not in may_leave and site.on(self.range_check(site)):
                     self.out_of_space(view, t, int(number))
                 starts.append(min(start, size))
                 last = start + self.tile[t] - 1

@@ -21,8 +21,8 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
 Classes = tuple[type[Operation], ...]
 
 OUTSIDE = "outside"
-"""On an access through a view, to a part of a tile: the dimensions of the view along which the part may lie outside of
-the tensor as a whole, which no tile of a program does."""
+"""On an access through a view: the dimensions of the view along which the tile may lie outside of the tensor as a
+whole, which no tile of a program does: it is a part of one, or was addressed by pointers under a mask."""
 NOT_WIDE, NOT_TMA = "not_wide", "not_tma"
 """On an access: why it is narrower than 128 bits, and why TMA does not do it."""
 

@@ -58,6 +58,8 @@ STEPS: tuple[tuple[str, str], ...] = (
     # cuda_tile
     *(step for step in TILE_STEPS if step[0] not in FOR_OTHERS),
     ("infer-in-bounds", "123"),
+    ("view-operands", "23"),
+    ("collapse-loops", "23"),
     ("strip-mine{refuse-uncut=true}", "0123"),
     ("convert-cuda-tile-to-tileaa", "0123"),
     # nv_tileaa

@@ -49,6 +49,7 @@ PASSES: dict[str, Entry] = {
     "flatten-kernel-parameters": Entry(
         "libtile.lowering.flatten_parameters:FlattenKernelParametersPass", INNER, required=True
     ),
+    "view-operands": Entry("libtile.transforms.view_operands:ViewOperandsPass", CUDA_TILE),
     "view-memref-accesses": Entry("libtile.lowering.view_accesses:ViewMemRefAccessesPass", INNER, required=True),
     "inline-calls": Entry("libtile.lowering.expand.calls:InlineCallsPass", INNER, required=True),
     "expand-tileaa-ops": Entry("libtile.lowering.expand.expand:ExpandTileaaOpsPass", INNER, required=True),
@@ -57,6 +58,7 @@ PASSES: dict[str, Entry] = {
     "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),
     "inline": Entry("libtile.transforms.inline:InlinePass", CUDA_TILE),
     "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER),
+    "collapse-loops": Entry("libtile.transforms.collapse_loops:CollapseLoopsPass", CUDA_TILE),
     "loop-interchange": Entry("libtile.transforms.loop_interchange:LoopInterchangePass", CUDA_TILE),
     "merge-loads": Entry("libtile.transforms.merge_loads:MergeLoadsPass", CUDA_TILE),
     "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE),

@@ -18,6 +18,10 @@ from libtile.ir.data_field import DataField, data_definition
 from libtile.spec import default_spec
 from libtile.spec.model import EnumSpec
 
+OUTSIDE_ATTRIBUTE = "cuda_tile.outside"
+"""Discardable attribute of an access through a view: the dimensions of the view along which the tile may lie outside of
+the tensor as a whole. What is loaded there is padding."""
+
 
 class CudaTileAttribute(Data[Any]):
     """Base of the dialect's attributes: a value (`data`), a mnemonic and a textual body with its brackets."""

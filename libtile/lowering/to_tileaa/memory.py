@@ -16,6 +16,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerType, TensorType, i1, i64
 from xdsl.ir import SSAValue
 
+from libtile.dialects.cuda_tile.attributes import OUTSIDE_ATTRIBUTE
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
 from libtile.dialects.nv_tileaa.memory import (
@@ -35,6 +36,7 @@ from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.ir.facts import MAX_DIVISOR, Fact, power_of_two_factor
 from libtile.ir.tile_form import shape_of
+from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.hints import chosen_hints
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 from libtile.targets import Target
@@ -201,7 +203,9 @@ def _indices(c: Context, values: Sequence[SSAValue]) -> list[SSAValue]:
 
 def _view_facts(c: Context, op: CudaTileOp) -> dict[str, Any]:
     inbounds = list(op.attribute_value("inbounds") or ())
+    outside = op.attributes.get(OUTSIDE_ATTRIBUTE)
     return {
+        **({} if outside is None else {OUTSIDE: outside}),
         "in_bounds": DenseArrayBase.from_list(i1, [int(b) for b in inbounds]) if any(inbounds) else None,
         "index_divisibility": _numbers([c.facts.of(v).scalar_divisor for v in op.operand_group("index")]),
     }

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products whose operands are gathered: by computed indices, by numbers of rows, as convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from cutile.models import gathered
+from examples.export import portable_file_names
+from libtile import cutile
+from libtile.compiler import driver
+from libtile.compiler.options import Options
+
+Array = npt.NDArray[Any]
+BF16 = ml_dtypes.bfloat16
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+SCHEDULES = (None, 1, 2, 3)
+
+
+@pytest.fixture(autouse=True)
+def _portable():
+    with portable_file_names():
+        yield
+
+
+def random(rng: np.random.Generator, *shape: int, dtype: Any = np.float16) -> Array:
+    return (rng.standard_normal(shape) * 0.5).astype(dtype)
+
+
+Problem = tuple[Any, tuple[int, ...], tuple[Any, ...], Array]
+"""A kernel, its grid and arguments, of which the last array is the result, and what numpy says that it is."""
+
+
+def embedding(tiles: tuple[int, int, int], dtype: Any = np.float16, index: Any = np.int32) -> Problem:
+    """Numbers of rows that the table has not, negative ones too, stand for rows of zeros."""
+    m, n, k = tiles
+    rng = np.random.default_rng(0)
+    table, w = random(rng, 50, 3 * k - 8, dtype=dtype), random(rng, 3 * k - 8, n + 8, dtype=dtype)
+    ids = rng.integers(-3, 53, 2 * m).astype(index)
+    if index is np.int64:
+        ids[5] = 1 << 32  # whose low half names a row
+    inside = (ids >= 0) & (ids < 50)
+    wanted = np.where(inside[:, None], table[np.where(inside, ids, 0)].astype(float) @ w.astype(float), 0)
+    return gathered.embedding, (2, 2), (table, ids, w, np.zeros(wanted.shape, np.float32), m, n, k), wanted
+
+
+def by_pointers(tiles: tuple[int, int, int]) -> Problem:
+    m, n, k = tiles
+    rng = np.random.default_rng(1)
+    a, b = random(rng, 2 * m - 8, 3 * k - 24), random(rng, 3 * k - 24, 2 * n - 8)
+    wanted = a.astype(float) @ b.astype(float)
+    return gathered.by_pointers, (2, 2), (a, b, np.zeros(wanted.shape, np.float32), m, n, k), wanted
+
+
+def odd_rows(tiles: tuple[int, int, int]) -> Problem:
+    """Rows that begin at no multiple of 16 bytes."""
+    m, n, k = tiles
+    rng = np.random.default_rng(1)
+    a, b = random(rng, 2 * m - 8, 3 * k - 23), random(rng, 3 * k - 23, 2 * n - 7)
+    wanted = a.astype(float) @ b.astype(float)
+    return gathered.by_pointers, (2, 2), (a, b, np.zeros(wanted.shape, np.float32), m, n, k), wanted
+
+
+def transposed(tiles: tuple[int, int, int]) -> Problem:
+    m, n, k = tiles
+    rng = np.random.default_rng(2)
+    a, b = random(rng, 2 * m - 8, 3 * k - 24), random(rng, 2 * n - 8, 3 * k - 24)
+    wanted = a.astype(float) @ b.T.astype(float)
+    return gathered.transposed, (2, 2), (a, b, np.zeros(wanted.shape, np.float32), m, n, k), wanted
+
+
+def dilated(tiles: tuple[int, int, int]) -> Problem:
+    """Tiles reach beyond the row, and the last ones of a picture's rows beyond the picture."""
+    m, n, k = tiles
+    rng = np.random.default_rng(3)
+    x, w = random(rng, 2, 6, m + 20, 2 * k - 8), random(rng, 3, 2, 2 * k - 8, n)
+    padded = np.zeros((2, 6 + 4, 2 * m + 2, x.shape[3]))
+    padded[:, :6, : m + 20] = x
+    wanted = np.asarray(
+        sum(
+            padded[:, 2 * r : 2 * r + 6, 2 * s : 2 * s + 2 * m] @ w[r, s].astype(float)
+            for r in range(3)
+            for s in range(2)
+        )
+    )
+    return gathered.dilated, (2, 6, 2), (x, w, np.zeros(wanted.shape, np.float32), m, n, k, 3, 2, 2), wanted
+
+
+def apart(tiles: tuple[int, int, int]) -> Problem:
+    m, n, k = tiles
+    rng = np.random.default_rng(4)
+    x, w = random(rng, 7, 2 * m + 1, 2 * k - 8), random(rng, 3, 2, 2 * k - 8, n)
+    wanted = np.asarray(
+        sum(
+            x[r : r + 5 : 2, s : s + 2 * m : 2].astype(float) @ w[r, s].astype(float)
+            for r in range(3)
+            for s in range(2)
+        )
+    )
+    return gathered.apart, (1, 3), (x, w, np.zeros(wanted.shape, np.float32), m, n, k, 3, 2), wanted
+
+
+PROBLEMS: dict[str, Callable[[tuple[int, int, int]], Problem]] = {
+    "embedding": embedding,
+    "embedding_bf16": lambda tiles: embedding(tiles, BF16),
+    "embedding_i64": lambda tiles: embedding(tiles, index=np.int64),
+    "by_pointers": by_pointers,
+    "odd_rows": odd_rows,
+    "transposed": transposed,
+    "dilated": dilated,
+    "apart": apart,
+}
+
+
+def check(name: str, tiles: tuple[int, int, int], **options: Any) -> None:
+    kernel, grid, given, wanted = PROBLEMS[name](tiles)
+    args = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in given)
+    cutile.launch(kernel, grid, args, check="full,-view-range", **options)
+    (result,) = [x for x in args if isinstance(x, np.ndarray) and x.dtype == np.float32]
+    np.testing.assert_allclose(result, wanted, rtol=0.01, atol=0.05)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_interpreter_gives_what_numpy_gives(name: str) -> None:
+    check(name, (64, 64, 32), backend="interpreter")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_code_of_a_target_gives_what_numpy_gives(name: str, target: str) -> None:
+    check(name, (64, 64, 32), backend="simulator", gpu_name=target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", SCHEDULES)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_tiles_of_full_size_are_right_in_several_schedules(name: str, target: str, order: int | None) -> None:
+    check(name, (128, 128, 64), backend="simulator", gpu_name=target, block_order=order)
+
+
+COPIED_BY_TMA = {"by_pointers": 2, "transposed": 2, "dilated": 2}
+"""The kernels both of whose operands TMA copies."""
+
+
+@pytest.mark.parametrize("target", TARGETS[1:])
+@pytest.mark.parametrize("name", COPIED_BY_TMA)
+def test_boxes_are_copied_by_a_producer(name: str, target: str) -> None:
+    kernel, _, args, _ = PROBLEMS[name]((128, 128, 64))
+    done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options(target, emit="tileas"))
+    text = done.tileas
+    assert "agent_switch" in text and "not_specialized" not in text
+    assert text.count("nv_tileas.async.tiled_tma_load") >= COPIED_BY_TMA[name]
