@@ -22,8 +22,10 @@ from libtile.lowering.tileas.lone_products import lone_products, loop_around, st
 from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.product_forms import are_fed, by_loop, transposed, without_batch
 from libtile.lowering.tileas.result_parts import cut_result, result_part_shape
+from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.single_batches import in_single_batches
 from libtile.lowering.tileas.stage_results import StageResult, columns_of, products_in_tensor_memory
+from libtile.lowering.tileas.tensor_steps import warps_of_results
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
 from libtile.lowering.to_tileas.products import tensor_memory_atom
@@ -171,6 +173,8 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
         if any(tensor_memory_atom(op, gpu) is None for op in products):
             return None
         dots = [op for op in products if isinstance(op, DotOp)]
+        if len(dots) == len(products) and len(by_loop(dots)) == 1 and all(is_zero(op.c) for op in dots):
+            return _computed_of_tensor_memory if all(map(are_fed, by_loop(dots))) else None
         if len(products) == 1 or (len(dots) == len(products) and all(map(are_fed, by_loop(dots)))):
             loaded = all(tcgen05.are_loaded_by(shape_of(op.result.type), warps) for op in products)
             return _in_tensor_memory if loaded else None
@@ -234,6 +238,17 @@ def _in_tensor_memory(function: FuncOp) -> FuncOp:
         part = tcgen05.part_shape((rows, columns), spec.num_warps)
         if part != (rows, columns):
             cut_result(product, part)
+    return convert_function(copy, in_tensor_memory=products)
+
+
+def _computed_of_tensor_memory(function: FuncOp) -> FuncOp:
+    """Layouts for products into tensor memory of which a loop computes something, by as many warps as that takes."""
+    spec = function.kernel_spec
+    assert spec is not None and spec.target is not None
+    copy, gpu = function.clone(), target(spec.target)
+    products = [op for op in _repeated(copy, gpu) if isinstance(op, DotOp)]
+    warps = warps_of_results([shape_of(op.result.type) for op in products], spec, gpu) or spec.num_warps
+    copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
     return convert_function(copy, in_tensor_memory=products)
 
 

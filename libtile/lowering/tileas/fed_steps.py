@@ -363,7 +363,7 @@ class FedProducts(FedSteps):
         if any(op.parent_op() is not loop for op in products):
             raise Unfit("the kernel has products in several loops")
         super().__init__(function, gpu, loop)
-        sums = sums_of(self.body, products)
+        sums = self._sums(products)
         read: dict[object, TmaOperand | MadeOperand | Brought] = {}
         found: list[tuple[MmaAtomAttr, list[object]]] = []
         for product in products:
@@ -391,6 +391,10 @@ class FedProducts(FedSteps):
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         raise Unfit(f"{self.gpu.name} multiplies by no instruction that reads what several products share")
+
+    def _sums(self, products: Sequence[DotOp]) -> list[tuple[int, bool]]:
+        """For each product the number of its sum, and whether it is the first of a step to add to it."""
+        return sums_of(self.body, products)
 
     def _key(
         self,

@@ -16,14 +16,18 @@ from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.fed_kernels import FedKernel
 from libtile.lowering.tileas.fed_steps import NotSpecialized
 from libtile.lowering.tileas.product_forms import are_fed, by_loop
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, is_zero
 from libtile.lowering.tileas.specialize_chains import Chain
 from libtile.lowering.tileas.specialize_product import ProductLoop
 from libtile.lowering.tileas.tensor_chains import TensorChain
 from libtile.lowering.tileas.tensor_phases import Phases
+from libtile.lowering.tileas.tensor_steps import TensorSteps
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.tileas.warp_sums import WarpSums
 from libtile.targets import Target
+
+Product = ProductLoop | Chain | Phases | TensorSteps
+"""How a loop with one product is parted."""
 
 
 def _reads_shared_memory(gpu: Target) -> bool:
@@ -56,7 +60,7 @@ def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:
 
 def _plans(
     function: FuncOp, gpu: Target, most: int
-) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | Phases | WarpSums | FedKernel | Unfit]]:
+) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | Phases | TensorSteps | WarpSums | FedKernel | Unfit]]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
     products = [op for op in walk(function) if isinstance(op, kinds)]
@@ -85,17 +89,19 @@ def _plans(
             yield product, reason
 
 
-def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int) -> ProductLoop | Chain | Phases:
+def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int) -> Product:
     """How a loop with one product is parted: one that adds it up, or one that computes something of each product."""
     try:
         return ProductLoop(function, gpu, product, most)
     except Unfit as reason:
         if isinstance(product, ScaledDotOp) or product.parent_op() is None:
             raise
-        try:
-            return (Phases if gpu.has("tcgen05") else Chain)(function, gpu, [product], most)
-        except Unfit:
-            raise reason from None
+        for form in (Phases, TensorSteps) if gpu.has("tcgen05") else (Chain,):
+            try:
+                return form(function, gpu, [product], most)
+            except Unfit as other:
+                last = other
+        raise (last if gpu.has("tcgen05") and is_zero(product.c) else reason) from None
 
 
 def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedKernel | Unfit:
@@ -106,7 +112,9 @@ def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedKernel | Unfit:
         return reason
 
 
-def _several(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | Phases | WarpSums | Unfit:
+def _several(
+    function: FuncOp, gpu: Target, products: list[DotOp], most: int
+) -> Chain | Phases | TensorSteps | WarpSums | Unfit:
     """How loops with several products are parted, or why they are not."""
     if not gpu.has("tcgen05") and are_fed(products):
         try:
@@ -121,6 +129,8 @@ def _several(function: FuncOp, gpu: Target, products: list[DotOp], most: int) ->
             return TensorChain(function, gpu, products, most)
         if not all(map(are_fed, loops)):
             raise Unfit("the kernel has products in several loops, and in one of them a product feeds another one")
+        if len(loops) == 1 and all(is_zero(product.c) for product in products):
+            return TensorSteps(function, gpu, products, most)
         return Phases(function, gpu, products, most)
     except Unfit as reason:
         return reason

@@ -32,6 +32,7 @@ from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerReadOp,
@@ -183,7 +184,7 @@ class Chain:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = ahead
         for ring in self.rings:
-            self._check_token(ring)
+            check_token(ring.operand.load, None if ring.once else self.body)
         gone = {op for r in self.rings for op in r.path}
         self.ops = [op for op in self.body.ops if op not in gone and op is not self.body.last_op]
         left = {p.op.a for p in self.products if p.a is None}
@@ -232,18 +233,6 @@ class Chain:
         bits = 256 // atom.instruction.k
         if a != wgmma.a_layout(shape_of(type_), self.spec.num_warps, bits):
             raise Unfit("#A is computed, and does not lie in registers as wgmma reads it")
-
-    def _check_token(self, ring: Ring) -> None:
-        """Unfit where the token of a copy orders something in the same iteration behind it."""
-        token = ring.operand.load.result_token
-        work = [] if token is None else [token]
-        while work:
-            for use in work.pop().uses:
-                op = use.operation
-                if isinstance(op, JoinMemTokenOp):
-                    work.append(op.results[0])
-                elif ring.once or not (isinstance(op, scf.YieldOp) and op.parent is self.body):
-                    raise Unfit("a token orders another access behind one that is a copy by TMA")
 
     def _registers(self, parts: Parts | None) -> int:
         """Of a consumer's thread: for products that are under way together, their left operands, and the rest."""
@@ -561,3 +550,17 @@ class Chain:
         env.update(zip(pins, waited.results[len(results) :]))
         for token in tokens.values():
             at.add(ConsumerReleaseOp.make(token))
+
+
+def check_token(load: TiledLoadOp, body: Block | None) -> None:
+    """Unfit where the token of a copy orders something in the same iteration of a loop's body behind it, or anything
+    where it is copied once (None)."""
+    token = load.result_token
+    work = [] if token is None else [token]
+    while work:
+        for use in work.pop().uses:
+            op = use.operation
+            if isinstance(op, JoinMemTokenOp):
+                work.append(op.results[0])
+            elif body is None or not (isinstance(op, scf.YieldOp) and op.parent is body):
+                raise Unfit("a token orders another access behind one that is a copy by TMA")

@@ -280,6 +280,10 @@ class Steps:
         return at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
 
 
+Fill = Callable[[Inserter, Sequence[SSAValue]], SSAValue]
+"""Issues the products of results' stages, and gives the place in the steps' pipeline behind that."""
+
+
 def multiply(
     at: Inserter, results: Sequence[Results], steps: Steps, trips: SSAValue, places: Sequence[SSAValue]
 ) -> tuple[SSAValue, ...]:
@@ -289,37 +293,48 @@ def multiply(
     assert isinstance(number, IntegerType | IndexType)
     zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
     *of_results, first = places
+
+    def fill(inside: Inserter, stages: Sequence[SSAValue]) -> SSAValue:
+        body = Block(arg_types=[number, steps.place])
+        each = Inserter(body, None, at.location)
+        step, place = body.args
+        more = each.value(arith.CmpiOp(step, zero, "ne"))
+        each.add(scf.YieldOp(multiply_step(each, steps, place, stages, more)))
+        return inside.add(scf.ForOp(zero, trips, one, [first], body)).results[0]
+
+    return hand_over(at, results, of_results, fill)
+
+
+def hand_over(at: Inserter, results: Sequence[Results], places: Sequence[SSAValue], fill: Fill) -> tuple[SSAValue, ...]:
+    """A turn of the thread that issues products: results' stages at these places, which are handed on when the products
+    that `fill` issues have ended; the places behind, and what `fill` gives."""
     stages = [Block(arg_types=[result.type]) for result in results]
     around = [at, *(Inserter(stage, None, at.location) for stage in stages)]
     taken = [
         at.value(ProducerAcquireOp.make(result.pipe, place, results=[ProducerTokenType([result.type])]))
-        for result, place in zip(results, of_results)
+        for result, place in zip(results, places)
     ]
     inside = around[-1]
-    body = Block(arg_types=[number, steps.place])
-    each = Inserter(body, None, at.location)
-    each.add(scf.YieldOp(_step(each, steps, [stage.args[0] for stage in stages], zero)))
-    behind: SSAValue = inside.add(scf.ForOp(zero, trips, one, [first], body)).results[0]
+    behind = fill(inside, [stage.args[0] for stage in stages])
     inside.add(PipelineYieldOp.make([behind]))
     for n in reversed(range(len(results))):
         outside, token = around[n], taken[n]
         written = outside.add(
-            ProducerWriteOp.make(token, of_results[n], results=[token.type, [steps.place]], regions=[Region(stages[n])])
+            ProducerWriteOp.make(token, places[n], results=[token.type, [behind.type]], regions=[Region(stages[n])])
         )
         token, behind = written.results
         outside.add(ProducerCommitOp.make(token, after_products=True))
         if n:
             outside.add(PipelineYieldOp.make([behind]))
-    following = [at.value(IncIterOp.make(p, results=[r.place])) for r, p in zip(results, of_results)]
+    following = [at.value(IncIterOp.make(p, results=[r.place])) for r, p in zip(results, places)]
     return (*following, behind)
 
 
-def _step(at: Inserter, steps: Steps, results: Sequence[SSAValue], zero: SSAValue) -> SSAValue:
-    """Wait for a step's tiles and issue their products, whose end releases them: the place of the next step."""
-    step, place = at.block.args
+def multiply_step(at: Inserter, steps: Steps, place: SSAValue, results: Sequence[SSAValue], more: SSAValue) -> SSAValue:
+    """Wait for a step's tiles and issue their products, which add to results where `more` is true, and whose end
+    releases the tiles: the place of the next step."""
     held = ConsumerTokenType(steps.types)
     token = at.value(ConsumerWaitOp.make(steps.pipe, place, results=[held], consumer_idx=steps.consumer))
-    more = at.value(arith.CmpiOp(step, zero, "ne"))
     stage = Block(arg_types=list(steps.types))
     inside = Inserter(stage, None, at.location)
     steps.issue(inside, stage.args, results, more)
