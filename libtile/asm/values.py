@@ -57,12 +57,15 @@ class ValueParser(AttributeParser):
     scopes: list[list[str]]
     block_scopes: list[_BlockScope]
     forward_references: dict[ForwardReference, int]
+    replaced: list[tuple[ForwardReference, SSAValue[Any]]]
+    """Forward references and what they turned out to be."""
 
     def start_values(self) -> None:
         self.values = {}
         self.scopes = []
         self.block_scopes = []
         self.forward_references = {}
+        self.replaced = []
 
     # -- uses ---------------------------------------------------------------------------------------------------
 
@@ -160,6 +163,7 @@ class ValueParser(AttributeParser):
             )
         existing.replace_all_uses_with(value)
         del self.forward_references[existing]
+        self.replaced.append((existing, value))
 
     def define_argument(self, use: Use, value: SSAValue[Any]) -> None:
         """Bind a block argument that a custom form has named."""
@@ -190,6 +194,11 @@ class ValueParser(AttributeParser):
         if missing:
             failures = [self.report("use of undeclared SSA value name", offset) for offset in missing]
             raise failures[0]
+        for reference, value in self.replaced:
+            # An op that has the definition in a region of its own takes it as an operand: it is made behind both.
+            if reference.first_use is not None:
+                reference.replace_all_uses_with(value)
+        self.replaced = []
 
     # -- blocks -------------------------------------------------------------------------------------------------
 

@@ -72,7 +72,8 @@ ALLOWED: dict[str, set[str]] = {
     "libtile.lowering.tileas.select_copies": {"offset_bits", "vector_of"},
     "libtile.lowering.tileas.shared_check": {"check_shared_memory"},
     "libtile.lowering.tileas.shared_memory": {
-        "DRAWING_BYTES", "STAGE_BARRIER_BYTES", "alignment_of", "draws", "stage_offsets", "tile_bytes",
+        "MOST_AGENTS", "STAGE_BARRIER_BYTES", "alignment_of", "counter_word", "drawing_bytes", "drawing_word",
+        "drawn_sides", "stage_offsets", "tile_bytes",
     },
     "libtile.lowering.tileas.storage_lives": {
         "BARRIERS", "BYTES", "BYTES_ALIGNMENT", "DRAWING", "OFFSET", "TENSOR_ADDRESS_BYTES", "integer_attribute",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.support.diagnostics import LoweringError
+from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
 
 HEAD = "attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=2>}"
@@ -110,3 +110,31 @@ def test_a_product_that_is_none_of_floats_is_refused_with_op_and_place():
         LoweringError, match=r"k\.mlir:\d+:\d+: 'nv_tileaa\.\w+' op is a product of f16 and f16 into tf32 on sm_80"
     ):
         libtile.compile(libtile.parse(text, filename="k.mlir"), "sm_80", emit="ptx")
+
+
+def test_an_op_does_not_take_what_its_own_region_defines():
+    """The verifier ended in an internal error."""
+    text = """
+nv_tileaa.func @k(%n: index) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  %0 = arith.constant 0 : index
+  scf.for %i = %0 to %n step %1 {
+    %1 = arith.constant 1 : index
+    scf.yield
+  }
+  nv_tileaa.return
+}
+"""
+    module = libtile.parse(text, filename="k.mlir")
+    with pytest.raises(DiagnosticError, match=r"k\.mlir:4:3: error: .*"):
+        libtile.verify(module)
+
+
+def test_a_layout_holds_the_whole_tile():
+    """A conversion of a tile of which no thread has half ended in an internal error."""
+    text = "nv_tileaa.func @k(%x: tile<64xf32, #nv_tileas.layout<register=[], lane=[[1],[2],[4],[8],[32]], warp=[[32],[0]] : {}>>) {{\n  nv_tileaa.return\n}}"
+    for shape, said in (
+        (64, "expects a layout that holds the whole tile, but got "),
+        (128, r"expects a layout of shape \[64\], but got \[128\]"),
+    ):
+        with pytest.raises(DiagnosticError, match=rf"k\.mlir:1:\d+: error: .*{said}"):
+            libtile.verify(libtile.parse(text.format(shape), filename="k.mlir"))

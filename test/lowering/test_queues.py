@@ -24,7 +24,8 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import CreateIteratorOp, CreatePipelineOp
 from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
 from libtile.lowering.tileas.iterators import propagate_iterators, retype
-from libtile.simulator import SimulationFault, run_ptx
+from libtile.runtime.tensor_maps import tensor_map
+from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
 
@@ -137,6 +138,68 @@ def test_a_warpgroup_multiplies_what_tma_has_put_into_its_stage():
         ptx = compiled(other, gpu).ptx
         found = ["wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16" in ptx, "mma.sync.aligned.m16n8k16" in ptx]
         assert found == [asynchronous, not asynchronous]
+
+
+WAITS = r"wgmma\.wait_group\.sync\.aligned\s+(\d)"
+
+
+@pytest.mark.parametrize("name", ["product", "queue", "halves", "tiles"])
+def test_products_stay_under_way_from_one_turn_to_the_next(name):
+    """Each turn waits for the products of the one before, and what is behind the loop for the last ones."""
+    ptx = compiled(ALL[name].text, "sm_90").ptx
+    consumers = 2 if name == "halves" else 1
+    assert sorted(re.findall(WAITS, ptx)) == ["0"] * consumers + ["1"] * consumers
+
+
+OWN_TURN = {
+    "one place in the queue": (r"depth = \d", "depth = 1"),
+    "a turn that does more": (
+        r"nv_tileaa\.queue\.yield %d0 :",
+        "%d1 = nv_tileaa.addf %d0, %d0 : tile<64x32xf32>, tile<64x32xf32> -> tile<64x32xf32>\n"
+        "        nv_tileaa.queue.yield %d1 :",
+    ),
+    "a loop that does more": (
+        r"scf\.yield %d : tensor<64x32xf32>",
+        "%s = nv_tileaa.tiled_store %vc[%k, %1], %d : !vc, tile<64x32xf32>, index, index -> !nv_tileaa.mem_token\n"
+        "      scf.yield %d : tensor<64x32xf32>",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", OWN_TURN)
+def test_a_turn_waits_for_its_own_products_where_the_stage_before_cannot_be_kept(why):
+    pattern, replacement = OWN_TURN[why]
+    text, count = re.subn(pattern, replacement, KERNELS["product"].text)
+    assert count
+    ptx = compiled(text, "sm_90").ptx
+    assert {*re.findall(WAITS, ptx)} == {"0"}
+    if why == "one place in the queue":
+        for seed in (None, 1):
+            check(KERNELS["product"], text, backend="simulator", gpu_name="sm_90", check="full", block_order=seed)
+
+
+UNDER_WAY = {
+    "a turn does not wait for the one before": (rf"{WAITS[:-5]}1;", ""),
+    "a turn waits for the one before that": (rf"{WAITS[:-5]}1;", "wgmma.wait_group.sync.aligned 2;"),
+    "nobody waits for the last turn": (rf"{WAITS[:-5]}0;", ""),
+}
+
+
+@pytest.mark.parametrize("name", UNDER_WAY)
+def test_products_that_are_not_waited_for_are_found(name):
+    pattern, replacement = UNDER_WAY[name]
+    made = compiled(KERNELS["product"].text, "sm_90")
+    ptx, count = re.subn(pattern, replacement, made.ptx)
+    assert count == 1
+    seen = set()
+    for seed in (None, 1, 2, 3):
+        args, _, _ = KERNELS["product"].case()
+        try:
+            maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in made.kernels["k"].descriptors]
+            run_ptx(ptx, "k", block=made.kernels["k"].block_dim, args=[*map(_number, args), *maps], order=seed)
+        except SimulationFault as fault:
+            seen.add(fault.kind)
+    assert seen and seen <= {"async", "race"}
 
 
 WITHOUT = {

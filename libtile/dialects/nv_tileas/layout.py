@@ -9,6 +9,7 @@ of the tile follow (`scalar` for rank 0).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from xdsl.ir import Attribute
@@ -34,6 +35,14 @@ class LayoutAttr(ParsedData):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.layout.shape
+
+    def problem_of(self, shape: Sequence[int]) -> str | None:
+        """What is wrong with it as the layout of a tile of this shape; None if nothing."""
+        if self.shape != tuple(shape):
+            return f"expects a layout of shape {list(shape)}, but got {list(self.shape)}"
+        if not self.layout.is_surjective:
+            return f"expects a layout that holds the whole tile, but got {self}"
+        return None
 
     def body(self) -> str:
         parts = [f"{name}={_vectors(vectors)}" for name, vectors in self.layout.bases]

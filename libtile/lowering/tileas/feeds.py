@@ -77,13 +77,16 @@ class Feed:
     """Of a cluster, which fill its stages together."""
     stages: int = 1
     pipe: SSAValue | None = None
+    consumers: int = 1
+    consumer: int = 0
+    """Which of the pipeline's consumers reads."""
 
     @property
     def type(self) -> PipelineType:
         return self.staged(self.stages)
 
     def staged(self, stages: int) -> PipelineType:
-        return PipelineType(stages, self.types, 1, MBARRIER)
+        return PipelineType(stages, self.types, self.consumers, MBARRIER)
 
     @property
     def place(self) -> PipelineIteratorType:
@@ -110,7 +113,8 @@ class Feed:
         """Wait for a stage, and what `read` makes of its tiles: the token by which it is released, and what that
         gives."""
         held = ConsumerTokenType(self.types)
-        token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held]))
+        consumer = self.consumer or None
+        token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held], consumer_idx=consumer))
         stage = Block(arg_types=self.types)
         inside = Inserter(stage, None, at.location)
         given = list(read(inside, stage.args))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Products of what TMA has copied to a stage: a consumer of one or two warpgroups multiplies from shared memory by
-wgmma, and waits for the products before it leaves the stage."""
+wgmma, and waits for the products before it leaves the stage, or, where its turns do nothing else, in the next turn."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from libtile.lowering.agents import agent_of
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, check_accumulator, instruction
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.overlap_turns import overlap_turns
 from libtile.lowering.tileas.tma_operands import Unfit, can_transpose
 from libtile.lowering.to_tileas.stage_products import WARPS
 from libtile.lowering.to_tileas.types import element_of
@@ -47,6 +48,7 @@ def multiply_in_stages(function: FuncOp, gpu: Target, reads: Iterable[ConsumerRe
                 continue
             _multiply(product, atom, a, b)
             made += 1
+        overlap_turns(read)
     if made:
         explain_asynchronous(function, gpu)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.types import (
@@ -81,7 +81,12 @@ def _tensor(type_: TensorType) -> str | None:
     if not is_element_type(element):
         return f"expects tiles of numbers, indices or pointers, but got {shown(type_)}"
     problem = inner_sizes_problem(shape)
-    return element.problem() if problem is None and isinstance(element, ParsedData) else problem
+    if problem is None and isinstance(element, ParsedData):
+        problem = element.problem()
+    if problem is None and not isinstance(type_.encoding, NoneAttr):
+        check = getattr(type_.encoding, "problem_of", None)
+        problem = f"expects a layout, but got {shown(type_.encoding)}" if check is None else check(shape)
+    return problem
 
 
 def inner_sizes_problem(shape: Sequence[int]) -> str | None:
