@@ -47,12 +47,17 @@ class CodecSource:
         return name
 
     def compile(self, kind: str) -> Any:
-        text = "\n".join(self.lines) + "\n"
         filename = f"<{kind} {self.op.name} {self.version}>"
+        text = "\n".join((f"# {filename}", *self.lines, ""))
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
         scope = dict(self.names)
-        exec(compile(text, filename, "exec"), scope)
+        execute(text, filename, scope)
         return scope[kind]
+
+
+def execute(text: str, filename: str, scope: dict[str, Any]) -> None:
+    """Execute a text; a tool's start puts a function here that keeps the code of texts, which name their files."""
+    exec(compile(text, filename, "exec"), scope)
 
 
 def bits_of(flags: Iterable[Flag], version: Version) -> dict[str, int]:

@@ -43,6 +43,17 @@ def test_kept_code_is_not_compiled_again(tmp_path, monkeypatch):
     assert not code.added
 
 
+def test_kept_code_has_the_name_of_its_file(tmp_path):
+    path = str(tmp_path / "tools.bundle")
+    for _ in range(2):  # compiled, and kept
+        code = startup.GeneratedCode(kept.Bundle(path))
+        names: dict = {}
+        code.execute("# <decode op 13.1>\ndef f(): pass", names, filename="<decode op 13.1>")
+        assert names["f"].__code__.co_filename == "<decode op 13.1>"
+        code.kept.save({}, code.added)
+    assert not code.added
+
+
 def test_a_bundle_grows_by_what_is_new(tmp_path):
     path = saved(tmp_path)
     other = tmp_path / "other.py"

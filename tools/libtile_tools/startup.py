@@ -5,8 +5,8 @@ Three things are done, all for a process that is a tool, never for one that impo
 
 - The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module. A tool
   that finds modules missing in it, or changed, adds them at its end.
-- `dataclasses` writes the methods of each class as text and compiles it, every time, and so does
-  `libtile.support.records` with one method. That code is in the bundle too.
+- `dataclasses` writes the methods of each class as text and compiles it, every time, and so do
+  `libtile.support.records` with one method, and the bytecode's reader. That code is in the bundle too.
 - Classes are made in other ways, and what xDSL has them consist of is worked out on demand: see
   `libtile_tools.adjustments`.
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
-_RECORDS = "libtile.support.records"
-
 
 class GeneratedCode:
     """`execute` is `exec` for texts whose code is worth keeping; `added` are those that had to be compiled."""
@@ -43,13 +41,19 @@ class GeneratedCode:
         self.added: dict[str, CodeType] = {}
         self._used: dict[str, CodeType] = {}
 
-    def execute(self, text: str, variables: dict[str, Any] | None = None, names: dict[str, Any] | None = None) -> None:
-        """Execute a text as `exec` does."""
+    def execute(
+        self,
+        text: str,
+        variables: dict[str, Any] | None = None,
+        names: dict[str, Any] | None = None,
+        filename: str = "<string>",
+    ) -> None:
+        """Execute a text as `exec` does; `filename` is what tracebacks show."""
         code = self._used.get(text)
         if code is None:
             code = None if self.kept is None else self.kept.text(text)
             if code is None:
-                code = self.added[text] = compile(text, "<string>", "exec", dont_inherit=True)
+                code = self.added[text] = compile(text, filename, "exec", dont_inherit=True)
             self._used[text] = code
         builtins.exec(code, variables, names)
 
@@ -226,6 +230,14 @@ def _keep_inits(module: ModuleType) -> None:
     module.execute = _generated.execute  # type: ignore[attr-defined]
 
 
+def _keep_codecs(module: ModuleType) -> None:
+    def execute(text: str, filename: str, scope: dict[str, Any]) -> None:
+        assert _generated is not None
+        _generated.execute(text, scope, filename=filename)
+
+    module.execute = execute  # type: ignore[attr-defined]
+
+
 _kept: Bundle | None = None
 _generated: GeneratedCode | None = None
 _finder: KeptFinder | None = None
@@ -248,7 +260,8 @@ def install() -> None:
     adjusted: dict[str, Callable[[ModuleType], None]]
     adjusted = {
         "dataclasses": _keep_methods,
-        _RECORDS: _keep_inits,
+        "libtile.support.records": _keep_inits,
+        "libtile.bytecode.ops_source": _keep_codecs,
         "xdsl": adjustments.leave_classes_plain,
         "xdsl.irdl.attributes": adjustments.defer_attributes,
         "xdsl.irdl.operations": adjustments.defer_operations,
