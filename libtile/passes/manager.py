@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from libtile.passes.pipeline import Item, Nest, PassItem, make_pass, passes_in
 from libtile.passes.registry import PASSES
 from libtile.support import timing
+from libtile.support.collector import collector_paused
 from libtile.support.diagnostics import DiagnosticError, error, has_errors, warning
 from libtile.support.records import dataclass
 
@@ -139,10 +140,11 @@ class PassManager:
             instrument.before(run, op)
         self.warnings += _left_alone(item.name, op)
         try:
-            with timing.stage(item.name):
-                self._made[item].apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
-            if self.verify_each:
-                self._verify(item.name, op)
+            with collector_paused():
+                with timing.stage(item.name):
+                    self._made[item].apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
+                if self.verify_each:
+                    self._verify(item.name, op)
         except Exception as failure:
             for instrument in self.instruments:
                 instrument.failed(run, op, failure)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
+from generators.growing import FAMILIES
 from libtile.asm import parse
 from libtile.passes import registry
 from libtile.passes.manager import PassManager
@@ -181,3 +183,22 @@ def test_each_pass_is_followed_by_its_hook() -> None:
     hook = lambda name, op: seen.append((name, op.name))  # noqa: E731
     PassManager(parse_pipeline("builtin.module(cse,cuda_tile.module(dce))"), after=hook).run(parse(MODULE))
     assert seen == [("cse", "builtin.module"), ("dce", "cuda_tile.module")]
+
+
+def test_no_collection_walks_the_module_while_a_pass_runs() -> None:
+    module = parse(FAMILIES["scalar_chain"].make(2000))
+    manager = PassManager(parse_pipeline("cse"), verify_each=False)
+    manager.run(module)  # what it loads is collected
+    begun: list[str] = []
+    callback = lambda phase, _: begun.append(phase)  # noqa: E731
+    usual = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(callback)
+    try:
+        gc.set_threshold(700, 10, 10)
+        manager.run(module)
+    finally:
+        gc.set_threshold(*usual)
+        gc.callbacks.remove(callback)
+    assert gc.isenabled()
+    assert begun.count("start") <= 1, "the collector ran inside of a pass"
