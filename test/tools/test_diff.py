@@ -66,6 +66,12 @@ def test_runs_tell_what_programs_do(folder: Path) -> None:
         (["same.mlir", "wrong.mlir"], "wrong.mlir:1:1: error: "),
         (["--run", "--grid=x", "same.mlir", "other.mlir"], "'x' is no grid"),
         (["--run", "--kernel=no", "same.mlir", "other.mlir"], "the module has no kernel named 'no'"),
+        (["--run", "--grid=x", "same.mlir", "same.mlir"], "'x' is no grid"),
+        (["--run", "--grid=0,1", "same.mlir", "same.mlir"], "'0,1' is no grid: a grid has one to three extents from 1"),
+        (["--run", "--grid=1,2,3,4", "same.mlir", "other.mlir"], "'1,2,3,4' is no grid: a grid has one to three"),
+        (["--run", "--kernel=no", "same.mlir", "same.mlir"], "the module has no kernel named 'no'"),
+        (["--grid=2", "same.mlir", "other.mlir"], "--grid says what --run runs, and is of no use without it"),
+        (["--kernel=softmax", "same.mlir", "other.mlir"], "--kernel says what --run runs"),
         (["--nothing", "same.mlir", "other.mlir"], "Unknown command line argument '--nothing'"),
     ],
 )

@@ -105,3 +105,13 @@ def test_a_tool_loads_only_what_it_needs(tool, arguments, unwanted):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.splitlines()[-1] == "loaded"
+
+
+def test_numpy_makes_random_numbers_in_a_tool():
+    script = (
+        "from libtile_tools import startup\nstartup.install()\nimport xdsl.ir\nimport numpy as np\n"
+        "seeded = np.random.default_rng(np.random.SeedSequence(7))\n"
+        "print(seeded.integers(100) == np.random.default_rng(7).integers(100), len(seeded.spawn(2)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True 2\n", "")

@@ -65,7 +65,15 @@ def command(
     """
     from libtile.debugging.structure import diff
 
+    launch = _grid(grid)
+    for option, value in (("--grid", grid), ("--kernel", kernel)):
+        if value is not None and not run_:
+            raise cli.ToolError(f"cuda-tile-diff: error: {option} says what --run runs, and is of no use without it")
     ours, theirs = _module(left), _module(right)
+    if kernel is not None:
+        from libtile.interpreter.entries import find_entry
+
+        find_entry(ours.op, kernel)
     found = diff(ours, theirs, locations=locations)
     if not found:
         return
@@ -75,7 +83,7 @@ def command(
         ctx.exit(_DIFFERENT)
     from libtile.debugging.behaviour import compare_runs
 
-    outcome = compare_runs(ours, theirs, kernel=kernel, runs=runs, seed=seed, grid=_grid(grid))
+    outcome = compare_runs(ours, theirs, kernel=kernel, runs=runs, seed=seed, grid=launch)
     if outcome.difference is not None:
         if not quiet:
             cli.write_output("-", f"{outcome.difference}\n")
@@ -99,10 +107,15 @@ def _module(path: str) -> Module:
 def _grid(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
+    from libtile.interpreter.entries import LaunchError
+    from libtile.interpreter.launch import normal_grid
+
     try:
-        return tuple(int(part) for part in text.split(","))
+        return normal_grid([int(part) for part in text.split(",")])
     except ValueError:
         raise cli.ToolError(f"cuda-tile-diff: error: '{text}' is no grid: one to three whole numbers") from None
+    except LaunchError as error:
+        raise cli.ToolError(f"cuda-tile-diff: error: '{text}' is no grid: {error}") from None
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -60,14 +61,33 @@ def leave_classes_plain(_: ModuleType) -> None:
     xDSL's attributes, ops and traits do, and so does everything that derives from them: each takes longer to make, and
     Python runs code of its own to say whether an object is of such a class, above all where it is not. Given up are to
     register classes with these, and that one with abstract methods is not instantiated, which tests find: the library
-    has classes as they are. `abc.ABCMeta`, and all that has derived from `ABC` before, is left as it is.
+    has classes as they are. `abc.ABCMeta`, and all that has derived from `ABC` before, is left as it is; and so are
+    packages that register classes (`load_with_abstract_classes`).
     """
     import abc
     import contextlib  # noqa: F401  # this and the next use more of what such a class can do
 
     import typing_extensions  # noqa: F401
 
+    global _abstract
+    _abstract = abc.ABC
     abc.ABC = type("ABC", (), {"__slots__": (), "__module__": "abc", "__doc__": abc.ABC.__doc__})  # type: ignore[misc, assignment]
+
+
+_abstract: type | None = None
+"""The real `abc.ABC`, where another stands in its place."""
+
+
+def load_with_abstract_classes(load: Callable[[], None]) -> None:
+    """Load a package whose classes derive from the real `abc.ABC`: numpy's generators register classes with theirs."""
+    import abc
+
+    plain = abc.ABC
+    abc.ABC = _abstract or plain  # type: ignore[misc, assignment]
+    try:
+        load()
+    finally:
+        abc.ABC = plain  # type: ignore[misc]
 
 
 # -- definitions ------------------------------------------------------------------------------------------------------

@@ -199,6 +199,17 @@ class _Adjusting(SourceFileLoader):
         self.adjust(module)
 
 
+class _LoadingWithAbstractClasses(_Adjusting):
+    """Loads a module that needs `abc.ABC` as it is."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        adjustments.load_with_abstract_classes(lambda: SourceFileLoader.exec_module(self, module))
+
+
+_REGISTERING = "numpy.random"
+"""A package that registers classes with abstract ones."""
+
+
 class _AdjustingFinder:
     """Finds the modules that are adjusted, by name, so that none is imported before it is needed."""
 
@@ -209,12 +220,15 @@ class _AdjustingFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in self.adjusted:
+        if fullname not in self.adjusted and fullname != _REGISTERING:
             return None
         spec = None if self.kept is None else self.kept.find_spec(fullname, path, target)
         spec = spec or PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = _Adjusting(fullname, spec.loader, self.adjusted[fullname])
+            if fullname == _REGISTERING:
+                spec.loader = _LoadingWithAbstractClasses(fullname, spec.loader, lambda _: None)
+            else:
+                spec.loader = _Adjusting(fullname, spec.loader, self.adjusted[fullname])
         return spec
 
 
