@@ -424,16 +424,8 @@ class FedProducts(FedSteps):
         return key
 
     def _brought(self, atom: MmaAtomAttr, side: str, value: SSAValue) -> Brought:
-        """How an operand is brought to shared memory: contiguous along k, or along n where products read that."""
-        shape, element = shape_of(value.type), stored_element(value.type)
-        name = NUMBER_NAMES[element]
-        transposes = can_transpose(self.gpu, atom.instruction)
-        shared = operand_shared_layout(shape, name, 1 if side == "a" or transposes else 0)
-        share = tcgen05.share_of(atom.instruction) if self.gpu.has("tcgen05") else atom.instruction
-        found = wgmma.shared_operand(matrix_of(shared), side, share, STORAGE_BYTES[name], transposes)
-        if isinstance(found, str):
-            raise Unfit(f"#{side.upper()} cannot be read from shared memory: {found}")
-        return Brought(value, BufferType(shape, element, "shared", LayoutAttr(shared)))
+        """How an operand is brought to shared memory."""
+        return Brought(value, operand_buffer(self.gpu, atom, side, value))
 
     def product_of(self, number: int) -> FedProduct:
         """The first product that adds to a sum, which has the sum's shape and layout."""
@@ -451,6 +443,20 @@ class FedProducts(FedSteps):
         given += [v for op in users for v in op.operands if not is_inside(v, body)]
         given += [v for o in self.operands for v in o.memref.results]
         return [v for v in given if not isinstance(v.type, MemTokenType)]
+
+
+def operand_buffer(gpu: Target, atom: MmaAtomAttr, side: str, value: SSAValue) -> BufferType:
+    """The buffer of an operand that threads write: contiguous along k, or along n where products read that. Unfit where
+    they do not read it."""
+    shape, element = shape_of(value.type), stored_element(value.type)
+    name = NUMBER_NAMES[element]
+    transposes = can_transpose(gpu, atom.instruction)
+    shared = operand_shared_layout(shape, name, 1 if side == "a" or transposes else 0)
+    share = tcgen05.share_of(atom.instruction) if gpu.has("tcgen05") else atom.instruction
+    found = wgmma.shared_operand(matrix_of(shared), side, share, STORAGE_BYTES[name], transposes)
+    if isinstance(found, str):
+        raise Unfit(f"#{side.upper()} cannot be read from shared memory: {found}")
+    return BufferType(shape, element, "shared", LayoutAttr(shared))
 
 
 def source_before(value: SSAValue, loop: scf.ForOp) -> SSAValue | None:

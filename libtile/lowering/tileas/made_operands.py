@@ -82,7 +82,7 @@ def made_operand(
     instruction. Unfit where it is no matrix that comes from tiles that TMA copies in each step, and from what is there
     before the loop, by ops that can be laid out anew."""
     what = f"#{side.upper()} "
-    value = _without_conversions(operand)
+    value = without_conversions(operand)
     shape, element = shape_of(value.type), stored_element(value.type)
     if not isinstance(value.owner, Operation) or value.owner.parent is not body:
         raise Unfit(what + "is not computed in the loop")
@@ -128,7 +128,8 @@ def _read_by(gpu: Target, atom: MmaAtom, side: str, type_: BufferType) -> object
     return wgmma.shared_operand(matrix_of(type_.layout.layout), side, share, size, can_transpose(gpu, atom))
 
 
-def _without_conversions(value: SSAValue) -> SSAValue:
+def without_conversions(value: SSAValue) -> SSAValue:
+    """A tile in the layout in which it was computed."""
     while isinstance(value.owner, ConvertLayoutOp):
         value = value.owner.source
     return value
@@ -203,7 +204,7 @@ class Remade:
 
     def tile(self, value: SSAValue, layout: LinearLayout) -> SSAValue:
         """A tile in a layout."""
-        value = _without_conversions(value)
+        value = without_conversions(value)
         key = value, layout
         if (found := self._made.get(key)) is None:
             found = self._made[key] = self._tile(value, layout)

@@ -19,6 +19,7 @@ from libtile.lowering.tileas.product_forms import are_fed, by_loop
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, is_zero
 from libtile.lowering.tileas.specialize_chains import Chain
 from libtile.lowering.tileas.specialize_product import ProductLoop
+from libtile.lowering.tileas.step_chains import StepChain
 from libtile.lowering.tileas.tensor_chains import TensorChain
 from libtile.lowering.tileas.tensor_phases import Phases
 from libtile.lowering.tileas.tensor_steps import TensorSteps
@@ -60,7 +61,9 @@ def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:
 
 def _plans(
     function: FuncOp, gpu: Target, most: int
-) -> Iterator[tuple[DotOp | ScaledDotOp, ProductLoop | Chain | Phases | TensorSteps | WarpSums | FedKernel | Unfit]]:
+) -> Iterator[
+    tuple[DotOp | ScaledDotOp, ProductLoop | Chain | StepChain | Phases | TensorSteps | WarpSums | FedKernel | Unfit]
+]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
     products = [op for op in walk(function) if isinstance(op, kinds)]
@@ -114,7 +117,7 @@ def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedKernel | Unfit:
 
 def _several(
     function: FuncOp, gpu: Target, products: list[DotOp], most: int
-) -> Chain | Phases | TensorSteps | WarpSums | Unfit:
+) -> Chain | StepChain | Phases | TensorSteps | WarpSums | Unfit:
     """How loops with several products are parted, or why they are not."""
     if not gpu.has("tcgen05") and are_fed(products):
         try:
@@ -123,7 +126,7 @@ def _several(
             pass  # a chain waits for each product, and may have what these sums have not
     try:
         if not gpu.has("tcgen05"):
-            return Chain(function, gpu, products, most)
+            return _chain(function, gpu, products, most)
         loops = by_loop(products)
         if len(loops) == 1 and not are_fed(products):
             return TensorChain(function, gpu, products, most)
@@ -134,6 +137,17 @@ def _several(
         return Phases(function, gpu, products, most)
     except Unfit as reason:
         return reason
+
+
+def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | StepChain:
+    """How a loop with products that feed each other is parted: turned, if it can be, or step by step."""
+    try:
+        return Chain(function, gpu, products, most)
+    except Unfit as reason:
+        try:
+            return StepChain(function, gpu, products, most)
+        except Unfit:
+            raise reason from None
 
 
 def _place(product: DotOp | ScaledDotOp) -> str:

@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loops with several products whose operands the loop computes of other products, and of what it carries, by wgmma.
+
+    for ... iter_args(state)              stage: q, k, v
+      s = dot q, k^T                      issued; its operands are tiles of the stage
+      o = dot q, narrow(state)            the consumers write narrow(state) to shared memory (a bridge), and issue
+      state' = dot k^T, v, state          issued
+      o' = dot mask(s), v, o              s is waited for, and mask(s) is read from registers
+      store o'
+
+A product is issued as soon as what it takes is there, and waited for when something is left that needs it, so that as
+much as can be is under way together. Each tile that TMA copies has a ring of its own, whose stage is released when the
+last product that reads it has ended. An operand that consumers compute is read from registers where it lies so, else
+from a bridge: a pipeline of one stage that consumers both fill and read, since each of them has a part of the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from libtile.atoms import wgmma
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
+from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.async_products import MAX_GROUPS, AsyncDotOp, WaitDotOp
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    PipelineYieldOp,
+)
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
+from libtile.dialects.nv_tileas.tma import FenceProxyOp
+from libtile.dialects.nv_tileas.types import ConsumerTokenType
+from libtile.ir.places import walk
+from libtile.ir.tile_form import shape_of
+from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas import persistent, staging
+from libtile.lowering.tileas.ahead import is_inside
+from libtile.lowering.tileas.cleanup import drop_unused, is_pure
+from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT, end_agents, make_pipelines
+from libtile.lowering.tileas.consumers import (
+    PRODUCER_WARPS,
+    check_accumulator,
+    check_warps,
+    consumer_registers,
+    instruction,
+)
+from libtile.lowering.tileas.fed_steps import FedSteps, NotSpecialized, operand_buffer
+from libtile.lowering.tileas.feeds import Feed
+from libtile.lowering.tileas.made_operands import without_conversions
+from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.schedule import stages_wanted
+from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
+from libtile.lowering.tileas.specialize_chains import BUDGETS, check_token
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.support.records import dataclass
+from libtile.targets import Target
+
+Values = dict[SSAValue, SSAValue]
+LEAST_REGISTERS = 32
+"""Of a consumer's thread, beside the results of products, that a loop takes at least."""
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """An operand that consumers compute, and that products read from shared memory: the value, in the layout in which
+    threads have it, and the pipeline of its buffer."""
+
+    value: SSAValue
+    feed: Feed
+
+
+@dataclass(frozen=True)
+class StepProduct:
+    """A product, its instruction, and where its operands are: in registers where there is no number of a feed."""
+
+    op: DotOp
+    atom: MmaAtomAttr
+    a: int | None
+    b: int
+
+
+class StepChain(FedSteps):
+    """One kernel, and its loop with several products. Unfit where it stays as it is."""
+
+    def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
+        spec, loop = function.kernel_spec, products[0].parent_op()
+        assert spec is not None and isinstance(loop, scf.ForOp)
+        self.spec = spec
+        if any(p.parent_op() is not loop for p in products):
+            raise Unfit("the kernel has products in several loops")
+        super().__init__(function, gpu, loop)
+        check_warps(spec)
+        if len(products) >= MAX_GROUPS:
+            raise Unfit(f"a step has {len(products)} products, and fewer than {MAX_GROUPS} are told apart")
+        self.tiles_by_key: dict[object, TmaOperand] = {}
+        self.bridges: dict[object, Bridge] = {}
+        found: list[tuple[DotOp, MmaAtomAttr, object, object]] = []
+        for product in products:
+            try:
+                atom = instruction(product, gpu)
+                check_accumulator(product, spec.num_warps)
+                found.append((product, atom, *self._sides(product, atom, products)))
+            except Unfit as reason:
+                raise NotSpecialized(str(reason), product) from None
+        if not self.tiles_by_key:
+            raise Unfit("TMA copies nothing to its loop")
+        self._hold(list(self.tiles_by_key.values()))
+        self._look_ahead()
+        for operand in self.operands:
+            check_token(operand.load, self.body)
+        keys = [*self.tiles_by_key, *self.bridges]
+        self.copied = [Feed((tile.type,), {n: 0}, tile.ctas) for n, tile in enumerate(self.operands)]
+        self.products = [
+            StepProduct(op, atom, None if a is None else keys.index(a), keys.index(b)) for op, atom, a, b in found
+        ]
+        self.ops = [op for op in self.body.ops if op not in self._gone() and op is not self.body.last_op]
+        self._check_registers()
+        self._set_stages(most)
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    def _sides(self, product: DotOp, atom: MmaAtomAttr, products: Sequence[DotOp]) -> tuple[object, object]:
+        """Where the operands of a product are; None for a left one in registers."""
+        found: list[object] = []
+        for side, value in (("a", product.a), ("b", product.b)):
+            try:
+                found.append(self._copied(atom, side, value, products))
+                continue
+            except Unfit as reason:
+                given = without_conversions(value)
+                if not isinstance(given.owner, Operation) and given.owner is not self.body:
+                    raise
+                if isinstance(given.owner, Operation) and given.owner.parent is not self.body:
+                    raise reason
+            in_registers = side == "a" and _lies_in_registers(product, atom, self.spec.num_warps)
+            found.append(None if in_registers else self._bridged(atom, side, given))
+        return found[0], found[1]
+
+    def _copied(self, atom: MmaAtomAttr, side: str, value: SSAValue, products: Collection[Operation]) -> object:
+        path = self._path(side, value, products)
+        operand = tma_operand(
+            self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element
+        )
+        key = path.load, path.order, path.element
+        self.tiles_by_key.setdefault(key, operand)
+        return key
+
+    def _bridged(self, atom: MmaAtomAttr, side: str, value: SSAValue) -> object:
+        """An operand that consumers bring to shared memory in each step."""
+        type_ = operand_buffer(self.gpu, atom, side, value)
+        key = value, type_
+        self.bridges.setdefault(key, Bridge(value, Feed((type_,), {})))
+        return key
+
+    def _gone(self) -> set[Operation]:
+        """The ops that copies take over: loads, and what renames them for products alone."""
+        return {op for op in self.renamed if op.parent is self.body}
+
+    def _check_registers(self) -> None:
+        """Unfit where sums that are under way together take more registers than a consumer's thread has."""
+        threads = self.spec.num_warps * self.gpu.warp_size
+        found = LEAST_REGISTERS
+        firsts = [p for p in self.products if not isinstance(p.op.c.owner, DotOp)]
+        for product in firsts:
+            m, n = shape_of(product.op.result.type)
+            atom = product.atom.instruction
+            found += wgmma.accumulator_registers(atom) * (m * n * 32 // threads // (atom.n * wgmma.WARP_ROWS))
+        limit = consumer_registers(self.spec, self.gpu, BUDGETS.get(self.spec.num_warps))
+        if found > limit:
+            raise Unfit(f"a thread has {limit} registers, and the loop's products take {found}")
+
+    def _set_stages(self, most: int) -> None:
+        """As many stages for each ring as there is room for beside bridges and what is stored, first for those with the
+        fewest."""
+        gone = [op for op in walk(self.loop) if isinstance(op, ConvertLayoutOp) and _is_for_products(op)]
+        kept = min(staging.kept_beside(self.function, self.loop, gone, self.products[0].atom.instruction.m))
+        bridges = [bridge.feed.type for bridge in self.bridges.values()]
+        free = block_bytes(self.gpu, self.spec) - kept
+
+        def taken(stages: Sequence[int]) -> int:
+            return rings_bytes([*(f.staged(n) for f, n in zip(self.copied, stages)), *bridges], ALIGNMENT)
+
+        wanted = [stages_wanted(tile.load, most) for tile in self.operands]
+        stages, growing = [1] * len(self.copied), set(range(len(self.copied)))
+        if taken(stages) > free:
+            raise Unfit(f"{taken(stages)} bytes of tiles do not fit the {free} bytes of shared memory that are free")
+        while growing:
+            least = min(growing, key=lambda n: (stages[n], n))
+            more = [n + (place == least) for place, n in enumerate(stages)]
+            if more[least] > wanted[least] or taken(more) > free:
+                growing.remove(least)
+            else:
+                stages = more
+        for feed, count in zip(self.copied, stages):
+            feed.stages = count
+
+    # -- the new code -----------------------------------------------------------------------------------------------
+
+    @property
+    def feeds(self) -> list[Feed]:
+        """Of tiles that TMA copies, and of bridges, by number."""
+        return [*self.copied, *(bridge.feed for bridge in self.bridges.values())]
+
+    def make(self) -> None:
+        loop, outer, block = self.loop, self.outer, self.function.body.block
+        start = loop if outer is None else outer
+        at = Inserter(block, start, loop.location)
+        descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
+        kinds = [(feed.type, feed.ctas) for feed in self.feeds]
+        for feed, pipe in zip(self.feeds, make_pipelines(at, kinds)):
+            feed.pipe = pipe
+        consumer, producer = Block(), Block()
+        self.produce(Inserter(producer, None, loop.location), self.copied, descriptors)
+        self._consume(Inserter(consumer, None, loop.location))
+        budget = BUDGETS.get(self.spec.num_warps)
+        switch = AgentSwitchOp.make(
+            regions=[Region(consumer), Region(producer)],
+            agent_warps=array_of(self.spec.num_warps, PRODUCER_WARPS),
+            agent_registers=None if budget is None else array_of(*budget),
+            agent_elected=array_of(0, 1),
+        )
+        end_agents(at, switch, kinds)
+        start.detach()
+        start.erase()
+        drop_unused(block)
+
+    def _consume(self, at: Inserter) -> None:
+        """The loop without copies, for each tile of a loop over tiles if there is one, and what is behind it."""
+        loop, outer = self.loop, self.outer
+        # Consumers are at one place of a copied tile's ring, and at two of a bridge's: where they write, and read.
+        starts = [feed.start(at) for feed in (*self.feeds, *self.feeds[len(self.copied) :])]
+        if outer is None:
+            ends, _ = self._steps(at, starts)
+            persistent.hand_on(loop, ends)
+            persistent.move_behind(loop, at.block)
+            return
+        persistent.consume(at, outer, loop, starts, self._steps)
+        persistent.move_behind(outer, at.block)
+
+    def _steps(self, at: Inserter, starts: Sequence[SSAValue]) -> tuple[dict[int, SSAValue], list[SSAValue]]:
+        """All steps from places on: what the loop gives, by number, and the places behind them."""
+        loop = self.loop
+        body = Block(arg_types=[*(a.type for a in self.body.args), *(v.type for v in starts)])
+        each = Inserter(body, None, loop.location)
+        count = len(self.body.args)
+        step = _Step(self, each, dict(zip(self.body.args, body.args)), body.args[count:])
+        step.run()
+        last = self.body.last_op
+        assert last is not None
+        given = [step.values.get(v, v) for v in last.operands]
+        feeds = (*self.feeds, *self.feeds[len(self.copied) :])
+        each.add(scf.YieldOp(*given, *(feed.next(each, place) for feed, place in zip(feeds, body.args[count:]))))
+        made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *starts], body)
+        made.attributes.update(loop.attributes)
+        at.add(made)
+        results: list[SSAValue] = list(made.results)
+        return dict(enumerate(results[: len(loop.results)])), results[len(loop.results) :]
+
+
+@dataclass(eq=False)
+class _Group:
+    """A product that is under way."""
+
+    product: StepProduct
+    result: SSAValue
+    left: SSAValue | None
+
+
+class _Step:
+    """A step of the consumers, as it is made: what stands for values of the loop's body, and what is under way."""
+
+    def __init__(self, chain: StepChain, at: Inserter, values: Values, places: Sequence[SSAValue]):
+        self.chain, self.at, self.values = chain, at, values
+        self.places = list(places)
+        self.products = {product.op: product for product in chain.products}
+        self.todo: list[Operation] = list(chain.ops)
+        self.groups: list[_Group] = []
+        self.tokens: dict[int, SSAValue] = {}
+        """Of stages that are held, by the numbers of feeds."""
+        self.left = [self._reads(n) for n in range(len(chain.feeds))]
+        """Products that have not ended and read a feed."""
+        for operand in chain.operands:
+            if (token := operand.load.result_token) is not None:
+                # Copies have ended before their products do: what their tokens order is ordered.
+                values[token] = at.value(CreateMemTokenOp.make(results=[MemTokenType()]))
+
+    def _reads(self, number: int) -> int:
+        return sum((number == p.a) + (number == p.b) for p in self.chain.products)
+
+    def run(self) -> None:
+        """Make the step: products as soon as what they take is there, then what needs none that is under way."""
+        while self.todo:
+            if self._issue_ready() or self._compute_ready():
+                continue
+            if self.groups:
+                self._wait(self._needed(self.todo[0]))
+            elif not self._issue_ready(copying=True):
+                raise unsupported(self.todo[0], "comes behind nothing that is left in its loop", self.chain.gpu.name)
+        if self.groups:
+            self._wait(len(self.groups))
+
+    def _issue_ready(self, *, copying: bool = False) -> bool:
+        """Issue a product, if there is one that can be; `copying` also one of whose sum something else is computed."""
+        for op in self.todo:
+            product = self.products.get(op) if isinstance(op, DotOp) else None
+            if product is not None and self._can_issue(product, copying=copying):
+                self._issue(product)
+                self.todo.remove(op)
+                return True
+        return False
+
+    def _compute_ready(self) -> bool:
+        found = False
+        acts = False
+        for op in list(self.todo):
+            if op in self.products:
+                continue
+            pure = is_pure(op)
+            if (pure or not acts) and all(map(self._is_there, _uses(op))):
+                self.at.clone([op], self.values)
+                self.todo.remove(op)
+                found = True
+            else:
+                acts = acts or not pure
+        return found
+
+    def _can_issue(self, product: StepProduct, *, copying: bool) -> bool:
+        """Whether what a product takes is there: sums may be under way, if nothing else is to use them. What is
+        computed of a sum comes before another product adds to its registers, unless these are copied."""
+        op = product.op
+        operands = [self.chain.feeds[n] for n in (product.a, product.b) if n is not None]
+        bridged = [b.value for b in self.chain.bridges.values() if b.feed in operands]
+        registers = [op.a] if product.a is None else []
+        if not all(map(self._is_there, (*bridged, *registers))):
+            return False
+        others = [use.operation for use in op.c.uses if use.operation is not op]
+        waits = any(self._is_or_holds_todo(other) for other in others) and is_inside(op.c, self.chain.body)
+        if self._is_there(op.c):
+            return copying or not waits
+        return not others and any(group.product.op.result is op.c for group in self.groups)
+
+    def _is_or_holds_todo(self, op: Operation) -> bool:
+        at: Operation | None = op
+        while at is not None and at.parent is not self.chain.body:
+            at = at.parent_op()
+        return at in self.todo
+
+    def _is_there(self, value: SSAValue) -> bool:
+        """Whether a value is computed, and not under way."""
+        owner = value.owner
+        if not isinstance(owner, Operation) or owner.parent is not self.chain.body:
+            return True
+        return owner not in self.todo and all(group.product.op is not owner for group in self.groups)
+
+    def _needed(self, op: Operation) -> int:
+        """How many of the groups that are under way have to end before an op can be done."""
+        wanted = [op]
+        for _ in range(len(self.todo)):
+            for value in [v for o in wanted for v in _uses(o)]:
+                owner = value.owner
+                if isinstance(owner, Operation) and owner in self.todo and owner not in wanted:
+                    wanted.append(owner)
+        used = {v for o in wanted for v in _uses(o)}
+        last = [n for n, group in enumerate(self.groups) if group.product.op.result in used]
+        return min(last) + 1 if last else len(self.groups)
+
+    # -- products ---------------------------------------------------------------------------------------------------
+
+    def _issue(self, product: StepProduct) -> None:
+        """Issue a product within the turns of the stages that it reads."""
+        op, at, numbers = product.op, self.at, [n for n in (product.a, product.b) if n is not None]
+        for number in dict.fromkeys(numbers):
+            self._hold(number)
+        blocks = {number: Block(arg_types=self.chain.feeds[number].types) for number in dict.fromkeys(numbers)}
+        inner = at
+        around = []
+        for number, block in blocks.items():
+            around.append((inner, number, block))
+            inner = Inserter(block, None, at.location)
+        left = self.values.get(op.a, op.a) if product.a is None else None
+        a = left if product.a is None else blocks[product.a].args[0]
+        assert a is not None
+        c = self._sum(op.c)
+        result = inner.value(
+            AsyncDotOp.make(
+                a, blocks[product.b].args[0], c, results=[c.type], atom=product.atom,
+                signedness_a=op.signedness_a, signedness_b=op.signedness_b, fast_acc=op.fast_acc is not None,
+            ),
+            op.location,
+        )  # fmt: skip
+        for outer, number, block in reversed(around):
+            feed, place = self.chain.feeds[number], self._place(number)
+            Inserter(block, None, at.location).add(PipelineYieldOp.make([result]))
+            done = outer.add(
+                ConsumerReadOp.make(
+                    self.tokens[number], place, results=[ConsumerTokenType(feed.types), [c.type]],
+                    regions=[Region(block)],
+                )
+            )  # fmt: skip
+            if outer is at:
+                self.tokens[number] = done.results[0]
+            result = done.results[1]
+        self.values[op.result] = result
+        self.groups.append(_Group(product, result, left))
+
+    def _sum(self, value: SSAValue) -> SSAValue:
+        return self.values.get(value, value)
+
+    def _place(self, number: int) -> SSAValue:
+        """Where consumers read a feed."""
+        bridge = number - len(self.chain.copied)
+        return self.places[number if bridge < 0 else len(self.chain.feeds) + bridge]
+
+    def _hold(self, number: int) -> None:
+        """Wait for a stage, if it is not held already; consumers fill that of a bridge first."""
+        if number in self.tokens:
+            return
+        feed, at = self.chain.feeds[number], self.at
+        if number >= len(self.chain.copied):
+            bridge = [*self.chain.bridges.values()][number - len(self.chain.copied)]
+            value = self.values.get(bridge.value, bridge.value)
+
+            def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
+                stage.add(CopyOp.make(value, buffers[0]))
+                stage.add(FenceProxyOp.make(proxy="async.shared"))
+
+            feed.fill(at, self.places[number], fill)
+        held = ConsumerTokenType(feed.types)
+        self.tokens[number] = at.value(ConsumerWaitOp.make(feed.pipe, self._place(number), results=[held]))
+
+    def _wait(self, count: int) -> None:
+        """Wait for the first groups that are under way, and release the stages that nothing reads any more."""
+        ended, self.groups = self.groups[:count], self.groups[count:]
+        later = {group.product.op.c for group in (*ended, *self.groups)}
+        results = [group for group in ended if group.product.op.result not in later]
+        reads = [group.left for group in ended if group.left is not None]
+        given = [group.result for group in results]
+        waited = self.at.add(WaitDotOp.make(given, reads, results=[[v.type for v in given]], pending=len(self.groups)))
+        for group, value in zip(results, waited.results):
+            self.values[group.product.op.result] = value
+        for group in ended:
+            for number in (group.product.a, group.product.b):
+                if number is not None:
+                    self.left[number] -= 1
+        for number, token in list(self.tokens.items()):
+            if not self.left[number]:
+                self.at.add(ConsumerReleaseOp.make(token))
+                del self.tokens[number]
+
+
+def _is_for_products(op: ConvertLayoutOp) -> bool:
+    """Whether a conversion brings operands to products only."""
+    return all(isinstance(use.operation, DotOp) for use in op.result.uses)
+
+
+def _uses(op: Operation) -> Iterable[SSAValue]:
+    for inner in walk(op):
+        yield from inner.operands
+
+
+def _lies_in_registers(product: DotOp, atom: MmaAtomAttr, warps: int) -> bool:
+    """Whether a left operand is in registers as wgmma reads it."""
+    type_ = product.a.type
+    assert isinstance(type_, TensorType)
+    return layout_of(product.a) == wgmma.a_layout(shape_of(type_), warps, 256 // atom.instruction.k)
