@@ -32,7 +32,7 @@ def carried(q, k, v, e, tm: Constant, d: Constant):
         o = ct.mma(a, state.astype(ct.float16), ct.zeros((tm, d), ct.float32))
         o = ct.mma(s.astype(ct.float16), c, o)
         state = ct.mma(ct.transpose(b), c, state)
-        ct.store(e, (j, 0), o)
+        ct.store(e, (j, 0), o.astype(e.dtype))
 
 
 @ct.kernel
@@ -67,9 +67,9 @@ KERNELS: dict[str, tuple[Any, Callable[..., np.ndarray]]] = {
 """By name: the function, and what it gives of queries, keys and values for blocks of so many rows."""
 
 
-def bytecode(name: str, tile: tuple[int, int], gpu_name: str) -> bytes:
-    """A kernel for blocks of rows of d."""
-    half, result = (array(t, 2, multiple_of=16, shape_divisible_by=(1, 16)) for t in (ct.float16, ct.float32))
+def bytecode(name: str, tile: tuple[int, int], gpu_name: str, type_: Any = ct.float32) -> bytes:
+    """A kernel for blocks of rows of d, which gives numbers of a type."""
+    half, result = (array(t, 2, multiple_of=16, shape_divisible_by=(1, 16)) for t in (ct.float16, type_))
     kernel = Kernel(name, KERNELS[name][0], (half, half, half, result, *tile), None, None, EXACT)
     return run_frontend(kernel, "13.3", gpu_name)
 

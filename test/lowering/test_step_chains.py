@@ -4,6 +4,7 @@ brought to shared memory."""
 
 import re
 
+import cuda.tile as ct
 import numpy as np
 import pytest
 from step_kernels import arguments, bytecode, run
@@ -59,6 +60,6 @@ def test_what_is_left_out_is_found(left_out):
 
 
 def test_code_of_linear_attention():
-    """Blocks of 128 rows of 128: by mma.sync there were 2,848 bytes of spills; what is left is beside a store."""
-    made = libtile.compile(bytecode("carried", (128, 128), TARGET), gpu_name=TARGET)
-    assert made.kernels["carried"].spills <= 32 and "(C75" not in made.log
+    """Blocks of 128 rows of 128: by mma.sync there were 2,848 bytes of spills. ptxas adds no wait."""
+    made = libtile.compile(bytecode("carried", (128, 128), TARGET, ct.float16), gpu_name=TARGET)
+    assert made.kernels["carried"].spills == 0 and "(C75" not in made.log

@@ -287,6 +287,8 @@ class _Step:
         self.groups: list[_Group] = []
         self.tokens: dict[int, SSAValue] = {}
         """Of stages that are held, by the numbers of feeds."""
+        self.filled = set[int]()
+        """Bridges that consumers have filled."""
         self.left = [self._reads(n) for n in range(len(chain.feeds))]
         """Products that have not ended and read a feed."""
         for operand in chain.operands:
@@ -300,7 +302,8 @@ class _Step:
     def run(self) -> None:
         """Make the step: products as soon as what they take is there, then what needs none that is under way."""
         while self.todo:
-            if self._issue_ready() or self._compute_ready():
+            # ptxas waits for all products where registers of a sum are read while one is under way.
+            if self._compute_ready() or self._fill_ready() or self._issue_ready():
                 continue
             if self.groups:
                 self._wait(self._needed(self.todo[0]))
@@ -338,10 +341,10 @@ class _Step:
         """Whether what a product takes is there: sums may be under way, if nothing else is to use them. What is
         computed of a sum comes before another product adds to its registers, unless these are copied."""
         op = product.op
-        operands = [self.chain.feeds[n] for n in (product.a, product.b) if n is not None]
-        bridged = [b.value for b in self.chain.bridges.values() if b.feed in operands]
-        registers = [op.a] if product.a is None else []
-        if not all(map(self._is_there, (*bridged, *registers))):
+        bridges = range(len(self.chain.copied), len(self.chain.feeds))
+        if any(n in bridges and n not in self.filled for n in (product.a, product.b)):
+            return False
+        if product.a is None and not self._is_there(op.a):
             return False
         others = [use.operation for use in op.c.uses if use.operation is not op]
         waits = any(self._is_or_holds_todo(other) for other in others) and is_inside(op.c, self.chain.body)
@@ -422,21 +425,29 @@ class _Step:
         return self.places[number if bridge < 0 else len(self.chain.feeds) + bridge]
 
     def _hold(self, number: int) -> None:
-        """Wait for a stage, if it is not held already; consumers fill that of a bridge first."""
+        """Wait for a stage, if it is not held already."""
         if number in self.tokens:
             return
-        feed, at = self.chain.feeds[number], self.at
-        if number >= len(self.chain.copied):
-            bridge = [*self.chain.bridges.values()][number - len(self.chain.copied)]
+        feed = self.chain.feeds[number]
+        held = ConsumerTokenType(feed.types)
+        self.tokens[number] = self.at.value(ConsumerWaitOp.make(feed.pipe, self._place(number), results=[held]))
+
+    def _fill_ready(self) -> bool:
+        """Fill the bridges whose tiles are there."""
+        found = False
+        for number, bridge in enumerate(self.chain.bridges.values(), len(self.chain.copied)):
+            if number in self.filled or not self._is_there(bridge.value):
+                continue
             value = self.values.get(bridge.value, bridge.value)
 
-            def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
+            def fill(stage: Inserter, buffers: Sequence[SSAValue], value: SSAValue = value) -> None:
                 stage.add(CopyOp.make(value, buffers[0]))
                 stage.add(FenceProxyOp.make(proxy="async.shared"))
 
-            feed.fill(at, self.places[number], fill)
-        held = ConsumerTokenType(feed.types)
-        self.tokens[number] = at.value(ConsumerWaitOp.make(feed.pipe, self._place(number), results=[held]))
+            bridge.feed.fill(self.at, self.places[number], fill)
+            self.filled.add(number)
+            found = True
+        return found
 
     def _wait(self, count: int) -> None:
         """Wait for the first groups that are under way, and release the stages that nothing reads any more."""
