@@ -157,3 +157,20 @@ def test_boxes_are_copied_by_a_producer(name: str, target: str) -> None:
     text = done.tileas
     assert "agent_switch" in text and "not_specialized" not in text
     assert text.count("nv_tileas.async.tiled_tma_load") >= COPIED_BY_TMA[name]
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("name", ["embedding", "embedding_i64"])
+def test_what_tma_does_not_copy_is_loaded_by_warps_beside_the_producer(name: str, target: str) -> None:
+    kernel, _, args, _ = PROBLEMS[name]((128, 128, 64))
+    done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options(target, emit="tileas"))
+    assert "agent_switch" in done.tileas and "not_specialized" not in done.tileas
+    agents = {"sm_90": "[4, 4, 4]", "sm_100": "[4, 1, 1, 4]"}
+    assert f"agent_warps = {agents[target]}" in done.tileas
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", ["embedding", "dilated"])
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+def test_agents_are_right_in_other_schedules(name: str, target: str, order: int) -> None:
+    check(name, (64, 64, 32), backend="simulator", gpu_name=target, block_order=order)

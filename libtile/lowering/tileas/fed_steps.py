@@ -121,8 +121,10 @@ class FedSteps:
             raise reason from None
 
     def _hold(self, held: Sequence[TmaOperand | MadeOperand]) -> None:
-        """Have stages hold such tiles."""
+        """Have stages hold such tiles. Unfit where TMA copies none of them."""
         self.held, self.operands = list(held), copied_tiles(held)
+        if not self.operands:
+            raise Unfit("TMA copies nothing to its loop")
 
     @property
     def made(self) -> list[MadeOperand]:
@@ -233,10 +235,8 @@ class FedSteps:
     def makes(
         self, at: Inserter, feeds: Feeds, starts: Sequence[SSAValue], given_values: Mapping[SSAValue, SSAValue]
     ) -> Sequence[SSAValue]:
-        """The loop again, of the makers: from places in the pipeline of raw tiles and in that of operands on; the
-        places behind."""
-        assert feeds.raw is not None
-        loads = [self.operands[number].load for number in feeds.raw.copied]
+        """The loop again, of the makers: from places in the pipelines that they go through on; the places behind."""
+        loads = [] if feeds.raw is None else [self.operands[number].load for number in feeds.raw.copied]
 
         def turn(inner: Inserter, places: Sequence[SSAValue], values: Values) -> list[SSAValue]:
             def make(stage: Inserter, tiles: Sequence[SSAValue]) -> list[SSAValue]:
@@ -249,8 +249,7 @@ class FedSteps:
 
     def maker(self, at: Inserter, feeds: Feeds) -> Block:
         """The makers' agent, for a loop of the function or for one in a loop over tiles."""
-        assert feeds.raw is not None
-        starts = [feeds.raw.start(at), feeds.read.start(at)]
+        starts = [feed.start(at) for feed in feeds.of_makers]
         if self.outer is None:
             self.makes(at, feeds, starts, {})
         else:
@@ -377,8 +376,6 @@ class FedProducts(FedSteps):
         brought = {key: tile for key, tile in read.items() if isinstance(tile, Brought)}
         self._hold(list(copied.values()))
         self.brought = list(brought.values())
-        if not self.operands:
-            raise Unfit("TMA copies nothing to its loop")
         places = {key: number for number, key in enumerate([*copied, *brought])}
         self.products = [
             FedProduct(product, atom, places[keys[0]], places[keys[1]], *sum_)

@@ -161,12 +161,18 @@ class Feeds:
         if any(tile.shadow is not None or tile.ctas > 1 for tile in copied):
             raise Unfit("it computes an operand, and another one is transposed, or shared by a cluster")
         read = Feed(tuple(types), dict(enumerate(places)))
-        raw = Feed(tuple(tile.type for tile in raws), {len(places) + n: n for n in range(len(raws))})
+        raw = Feed(tuple(tile.type for tile in raws), {len(places) + n: n for n in range(len(raws))}) if raws else None
         return Feeds(read, raw, made=tuple(n for n in range(len(held)) if n not in places))
 
     @property
     def all(self) -> list[Feed]:
         return [self.read] if self.raw is None else [self.read, self.raw]
+
+    @property
+    def of_makers(self) -> list[Feed]:
+        """Those that makers, or warps that transpose, go through: what they read, if that is not all loaded by
+        themselves, and what they fill."""
+        return [self.read] if self.raw is None else [self.raw, self.read]
 
     @property
     def filled(self) -> list[Feed]:
@@ -196,10 +202,9 @@ class Feeds:
         return self.raw is not None and self.read.stages < OVERLAPPED
 
     def make(self, at: Inserter, places: Sequence[SSAValue], make: Read) -> list[SSAValue]:
-        """A turn of the makers, from places in the pipeline where tiles lie and in that where operands are read on:
-        `make` gives the operands of a stage's tiles. The places behind."""
-        raw, (place, to) = self.raw, places
-        assert raw is not None
+        """A turn of the makers, from places in the pipelines `of_makers` on: `make` gives the operands of a stage's
+        tiles. The places behind."""
+        raw, to = self.raw, places[-1]
 
         def turn(inside: Inserter, tiles: Sequence[SSAValue]) -> Sequence[SSAValue]:
             def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
@@ -210,9 +215,12 @@ class Feeds:
             self.read.fill(inside, to, fill)
             return []
 
-        token, _ = raw.read(at, place, turn)
-        at.add(ConsumerReleaseOp.make(token))
-        return [raw.next(at, place), self.read.next(at, to)]
+        if raw is None:
+            turn(at, ())
+        else:
+            token, _ = raw.read(at, places[0], turn)
+            at.add(ConsumerReleaseOp.make(token))
+        return [feed.next(at, place) for feed, place in zip(self.of_makers, places)]
 
     def transpose(self, at: Inserter, places: Sequence[SSAValue]) -> list[SSAValue]:
         """A turn of the warps that transpose tiles, from places in the pipeline where they lie and in that where they

@@ -6,6 +6,9 @@ their own make them, and put them where products read them.
     makers        b = f(w, s)                       a warpgroup: from a raw stage to registers, and on to b's place
     consumers     a, b                              whoever multiplies
 
+What TMA does not copy makers load themselves: small tiles, rows that numbers choose, and what pointers address. An
+operand may be such a tile as it is.
+
 What is computed keeps its ops, and gets layouts of the makers' own: one for the operand, from which those of all that
 it comes from follow (`Remade`). It is the one of those tried that costs least to read and to write in shared memory.
 """
@@ -16,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import prod
 
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
@@ -24,22 +28,25 @@ from libtile.atoms.shared_accesses import WORD_BYTES, accesses, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, ViewOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
-from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
+from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.nv_tileas.memory import TiledLoadOp
+from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
-from libtile.ir.tile_form import shape_of, stored_element
+from libtile.ir.tile_form import element_of, shape_of, stored_element
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.schedule import Load
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, can_transpose, tma_tile
+from libtile.lowering.to_tileas.accesses import access, element_bytes
 from libtile.lowering.to_tileas.assignment_rules import LEAVES
 from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
+from libtile.lowering.to_tileas.shape_layouts import sliced
 from libtile.lowering.to_tileas.types import tile_shape, with_layout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass
@@ -49,6 +56,8 @@ MAKERS = 4
 """Warps that make operands: a warpgroup, which has registers of its own."""
 VECTOR_BYTES = 16
 """Of an access to shared memory, at most."""
+SECTOR_BYTES = 32
+"""What is moved of global memory at once."""
 SMALL = 16
 """How many times larger an operand is than a tile that makers load by themselves."""
 Renaming = (ViewOp, ExpandDimsOp, PermuteOp)
@@ -67,7 +76,7 @@ class MadeOperand:
     tiles: tuple[TmaOperand, ...]
     """What TMA copies for it, in each step."""
     ops: frozenset[Operation]
-    """Of the loop's body, that it comes from, loads included."""
+    """Of the loop's body, that it comes from, loads included, also those that makers do themselves."""
     given: tuple[SSAValue, ...]
     """Numbers, views and pointers that ops take which makers run."""
 
@@ -91,8 +100,8 @@ def made_operand(
     found = _Traced(what, body)
     found.follow(value)
     tiles = tuple(_copied(function, what, found.loads, prod(shape)))
-    if not tiles:
-        raise Unfit(what + "is computed of no tile that TMA copies in each step")
+    if not found.loads:
+        raise Unfit(what + "is computed of no tile that is loaded in each step")
     best: tuple[int, BufferType, LinearLayout] | None = None
     for dense in (0, 1):
         made = BufferType(
@@ -109,15 +118,38 @@ def made_operand(
     return MadeOperand(value, best[1], best[2], tiles, frozenset(found.ops), tuple(dict.fromkeys(found.given)))
 
 
-def _copied(function: FuncOp, what: str, loads: Sequence[TiledLoadOp], elements: int) -> Iterator[TmaOperand]:
-    """The tiles of loads that TMA copies, all but small ones beside an operand of so many elements, which makers load
-    themselves."""
+def _copied(function: FuncOp, what: str, loads: Sequence[Load], elements: int) -> Iterator[TmaOperand]:
+    """The tiles of loads that TMA copies. Others are loaded by makers: small ones beside an operand of so many
+    elements, rows that numbers choose, and what pointers address."""
     for load in loads:
-        try:
-            yield tma_tile(function, what, load)
-        except Unfit:
-            if prod(shape_of(load.value.type)) * SMALL > elements:
-                raise
+        if isinstance(load, TiledLoadOp):
+            try:
+                yield tma_tile(function, what, load)
+                continue
+            except Unfit:
+                if prod(shape_of(load.value.type)) * SMALL > elements and _sparse_dim(load) is None:
+                    raise
+        _check_order(what, load)
+
+
+def _sparse_dim(load: Load) -> int | None:
+    """The dimension along which numbers choose what a load through a view loads."""
+    view = load.accessed.type
+    return view.layout.sparse_dim if isinstance(view, TiledViewType) else None
+
+
+def _check_order(what: str, load: Load) -> None:
+    """Unfit where a load is in order with other accesses, so that makers cannot run ahead with it."""
+    work = [] if load.result_token is None else [load.result_token]
+    while work:
+        for use in work.pop().uses:
+            op = use.operation
+            if isinstance(op, JoinMemTokenOp):
+                work.append(op.results[0])
+            elif not isinstance(op, scf.YieldOp):
+                raise Unfit(what + "is loaded in order with other accesses")
+    if load.semantic != "weak" or not all(isinstance(t.owner, CreateMemTokenOp) for t in load.group("token")):
+        raise Unfit(what + "is loaded in order with other accesses")
 
 
 def _read_by(gpu: Target, atom: MmaAtom, side: str, type_: BufferType) -> object:
@@ -142,7 +174,7 @@ class _Traced:
     def __init__(self, what: str, body: Block):
         self.what, self.body = what, body
         self.ops: set[Operation] = set()
-        self.loads: list[TiledLoadOp] = []
+        self.loads: list[Load] = []
         self.given: list[SSAValue] = []
         self._seen: set[SSAValue] = set()
 
@@ -159,14 +191,14 @@ class _Traced:
             raise Unfit(self.what + "is computed of a tile that a loop carries")
         if op.parent is self.body:
             self.ops.add(op)
-        if isinstance(op, TiledLoadOp):
+        if isinstance(op, TiledLoadOp | LoadOp):
             self._load(op)
         elif not _can_be_remade(op):
             raise Unfit(self.what + f"is computed by '{op.name}', which warps that make it do not run")
         for operand in op.operands:
             self.follow(operand)
 
-    def _load(self, op: TiledLoadOp) -> None:
+    def _load(self, op: Load) -> None:
         """A load that makers repeat, or that TMA makes for them in each step."""
         if op.parent is self.body:
             self.loads.append(op)
@@ -185,9 +217,15 @@ def _can_be_remade(op: Operation) -> bool:
 
 def sources(op: Operation, layout: LinearLayout) -> Iterator[tuple[SSAValue, LinearLayout]]:
     """The tiles that an op takes, in the layouts that it wants them in for a result in a layout. Unfit where there is
-    none. A load takes none."""
+    none. A load through a view takes none but the numbers of rows."""
     for operand in op.operands:
         if not tile_shape(operand):
+            continue
+        if isinstance(op, TiledLoadOp):
+            dim = _sparse_dim(op)
+            if dim is None or op.group("other"):
+                raise Unfit("a load takes a tile that is no numbers of rows")
+            yield operand, sliced(layout, 1 - dim)
             continue
         wanted = source_layout(op, layout) if isinstance(op, (BroadcastOp, *Renaming)) else layout
         if wanted is None:
@@ -246,13 +284,13 @@ def _layouts(shape: tuple[int, int], most: int) -> tuple[LinearLayout, ...]:
     return tuple(found)
 
 
-def _along(dim: int, distance: int) -> tuple[int, int]:
-    return (distance, 0) if dim == 0 else (0, distance)
+def _along(dim: int, distance: int, rank: int = 2) -> tuple[int, ...]:
+    return tuple(distance if d == dim else 0 for d in range(rank))
 
 
 def _layout(
-    shape: tuple[int, int], own: Sequence[tuple[int, int]], along: Sequence[tuple[int, int]],
-    across: Sequence[tuple[int, int]], first: int, warps_along: bool,
+    shape: tuple[int, int], own: Sequence[tuple[int, ...]], along: Sequence[tuple[int, ...]],
+    across: Sequence[tuple[int, ...]], first: int, warps_along: bool,
 ) -> LinearLayout:  # fmt: skip
     """A layout by the steps of a thread's `own` neighbours: so many bits of lanes go `across` first."""
     lanes = list(across[:first])
@@ -278,7 +316,7 @@ def _cost(
     registers. None where a tile has no layout that leads to it."""
     assert made.layout is not None
     total = _access_cost(gpu, layout, made, storing=True)
-    buffers = {tile.load: tile.type for tile in tiles}
+    buffers: dict[Operation, BufferType] = {tile.load: tile.type for tile in tiles}
     work, seen = [(value, layout)], set[tuple[SSAValue, LinearLayout]]()
     while work:
         key = work.pop()
@@ -288,9 +326,11 @@ def _cost(
         at, held = key
         op = at.owner
         assert isinstance(op, Operation)
-        if isinstance(op, TiledLoadOp):
-            total += _access_cost(gpu, held, buffers[op], storing=False) if op in buffers else 0
-            continue
+        if isinstance(op, TiledLoadOp | LoadOp):
+            if op in buffers:
+                total += _access_cost(gpu, held, buffers[op], storing=False)
+                continue
+            total += _load_cost(op, held)
         try:
             work += sources(op, held)
         except Unfit:
@@ -307,3 +347,20 @@ def _access_cost(gpu: Target, layout: LinearLayout, buffer: BufferType, *, stori
     found = accesses(plain, buffer.layout.layout, size, matrices, storing=storing)
     registers = plain.in_size(REGISTER) * size // WORD_BYTES
     return 2 * (found.instructions + found.wavefronts(size) + found.swapped) + registers
+
+
+def _load_cost(load: Load, layout: LinearLayout) -> int:
+    """What it costs to load a tile from global memory: instructions of a thread, and sectors that these touch in excess
+    of those that hold the tile."""
+    size = element_bytes(element_of(load.value.type))
+    shape, fastest, vector = access(load)
+    own = list(layout.basis(REGISTER))
+    count = 1
+    while count < vector and _along(fastest, count, len(shape)) in own:
+        count *= 2
+    lanes = layout.basis(LANE)
+    row = size * count
+    while row < SECTOR_BYTES and _along(fastest, row // size, len(shape)) in lanes:
+        row *= 2
+    accesses = (1 << len(own)) // count
+    return 4 * accesses * max(SECTOR_BYTES // row, 1)

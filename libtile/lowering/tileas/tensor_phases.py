@@ -240,7 +240,7 @@ class Phases:
     def _new_ring(self, phase: Phase, fewest: int, wanted: int) -> _Ring:
         """The ring of a loop's tiles, and the one of what makers read, if they make operands of it."""
         feeds = self.feeds_of[phase] = Feeds.of(phase.held, phase.types)
-        ring = _Ring(feeds.read, fewest, wanted, shared=feeds.raw is None)
+        ring = _Ring(feeds.read, fewest, wanted, shared=not phase.made)
         self.rings.append(ring)
         if feeds.raw is not None:
             self.rings.append(_Ring(feeds.raw, fewest, min(wanted, MOST_RAW), shared=False))
@@ -367,8 +367,7 @@ class Phases:
         if not phase.made:
             return
         feeds = self.feeds_of[phase]
-        assert feeds.raw is not None and feeds.raw.pipe is not None and feeds.read.pipe is not None
-        pipes = [feeds.raw.pipe, feeds.read.pipe]
+        pipes = [feed.pipe for feed in feeds.of_makers if feed.pipe is not None]
         places.update(zip(pipes, phase.makes(at, feeds, [places[pipe] for pipe in pipes], values)))
 
     def _multiply(

@@ -179,8 +179,7 @@ def consume(at: Inserter, steps: WarpSteps, outer: scf.ForOp | None, run: Run, c
 
 def transposer(at: Inserter, loop: scf.ForOp, outer: scf.ForOp | None, feeds: Feeds, count: SSAValue | None) -> Block:
     """The region of the warps that transpose tiles of each step."""
-    assert feeds.raw is not None
-    starts = [feeds.raw.start(at), feeds.read.start(at)]
+    starts = [feed.start(at) for feed in feeds.of_makers]
 
     def of_steps(at: Inserter, count: SSAValue, places: Sequence[SSAValue]) -> Sequence[SSAValue]:
         return counted(at, loop, 0, count, places, feeds.transpose)
@@ -203,7 +202,7 @@ def parted(
     """The regions of who multiplies, which is filled, of who copies, and of who transposes tiles or makes operands, if
     there are any."""
     found, outer = list(agents), fed.outer
-    if steps.feeds.raw is not None:
+    if len(steps.feeds.of_makers) > 1 or steps.feeds.made:
         at = Inserter(Block(), None, steps.loop.location)
         if steps.feeds.made:
             found.append(fed.maker(at, steps.feeds))
