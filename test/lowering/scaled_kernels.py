@@ -21,7 +21,9 @@ class Scaled:
     """c = (a * sa) (b * sb)^T in f32, in tiles of m x n x k, with a factor for each `block` elements along k.
 
     a and b lie along k; elements of 4 bits come as bytes that hold two. Factors lie in pieces of 512 bytes where they
-    are `in_pieces` (32x4x4, as cuTile's documentation has them for sm_100), else those of a line side by side.
+    are `in_pieces` (32x4x4, as cuTile's documentation has them for sm_100), else those of a line side by side. These
+    are loaded by views, `by_pointers`, which takes sizes of whole tiles, or doubled on the way (`doubled`). A kernel
+    that is `persistent` goes through the tiles of c from its block's number on, in steps of the grid.
     """
 
     m: int = 128
@@ -31,6 +33,9 @@ class Scaled:
     factors: str = "f8E8M0FNU"
     block: int = 32
     in_pieces: bool = True
+    by_pointers: bool = False
+    doubled: bool = False
+    persistent: bool = False
     hints: str = ""
 
     @property
@@ -89,7 +94,41 @@ tile<{lines}x{width}x{stored}>, token
         if name == "sb":
             done = f"%sb = permute %sbr [1, 0] : {tile} -> tile<{blocks}x{lines}x{element}>"
         load = f"%{name}l, %{name}w = load_view_tko weak %v{name}[{at}] : {view}, tile<i32> -> {loaded}, token"
+        if self.by_pointers:
+            load = self._pointers(name, lines, blocks, index)
+        if self.doubled:
+            wide = tile.replace(element, "f32")
+            rest = f"""%{name}wide = ftof %{name}l : {tile} -> {wide}
+      %{name}twice = addf %{name}wide, %{name}wide : {wide}
+      %{name}r = ftof %{name}twice{" rounding<zero>" if element == "f8E8M0FNU" else ""} : {wide} -> {tile}"""
         return made, f"{load}\n      {rest}\n      {done}\n      "
+
+    def _pointers(self, name: str, lines: int, blocks: int, index: str) -> str:
+        """What loads factors by pointers."""
+        both, element = f"{lines}x{blocks}", self.factors
+        return f"""%{name}first = muli {index}, %{name}lines : tile<i32>
+      %{name}row0 = iota : tile<{lines}xi32>
+      %{name}first1 = reshape %{name}first : tile<i32> -> tile<1xi32>
+      %{name}first2 = broadcast %{name}first1 : tile<1xi32> -> tile<{lines}xi32>
+      %{name}row1 = addi %{name}row0, %{name}first2 : tile<{lines}xi32>
+      %{name}all1 = reshape %blocks : tile<i32> -> tile<1xi32>
+      %{name}all2 = broadcast %{name}all1 : tile<1xi32> -> tile<{lines}xi32>
+      %{name}row2 = muli %{name}row1, %{name}all2 : tile<{lines}xi32>
+      %{name}row3 = reshape %{name}row2 : tile<{lines}xi32> -> tile<{lines}x1xi32>
+      %{name}row = broadcast %{name}row3 : tile<{lines}x1xi32> -> tile<{both}xi32>
+      %{name}step = muli %i, %{name}each : tile<i32>
+      %{name}column0 = iota : tile<{blocks}xi32>
+      %{name}step1 = reshape %{name}step : tile<i32> -> tile<1xi32>
+      %{name}step2 = broadcast %{name}step1 : tile<1xi32> -> tile<{blocks}xi32>
+      %{name}column1 = addi %{name}column0, %{name}step2 : tile<{blocks}xi32>
+      %{name}column2 = reshape %{name}column1 : tile<{blocks}xi32> -> tile<1x{blocks}xi32>
+      %{name}column = broadcast %{name}column2 : tile<1x{blocks}xi32> -> tile<{both}xi32>
+      %{name}place = addi %{name}row, %{name}column : tile<{both}xi32>
+      %{name}base1 = reshape %{name}1 : tile<ptr<{element}>> -> tile<1x1xptr<{element}>>
+      %{name}base = broadcast %{name}base1 : tile<1x1xptr<{element}>> -> tile<{both}xptr<{element}>>
+      %{name}at = offset %{name}base, %{name}place : tile<{both}xptr<{element}>>, tile<{both}xi32> -> \
+tile<{both}xptr<{element}>>
+      %{name}l, %{name}w = load_ptr_tko weak %{name}at : tile<{both}xptr<{element}>> -> tile<{both}x{element}>, token"""
 
     @property
     def text(self) -> str:
@@ -104,6 +143,15 @@ tile<{lines}x{width}x{stored}>, token
         to, result = f"partition_view<tile=({m}x{n}), {out}>", f"tile<{m}x{n}xf32>"
         hints = f" optimization_hints = <sm_100 = {{{self.hints}}}>" if self.hints else ""
         width = k // 2 if self.packed else k
+        ids, loop, end = "%bx, %by, %bz", "", ""
+        if self.persistent:
+            ids, end = "%p0, %p1, %p2", "  continue\n    }"
+            loop = f"""%g0, %g1, %g2 = get_num_tile_blocks : tile<i32>
+    %tiles:2 = get_index_space_shape %vc : {to} -> tile<i32>
+    %all = muli %tiles#0, %tiles#1 : tile<i32>
+    for %tile in (%p0 to %all, step %g0) : tile<i32> {{
+      %bx = divi %tile, %tiles#1 signed : tile<i32>
+      %by = remi %tile, %tiles#1 signed : tile<i32>"""
         return f"""cuda_tile.module @kernels {{
   entry @gemm(%a0: tile<ptr<{stored}>>, %b0: tile<ptr<{stored}>>, %sa0: tile<ptr<{self.factors}>>,
       %sb0: tile<ptr<{self.factors}>>, %c: tile<ptr<f32>>, %m0: tile<i32>, %n0: tile<i32>, %width0: tile<i32>,
@@ -123,7 +171,7 @@ tile<{lines}x{width}x{stored}>, token
     {head}
     %tc = make_tensor_view %c, shape = [%m, %n], strides = [%n, 1] : tile<i32> -> {out}
     %vc = make_partition_view %tc : {to}
-    %bx, %by, %bz = get_tile_block_id : tile<i32>
+    {ids} = get_tile_block_id : tile<i32>
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
     %step = constant <i32: {width}> : tile<i32>
@@ -131,11 +179,17 @@ tile<{lines}x{width}x{stored}>, token
     %more = addi %width, %last : tile<i32>
     %steps = divi %more, %step signed : tile<i32>
     %none = constant <f32: 0.0> : {result}
+    %salines = constant <i32: {m}> : tile<i32>
+    %sblines = constant <i32: {n}> : tile<i32>
+    %saeach = constant <i32: {k // block}> : tile<i32>
+    %sbeach = constant <i32: {k // block}> : tile<i32>
+    {loop}
     %r = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> ({result}) {{
       {body}%d = mmaf_scaled %a, %b, %acc, %sa, %sb : {types}
       continue %d : {result}
     }}
     %w = store_view_tko weak %r, %vc[%bx, %by] : {result}, {to}, tile<i32> -> token
+    {end}
     return
   }}
 }}
@@ -153,7 +207,8 @@ tile<{lines}x{width}x{stored}>, token
             values = [x.astype(np.float64) for x in stored]
         blocks = -(-k // self.block)
         factors = [np.exp2(rng.integers(-2, 3, (lines, blocks))).astype(TYPES[self.factors]) for lines in (m, n)]
-        x, y = (v * f.astype(np.float64).repeat(self.block, 1)[:, :k] for v, f in zip(values, factors))
+        times = 2.0 if self.doubled else 1.0
+        x, y = (v * times * f.astype(np.float64).repeat(self.block, 1)[:, :k] for v, f in zip(values, factors))
         given = [in_pieces(f) if self.in_pieces else f for f in factors]
         pieces = -(-blocks // 4)
         numbers = [m, n, stored[0].shape[1], -(-m // 128), -(-n // 128), pieces, pieces * 512, blocks]

@@ -20,9 +20,9 @@ NVF4 = {"element": "f4E2M1FN", "factors": "f8E4M3FN", "block": 16, "k": 256}
 MXF4 = {"element": "f4E2M1FN", "k": 256}
 
 
-def check(kernel, m, n, k, order=None, gpu_name="sm_100"):
+def check(kernel, m, n, k, order=None, gpu_name="sm_100", blocks=None):
     args, wanted = kernel.problem(m, n, k, seed=m + k)
-    grid = -(-m // kernel.m), -(-n // kernel.n), 1
+    grid = (-(-m // kernel.m), -(-n // kernel.n), 1) if blocks is None else (blocks, 1, 1)
     libtile.run(
         libtile.parse(kernel.text), "gemm", grid=grid, args=args, backend="simulator", gpu_name=gpu_name, check="full",
         block_order=order,
@@ -76,6 +76,45 @@ def test_factors_that_lie_line_by_line_are_brought_by_threads(options, sizes):
     made, why = inner(kernel)
     assert why is None and made.count("tiled_tma_load") == 2 and made.count("copy_atom<tcgen05_cp, bits=128>") == 2
     check(kernel, *sizes, order=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes", "blocks"),
+    [
+        ({}, (136, 264, 288), 2),  # edges and a tail along k; one block has two tiles
+        ({"in_pieces": True}, (136, 264, 288), 2),
+        pytest.param(NVF4, (136, 136, 288), 3, marks=SLOW),
+        pytest.param({**NVF4, "m": 256, "by_pointers": True}, (256, 256, 512), 1, marks=SLOW),
+    ],
+)
+def test_factors_of_several_tiles_are_brought_by_threads(options, sizes, blocks):
+    kernel = Scaled(**{"in_pieces": False, **options}, persistent=True)
+    made, why = inner(kernel)
+    assert why is None and made.count("copy_atom<tcgen05_cp, bits=128>") == 2
+    check(kernel, *sizes, order=2, blocks=blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_factors_of_several_tiles_in_other_schedules(seed):
+    check(Scaled(in_pieces=False, persistent=True), 264, 136, 416, order=seed, blocks=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({"by_pointers": True}, (128, 128, 256)),
+        ({"doubled": True}, (72, 40, 288)),
+        pytest.param(
+            {"by_pointers": True, "doubled": True, **NVF4, "factors": "f8E4M3FN"}, (256, 128, 512), marks=SLOW
+        ),
+    ],
+)
+def test_factors_by_pointers_and_computed_ones_are_brought_by_threads(options, sizes):
+    kernel = Scaled(**options, in_pieces=False)
+    made, why = inner(kernel)
+    assert why is None and made.count("tiled_tma_load") == 2 and made.count("copy_atom<tcgen05_cp, bits=128>") == 2
+    check(kernel, *sizes, order=3)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ frontend then permutes to lines and blocks. Where an element of an operand lies 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import f32
@@ -98,6 +98,18 @@ class _Loaded:
         raise Unfit(what + "is not loaded in the rows and columns in which it is multiplied")
 
 
+def _in_pieces(factors: Iterable[tuple[str, SSAValue]], body: Block) -> list[tuple[str, _Loaded]] | None:
+    """Where factors come from that lie in memory in the pieces that copies to tensor memory take; None for others."""
+    try:
+        found = [(name, _Loaded.of(name + " ", value, body)) for name, value in factors]
+    except Unfit:
+        return None
+    layouts = (x.layout if name == "SFA" else permuted(x.layout, (1, 0)) for name, x in found)
+    if any(x.halves for _, x in found) or not all(map(tcgen05_factors.fills_chunks, layouts)):
+        return None
+    return found
+
+
 def _bits(value: SSAValue) -> int:
     return ELEMENTS[element_of(value)].bits
 
@@ -140,14 +152,13 @@ class ScaledOperands:
                 raise Unfit(what + "is not loaded as bytes that hold two elements each")
             tiles.append(tma_operand(function, gpu, stored, side, found.load, found.order(what)))
             between |= set(found.ops)
-        factors = [(name, _Loaded.of(name + " ", v, body)) for name, v in (("SFA", product.sfa), ("SFB", product.sfb))]
-        layouts = [x.layout if name == "SFA" else permuted(x.layout, (1, 0)) for name, x in factors]
-        between |= {op for _, found in factors for op in found.ops}
-        if any(found.halves for _, found in factors):
-            raise Unfit("factors are made of halves of what is loaded")
-        if not all(map(tcgen05_factors.fills_chunks, layouts)):
-            threads = ThreadFactors.of(loop, [(name, found.load, found.ops) for name, found in factors])
+        given = (("SFA", product.sfa), ("SFB", product.sfb))
+        factors = _in_pieces(given, body)
+        if factors is None:
+            threads = ThreadFactors.of(loop, given)
             return ScaledOperands(product, atom, tuple(tiles), frozenset(between), threads.layouts, threads)
+        layouts = [found.layout if name == "SFA" else permuted(found.layout, (1, 0)) for name, found in factors]
+        between |= {op for _, found in factors for op in found.ops}
         for name, found in factors:
             shape = shape_of(found.load.value.type)
             shared = row_major(shape, list(reversed(range(len(shape)))))
@@ -160,9 +171,9 @@ class ScaledOperands:
         return [*(t.type for t in self.tiles), *([] if self.by_threads is None else self.by_threads.types)]
 
     @property
-    def loads(self) -> list[Operation]:
-        """The loads that threads do."""
-        return [] if self.by_threads is None else list(self.by_threads.loads)
+    def by_warps(self) -> list[Operation]:
+        """What the kernel's warps do for factors."""
+        return [] if self.by_threads is None else list(self.by_threads.ops)
 
     @property
     def columns(self) -> int:

@@ -8,7 +8,6 @@ loop once more for the producer, with copies in place of products. See `speciali
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
@@ -83,15 +82,13 @@ class ProductLoop(FedSteps):
             self.atom = scaled_products.instruction(product, gpu)
             self.scaled = ScaledOperands.of(function, gpu, product, self.atom, loop)
             self._hold(self.scaled.tiles)
-            if self.scaled.by_threads is not None and self.outer is not None:
-                raise Unfit("its loop is within another op, and threads bring its factors")
         else:
             self.atom = self._atom(product)
             self.pair = self.atom.kind == TCGEN05 and tcgen05.ctas_of(self.atom.instruction) > 1
             self._hold([self._operand(side, value) for side, value in (("a", product.a), ("b", product.b))])
         self._look_ahead()
         ((self.carried, _),) = sums_of(self.body, [product])
-        scaled = () if self.scaled is None else (*self.scaled.between, *self.scaled.loads)
+        scaled = () if self.scaled is None else (*self.scaled.between, *self.scaled.by_warps)
         self._check_rest([product], [self.carried], scaled)
         kept = self.kept(self.atom.instruction.m)
         if self.atom.kind == TCGEN05:
@@ -232,8 +229,11 @@ class ProductLoop(FedSteps):
         sums = Sums(self, [self.carried], [results], tensor_products.Steps(pipe, self.types, issue))
         inner, issuer = (Inserter(block, None, loop.location) for block in (consumer, Block()))
         count = trips(at, loop) if self.outer is None else None
-        if scaled is not None and scaled.by_threads is not None and count is not None:
-            before = partial(scaled.by_threads.bring, pipe=pipe, types=self.types, count=count)
+        if scaled is not None and (threads := scaled.by_threads) is not None:
+
+            def before(at: Inserter, count: SSAValue, start: SSAValue) -> SSAValue:
+                return threads.bring(at, pipe, self.types, count, start)
+
         sums.multiply(issuer, count)
         sums.consume(inner, count, before)
         if self.pair:

@@ -15,7 +15,8 @@ from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.tensor_products import Results, Steps
 from libtile.support.records import dataclass
 
-Fill = Callable[[Inserter], None]
+Fill = Callable[[Inserter, SSAValue, SSAValue], SSAValue]
+"""Brings something to the stages of so many steps, from a place on; the place behind."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,12 @@ class Sums:
 
     def consume(self, at: Inserter, count: SSAValue | None, before: Fill | None = None) -> None:
         """What the kernel's warps do: they read the sums, behind so many steps (None: those of each tile of a loop over
-        tiles), and go on behind the loop. They begin with `before`."""
+        tiles), and go on behind the loop. In front of that they bring to the steps what `before` does."""
         loop, outer = self.fed.loop, self.fed.outer
         if outer is None:
             assert count is not None
             if before is not None:
-                before(at)
+                before(at, count, self.steps.start(at))
             for number, result in zip(self.numbers, self.results):
                 result.read(at, count, loop.iter_args[number], loop.results[number])
             persistent.hand_on(loop, {})
@@ -44,11 +45,14 @@ class Sums:
 
         def read(at: Inserter, places: persistent.Places) -> tuple[dict[int, SSAValue], persistent.Places]:
             count = trips(at, loop)
+            behind = [] if before is None else [before(at, count, places[-1])]
             for number, result, place in zip(self.numbers, self.results, places):
                 result.read(at, count, loop.iter_args[number], loop.results[number], place)
-            return {}, [at.value(IncIterOp.make(p, results=[r.place])) for p, r in zip(places, self.results)]
+            following = [at.value(IncIterOp.make(p, results=[r.place])) for p, r in zip(places, self.results)]
+            return {}, [*following, *behind]
 
-        persistent.consume(at, outer, loop, [result.start(at) for result in self.results], read)
+        starts = [result.start(at) for result in self.results]
+        persistent.consume(at, outer, loop, starts if before is None else [*starts, self.steps.start(at)], read)
         persistent.move_behind(outer, at.block)
 
     def multiply(self, at: Inserter, count: SSAValue | None) -> None:
