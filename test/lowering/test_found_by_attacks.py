@@ -10,6 +10,7 @@ import pytest
 import libtile
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
+from lowering.inner_programs import PROGRAMS
 
 HEAD = "attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=2>}"
 RANKS = f"""
@@ -102,14 +103,33 @@ def test_a_function_of_a_library_is_called_by_its_own_type():
     assert "ex2.approx" in libtile.compile(right, "sm_90", emit="ptx").ptx
 
 
-def test_a_product_that_is_none_of_floats_is_refused_with_op_and_place():
-    from lowering.inner_programs import PROGRAMS
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("f32", "tf32", "expects #C element type to be f32, but got tf32"),
+        ("f16", "i32", "expected the element types of A, B, C, and D to be either all integers or all floats."),
+        ("f32", "i32", "expected the element types of A, B, C, and D to be either all integers or all floats."),
+    ],
+)
+def test_a_convolution_is_a_product_of_elements_that_go_together(old, new, said):
+    text = (
+        PROGRAMS["a convolution"]
+        .text()
+        .replace(old, new)
+        .replace("dense<0.0> : !cuda_tile.tile<1x4x8x16xi32>", "dense<0> : !cuda_tile.tile<1x4x8x16xi32>")
+    )
+    with pytest.raises(DiagnosticError, match=rf"k\.mlir:\d+:\d+: error: 'nv_tileaa\.conv_dot' op {said}"):
+        libtile.verify(libtile.parse(text, filename="k.mlir"))
 
-    text = PROGRAMS["a convolution"].text().replace("f32", "tf32")
+
+def test_a_constant_has_the_elements_of_its_value():
+    """The interpreter ended in an internal error, and code had the bits of another type."""
+    text = "nv_tileaa.func @k() {\n  %x = nv_tileaa.constant {value = dense<0.5> : !cuda_tile.tile<2x8xf8E4M3FN>} : tile<2x8xf32>\n  nv_tileaa.return\n}"
     with pytest.raises(
-        LoweringError, match=r"k\.mlir:\d+:\d+: 'nv_tileaa\.\w+' op is a product of f16 and f16 into tf32 on sm_80"
+        DiagnosticError,
+        match=r"k\.mlir:2:8: error: .* expects a value of the result's elements, but got .*tile<2x8xf8E4M3FN> vs",
     ):
-        libtile.compile(libtile.parse(text, filename="k.mlir"), "sm_80", emit="ptx")
+        libtile.verify(libtile.parse(text, filename="k.mlir"))
 
 
 def test_an_op_does_not_take_what_its_own_region_defines():
@@ -138,3 +158,18 @@ def test_a_layout_holds_the_whole_tile():
     ):
         with pytest.raises(DiagnosticError, match=rf"k\.mlir:1:\d+: error: .*{said}"):
             libtile.verify(libtile.parse(text.format(shape), filename="k.mlir"))
+
+
+def test_an_asynchronous_copy_to_a_buffer_says_which_dimensions_it_checks():
+    """They were held against the dimensions of no tile, so that no gemm with cp.async was valid."""
+    text = """
+nv_tileaa.func @k(%v: !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf32, 1>, 4x8>, %b: !nv_tileas.buffer<4x8xf32, shared>, %i: index) {
+  nv_tileas.async.tiled_load %v[%i, %i], %b {masked = array<i64: DIMS>} : !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf32, 1>, 4x8>, !nv_tileas.buffer<4x8xf32, shared>, index, index -> !nv_tileas.async_token
+  nv_tileaa.return
+}
+"""
+    libtile.verify(libtile.parse(text.replace("DIMS", "0, 1")))
+    with pytest.raises(
+        DiagnosticError, match="expects dimensions of the tile as 'masked', in order, but got \\[0, 2\\]"
+    ):
+        libtile.verify(libtile.parse(text.replace("DIMS", "0, 2")))

@@ -21,7 +21,7 @@ from xdsl.traits import Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import ActivationLayoutAttr, ConvParamsAttr, SignednessAttr
-from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_scaled_dot
+from libtile.dialects.nv_tileaa.dot_rules import check_dot, check_dot_elements, check_scaled_dot
 from libtile.dialects.nv_tileaa.element_types import is_integer
 from libtile.dialects.nv_tileaa.shapes import Unary
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
@@ -108,6 +108,7 @@ class ConvDotOp(TileOp):
             raise VerifyException("expects conv params size matched with each other")
         if self.accumulator.type != self.result.type:
             raise VerifyException("expects the result to have the accumulator's type")
+        check_dot_elements(self, [element_of(v.type) for v in (*self.operands, self.result)])
         activation, weights, result = (list(shape_of(v.type)) for v in (self.activation, self.filter, self.result))
         if len(activation) not in (2, len(self.activation_layout.keyword)):
             raise VerifyException(

@@ -25,7 +25,17 @@ def check_dot(op: TileOp) -> None:
     """Element types, signedness, ranks, shapes and scale factors of `D = A * B + C`; VerifyException."""
     a, b, c = (v.type for v in op.operands[:3])
     d = op.results[0].type
-    elements = [element_of(t) for t in (a, b, c, d)]
+    check_dot_elements(op, [element_of(t) for t in (a, b, c, d)])
+    check_dot_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
+    sfa, sfb = (op.group(name) for name in ("sfa", "sfb"))
+    if bool(sfa) != bool(sfb):
+        raise VerifyException("expects both SFA and SFB to be present")
+    if sfa:
+        _check_scales(op)
+
+
+def check_dot_elements(op: TileOp, elements: list[Attribute]) -> None:
+    """The element types of A, B, C and D, and what says whether integers are signed; VerifyException."""
     all_int, all_float = all(map(is_integer, elements)), all(map(is_float, elements))
     if not all_int and not all_float:
         raise VerifyException("expected the element types of A, B, C, and D to be either all integers or all floats.")
@@ -35,12 +45,6 @@ def check_dot(op: TileOp) -> None:
         check_no_signs(op)
         _check_pair(op, elements)
         _check_accumulator(elements)
-    check_dot_shapes(shape_of(a), shape_of(b), shape_of(c), shape_of(d))
-    sfa, sfb = (op.group(name) for name in ("sfa", "sfb"))
-    if bool(sfa) != bool(sfb):
-        raise VerifyException("expects both SFA and SFB to be present")
-    if sfa:
-        _check_scales(op)
 
 
 def check_no_signs(op: TileOp) -> None:

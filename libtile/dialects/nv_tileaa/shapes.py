@@ -57,6 +57,8 @@ class ConstantOp(TileOp):
         result = self.result.type
         if tuple(type_.shape) != shape_of(result):
             raise VerifyException(f"expects a value of the result's shape, but got {type_} vs {type_text(result)}")
+        if type_.element_type != element_of(result):
+            raise VerifyException(f"expects a value of the result's elements, but got {type_} vs {type_text(result)}")
 
 
 @tile_op

@@ -112,7 +112,7 @@ def _check_dimension(atom: CopyAtomAttr, bits: int, shape: tuple[int, ...]) -> N
 def check_masked(masked: Attribute | None, type_: Attribute) -> None:
     """The dimensions that are compared with the tensor's size are some of the tile's, in order; VerifyException."""
     dims = list(integers_of(masked))
-    if dims != sorted(set(dims)) or any(not 0 <= d < len(shape_of(type_)) for d in dims):
+    if dims != sorted(set(dims)) or any(not 0 <= d < len(stored_shape(type_)) for d in dims):
         raise VerifyException(f"expects dimensions of the tile as 'masked', in order, but got {dims}")
 
 
