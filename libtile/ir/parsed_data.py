@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from abc import ABCMeta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Attribute, Data
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 
 class _SameOrNew(ABCMeta):

@@ -6,9 +6,9 @@ The declarations' small language: `name: kind[?|*] [= default] [@version]`, trai
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, cast
 
 from libtile.spec.model import (
@@ -37,8 +37,13 @@ from libtile.spec.model import (
 from libtile.support import declarations
 from libtile.support.threads import once
 
-_INSTALLED = Path(__file__).parent / "data"
-DATA = _INSTALLED if (_INSTALLED / "versions.toml").is_file() else Path(__file__).parents[2] / "spec"
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_INSTALLED = os.path.join(_HERE, "data")
+DATA = (
+    _INSTALLED
+    if os.path.isfile(os.path.join(_INSTALLED, "versions.toml"))
+    else os.path.join(os.path.dirname(os.path.dirname(_HERE)), "spec")
+)
 """The declarations' folder: `spec/` of a clone, which a wheel brings along inside of the package."""
 
 _DECLARATION = re.compile(r"^(\w+)\s*:\s*(\w+)([?*]?)(?:\s*=\s*([\w()$-]+))?(?:\s*@([\w.]+))?$")
@@ -380,8 +385,8 @@ def load(overlays: Iterable[str] = ()) -> Spec:
     table says `extend = true`. Raises SpecError when declarations contradict each other.
     """
     builder = _Builder()
-    for path in sorted(DATA.glob("*.toml")):
-        builder.merge(declarations.read(path), path.name)
+    for name in sorted(name for name in os.listdir(DATA) if name.endswith(".toml")):
+        builder.merge(declarations.read(os.path.join(DATA, name)), name)
     for number, text in enumerate(overlays):
         builder.merge(declarations.parse(text), f"overlay {number}")
     return builder.build()

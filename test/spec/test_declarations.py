@@ -12,7 +12,7 @@ from libtile import targets
 from libtile.spec.loader import DATA
 from libtile.support import declarations
 
-FILES = sorted([*DATA.glob("*.toml"), *Path(targets.__file__).parent.glob("*.toml")])
+FILES = sorted([*Path(DATA).glob("*.toml"), *Path(targets.__file__).parent.glob("*.toml")])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from types import ModuleType
     from typing import Any
 
@@ -20,12 +20,14 @@ _KNOWN_TO_RECORDS = {"init", "repr", "eq", "frozen"}
 
 
 def make_dataclasses_as_records(dataclasses: ModuleType) -> None:
-    """Classes of fields are made by `libtile.support.records`, where that knows what they ask for: in half the time."""
+    """xDSL's classes of fields are made by `libtile.support.records`, where that knows what they ask for: in half the
+    time."""
     made_there = dataclasses.dataclass
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
         def make(cls: type) -> type:
-            if options.keys() <= _KNOWN_TO_RECORDS and not _asks_for_more(cls, dataclasses):
+            known = cls.__module__.startswith("xdsl.") and options.keys() <= _KNOWN_TO_RECORDS
+            if known and not _asks_for_more(cls, dataclasses):
                 from libtile.support import records
 
                 return records.dataclass(cls, **options)
@@ -55,39 +57,35 @@ def _asks_for_more(cls: type, dataclasses: ModuleType) -> bool:
     return False
 
 
+_WITH_PLAIN_CLASSES = ("xdsl.", "libtile.")
+_REGISTERING = "xdsl.dialects.hw"
+"""A module among these that registers classes with an abstract one."""
+
+
 def leave_classes_plain(_: ModuleType) -> None:
-    """From here on, what derives from `abc.ABC` is a class as any other.
+    """From here on, what derives from `abc.ABC` in xDSL and in libtile is a class as any other.
 
     xDSL's attributes, ops and traits do, and so does everything that derives from them: each takes longer to make, and
     Python runs code of its own to say whether an object is of such a class, above all where it is not. Given up are to
     register classes with these, and that one with abstract methods is not instantiated, which tests find: the library
-    has classes as they are. `abc.ABCMeta`, and all that has derived from `ABC` before, is left as it is; and so are
-    packages that register classes (`load_with_abstract_classes`).
+    has classes as they are. All other modules get `ABC` as it is, numpy's among them, which register classes.
     """
     import abc
-    import contextlib  # noqa: F401  # this and the next use more of what such a class can do
+    import sys
 
-    import typing_extensions  # noqa: F401
+    real = abc.ABC
+    # xDSL takes what its bases have for what any class may have, and abstract classes may derive from plain ones.
+    names = {"__slots__": (), "__module__": "abc", "__doc__": real.__doc__, "_abc_impl": None}
+    plain = type("ABC", (), names)
 
-    global _abstract
-    _abstract = abc.ABC
-    abc.ABC = type("ABC", (), {"__slots__": (), "__module__": "abc", "__doc__": abc.ABC.__doc__})  # type: ignore[misc, assignment]
+    class ByModule(type(abc)):  # type: ignore[misc]
+        @property
+        def ABC(self) -> type:
+            """The class for the module that asks."""
+            name = sys._getframe(1).f_globals.get("__name__", "")
+            return plain if name.startswith(_WITH_PLAIN_CLASSES) and name != _REGISTERING else real
 
-
-_abstract: type | None = None
-"""The real `abc.ABC`, where another stands in its place."""
-
-
-def load_with_abstract_classes(load: Callable[[], None]) -> None:
-    """Load a package whose classes derive from the real `abc.ABC`: numpy's generators register classes with theirs."""
-    import abc
-
-    plain = abc.ABC
-    abc.ABC = _abstract or plain  # type: ignore[misc, assignment]
-    try:
-        load()
-    finally:
-        abc.ABC = plain  # type: ignore[misc]
+    abc.__class__ = ByModule
 
 
 # -- definitions ------------------------------------------------------------------------------------------------------
@@ -125,6 +123,8 @@ def defer_attributes(module: ModuleType) -> None:
     """The definition of a class of attributes is worked out from its annotations when it is first asked for."""
     definition = module.ParamAttrDef
     define = definition.from_pyrdl
+    define_class = module.irdl_param_attr_definition
+    typed = module.TypedAttribute
 
     class OnDemand(definition):  # type: ignore[misc, valid-type]
         def __init__(self, cls: type):
@@ -137,7 +137,24 @@ def defer_attributes(module: ModuleType) -> None:
             self.name, self.parameters = made.name, made.parameters
             return getattr(made, name)
 
+    def irdl_param_attr_definition(cls: Any) -> Any:
+        # What is asked for at once is where the type is among the parameters of an attribute that has one.
+        module.TypedAttribute = ()  # type: ignore[attr-defined]
+        try:
+            made = define_class(cls)
+        finally:
+            module.TypedAttribute = typed  # type: ignore[attr-defined]
+        if issubclass(cls, typed):
+            made.get_type_index = classmethod(_index_of_type)
+        return made
+
     definition.from_pyrdl = staticmethod(OnDemand)
+    module.irdl_param_attr_definition = irdl_param_attr_definition  # type: ignore[attr-defined]
+
+
+def _index_of_type(cls: Any) -> int:
+    names: list[str] = [name for name, _ in cls.get_irdl_definition().parameters]
+    return names.index("type")
 
 
 def defer_operations(module: ModuleType) -> None:
@@ -185,3 +202,40 @@ def defer_operations(module: ModuleType) -> None:
         return cls
 
     module.irdl_op_definition = irdl_op_definition  # type: ignore[attr-defined]
+
+
+# -- modules ----------------------------------------------------------------------------------------------------------
+
+
+def load_dialects_in_files_on_demand(module: ModuleType) -> None:
+    """Stands for xDSL's module that finds dialects in `.irdl` files where Python finds no module of a name.
+
+    It is loaded when there is such a file in a package: it imports what takes longer than reading a kernel. In the
+    working directory, where it also looks, a tool has none.
+    """
+    import os
+
+    class IRDLDialectFinder:
+        def __init__(self, dialects: object):
+            self.dialects = dialects
+
+        def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> Any:
+            file = f"{name.rpartition('.')[2]}.irdl"
+            if path is None or not any(os.path.isfile(os.path.join(folder, file)) for folder in path):
+                return None
+            return _loaded_from_source(module.__name__).IRDLDialectFinder(self.dialects).find_spec(name, path, target)
+
+    module.IRDLDialectFinder = IRDLDialectFinder  # type: ignore[attr-defined]
+
+
+def _loaded_from_source(name: str) -> Any:
+    """A module as Python finds it, in place of what stands for it."""
+    import importlib.util
+    import sys
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec(name, sys.modules[name.rpartition(".")[0]].__path__)
+    assert spec is not None and spec.loader is not None
+    made = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made

@@ -199,36 +199,42 @@ class _Adjusting(SourceFileLoader):
         self.adjust(module)
 
 
-class _LoadingWithAbstractClasses(_Adjusting):
-    """Loads a module that needs `abc.ABC` as it is."""
+class _Replacing:
+    """Loads a module that a function fills."""
+
+    def __init__(self, fill: Callable[[ModuleType], None]):
+        self.fill = fill
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
 
     def exec_module(self, module: ModuleType) -> None:
-        adjustments.load_with_abstract_classes(lambda: SourceFileLoader.exec_module(self, module))
-
-
-_REGISTERING = "numpy.random"
-"""A package that registers classes with abstract ones."""
+        self.fill(module)
 
 
 class _AdjustingFinder:
-    """Finds the modules that are adjusted, by name, so that none is imported before it is needed."""
+    """Finds the modules that are adjusted or replaced, by name, so that none is imported before it is needed."""
 
-    def __init__(self, kept: KeptFinder | None, adjusted: dict[str, Callable[[ModuleType], None]]):
+    def __init__(
+        self,
+        kept: KeptFinder | None,
+        adjusted: dict[str, Callable[[ModuleType], None]],
+        replaced: dict[str, Callable[[ModuleType], None]],
+    ):
         self.kept = kept
         self.adjusted = adjusted
+        self.replaced = replaced
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in self.adjusted and fullname != _REGISTERING:
-            return None
+        if fullname not in self.adjusted:
+            fill = self.replaced.get(fullname)
+            return None if fill is None else ModuleSpec(fullname, _Replacing(fill))  # type: ignore[arg-type]
         spec = None if self.kept is None else self.kept.find_spec(fullname, path, target)
         spec = spec or PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            if fullname == _REGISTERING:
-                spec.loader = _LoadingWithAbstractClasses(fullname, spec.loader, lambda _: None)
-            else:
-                spec.loader = _Adjusting(fullname, spec.loader, self.adjusted[fullname])
+            spec.loader = _Adjusting(fullname, spec.loader, self.adjusted[fullname])
         return spec
 
 
@@ -272,6 +278,7 @@ def install() -> None:
     if "dataclasses" in sys.modules:
         _keep_methods(sys.modules["dataclasses"])
     adjusted: dict[str, Callable[[ModuleType], None]]
+    replaced: dict[str, Callable[[ModuleType], None]]
     adjusted = {
         "dataclasses": _keep_methods,
         "libtile.support.records": _keep_inits,
@@ -281,7 +288,8 @@ def install() -> None:
         "xdsl.irdl.operations": adjustments.defer_operations,
         "xdsl.irdl.declarative_assembly_format": adjustments.defer_formats,
     }
-    sys.meta_path.insert(0, _AdjustingFinder(_finder, adjusted))
+    replaced = {"xdsl.utils.dialect_loader": adjustments.load_dialects_in_files_on_demand}
+    sys.meta_path.insert(0, _AdjustingFinder(_finder, adjusted, replaced))
 
 
 def _occupy_standard_descriptors() -> None:

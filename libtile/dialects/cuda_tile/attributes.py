@@ -7,16 +7,18 @@ All are immutable values. `text()` is the spelling after the dialect's `#cuda_ti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Attribute, Data
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 
 from libtile.dialects.cuda_tile.types import TileType, bit_width
 from libtile.ir.data_field import DataField, data_definition
 from libtile.spec import default_spec
 from libtile.spec.model import EnumSpec
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 OUTSIDE_ATTRIBUTE = "cuda_tile.outside"
 """Discardable attribute of an access through a view: the dimensions of the view along which the tile may lie outside of
