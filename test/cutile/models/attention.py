@@ -37,6 +37,33 @@ def gqa_window(Q, K, V, Out, scale: float, cap: float, window: int, G: Size, TM:
 
 
 @ct.kernel
+def causal_prefill(Q, K, V, Out, scale: float, behind: int, G: Size, TM: Size, TN: Size, D: Size):
+    """Causal attention of queries behind others. The loop masks only where it has to, and cuTile parts it."""
+    bx, h = ct.bid(0), ct.bid(1)
+    q = ct.load(Q, index=(h, bx, 0), shape=(1, TM, D)).reshape((TM, D))
+    row = behind + bx * TM + ct.arange(TM, dtype=ct.int32)[:, None]
+    m = ct.full((TM, 1), LOWEST, dtype=ct.float32)
+    total = ct.full((TM, 1), 0.0, dtype=ct.float32)
+    acc = ct.full((TM, D), 0.0, dtype=ct.float32)
+    length = K.shape[1]
+    plain = min(behind + bx * TM, length) // TN
+    for j in range(ct.cdiv(min(behind + (bx + 1) * TM, length), TN)):
+        k = ct.load(K, index=(h // G, 0, j), shape=(1, D, TN), order=(0, 2, 1)).reshape((D, TN))
+        s = ct.mma(q, k, ct.full((TM, TN), 0.0, dtype=ct.float32))
+        if j >= plain:
+            col = j * TN + ct.arange(TN, dtype=ct.int32)[None, :]
+            s = s + ct.where((col <= row) & (col < length), 0.0, LOWEST)
+        mn = max(m, ct.max(s, axis=1, keepdims=True) * scale)
+        p = ct.exp2(s * scale - mn)
+        al = ct.exp2(m - mn)
+        total = total * al + ct.sum(p, axis=1, keepdims=True)
+        v = ct.load(V, index=(h // G, j, 0), shape=(1, TN, D)).reshape((TN, D))
+        acc = ct.mma(ct.astype(p, Q.dtype), v, acc * al)
+        m = mn
+    ct.store(Out, index=(h, bx, 0), tile=ct.astype(acc / total, Out.dtype).reshape((1, TM, D)))
+
+
+@ct.kernel
 def paged(Q, K, V, table, lens, Out, scale: float, TM: Size, P: Size, D: Size):
     """Attention of 16 queries over pages of keys and values that a table names."""
     b, h = ct.bid(0), ct.bid(1)

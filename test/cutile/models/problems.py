@@ -84,6 +84,20 @@ def gqa_window(t: Tiles, rng: np.random.Generator) -> Problem:
 
 
 @_problem
+def causal_prefill(t: Tiles, rng: np.random.Generator) -> Problem:
+    queries, behind = 3 * t.queries, t.queries + 20
+    length = queries + behind - 7
+    q = _random(rng, 4, queries, t.d)
+    k, v = (_random(rng, 2, length, t.d) for _ in range(2))
+    s = _scores(q, np.repeat(k, 2, 0)) * 0.1 * np.log(2)
+    row, column = behind + np.arange(queries)[:, None], np.arange(length)[None]
+    s = np.where(column <= row, s, -np.inf)
+    args = (q, k, v, np.zeros_like(q), 0.1, behind, 2, t.queries, t.queries, t.d)
+    wanted = {3: _softmax(s) @ np.repeat(v.astype(F64), 2, 0)}
+    return Problem(attention.causal_prefill, (3, 4), args, wanted, 0.01)
+
+
+@_problem
 def paged(t: Tiles, rng: np.random.Generator) -> Problem:
     page, heads = 64, 2
     q = _random(rng, 3, heads, 16, t.d)

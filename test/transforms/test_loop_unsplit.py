@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`loop-unsplit`: one loop of two that share their range does what the two did."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import libtile
+from libtile.ir.places import walk
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
+from libtile.support import remarks
+from libtile.transforms.canonical_values import is_op
+
+PLAIN = """
+      %x = itof %i signed : tile<i32> -> tile<f32>
+      %r = reshape %x : tile<f32> -> tile<1x1xf32>
+      %b = broadcast %r : tile<1x1xf32> -> tile<8x8xf32>
+      %s = mmaf %one, %one, %b : tile<8x8xf32>, tile<8x8xf32>, tile<8x8xf32>
+{extra}
+      %t = mulf {scores}, %two : tile<8x8xf32>
+      %sum = fma %acc, %two, %t : tile<8x8xf32>
+      %n = addi %count, %weight : tile<i32>
+      continue %sum, %n : tile<8x8xf32>, tile<i32>
+"""
+EXTRA = """
+      %k = muli %i, %c3 : tile<i32>
+      %kf = itof %k signed : tile<i32> -> tile<f32>
+      %kr = reshape %kf : tile<f32> -> tile<1x1xf32>
+      %kb = broadcast %kr : tile<1x1xf32> -> tile<8x8xf32>
+      %masked = subf %s, %kb : tile<8x8xf32>
+"""
+TEXT = """
+cuda_tile.module @m {{
+  entry @kernel(%out: tile<ptr<f32>>, %counts: tile<ptr<i32>>, %lb: tile<i32>, %ub: tile<i32>, %p: tile<i32>) {{
+    %c1 = constant <i32: {step}> : tile<i32>
+    %c3 = constant <i32: 3> : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %weight = constant <i32: 1> : tile<i32>
+    %start = constant <f32: 0.5> : tile<8x8xf32>
+    %one = constant <f32: 1.0> : tile<8x8xf32>
+    %two = constant <f32: 2.0> : tile<8x8xf32>
+    %end = mini %ub, %p {end} : tile<i32>
+    %begin = maxi %p, %lb signed : tile<i32>
+    %a:2 = for %i in (%lb to %end, step %c1) : tile<i32> iter_values(%acc = %start, %count = %zero)
+        -> (tile<8x8xf32>, tile<i32>) {{
+{first}
+    }}
+{between}
+    %z:2 = for %i in (%begin to %ub, step %c1) : tile<i32> iter_values(%acc = %a#0, %count = %a#1)
+        -> (tile<8x8xf32>, tile<i32>) {{
+{second}
+    }}
+    %offsets = iota : tile<64xi32>
+    %flat = reshape %out : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %wide = broadcast %flat : tile<1xptr<f32>> -> tile<64xptr<f32>>
+    %at = offset %wide, %offsets : tile<64xptr<f32>>, tile<64xi32> -> tile<64xptr<f32>>
+    %given = reshape %z#0 : tile<8x8xf32> -> tile<64xf32>
+    store_ptr_tko weak %at, %given : tile<64xptr<f32>>, tile<64xf32> -> token
+    store_ptr_tko weak %counts, %z#1 : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+def module(masks_second: bool = True, **changed: str) -> libtile.Module:
+    bodies = [PLAIN.format(extra="", scores="%s"), PLAIN.format(extra=EXTRA, scores="%masked")]
+    first, second = bodies if masks_second else reversed(bodies)
+    parts = {"step": "1", "end": "signed", "between": "", "first": first, "second": second}
+    return libtile.parse(TEXT.format(**{**parts, **changed}))
+
+
+def joined(given: libtile.Module, pipeline: str = "loop-unsplit") -> libtile.Module:
+    PassManager(parse_pipeline(pipeline), verify_each=True).run(given.op)
+    return given
+
+
+def loops(given: libtile.Module) -> int:
+    return sum(is_op(op, "for") for op in walk(given.op))
+
+
+def outcome(given: libtile.Module, lower: int, upper: int, point: int) -> tuple[bytes, int]:
+    out, count = np.zeros(64, np.float32), np.zeros(1, np.int32)
+    libtile.run(given, grid=1, args=[out, count, lower, upper, point], check="full")
+    return out.tobytes(), int(count[0])
+
+
+@pytest.mark.parametrize("masks_second", [True, False])
+def test_one_loop_does_what_the_two_did(masks_second: bool):
+    before, after = module(masks_second), joined(module(masks_second))
+    assert (loops(before), loops(after)) == (2, 1)
+    for lower, upper, point in itertools.product((-2, 0, 3), (-1, 0, 4), (-(2**31), -3, 0, 2, 4, 9, 2**31 - 1)):
+        expected = outcome(before, lower, upper, point)
+        assert outcome(after, lower, upper, point) == expected, (lower, upper, point)
+        assert expected[1] == max(upper - lower, 0)
+
+
+def test_what_loop_split_parts_is_joined_again():
+    split = joined(joined(module()), "loop-split,canonicalize,cse,licm")
+    assert loops(split) == 2
+    again = joined(split)
+    assert loops(again) == 1 and outcome(again, 0, 5, 3) == outcome(module(), 0, 5, 3)
+
+
+def test_ranges_show_where_the_loops_meet():
+    """`simplify-integers` leaves p of max(p, lb) where p is not less than lb."""
+    text = libtile.print_module(module())
+    lines = text.replace("entry @kernel(", "entry @kernel(%known: tile<i32>, ").splitlines()
+    at = next(n for n, line in enumerate(lines) if "mini" in line)
+    lines[at:at] = ["%ge = assume bounded<5, 9>, %arg4 : tile<i32>", "%low = assume bounded<0, 5>, %arg2 : tile<i32>"]
+    text = "\n".join(lines).replace("(%arg2 to", "(%low to").replace("mini %arg3, %arg4", "mini %arg3, %ge")
+    text = text.replace("maxi %arg4, %arg2", "maxi %ge, %low").replace("%known: tile<i32>, ", "")
+    given = joined(libtile.parse(text), "simplify-integers")
+    assert "maxi" not in libtile.print_module(given)
+    assert loops(joined(given)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"step": "2"}, "the ranges are not known to be the two parts of one"),
+        ({"end": "unsigned"}, "the ranges are not known to be the two parts of one"),
+        ({"between": "    print_tko \"here\" -> token"}, "something with effects stands between them"),
+        ({"between": "    store_ptr_tko weak %counts, %a#1 : tile<ptr<i32>>, tile<i32> -> token"}, "other uses"),
+        ({"first": PLAIN.format(extra="", scores="%one")}, "their bodies differ in more than a branch"),
+        ({"second": PLAIN.format(extra=EXTRA, scores="%kb")}, "their bodies differ in more than a branch"),
+        (
+            {"second": PLAIN.format(extra=EXTRA + '      print_tko "x" -> token', scores="%masked")},
+            "their bodies differ in more than a branch",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_left_as_it_is(changed: dict[str, str], reason: str):
+    given = module(**changed)
+    before = libtile.print_module(given)
+    with remarks.collect() as reported:
+        assert libtile.print_module(joined(given)) == before
+    (said,) = reported
+    assert said.name == "LoopUnsplit" and reason in str(dict(said.arguments)["Reason"])
+
+
+def test_other_targets_keep_both():
+    assert loops(joined(module(), "loop-unsplit{gpu-name=sm_80}")) == 2
+
+
+def test_loops_without_products_stay():
+    text = PLAIN.replace(
+        "mmaf %one, %one, %b : tile<8x8xf32>, tile<8x8xf32>, tile<8x8xf32>", "addf %one, %b : tile<8x8xf32>"
+    )
+    given = module(first=text.format(extra="", scores="%s"), second=text.format(extra=EXTRA, scores="%masked"))
+    assert loops(joined(given)) == 2
