@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Where the reference assembler warns of high register usage: an analysis of cuda_tile as it was given.
 
-The rule was found by programs that were written for it: `test/oracle/test_register_warning.py` has them, and those that
-fit no rule. Each body of a loop and each branch is looked at by itself; tiles elsewhere do not count, as chains from
-loads to stores are worked through in pieces. Counted are whole tiles, in bytes, for each thread of the warps that are
-asked for, of which there are four without a hint.
+The rule was found by programs that were written for it: `test/oracle/test_register_warning.py` has them. Each body of a
+loop and each branch is looked at by itself; tiles elsewhere do not count, as chains from loads to stores are worked
+through in pieces. Counted are whole tiles, in bytes, for each thread of the warps that are asked for, of which there
+are four without a hint. Of the tiles that a loop carries those that begin as one value and change alike are one tile.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
-from libtile.dialects.interfaces import control_flow, exit_of
+from libtile.dialects.interfaces import CountedLoop, control_flow, exit_of
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
 from libtile.lowering.tile_registers import WARP
@@ -62,6 +63,10 @@ class _Bodies:
         self.most = 0
         self._count = self._live if live else self._through
         self._sizes: dict[SSAValue, int] = {}
+        self._begins: dict[SSAValue, SSAValue] = {}
+        """Carried tiles that begin as another one does, which is the first of these."""
+        self._same: dict[SSAValue, SSAValue] = {}
+        """Tiles of a loop that are another one of it throughout."""
 
     def reads(self, op: Operation) -> set[SSAValue]:
         """The tiles that an op reads, and the ops in it, of those that are made in front of it."""
@@ -70,13 +75,16 @@ class _Bodies:
             for block in region.blocks:
                 each = [(inner, self.reads(inner)) for inner in block.ops]
                 coming = set().union(*(read for _, read in each)) - {r for inner, _ in each for r in inner.results}
-                if control_flow(op) is not None:
+                if (flow := control_flow(op)) is not None:
+                    if isinstance(flow, CountedLoop):
+                        self._carry(op, flow.carried(op), block)
                     self.most = max(self.most, self._count(block, each, coming))
                 found |= coming - set(block.args)
         return found
 
     def _through(self, block: Block, each: list[_Read], coming: set[SSAValue]) -> int:
-        """Bytes of the tiles that come into a block and are read there, and of those that it gives.
+        """Bytes of the tiles that come into a block and are read there, and of those that it gives. Those that a loop
+        carries and begins as one value come in as one.
 
         Parts that store and do not depend on each other are worked through one after the other: what is carried and
         read by those before alone has gone, and what those behind give has not come.
@@ -84,12 +92,39 @@ class _Bodies:
         given = set(each[-1][0].operands) if each else set()
         parts = self._parts(each)
         last = {v: number for number, part in enumerate(parts) for _, read in part for v in read}
-        held, most = set(coming), 0
+        held, made, most = set(coming), set[SSAValue](), 0
         for number, part in enumerate(parts):
-            held |= {r for op, _ in part for r in op.results if r in given}
-            most = max(most, self._sum(held))
+            made |= {r for op, _ in part for r in op.results if r in given}
+            most = max(most, self._sum(self._beginnings(held) | made))
             held -= {v for v in block.args if last.get(v) == number and v not in given}
-        return max(most, self._sum(held | given))
+        return max(most, self._sum(self._beginnings(held) | made | given))
+
+    def _beginnings(self, held: Iterable[SSAValue]) -> set[SSAValue]:
+        return {self._begins.get(value, value) for value in held}
+
+    def _carry(self, op: Operation, initial: Sequence[SSAValue], block: Block) -> None:
+        """Note which of the tiles that a loop carries begin alike, and which of these change alike."""
+        first: dict[SSAValue, int] = {}
+        for number, value in enumerate(initial):
+            if _is_spread(value):
+                first.setdefault(value, number)
+        carried, given = block.args[-len(initial) :] if initial else (), block.ops.last
+        alike = [number for number, value in enumerate(initial) if first.get(value, number) != number]
+        if given is None or not alike:
+            return
+        changes = _Changes(block, carried)
+        representative: dict[tuple[int, object], int] = {}
+        for number, value in enumerate(initial):
+            if value not in first:
+                continue
+            self._begins[carried[number]] = carried[first[value]]
+            if (change := changes.of(given.operands[number], carried[number])) is not None:
+                other = representative.setdefault((first[value], change), number)
+                if other != number:
+                    for places in (carried, given.operands, op.results):
+                        one, same = self._place(places[number]), self._place(places[other])
+                        if one is not same:
+                            self._same[one] = same
 
     def _sum(self, values: Iterable[SSAValue]) -> int:
         return sum(self.size(place) for place in {self._place(v) for v in values})
@@ -150,9 +185,13 @@ class _Bodies:
 
     def _place(self, value: SSAValue) -> SSAValue:
         """A product is where its accumulator was."""
-        while isinstance(value.owner, PRODUCTS) and self.size(value.owner.operands[ACCUMULATOR]):
-            value = value.owner.operands[ACCUMULATOR]
-        return value
+        while True:
+            if value in self._same:
+                value = self._same[value]
+            elif isinstance(value.owner, PRODUCTS) and self.size(value.owner.operands[ACCUMULATOR]):
+                value = value.owner.operands[ACCUMULATOR]
+            else:
+                return value
 
     def size(self, value: SSAValue) -> int:
         """Bytes of a tile that takes registers."""
@@ -160,6 +199,33 @@ class _Bodies:
         if known is None:
             known = self._sizes[value] = _size(value)
         return known
+
+
+class _Changes:
+    """What the values of a loop's body are of what it carries, if they are made of one carried value at most: the same
+    for values that are made in the same way of different ones."""
+
+    def __init__(self, block: Block, carried: Iterable[SSAValue]) -> None:
+        self._known: dict[tuple[object, ...], int] = {}
+        self._made: dict[SSAValue, tuple[object, set[SSAValue]]] = {value: (None, {value}) for value in carried}
+        for op in block.ops:
+            if op.has_trait(Pure) and not op.regions:
+                self._number(op)
+
+    def _number(self, op: Operation) -> None:
+        parts = [self._made.get(operand, (operand, set[SSAValue]())) for operand in op.operands]
+        sources = set().union(*(made_of for _, made_of in parts))
+        if len(sources) > 1:
+            sources = set(list(sources)[:2])  # of two it is none's
+        key = (type(op), *op.properties.items(), *(r.type for r in op.results), *(what for what, _ in parts))
+        number = self._known.setdefault(key, len(self._known))
+        for index, result in enumerate(op.results):
+            self._made[result] = ((number, index), sources)
+
+    def of(self, value: SSAValue, carried: SSAValue) -> object | None:
+        """How a value is made of a carried one and nothing else that is carried; None where it is not."""
+        what, sources = self._made.get(value, (None, set[SSAValue]()))
+        return what if sources == {carried} else None
 
 
 def _streamed(value: SSAValue) -> bool:

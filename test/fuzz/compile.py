@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Valid but odd modules under random options: they are compiled to PTX, or refused in lines of the one shape."""
+"""Valid but odd modules under random options and passes: compiled to PTX, or refused in lines of the one shape."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from fuzz.mutate import tokens
 from generators.programs import PROFILES, program
 from libtile.compiler import driver
 from libtile.compiler.options import Options
+from libtile.passes.pipeline import PassItem, parse_pipeline, pipeline_text
+from libtile.passes.pipelines import PIPELINES, SCHEDULES
+from libtile.passes.registry import PASSES
 from libtile.targets import targets
 
 STAGES = ("tileaa", "tileas", "llvm", "ptx", "ptx", "ptx")
@@ -38,6 +41,10 @@ class CompileFuzzer(Fuzzer):
     def files(self) -> list[bytes]:
         return [path.read_bytes() for path in files.EXAMPLES] + files.seeds()
 
+    @cached_property
+    def passes(self) -> list[str]:
+        return sorted(PASSES)
+
     def make(self, rng: random.Random) -> Given:
         level = rng.choice((0, 1, 2, 3, 3))
         options = Options(
@@ -50,12 +57,33 @@ class CompileFuzzer(Fuzzer):
             launch_abi=rng.choice(("tileir", "simt")),
             emit=rng.choice(STAGES),
             keep_text=rng.random() < 0.2,
+            **self._passes(rng, level),
         )
         if rng.random() < 0.5:
             data = files.mutate(rng, rng.choice(self.files), rng.choice(self.files))
         else:
             data = self._odd(rng)
         return Given(data, options)
+
+    def _passes(self, rng: random.Random, level: int) -> dict[str, str]:
+        """What runs: mostly the level's own, else a schedule, or its passes with some gone, twice, moved, or added."""
+        kind = rng.random()
+        if kind > 0.3:
+            return {"schedule": rng.choice(list(SCHEDULES))} if kind < 0.5 else {}
+        items = list(parse_pipeline(PIPELINES[f"O{level}"]))
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            at, item = rng.randrange(len(items)), rng.choice(items)
+            change = rng.randrange(4)
+            if change == 0 and len(items) > 1:
+                del items[at]
+            elif change == 1:
+                items.insert(at, item)
+            elif change == 2:
+                items.remove(item)
+                items.insert(at, item)
+            else:
+                items.insert(at, PassItem(rng.choice(self.passes)))
+        return {"pipeline": pipeline_text(items)}
 
     def _odd(self, rng: random.Random) -> bytes:
         """A random program with another name, other constants, or another order of independent lines."""
