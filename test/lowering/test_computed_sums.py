@@ -39,6 +39,44 @@ def scaled_steps(m=128, n=128, k=128, element="f8E4M3FN", **options):
     )
 
 
+def loaded_factors(text, m=128, n=64):
+    """acc += a[:, i] * (a_i @ b_i): `scaled_steps` whose factors are a column of a, loaded in each step."""
+    tensor = re.search(r"%ta = make_tensor_view .*? : tile<i32> -> (.*)", text)[1]
+    view = f"partition_view<tile=({m}x1), padding_value = zero, {tensor}>"
+    column, tile = f"tile<{m}x1x", f"tile<{m}x{n}xf32>"
+    text = text.replace("    %bx, %by, %bz =", f"    %vf = make_partition_view %ta : {view}\n    %bx, %by, %bz =", 1)
+    a, b = text.index("      %i1 = addi %i, %one"), text.index("      %q = mulf")
+    return f"""{text[:a]}      %f0, %ft = load_view_tko weak %vf[%bx, %i] : {view}, tile<i32> -> {column}f16>, token
+      %f1 = ftof %f0 : {column}f16> -> {column}f32>
+      %f2 = broadcast %f1 : {column}f32> -> {tile}
+{text[b:]}"""
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 20))])
+@pytest.mark.parametrize(
+    ("k", "tiles"), [(32 * 9 + 16, 0), (32, 0), pytest.param(0, 0, marks=pytest.mark.slow), (32 * 6, 2)]
+)
+def test_factors_are_loaded_some_steps_ahead(k, tiles, seed):
+    """More steps than that, fewer, and none, and in a loop over tiles; the last steps load no further."""
+    text = loaded_factors(scaled_steps(128, 64, 32, "f16"))
+    text = persistent(text=text, m=128, n=64) if tiles else text
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_100", launch_abi="simt", emit="tileas").tileas
+    assert made.count("async.dot_into") == 1 and made.count("nv_tileas.tiled_load") == 5  # four in front of the loop
+    m, n = 136, 72
+    rng = np.random.default_rng(seed)
+    a, b = ((rng.standard_normal(shape) / 2).astype(np.float16) for shape in ((m, k), (n, k)))
+    c = np.full((m, n), 7, np.float32)
+    libtile.run(
+        libtile.parse(text), "gemm", grid=(tiles, 1, 1) if tiles else (2, 2, 1), args=[a, b, c, m, n, k],
+        backend="simulator", gpu_name="sm_100", check="full", block_order=seed,
+    )  # fmt: skip
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    wanted = np.zeros((m, n))
+    for i in range(-(-k // 32)):
+        wanted += a[:, i, None] * (a[:, 32 * i : 32 * i + 32] @ b[:, 32 * i : 32 * i + 32].T)
+    np.testing.assert_allclose(c, wanted, atol=1e-2)
+
+
 def reason(text, gpu_name="sm_90"):
     made = libtile.compile(libtile.parse(text), gpu_name=gpu_name, launch_abi="simt", emit="tileas")
     said = re.search(rf'{NOT_SPECIALIZED} = "([^"]*)"', made.tileas)

@@ -9,7 +9,8 @@ own, as of 8-bit floats in blocks along k.
       producer             one thread copies the tiles of each step
       products             one thread issues the products of each step, one step ahead of the warps
 
-No product adds to another one, so that each begins with zeros. A loop over tiles may be around the loop.
+No product adds to another one, so that each begins with zeros. A loop over tiles may be around the loop. What the warps
+load themselves in a step (factors) they load some steps ahead, where it takes few registers and nothing orders it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerReadOp,
@@ -39,7 +41,9 @@ from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import ConsumerTokenType
 from libtile.ir.tile_form import shape_of
+from libtile.layouts import REGISTER
 from libtile.lowering.tileas import persistent, tensor_products
+from libtile.lowering.tileas.ahead import closure
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.cluster_pipelines import make_pipelines
 from libtile.lowering.tileas.consumers import OTHER_REGISTERS, check_lies, check_warps
@@ -51,7 +55,15 @@ from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.specialize_chains import check_token
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results, Steps
 from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.tileas.warp_steps import counted
+from libtile.lowering.to_tileas.types import layout_of
+from libtile.support.records import dataclass
 from libtile.targets import Target
+
+AHEAD = 4
+"""Steps for which what warps load themselves is on its way from memory."""
+MOST_AHEAD = 4
+"""Registers of a thread for what is loaded ahead for each of them."""
 
 
 def warps_of_results(shapes: Sequence[Sequence[int]], spec: KernelSpecAttr, gpu: Target) -> int | None:
@@ -109,6 +121,7 @@ class TensorSteps(FedProducts):
         for operand in self.operands:
             check_token(operand.load, self.body)
         self.ops = [op for op in self.body.ops if op not in self.renamed and op is not self.body.last_op]
+        self.early = _early(self.ops, self.body)
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
@@ -195,31 +208,61 @@ class TensorSteps(FedProducts):
 
     def _steps(self, at: Inserter, places: Sequence[SSAValue]) -> tuple[dict[int, SSAValue], Sequence[SSAValue]]:
         """The loop without copies, from places of results on: what it gives, by number, and the places behind."""
-        loop = self.loop
-        body = Block(arg_types=[*(a.type for a in self.body.args), *(place.type for place in places)])
-        each = Inserter(body, None, loop.location)
-        values: Values = dict(zip(self.body.args, body.args))
+        loop, number = self.loop, number_type(self.loop)
+        count = trips(at, loop)
+        given = [*loop.iter_args, *places]
+        if not self.early.loads:
+            ends = counted(at, loop, 0, count, given, lambda each, values: self._turn(each, values, None))
+        else:
+            steps, nothing = Block(), Block(ops=[scf.YieldOp(*given)])
+            inside = Inserter(steps, None, loop.location)
+            last = inside.value(arith.SubiOp(count, inside.value(arith.ConstantOp(IntegerAttr(1, number)))))
+            first = (inside.value(arith.ConstantOp(IntegerAttr(n, number))) for n in range(AHEAD))
+            held = [v for step in first for v in self._load(inside, step, last)]
+            made = counted(inside, loop, 0, count, [*given, *held], lambda each, values: self._turn(each, values, last))
+            inside.add(scf.YieldOp(*made[: len(given)]))
+            some = at.value(arith.CmpiOp(count, at.value(arith.ConstantOp(IntegerAttr(0, number))), "ne"))
+            ends = at.add(scf.IfOp(some, [v.type for v in given], [steps], [nothing])).results
+        return dict(enumerate(ends[: len(loop.results)])), ends[len(loop.results) :]
+
+    def _turn(self, each: Inserter, given: Sequence[SSAValue], last: SSAValue | None) -> list[SSAValue]:
+        """A step: of what is carried, places, and what was loaded ahead, if steps up to the `last` one do that."""
+        loop, number = self.loop, number_type(self.loop)
+        step, carried = each.block.args[0], len(loop.iter_args)
+        here, held = given[carried : carried + len(self.results)], given[carried + len(self.results) :]
+        values: Values = dict(zip(self.body.args[1:], given))
+        values[self.body.args[0]] = self._index(each, step)
         for operand in self.operands:
             # Copies have ended before their products do: what their tokens order is ordered.
             if (token := operand.load.result_token) is not None:
-                values[token] = at.value(CreateMemTokenOp.make(results=[MemTokenType()]))
-        here = list(body.args[len(self.body.args) :])
+                values[token] = each.value(CreateMemTokenOp.make(results=[MemTokenType()]))
+        loads = self.early.loads
+        values |= {load.value: value for load, value in zip(loads, held)}
+        following: list[SSAValue] = []
+        if last is not None:
+            later = each.value(arith.AddiOp(step, each.value(arith.ConstantOp(IntegerAttr(AHEAD, number)))))
+            following = [*held[len(loads) :], *self._load(each, later, last)]
         by_op = {product.op: n for n, product in enumerate(self.products)}
         for op in self.ops:
             if isinstance(op, DotOp) and op in by_op:
                 n = by_op[op]
                 values[op.result] = self._loaded(each, self.results[n], here[n], op)
-            else:
+            elif op not in loads:
                 each.clone([op], values)
-        last = self.body.last_op
-        assert last is not None
-        following = [each.value(IncIterOp.make(p, results=[p.type])) for p in here]
-        each.add(scf.YieldOp(*(values.get(v, v) for v in last.operands), *following))
-        made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *places], body)
-        made.attributes.update(loop.attributes)
-        at.add(made)
-        ends = made.results
-        return dict(enumerate(ends[: len(loop.results)])), ends[len(loop.results) :]
+        end = self.body.last_op
+        assert end is not None
+        behind = [each.value(IncIterOp.make(p, results=[p.type])) for p in here]
+        return [*(values.get(v, v) for v in end.operands), *behind, *following]
+
+    def _index(self, at: Inserter, step: SSAValue) -> SSAValue:
+        """The loop's counter in the step of a number."""
+        return at.value(arith.AddiOp(self.loop.lb, at.value(arith.MuliOp(step, self.loop.step))))
+
+    def _load(self, at: Inserter, step: SSAValue, last: SSAValue) -> list[SSAValue]:
+        """What is loaded ahead for a step, or for the last one where there is none of its number."""
+        values: Values = {self.body.args[0]: self._index(at, at.value(arith.MinUIOp(step, last)))}
+        at.clone(self.early.ops, values)
+        return [values[load.value] for load in self.early.loads]
 
     @staticmethod
     def _loaded(at: Inserter, result: Results, place: SSAValue, product: DotOp) -> SSAValue:
@@ -232,3 +275,31 @@ class TensorSteps(FedProducts):
         done = at.add(ConsumerReadOp.make(token, place, results=[held, [tile]], regions=[Region(stage)]))
         at.add(ConsumerReleaseOp.make(done.results[0]))
         return done.results[1]
+
+
+@dataclass(frozen=True)
+class _Early:
+    """What warps load some steps ahead, and the ops of the loop's body that it takes, in order."""
+
+    loads: tuple[TiledLoadOp | LoadOp, ...]
+    ops: tuple[Operation, ...]
+
+
+def _early(ops: Sequence[Operation], body: Block) -> _Early:
+    """The loads of a loop's body whose addresses depend on nothing but its counter, and that no token orders, where
+    what they give takes few registers."""
+    loads, wanted, words = list[TiledLoadOp | LoadOp](), set[Operation](), 0
+    for op in ops:
+        if not isinstance(op, TiledLoadOp | LoadOp) or op.mem_scope is not None:
+            continue
+        token = op.result_token
+        if (token is not None and token.first_use is not None) or any(v.owner in ops for v in op.group("token")):
+            continue
+        found = closure([v for v in op.operands if not isinstance(v.type, MemTokenType)], body)
+        each = layout_of(op.value).in_size(REGISTER)
+        if found is None or found[1] or words + each > MOST_AHEAD:
+            continue
+        words += each
+        loads.append(op)
+        wanted |= {op, *found[0]}
+    return _Early(tuple(loads), tuple(op for op in ops if op in wanted))
