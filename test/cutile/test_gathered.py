@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cutile.models import gathered
+from cutile.models import attention, gathered
 from examples.export import portable_file_names
 from libtile import cutile
 from libtile.compiler import driver
@@ -106,6 +106,24 @@ def apart(tiles: tuple[int, int, int]) -> Problem:
     return gathered.apart, (1, 3), (x, w, np.zeros(wanted.shape, np.float32), m, n, k, 3, 2), wanted
 
 
+def prefill(tiles: tuple[int, int, int]) -> Problem:
+    """Attention of many queries over pages that a table names, of sequences that end within a page."""
+    queries, d, page = tiles
+    rng = np.random.default_rng(5)
+    q = random(rng, 3, 2, queries, d)
+    k, v = (random(rng, 9, 2, page, d) for _ in range(2))
+    table = rng.permutation(9).reshape(3, 3).astype(np.int32)
+    lengths = np.array([page + 6, 3 * page, 1], np.int32)
+    wanted = np.zeros(q.shape)
+    for b, length in enumerate(lengths):
+        keys, values = (x[table[b]].transpose(1, 0, 2, 3).reshape(2, -1, d)[:, :length].astype(float) for x in (k, v))
+        scores = q[b].astype(float) @ keys.transpose(0, 2, 1) * 0.125
+        e = np.exp(scores - scores.max(-1, keepdims=True))
+        wanted[b] = e / e.sum(-1, keepdims=True) @ values
+    args = (q, k, v, table, lengths, np.zeros(q.shape, np.float32), 0.125, queries, page, d)
+    return attention.paged, (3, 2), args, wanted
+
+
 PROBLEMS: dict[str, Callable[[tuple[int, int, int]], Problem]] = {
     "embedding": embedding,
     "embedding_bf16": lambda tiles: embedding(tiles, BF16),
@@ -115,6 +133,7 @@ PROBLEMS: dict[str, Callable[[tuple[int, int, int]], Problem]] = {
     "transposed": transposed,
     "dilated": dilated,
     "apart": apart,
+    "prefill": prefill,
 }
 
 
@@ -170,7 +189,14 @@ def test_what_tma_does_not_copy_is_loaded_by_warps_beside_the_producer(name: str
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("name", ["embedding", "dilated"])
+@pytest.mark.parametrize("name", ["embedding", "dilated", "prefill"])
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 def test_agents_are_right_in_other_schedules(name: str, target: str, order: int) -> None:
     check(name, (64, 64, 32), backend="simulator", gpu_name=target, block_order=order)
+
+
+@pytest.mark.parametrize("target", TARGETS[1:])
+def test_the_producer_loads_the_numbers_of_pages(target: str) -> None:
+    kernel, _, args, _ = prefill((128, 128, 64))
+    done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options(target, emit="tileas"))
+    assert "agent_switch" in done.tileas and "not_specialized" not in done.tileas

@@ -3,17 +3,23 @@
 
 An operand that depends on nothing but the loop's counter is computed from the counter of that later iteration. What
 the loop carries can be had ahead, too, where one iteration computes it from the counter and other such values (a
-pointer that moves on by a step): the loop then carries it a second time, so many iterations ahead.
+pointer that moves on by a step): the loop then carries it a second time, so many iterations ahead. An agent that goes
+through all iterations itself may also load numbers for it (of pages, of experts).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
+from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.foreign_ops import DIVISIONS
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
+from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.support.records import dataclass
 
@@ -33,14 +39,16 @@ def is_inside(value: SSAValue, body: Block) -> bool:
     return value.owner is body or (isinstance(value.owner, Operation) and value.owner.parent is body)
 
 
-def computed_ahead(users: Iterable[Operation], body: Block) -> Ahead | None:
-    """How to compute the operands (but for tokens) of ops of a body ahead; None when that takes more than pure ops."""
-    return values_ahead([v for op in users for v in op.operands if not isinstance(v.type, MemTokenType)], body)
+def computed_ahead(users: Iterable[Operation], body: Block, *, loads: bool = False) -> Ahead | None:
+    """How to compute the operands (but for tokens) of ops of a body ahead; None when that takes more than pure ops, or,
+    with `loads`, than loads of numbers: by who goes through the same iterations as the loop."""
+    given = [v for op in users for v in op.operands if not isinstance(v.type, MemTokenType)]
+    return values_ahead(given, body, loads=loads)
 
 
-def values_ahead(values: Iterable[SSAValue], body: Block) -> Ahead | None:
-    """How to compute values of a body ahead; None when that takes more than pure ops."""
-    found = closure(values, body)
+def values_ahead(values: Iterable[SSAValue], body: Block, *, loads: bool = False) -> Ahead | None:
+    """How to compute values of a body ahead; None when that takes more than pure ops (and `loads` of numbers)."""
+    found = closure(values, body, loads=loads)
     if found is None:
         return None
     ops, carried = found
@@ -48,7 +56,7 @@ def values_ahead(values: Iterable[SSAValue], body: Block) -> Ahead | None:
     assert last is not None
     updates: set[Operation] = set()
     while True:
-        more = closure([last.operands[number] for number in carried], body)
+        more = closure([last.operands[number] for number in carried], body, loads=loads)
         if more is None or any(isinstance(op, DIVISIONS) for op in more[0]):
             return None
         updates |= more[0]
@@ -62,10 +70,10 @@ def values_ahead(values: Iterable[SSAValue], body: Block) -> Ahead | None:
 
 
 def closure(
-    values: Iterable[SSAValue], body: Block, also: tuple[type[Operation], ...] = ()
+    values: Iterable[SSAValue], body: Block, also: tuple[type[Operation], ...] = (), *, loads: bool = False
 ) -> tuple[set[Operation], set[int]] | None:
-    """The pure ops of a body that values come from (and ops of classes in `also`), and the numbers of the carried
-    values among what these use; None where they come from others."""
+    """The pure ops of a body that values come from (and ops of classes in `also`, and `loads` of numbers), and the
+    numbers of the carried values among what these use; None where they come from others."""
     ops: set[Operation] = set()
     carried: set[int] = set()
     work = list(values)
@@ -76,8 +84,28 @@ def closure(
             if value is not body.args[0]:
                 carried.add(body.args.index(value) - 1)
         elif isinstance(owner, Operation) and owner.parent is body and owner not in ops:
-            if not is_pure(owner) and not isinstance(owner, also):
+            if not is_pure(owner) and not isinstance(owner, also) and not (loads and loads_a_number(owner)):
                 return None
             ops.add(owner)
-            work += owner.operands
+            work += [v for v in owner.operands if v.owner is not body or not isinstance(v.type, MemTokenType)]
     return ops, carried
+
+
+def is_unordered(load: TiledLoadOp | LoadOp) -> bool:
+    """Whether a load is in order with no other access, so that who runs ahead of a loop can do it."""
+    work = [] if load.result_token is None else [load.result_token]
+    while work:
+        for use in work.pop().uses:
+            op = use.operation
+            if isinstance(op, JoinMemTokenOp):
+                work.append(op.results[0])
+            elif not isinstance(op, scf.YieldOp):
+                return False
+    return load.semantic == "weak" and all(isinstance(t.owner, CreateMemTokenOp) for t in load.group("token"))
+
+
+def loads_a_number(op: Operation) -> bool:
+    """Whether an op loads one element, in order with nothing: a page's number, an expert's."""
+    if not isinstance(op, TiledLoadOp | LoadOp):
+        return False
+    return prod(shape_of(op.value.type)) == 1 and is_unordered(op)

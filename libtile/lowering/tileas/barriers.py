@@ -41,6 +41,7 @@ from libtile.ir.operands import declares, operands_of
 from libtile.ir.places import walk
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.ahead import loads_a_number
 from libtile.lowering.tileas.cleanup import LOOPS
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -210,7 +211,7 @@ class BarrierAnalysis:
             live = self.barrier()
         ends = []
         for region, one in zip(op.regions, op.elected):
-            if one and any(type(inner) in ACCESSES for inner in walk(region)):
+            if one and any(type(inner) in ACCESSES and not loads_a_number(inner) for inner in walk(region)):
                 raise unsupported(op, "has accesses of tiles in a region that one thread runs")
             ends.append(self.block(region.block, live))
         return frozenset().union(*ends)

@@ -28,6 +28,7 @@ from libtile.ir.places import walk
 from libtile.layouts import REGISTER
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas import persistent, staging
+from libtile.lowering.tileas.ahead import loads_a_number
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
 from libtile.lowering.tileas.fed_loops import PRODUCTS, FedLoop, Places, Stages, Values, conversions, ends, name
@@ -136,8 +137,10 @@ class FedKernel:
     def _needed_by_all(self) -> set[Operation]:
         """The ops in front of the agents that the producer and the descriptors need."""
         found = self._closure([v for loop in self.loops for v in loop.outside()])
+        start = self.loops[0].loop if self.outer is None else self.outer
         for op in found:
-            if not is_pure(op) and not isinstance(op, DIVISIONS):
+            is_there = loads_a_number(op) and op.is_before_in_block(start)
+            if not is_pure(op) and not isinstance(op, DIVISIONS) and not is_there:
                 raise Unfit(f"its copies need what '{op.name}' gives")
         # The host makes tensor maps of tensors, by which results may be stored, from what stands here.
         for op in self.function.body.block.ops:

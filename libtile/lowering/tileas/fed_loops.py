@@ -127,7 +127,7 @@ class FedLoop:
         self.body = loop.body.block
         self.turns = known_trips(loop)
         tiles = [self._tile(load) for load in loads]
-        ahead = computed_ahead(loads, self.body)
+        ahead = computed_ahead(loads, self.body, loads=True)
         if ahead is None:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = ahead

@@ -134,7 +134,7 @@ class FedSteps:
         """How the producer gets the places of the tiles of a step, and of those of each tile of a loop over tiles; and
         makers what operands are computed of beside tiles."""
         given = [v for operand in self.made for v in operand.given]
-        ahead = values_ahead(given, self.body)
+        ahead = values_ahead(given, self.body, loads=True)
         if ahead is None:
             raise Unfit("an operand depends on what the loop computes")
         self.given_ahead = ahead
@@ -143,7 +143,7 @@ class FedSteps:
             initial = [self.loop.iter_args[n] for n in ahead.carried]
             users = [*ahead.ops, *ahead.updates]
             self.given_tiles = persistent.needed(self.outer, self.loop, users, [*initial, *self._outside(given)])
-        found = computed_ahead([o.load for o in self.operands], self.body)
+        found = computed_ahead([o.load for o in self.operands], self.body, loads=True)
         if found is None:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = found

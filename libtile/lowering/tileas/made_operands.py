@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import prod
 
-from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
@@ -28,7 +27,7 @@ from libtile.atoms.shared_accesses import WORD_BYTES, accesses, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, ViewOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -38,6 +37,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import element_of, shape_of, stored_element
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.lowering.tileas.ahead import is_unordered
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import Load
@@ -129,27 +129,14 @@ def _copied(function: FuncOp, what: str, loads: Sequence[Load], elements: int) -
             except Unfit:
                 if prod(shape_of(load.value.type)) * SMALL > elements and _sparse_dim(load) is None:
                     raise
-        _check_order(what, load)
+        if not is_unordered(load):
+            raise Unfit(what + "is loaded in order with other accesses")
 
 
 def _sparse_dim(load: Load) -> int | None:
     """The dimension along which numbers choose what a load through a view loads."""
     view = load.accessed.type
     return view.layout.sparse_dim if isinstance(view, TiledViewType) else None
-
-
-def _check_order(what: str, load: Load) -> None:
-    """Unfit where a load is in order with other accesses, so that makers cannot run ahead with it."""
-    work = [] if load.result_token is None else [load.result_token]
-    while work:
-        for use in work.pop().uses:
-            op = use.operation
-            if isinstance(op, JoinMemTokenOp):
-                work.append(op.results[0])
-            elif not isinstance(op, scf.YieldOp):
-                raise Unfit(what + "is loaded in order with other accesses")
-    if load.semantic != "weak" or not all(isinstance(t.owner, CreateMemTokenOp) for t in load.group("token")):
-        raise Unfit(what + "is loaded in order with other accesses")
 
 
 def _read_by(gpu: Target, atom: MmaAtom, side: str, type_: BufferType) -> object:

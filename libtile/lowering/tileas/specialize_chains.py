@@ -179,7 +179,7 @@ class Chain:
                 raise NotSpecialized(str(reason), product) from None
         self.rings = [r for p in self.products for r in p.rings]
         loads = [r.operand.load for r in self.rings if not r.once]
-        ahead = computed_ahead(loads, self.body)
+        ahead = computed_ahead(loads, self.body, loads=True)
         if ahead is None:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = ahead
