@@ -131,6 +131,8 @@ class Expansion:
         self._check_access()
         if all(dimensions_in_bounds(op, facts)):
             raise ViewStaysError("it is in bounds")
+        if self._is_cut_at_a_known_place():
+            raise ViewStaysError("it is known which elements are outside")
         self.inside = dimensions_in_bounds(op, facts, by_space=False)
         self.steps = type_.traversal_strides if isinstance(type_, StridedViewType) else type_.tile_shape
         self.dims = tuple(type_.dim_map) or tuple(range(len(type_.tile_shape)))
@@ -149,6 +151,11 @@ class Expansion:
             raise ViewStaysError("it has hints on how to copy a tile")
         if element not in NUMBER_NAMES or NUMBER_NAMES[element] in PACKED:
             raise ViewStaysError(f"no pointer is to one {element}")
+
+    def _is_cut_at_a_known_place(self) -> bool:
+        """Whether index and size are constants along every dimension: then nobody looks for the tile at run time."""
+        constant = all(constant_integer(index) is not None for index in self.op.operand_group("index"))
+        return constant and DYNAMIC not in self.type.tensor_view.shape
 
     def _width(self) -> int:
         """The bits of a position: those of sizes and indices, 32 at least."""
