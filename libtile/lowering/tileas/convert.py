@@ -138,9 +138,19 @@ def _converted(function: FuncOp, gpu: Target) -> FuncOp | None:
     chosen = _for_agents(repeated, gpu, spec.num_warps)
     if chosen is None or not has_agents(gpu):
         return None
-    made = chosen(function)
-    clean_up(made)
-    return made if is_fit(made, gpu) else None
+    for choose in (chosen, _step_by_step) if _feed_each_other(repeated, gpu) else (chosen,):
+        made = choose(function)
+        clean_up(made)
+        if is_fit(made, gpu):
+            return made
+    return None
+
+
+def _feed_each_other(products: Sequence[DotOp | ScaledDotOp], gpu: Target) -> bool:
+    """Whether products of one loop feed each other, into tensor memory: another order than attention's wants other
+    layouts."""
+    dots = [op for op in products if isinstance(op, DotOp)]
+    return gpu.has("tcgen05") and len(dots) == len(products) and len(by_loop(dots)) == 1 and not are_fed(dots)
 
 
 def _of_matrices(function: FuncOp, gpu: Target) -> FuncOp:
@@ -174,7 +184,7 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
             return None
         dots = [op for op in products if isinstance(op, DotOp)]
         if len(dots) == len(products) and len(by_loop(dots)) == 1 and all(is_zero(op.c) for op in dots):
-            return _computed_of_tensor_memory if all(map(are_fed, by_loop(dots))) else None
+            return _computed_of_tensor_memory if all(map(are_fed, by_loop(dots))) else _step_by_step
         if len(products) == 1 or (len(dots) == len(products) and all(map(are_fed, by_loop(dots)))):
             loaded = all(tcgen05.are_loaded_by(shape_of(op.result.type), warps) for op in products)
             return _in_tensor_memory if loaded else None
@@ -183,7 +193,7 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
         if len(by_loop(dots)) > 1:
             return None
         rows = {shape_of(op.result.type)[-2] for op in products}
-        return _chained_in_tensor_memory if rows in ({tcgen05.LANES}, {tcgen05.HALF_LANES}) else None
+        return _chained_in_tensor_memory if rows in ({tcgen05.LANES}, {tcgen05.HALF_LANES}) else _step_by_step
     if not gpu.has("wgmma"):
         return convert_function if gpu.has("tma") else None
     if len(products) == 1 and len(shape := shape_of(products[0].result.type)) == 3 and shape[0] > 1:
@@ -249,6 +259,16 @@ def _computed_of_tensor_memory(function: FuncOp) -> FuncOp:
     products = [op for op in _repeated(copy, gpu) if isinstance(op, DotOp)]
     warps = warps_of_results([shape_of(op.result.type) for op in products], spec, gpu) or spec.num_warps
     copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
+    return convert_function(copy, in_tensor_memory=products)
+
+
+def _step_by_step(function: FuncOp) -> FuncOp:
+    """Layouts for products into tensor memory that feed each other in any order: as fragments."""
+    copy, spec = function.clone(), function.kernel_spec
+    assert spec is not None and spec.target is not None
+    products = list(_repeated(copy, target(spec.target)))
+    if not all(tcgen05.are_loaded_by(shape_of(op.result.type), spec.num_warps) for op in products):
+        return convert_function(copy)
     return convert_function(copy, in_tensor_memory=products)
 
 

@@ -22,6 +22,7 @@ from libtile.lowering.tileas.specialize_product import ProductLoop
 from libtile.lowering.tileas.step_chains import StepChain
 from libtile.lowering.tileas.tensor_chains import TensorChain
 from libtile.lowering.tileas.tensor_phases import Phases
+from libtile.lowering.tileas.tensor_step_chains import TensorStepChain
 from libtile.lowering.tileas.tensor_steps import TensorSteps
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.tileas.warp_sums import WarpSums
@@ -129,7 +130,7 @@ def _several(
             return _chain(function, gpu, products, most)
         loops = by_loop(products)
         if len(loops) == 1 and not are_fed(products):
-            return TensorChain(function, gpu, products, most)
+            return _tensor_chain(function, gpu, products, most)
         if not all(map(are_fed, loops)):
             raise Unfit("the kernel has products in several loops, and in one of them a product feeds another one")
         if len(loops) == 1 and all(is_zero(product.c) for product in products):
@@ -137,6 +138,17 @@ def _several(
         return Phases(function, gpu, products, most)
     except Unfit as reason:
         return reason
+
+
+def _tensor_chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> TensorChain | TensorStepChain:
+    """As `_chain`, where results lie in tensor memory."""
+    try:
+        return TensorChain(function, gpu, products, most)
+    except Unfit as reason:
+        try:
+            return TensorStepChain(function, gpu, products, most)
+        except Unfit:
+            raise reason from None
 
 
 def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | StepChain:

@@ -107,8 +107,7 @@ class StepChain(FedSteps):
         found: list[tuple[DotOp, MmaAtomAttr, object, object]] = []
         for product in products:
             try:
-                atom = instruction(product, gpu)
-                check_accumulator(product, spec.num_warps)
+                atom = self._instruction(product)
                 found.append((product, atom, *self._sides(product, atom, products)))
             except Unfit as reason:
                 raise NotSpecialized(str(reason), product) from None
@@ -129,6 +128,18 @@ class StepChain(FedSteps):
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
+    def _instruction(self, product: DotOp) -> MmaAtomAttr:
+        """The instruction of a product, whose accumulator has to lie as that wants it."""
+        check_accumulator(product, self.spec.num_warps)
+        return instruction(product, self.gpu)
+
+    def _lies_in_registers(self, product: DotOp, atom: MmaAtomAttr) -> bool:
+        """Whether a left operand is in registers as the instruction reads it."""
+        type_ = product.a.type
+        assert isinstance(type_, TensorType)
+        wanted = wgmma.a_layout(shape_of(type_), self.spec.num_warps, 256 // atom.instruction.k)
+        return layout_of(product.a) == wanted
+
     def _sides(self, product: DotOp, atom: MmaAtomAttr, products: Sequence[DotOp]) -> tuple[object, object]:
         """Where the operands of a product are; None for a left one in registers."""
         found: list[object] = []
@@ -142,7 +153,7 @@ class StepChain(FedSteps):
                     raise
                 if isinstance(given.owner, Operation) and given.owner.parent is not self.body:
                     raise reason
-            in_registers = side == "a" and _lies_in_registers(product, atom, self.spec.num_warps)
+            in_registers = side == "a" and self._lies_in_registers(product, atom)
             found.append(None if in_registers else self._bridged(atom, side, given))
         return found[0], found[1]
 
@@ -329,7 +340,7 @@ class _Step:
             if op in self.products:
                 continue
             pure = is_pure(op)
-            if (pure or not acts) and all(map(self._is_there, _uses(op))):
+            if (pure or not acts) and all(map(self._is_there, uses_of(op))):
                 self.at.clone([op], self.values)
                 self.todo.remove(op)
                 found = True
@@ -369,11 +380,11 @@ class _Step:
         """How many of the groups that are under way have to end before an op can be done."""
         wanted = [op]
         for _ in range(len(self.todo)):
-            for value in [v for o in wanted for v in _uses(o)]:
+            for value in [v for o in wanted for v in uses_of(o)]:
                 owner = value.owner
                 if isinstance(owner, Operation) and owner in self.todo and owner not in wanted:
                     wanted.append(owner)
-        used = {v for o in wanted for v in _uses(o)}
+        used = {v for o in wanted for v in uses_of(o)}
         last = [n for n, group in enumerate(self.groups) if group.product.op.result in used]
         return min(last) + 1 if last else len(self.groups)
 
@@ -474,13 +485,7 @@ def _is_for_products(op: ConvertLayoutOp) -> bool:
     return all(isinstance(use.operation, DotOp) for use in op.result.uses)
 
 
-def _uses(op: Operation) -> Iterable[SSAValue]:
+def uses_of(op: Operation) -> Iterable[SSAValue]:
+    """What an op takes, and what those in its regions do."""
     for inner in walk(op):
         yield from inner.operands
-
-
-def _lies_in_registers(product: DotOp, atom: MmaAtomAttr, warps: int) -> bool:
-    """Whether a left operand is in registers as wgmma reads it."""
-    type_ = product.a.type
-    assert isinstance(type_, TensorType)
-    return layout_of(product.a) == wgmma.a_layout(shape_of(type_), warps, 256 // atom.instruction.k)
