@@ -243,7 +243,7 @@ class Phases:
         ring = _Ring(feeds.read, fewest, wanted, shared=not phase.made)
         self.rings.append(ring)
         if feeds.raw is not None:
-            self.rings.append(_Ring(feeds.raw, fewest, min(wanted, MOST_RAW), shared=False))
+            self.rings.append(_Ring(feeds.raw, 1, min(wanted, MOST_RAW), shared=False))
         return ring
 
     def _taken(self, stages: Sequence[int]) -> int:
