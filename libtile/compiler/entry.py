@@ -21,7 +21,7 @@ from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
 from libtile.lowering.tileas.tma.common import HOST_CODE
-from libtile.lowering.to_tileas.legality import GIVEN
+from libtile.lowering.to_tileas.legality import PIPELINED
 from libtile.lowering.to_tileas.legality import STAGE as LAID_OUT
 from libtile.support.diagnostics import LoweringError, Severity
 from libtile.targets import Target
@@ -68,7 +68,7 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
             kernel.properties["kernel_spec"] = KernelSpecAttr(
                 spec.entry, spec.num_warps, spec.num_ctas, spec.occupancy, gpu.name
             )
-        check(LAID_OUT if stage == TILEAS else GIVEN, kernel, gpu.name, attributes=True)
+        check(LAID_OUT if stage == TILEAS else PIPELINED, kernel, gpu.name, attributes=True)
     if not stated:
         _check_for_target(made, gpu)
     return made

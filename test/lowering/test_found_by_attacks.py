@@ -173,3 +173,20 @@ nv_tileaa.func @k(%v: !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?xf32, 1>, 4x8>,
         DiagnosticError, match="expects dimensions of the tile as 'masked', in order, but got \\[0, 2\\]"
     ):
         libtile.verify(libtile.parse(text.replace("DIMS", "0, 2")))
+
+
+@pytest.mark.parametrize("dialect", ["nv_tileaa", "nv_tileas"])
+def test_a_truth_value_is_no_coordinate(dialect):
+    """It was 1 in the interpreter, and -1 in code."""
+    layout = ", #nv_tileas.layout<register=[], lane=[[1],[2],[0],[0],[0]], warp=[[0],[0]] : 4>" * (
+        dialect == "nv_tileas"
+    )
+    text = f"""
+nv_tileaa.func @k(%m: !nv_tileaa.tiled_view<!nv_tileaa.memref<?xf32, 1>, 4>, %x: tile<4xf32{layout}>, %i: i1) {{
+  {dialect}.tiled_store %m[%i], %x : !nv_tileaa.tiled_view<!nv_tileaa.memref<?xf32, 1>, 4>, tile<4xf32{layout}>, i1
+  nv_tileaa.return
+}}
+"""
+    said = "expects (indices of integers|CoordType is same as memref index type), but got i1"
+    with pytest.raises(DiagnosticError, match=rf"k\.mlir:3:3: error: '{dialect}\.tiled_store' op {said}"):
+        libtile.verify(libtile.parse(text, filename="k.mlir"))

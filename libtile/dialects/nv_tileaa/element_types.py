@@ -27,6 +27,11 @@ def is_integer(element: Attribute) -> bool:
     return isinstance(element, IntegerType | IndexType)
 
 
+def is_index(element: Attribute) -> bool:
+    """Whether it counts elements: an index, or an integer that is no truth value, which would be 1 or -1."""
+    return isinstance(element, IndexType) or (isinstance(element, IntegerType) and element.width.data > 1)
+
+
 def bit_width(element: Attribute) -> int:
     """Bits that an element takes in memory; pointers and indices take 64. KeyError for what is no element type."""
     if isinstance(element, IntegerType):

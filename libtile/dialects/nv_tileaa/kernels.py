@@ -26,18 +26,22 @@ TILEAA, TILEAS = "tileaa", "tileas"
 
 
 def stage_of(module: Operation) -> str | None:
-    """The stage that a module is at: `tileas` when an op of nv_tileas or a tile with a layout is in it, `tileaa` for
-    any other with functions of nv_tileaa; None for a module without such functions."""
+    """The stage that a module is at: `tileas` when an op of nv_tileas, a buffer or a tile with a layout is in it,
+    `tileaa` for any other with functions of nv_tileaa; None for a module without such functions. Agents and turns of
+    pipelines whose stages hold tiles are what `lower-tileaa-queues` makes of nv_tileaa, which it may be as well."""
     if not isinstance(module, ModuleOp) or not any(isinstance(op, FuncOp) for op in module.body.block.ops):
         return None
     return TILEAS if any(_is_operational(op) for op in walk(module)) else TILEAA
 
 
+_TURNS, _BUFFER = "nv_tileas.async.pipeline.", "nv_tileas.buffer"
+
+
 def _is_operational(op: Operation) -> bool:
-    if op.name.startswith("nv_tileas."):
+    if op.name.startswith("nv_tileas.") and not op.name.startswith(_TURNS):
         return True
     arguments = (a for region in op.regions for block in region.blocks for a in block.args)
-    return any(layout_of(v.type) is not None for v in (*op.results, *arguments))
+    return any(layout_of(v.type) is not None or v.type.name == _BUFFER for v in (*op.results, *arguments))
 
 
 def kernels_of(module: Operation) -> Iterator[FuncOp]:

@@ -34,7 +34,7 @@ from libtile.dialects.nv_tileaa.attributes import (
     RmwModeAttr,
 )
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_mode, require_order
-from libtile.dialects.nv_tileaa.element_types import is_float, is_integer
+from libtile.dialects.nv_tileaa.element_types import is_float, is_index
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
 from libtile.ir.tile_form import INDICES, TileOp, element_of, integer_of, is_token, shape_of, tile_op, type_text
 
@@ -154,7 +154,7 @@ class MemoryOp(Access):
         rows = isinstance(base, TiledViewType) or self.ROWS
         tiles = [v.type for v in self.coordinates if shape_of(v.type)]
         for value in self.coordinates:
-            if not is_integer(element_of(value.type)):
+            if not is_index(element_of(value.type)):
                 raise VerifyException(f"expects indices of integers, but got {type_text(value.type)}")
         if rows and len(tiles) > 1:
             raise VerifyException(f"expects at most one tile of indices, but got {len(tiles)}")
