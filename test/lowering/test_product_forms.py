@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products that warpgroups multiply in another form: transposed, as they have few rows, or without a batch of 1."""
+"""Products in another form, for instructions of 64 rows and more: transposed, or without a batch of 1."""
 
 import numpy as np
 import pytest
@@ -10,11 +10,11 @@ from test_specialized import operands, specialized, tile_gemm
 import libtile
 
 
-def run(text, m, n, k, tile, order=None, transposed=False, batch=False):
+def run(text, m, n, k, tile, order=None, transposed=False, gpu_name="sm_90"):
     a, b, c, wanted = operands(m, n, k, transposed)
     done = libtile.run(
         libtile.parse(text), "gemm", grid=(-(-m // tile[0]), -(-n // tile[1]), 1), args=[a, b, c, m, n, k],
-        backend="simulator", gpu_name="sm_90", check="full", block_order=order,
+        backend="simulator", gpu_name=gpu_name, check="full", block_order=order,
     )  # fmt: skip
     np.testing.assert_allclose(c, wanted, atol=1e-3)
     return done
@@ -27,6 +27,32 @@ def test_few_rows_are_multiplied_as_few_columns(m, n, transposed):
     made, reason = specialized(text)
     assert reason is None and f"mma_atom<wgmma, 64x{m}x16" in made
     run(text, m + 8, n + 16, 64 * 3 + 16, (m, n), order=1, transposed=transposed)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "transposed", "gpu_name"),
+    [
+        (32, 128, False, "sm_100"),
+        (16, 64, True, "sm_103"),
+        pytest.param(32, 256, True, "sm_110", marks=pytest.mark.slow),
+    ],
+)
+def test_few_rows_are_few_columns_of_tensor_memory(m, n, transposed, gpu_name):
+    text = tile_gemm(m=m, n=n, transposed=transposed)
+    made, reason = specialized(text, gpu_name)
+    assert reason is None and f"mma_atom<tcgen05, {min(n, 128)}x{m}x16" in made
+    run(text, m + 8, n + 16, 64 * 3 + 16, (m, n), order=1, transposed=transposed, gpu_name=gpu_name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_few_rows_in_tensor_memory_in_every_schedule(seed):
+    run(tile_gemm(m=16, n=64), 24, 64, 64 * 10 + 16, (16, 64), order=seed, gpu_name="sm_100")
+
+
+def test_fewer_rows_than_tensor_memory_has_columns_for_stay_as_they_are():
+    made, _ = specialized(tile_gemm(m=8, n=128), "sm_100")
+    assert "mma_atom<tcgen05" not in made
 
 
 @pytest.mark.slow

@@ -154,17 +154,23 @@ def _feed_each_other(products: Sequence[DotOp | ScaledDotOp], gpu: Target) -> bo
 
 
 def _of_matrices(function: FuncOp, gpu: Target) -> FuncOp:
-    """A copy of the function whose product of several matrices, or of a batch of 1, is one of each matrix, where
-    instructions into tensor memory may multiply those; else the function."""
+    """A copy of the function whose product of several matrices, or of a batch of 1, is one of each matrix, and one of
+    few rows its transpose, where instructions into tensor memory may multiply those; else the function."""
     repeated = list(_repeated(function, gpu)) if gpu.has("tcgen05") else []
-    if len(repeated) != 1 or not isinstance(repeated[0], DotOp) or len(shape_of(repeated[0].result.type)) != 3:
+    if len(repeated) != 1 or not isinstance(repeated[0], DotOp):
+        return function
+    *batches, rows, columns = shape_of(repeated[0].result.type)
+    few = rows < tcgen05.HALF_LANES and columns % tcgen05.HALF_LANES == 0
+    if not batches and not few:
         return function
     copy = function.clone()
     (product,) = (op for op in _repeated(copy, gpu) if isinstance(op, DotOp))
-    if shape_of(product.result.type)[0] == 1:
-        without_batch(product)
-    else:
+    if batches and batches[0] > 1:
         in_single_batches(product)
+        return copy
+    product = without_batch(product)
+    if few:
+        transposed(product)
     return copy
 
 
