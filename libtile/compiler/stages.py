@@ -26,7 +26,6 @@ from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
 from libtile.ir.kernels import Launch
 from libtile.ir.locations import set_location
-from libtile.lowering.split_over_ctas import not_clustered
 from libtile.lowering.tileas.tma.recipes import recipes
 from libtile.lowering.to_llvm.conversion import LlvmModule
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
@@ -221,7 +220,7 @@ def _emit(
     `trusted` is what went through a level's own passes.
     """
     from libtile.compiler.remarking import collect, limited
-    from libtile.lowering.hints import without_clusters
+    from libtile.lowering.hints import without_unmet
     from libtile.lowering.tileas.missing_barriers import check_barriers
     from libtile.lowering.to_llvm.debug_info import DebugInfo
 
@@ -231,7 +230,7 @@ def _emit(
     if not trusted:
         check_barriers(inner, gpu)
     # One remark for what is said twice of one place, as of the three arrays of a view.
-    hints = without_clusters(result.remarks, not_clustered(inner))
+    hints = without_unmet(result.remarks, inner)
     result.remarks = list(dict.fromkeys([*hints, *collect(inner, gpu)]))
     with timing.stage("print LLVM IR"):
         result.llvm_ir = llvm.text(information.text() if information is not None else "")

@@ -23,6 +23,8 @@ Classes = tuple[type[Operation], ...]
 OUTSIDE = "outside"
 """On an access through a view: the dimensions of the view along which the tile may lie outside of the tensor as a
 whole, which no tile of a program does: it is a part of one, or was addressed by pointers under a mask."""
+NOT_CLUSTERED, FEWER_BLOCKS = "not_clustered", "fewer_blocks"
+"""On a kernel: why it is for fewer CTAs of a cluster, or fewer blocks of a multiprocessor, than its hints ask for."""
 NOT_WIDE, NOT_TMA = "not_wide", "not_tma"
 """On an access: why it is narrower than 128 bits, and why TMA does not do it."""
 
@@ -52,7 +54,8 @@ FACTS: dict[str, Classes] = {
     **dict.fromkeys(("size_divisibility", "stride_divisibility", "size_bounds", "stride_bounds"), (MakeMemRefOp,)),
     "unsignedCmp": (scf.ForOp,),
     "same_in_cluster": (memory.TiledLoadOp, tileas_memory.TiledLoadOp, async_memory.TiledLoadOp),
-    "not_clustered": (FuncOp,),
+    NOT_CLUSTERED: (FuncOp,),
+    FEWER_BLOCKS: (FuncOp,),
     "warps_of_one_cta": (FuncOp,),
 }
 """Discardable attributes that the conversion to nv_tileaa writes (see to_tileaa/memory.py), or `split-over-ctas`, and

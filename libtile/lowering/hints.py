@@ -8,16 +8,18 @@ the target itself win over those for `default`; a value out of range is clamped 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import i1
+from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.places import walk
+from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED
 from libtile.spec import default_spec
 from libtile.support import remarks
 from libtile.support.records import dataclass
@@ -30,8 +32,10 @@ MOST = {name: hint.most for name, hint in _DECLARED.items() if hint.most is not 
 POWERS = tuple(name for name, hint in _DECLARED.items() if hint.powers_of_two)
 """Hints that are powers of two."""
 
-CLUSTER = "num_cta_in_cga"
-"""How many CTAs run a tile block together."""
+CLUSTER, OCCUPANCY = "num_cta_in_cga", "occupancy"
+"""How many CTAs run a tile block together, and how many of them a multiprocessor is to hold."""
+_UNMET = {NOT_CLUSTERED: CLUSTER, FEWER_BLOCKS: OCCUPANCY}
+"""Which attribute of a kernel says that it is not for what which hint asks for."""
 _STORES = (OPS["store_view_tko"], OPS["store_ptr_tko"])
 
 
@@ -98,20 +102,26 @@ def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Itera
                     yield from _of(op, function, target, schedule)
 
 
-def without_clusters(found: Iterable[remarks.Remark], reasons: Mapping[str, str]) -> Iterator[remarks.Remark]:
-    """The remarks of `hint_remarks` when it is known which kernels are not for clusters, by name, and why; a kernel of
-    nv_tileaa asks for one without a hint."""
+def without_unmet(found: Iterable[remarks.Remark], module: ModuleOp) -> Iterator[remarks.Remark]:
+    """The remarks of `hint_remarks` when it is known what kernels of a lowered module are not for, and why: clusters,
+    or as many blocks of a multiprocessor. One of nv_tileaa asks for these without a hint."""
+    reasons = {
+        (op.sym_name.data, key): reason.data
+        for op in module.body.block.ops
+        for attribute, key in _UNMET.items()
+        if isinstance(op, FuncOp) and isinstance(reason := op.attributes.get(attribute), StringAttr)
+    }
     said = set()
     for remark in found:
-        used = remark.kind is remarks.Kind.PASSED and remark.message.endswith(CLUSTER)
-        if used and (reason := reasons.get(remark.function)) is not None:
-            said.add(remark.function)
-            yield remarks.hint_ignored(remark.function, remark.location, CLUSTER, reason)
+        key = remark.message.rpartition(" ")[2] if remark.kind is remarks.Kind.PASSED else ""
+        if (why := reasons.get((remark.function, key))) is not None:
+            said.add((remark.function, key))
+            yield remarks.hint_ignored(remark.function, remark.location, key, why)
         else:
             yield remark
-    for function, reason in reasons.items():
-        if function not in said:
-            yield remarks.hint_ignored(function, None, CLUSTER, reason)
+    for (function, key), why in reasons.items():
+        if (function, key) not in said:
+            yield remarks.hint_ignored(function, None, key, why)
 
 
 def _of(op: CudaTileOp, function: str, target: Target, schedule: str) -> Iterator[remarks.Remark]:

@@ -63,6 +63,7 @@ from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile, shape_of
+from libtile.lowering.discardable import NOT_CLUSTERED
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.materialize import Inserter
@@ -75,7 +76,6 @@ CTAS = 2
 """Of a cluster, where there is one."""
 SAME_IN_CLUSTER = "same_in_cluster"
 """On a load that every CTA of the cluster does alike."""
-NOT_CLUSTERED = "not_clustered"
 """On a kernel for one CTA: why it is not for the cluster that it asked for."""
 WARPS_OF_ONE = "warps_of_one_cta"
 """On a kernel for a cluster: its warps if it is compiled for one CTA."""
@@ -110,16 +110,6 @@ class SplitOverCtasPass(ModulePass):
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.num_ctas > 1:
                 split(inner)
-
-
-def not_clustered(module: ModuleOp) -> dict[str, str]:
-    """Why kernels of a module are for fewer CTAs than they asked for, by name."""
-    found = {}
-    for op in module.body.block.ops:
-        reason = op.attributes.get(NOT_CLUSTERED)
-        if isinstance(op, FuncOp) and isinstance(reason, StringAttr):
-            found[op.sym_name.data] = reason.data
-    return found
 
 
 def is_same_in_cluster(op: Operation | Block) -> bool:

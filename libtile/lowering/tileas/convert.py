@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from libtile.atoms import tcgen05, wgmma
@@ -17,6 +18,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
+from libtile.lowering.discardable import FEWER_BLOCKS
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.lone_products import lone_products, loop_around, start_with_zeros
 from libtile.lowering.tileas.packed_products import pack_products
@@ -95,9 +97,32 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
         return convert_function(function)
     # Products of registers have the same layouts with a producer and without.
     made = _converted(function, gpu) if gpu.has("wgmma") or gpu.has("tcgen05") else None
-    if made is not None:
-        return made
-    return _in_parts(function)
+    return made or _with_fewer_blocks(function, gpu) or _in_parts(function)
+
+
+def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
+    """The function with layouts of agents, for fewer blocks of a multiprocessor than it asks for, where the results of
+    its products alone take more registers than so many blocks leave to a thread; None where they do not, or for a
+    target or a kernel without such agents. Without agents all of these would be kept in local memory."""
+    spec = function.kernel_spec
+    if spec is None or not (gpu.has("wgmma") or gpu.has("tcgen05")):
+        return None
+    threads = spec.num_warps * gpu.warp_size
+    loops = by_loop([op for op in _repeated(function, gpu) if isinstance(op, DotOp)])
+    taken = max((sum(prod(shape_of(op.result.type)) for op in loop) // threads for loop in loops), default=0)
+    for blocks in range((spec.occupancy or 1) - 1, 0, -1):
+        left = gpu.registers_per_sm // (blocks + 1) // threads
+        if taken < left:
+            return None
+        copy = function.clone()
+        copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, spec.num_warps, spec.num_ctas, blocks, spec.target)
+        if (made := _converted(copy, gpu)) is not None:
+            reason = (
+                f"the results of its products take {taken} registers of a thread, of {left} that so many blocks leave"
+            )
+            made.attributes[FEWER_BLOCKS] = StringAttr(reason)
+            return made
+    return None
 
 
 def _in_parts(function: FuncOp, *, whole_rows: bool = False) -> FuncOp:
