@@ -13,12 +13,16 @@ from libtile.backend.cubin import read_cubin
 from libtile.backend.ptxas import assemble
 from libtile.compiler.compile import compile_module
 from libtile.compiler.options import Options
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.ir.kernels import FromParameter
+from libtile.lowering.tileas.consumers import consumer_registers
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.passes.pipelines import SCHEDULES
 from libtile.simulator import SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
+from libtile.support.remarks import Kind
 from libtile.targets import target
 from oracle.host_objects import Made, launch_arguments, require_host_code
 
@@ -561,9 +565,30 @@ def test_where_products_are_not_parted(wrap, reason):
          "accumulators of 256x256 do not fit the registers of 8 warps: num_cta_in_cga = 2 halves them"),
         ({"m": 128, "n": 128, "hints": "occupancy = 2"}, "sm_90",
          "a thread has 128 registers, of which accumulators of 128x128 take 128"),
-        ({"m": 128, "n": 256, "hints": "occupancy = 2"}, "sm_90",
-         "2 blocks do not fit a multiprocessor with 232 registers for each consumer"),
     ],
 )  # fmt: skip
 def test_why_a_loop_is_not_parted(options, gpu, reason):
     assert specialized(tile_gemm(**options), gpu)[1] == reason
+
+
+def test_consumers_registers_are_for_as_many_blocks_as_the_kernel_asks_for():
+    with pytest.raises(Unfit, match="2 blocks do not fit a multiprocessor with 232 registers for each consumer"):
+        consumer_registers(KernelSpecAttr(True, 8, 1, 2, "sm_90"), target("sm_90"), (232, 40))
+
+
+@pytest.mark.parametrize(("m", "n", "asked"), [(128, 256, 2), (256, 128, 3), (256, 64, 4)])
+def test_an_occupancy_that_leaves_no_registers_for_results_is_not_kept(m, n, asked):
+    compiled = libtile.compile(libtile.parse(tile_gemm(m, n, hints=f"occupancy = {asked}")), gpu_name="sm_90")
+    assert "wgmma" in compiled.ptx
+    (remark,) = [r for r in compiled.remarks if "occupancy" in r.message]
+    warps = 4 if m * n < 128 * 256 else 8
+    taken, left = m * n // (32 * warps), 65536 // asked // (32 * warps)
+    assert (remark.kind, remark.name) == (Kind.MISSED, "RemarkHintIgnored")
+    reason = f"results of products take {taken} registers of a thread, of {left} that so many blocks leave"
+    assert dict(remark.arguments)["Reason"] == reason
+
+
+def test_an_occupancy_that_leaves_enough_is_kept():
+    compiled = libtile.compile(libtile.parse(tile_gemm(128, 64, hints="occupancy = 2")), gpu_name="sm_90")
+    assert "wgmma" in compiled.ptx
+    assert [r.kind for r in compiled.remarks if "occupancy" in r.message] == [Kind.PASSED]

@@ -110,16 +110,12 @@ def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
     threads = spec.num_warps * gpu.warp_size
     loops = by_loop([op for op in _repeated(function, gpu) if isinstance(op, DotOp)])
     taken = max((sum(prod(shape_of(op.result.type)) for op in loop) // threads for loop in loops), default=0)
-    for blocks in range((spec.occupancy or 1) - 1, 0, -1):
-        left = gpu.registers_per_sm // (blocks + 1) // threads
-        if taken < left:
-            return None
+    left = gpu.registers_per_sm // (spec.occupancy or 1) // threads
+    for blocks in range((spec.occupancy or 1) - 1 if taken >= left else 0, 0, -1):
         copy = function.clone()
         copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, spec.num_warps, spec.num_ctas, blocks, spec.target)
         if (made := _converted(copy, gpu)) is not None:
-            reason = (
-                f"the results of its products take {taken} registers of a thread, of {left} that so many blocks leave"
-            )
+            reason = f"results of products take {taken} registers of a thread, of {left} that so many blocks leave"
             made.attributes[FEWER_BLOCKS] = StringAttr(reason)
             return made
     return None
