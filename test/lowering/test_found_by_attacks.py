@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import libtile
+from dialects import inner_samples
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
 from lowering.inner_programs import PROGRAMS
@@ -189,4 +190,18 @@ nv_tileaa.func @k(%m: !nv_tileaa.tiled_view<!nv_tileaa.memref<?xf32, 1>, 4>, %x:
 """
     said = "expects (indices of integers|CoordType is same as memref index type), but got i1"
     with pytest.raises(DiagnosticError, match=rf"k\.mlir:3:3: error: '{dialect}\.tiled_store' op {said}"):
+        libtile.verify(libtile.parse(text, filename="k.mlir"))
+
+
+def test_a_product_under_way_is_one_of_numbers():
+    """The verifier ended in a KeyError."""
+    sample = inner_samples.BODIES["nv_tileas.async.dot"]
+    product = next(line for line in sample.split("\n") if "nv_tileas.async.dot " in line).replace(
+        "64x8xf32", "64x8xindex"
+    )
+    a, b, c = product.partition(" : ")[2].partition(" -> ")[0].replace(">>, ", ">>|").split("|")
+    text = f"nv_tileaa.func @k(%left: {a}, %right: {b}, %sum: {c}) {{\n  {product}\n  nv_tileaa.return\n}}"
+    with pytest.raises(
+        DiagnosticError, match=r"'nv_tileas\.async\.dot' op expects operands of numbers, but got tile<64x8xindex"
+    ):
         libtile.verify(libtile.parse(text, filename="k.mlir"))

@@ -144,6 +144,9 @@ def check_product_types(op: TileOp, values: Sequence[SSAValue], atom: MmaAtomAtt
 
     if is_float(stored_element(values[2].type)):
         check_no_signs(op)
+    for value in values[:3]:
+        if stored_element(value.type) not in NUMBER_NAMES:
+            raise VerifyException(f"expects operands of numbers, but got {type_text(value.type)}")
     given = [NUMBER_NAMES[stored_element(v.type)] for v in values[:3]]
     given_signs = [op.properties.get(f"signedness_{side}") for side in "ab"]
     signs = [not isinstance(s, SignednessAttr) or s.keyword == "signed" for s in given_signs]
