@@ -30,6 +30,7 @@ from libtile.dialects.nv_tileas import products as tileas_products
 from libtile.dialects.nv_tileas import tiles as tileas_tiles
 from libtile.dialects.nv_tileas import tma as tileas_tma
 from libtile.dialects.nv_tileas.attributes import ATOMIC_KINDS, FMA, CopyAtomAttr, MmaAtomAttr
+from libtile.dialects.nv_tileas.iterator_rules import roots
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
     BufferType,
@@ -173,7 +174,7 @@ def left_out(op: TileOp) -> str | None:
                 return found
         elif name not in INFORMATION:
             return f"has the attribute '{name}' ({attr}), which code generation does not honour"
-    return _width_problem(op) or _steps_problem(op) or _fence_problem(op) or _operand_problem(op)
+    return _width_problem(op) or _steps_problem(op) or _fence_problem(op) or _turn_problem(op) or _operand_problem(op)
 
 
 def _operand_problem(op: TileOp) -> str | None:
@@ -281,6 +282,19 @@ def _fence_problem(op: TileOp) -> str | None:
         semantic = None if INSTRUCTION_SEMANTIC in op.attributes else op.mem_semantic
         if semantic is not None and semantic.keyword in (*ACQUIRES, *RELEASES):
             return f"has no '{INSTRUCTION_SEMANTIC}', which tileas-insert-fences gives it"
+    return None
+
+
+def _turn_problem(op: TileOp) -> str | None:
+    """Products arrive at barrier objects, where there are some."""
+    ends = isinstance(op, tileas_pipeline.ProducerCommitOp | tileas_pipeline.ConsumerReleaseOp)
+    if not ends or "after_products" not in op.properties:
+        return None
+    begins = (root.owner for value in op.operands for root in roots(value))
+    for type_ in (value.type for begin in begins if isinstance(begin, TileOp) for value in begin.operands):
+        pipeline = type_.pipeline if isinstance(type_, PipelineIteratorType) else type_
+        if isinstance(pipeline, PipelineType) and not pipeline.has_barriers:
+            return "has the attribute 'after_products', and its pipeline has no barrier objects"
     return None
 
 
