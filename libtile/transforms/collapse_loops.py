@@ -10,8 +10,8 @@ becomes, as a producer of tiles and a consumer of them can be made of one loop,
       c' = c + 1 < C ? c + 1 : 0 ; r' = c + 1 < C ? r : r + 1
     }
 
-where the outer loop has nothing but scalars in front of the inner one, which takes up what the outer one carries and
-hands it on. Nests of more loops become one from the inside out.
+where the outer loop does nothing in front of the inner one but compute what may be computed in each iteration, and
+the inner one takes up what the outer one carries and hands it on. Nests of more loops become one from the inside out.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _fits(outer: CudaTileOp, loops: list[CudaTileOp], facts: Facts) -> bool:
         return False
     if not all(value.has_one_use() for value in (*carried, *inner.results)):
         return False
-    if not all((is_speculatable(op) or op.has_trait(StatesFact)) and _is_scalar(op) for op in between):
+    if not all((is_speculatable(op) or op.has_trait(StatesFact)) and not op.regions for op in between):
         return False
     assert isinstance(type_, TileType)
     limit, bounds = 1 << (bit_width(type_.element_type) - 1), [facts.of(value) for value in counts]
@@ -118,10 +118,6 @@ def _counts_up(loop: CudaTileOp) -> bool:
     lower, _, step = bounds_of(loop)
     signed = not loop.attribute_value("unsignedCmp")
     return signed and constant_integer(lower) == 0 and constant_integer(step) == 1
-
-
-def _is_scalar(op: Operation) -> bool:
-    return all(isinstance(v.type, TileType) and v.type.num_elements == 1 for v in op.results) and not op.regions
 
 
 def _collapse(loops: list[CudaTileOp]) -> None:

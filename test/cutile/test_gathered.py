@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import libtile
 from cutile.models import attention, gathered
 from examples.export import portable_file_names
 from libtile import cutile
 from libtile.compiler import driver
 from libtile.compiler.options import Options
+from libtile.cutile.launching import flat_launch
+from libtile.runtime.tensor_maps import tensor_map
+from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 
 Array = npt.NDArray[Any]
 BF16 = ml_dtypes.bfloat16
@@ -106,6 +111,17 @@ def apart(tiles: tuple[int, int, int]) -> Problem:
     return gathered.apart, (1, 3), (x, w, np.zeros(wanted.shape, np.float32), m, n, k, 3, 2), wanted
 
 
+def padded(tiles: tuple[int, int, int]) -> Problem:
+    m, n, k = tiles
+    rng = np.random.default_rng(6)
+    x, w = random(rng, 4, m + 8, 2 * k - 8), random(rng, 3, 3, 2 * k - 8, n)
+    around = np.zeros((6, 2 * m + 2, x.shape[2]))
+    around[1:5, 1 : m + 9] = x
+    parts = [around[r : r + 4, s : s + 2 * m] @ w[r, s].astype(float) for r in range(3) for s in range(3)]
+    wanted = np.asarray(sum(parts))
+    return gathered.padded, (2, 4), (x, w, np.zeros(wanted.shape, np.float32), m, n, k, 3, 3), wanted
+
+
 def prefill(tiles: tuple[int, int, int]) -> Problem:
     """Attention of many queries over pages that a table names, of sequences that end within a page."""
     queries, d, page = tiles
@@ -133,6 +149,7 @@ PROBLEMS: dict[str, Callable[[tuple[int, int, int]], Problem]] = {
     "transposed": transposed,
     "dilated": dilated,
     "apart": apart,
+    "padded": padded,
     "prefill": prefill,
 }
 
@@ -179,7 +196,7 @@ def test_boxes_are_copied_by_a_producer(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
-@pytest.mark.parametrize("name", ["embedding", "embedding_i64"])
+@pytest.mark.parametrize("name", ["embedding", "embedding_i64", "apart", "padded"])
 def test_what_tma_does_not_copy_is_loaded_by_warps_beside_the_producer(name: str, target: str) -> None:
     kernel, _, args, _ = PROBLEMS[name]((128, 128, 64))
     done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options(target, emit="tileas"))
@@ -189,7 +206,7 @@ def test_what_tma_does_not_copy_is_loaded_by_warps_beside_the_producer(name: str
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("name", ["embedding", "dilated", "prefill"])
+@pytest.mark.parametrize("name", ["embedding", "dilated", "padded", "prefill"])
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 def test_agents_are_right_in_other_schedules(name: str, target: str, order: int) -> None:
     check(name, (64, 64, 32), backend="simulator", gpu_name=target, block_order=order)
@@ -200,3 +217,23 @@ def test_the_producer_loads_the_numbers_of_pages(target: str) -> None:
     kernel, _, args, _ = prefill((128, 128, 64))
     done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options(target, emit="tileas"))
     assert "agent_switch" in done.tileas and "not_specialized" not in done.tileas
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("left_out", ["fence", "arrival"])
+def test_what_is_left_out_where_warps_load_an_operand_is_found(left_out: str, target: str) -> None:
+    """Products read what threads have written: behind a fence of proxies, and when all have arrived."""
+    kernel, _, given, _ = embedding((64, 64, 32))
+    data, symbol, args = flat_launch(kernel, given, target)
+    code = libtile.compile(data, gpu_name=target, launch_abi="simt", emit="ptx", keep_text=True)
+    made = code.kernels[symbol]
+    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in made.descriptors]
+    run_ptx(code.ptx, symbol, block=made.block_dim, args=[*args, *maps])
+    fence = max(re.finditer(r"fence\.proxy\.async[^\n]*;", code.ptx), key=lambda found: found.start())
+    arrival = re.compile(r"mbarrier\.arrive[^\n]*;").search(code.ptx, fence.end())
+    assert arrival is not None
+    found = fence if left_out == "fence" else arrival
+    broken = code.ptx[: found.start()] + code.ptx[found.end() :]
+    with pytest.raises(SimulationFault) as caught:
+        run_ptx(broken, symbol, block=made.block_dim, args=[*args, *maps])
+    assert caught.value.kind in ({"proxy-fence"} if left_out == "fence" else {"deadlock", "divergent-barrier"})

@@ -81,3 +81,19 @@ def apart(X, W, Y, tm: Size, tn: Size, tk: Size, R: Size, S: Size):
                 b = ct.load(W, index=(r, s, c, 0), shape=(1, 1, tk, tn), padding_mode=ct.PaddingMode.ZERO)
                 acc = ct.mma(a, b.reshape((tk, tn)), acc)
     ct.store(Y, index=(y, x, 0), tile=acc.reshape((1, tm, tn)))
+
+
+@ct.kernel
+def padded(X, W, Y, tm: Size, tn: Size, tk: Size, R: Size, S: Size):
+    """A convolution with zeros around the picture, from whose edge tiles begin in front of it."""
+    x, y = ct.bid(0), ct.bid(1)
+    acc = ct.full((tm, tn), 0.0, dtype=ct.float32)
+    cols = x * tm + ct.arange(tm, dtype=ct.int32)
+    for r in range(R):
+        for s in range(S):
+            for c in range(ct.cdiv(X.shape[2], tk)):
+                ch = c * tk + ct.arange(tk, dtype=ct.int32)
+                a = ct.gather(X, (y + r - R // 2, (cols + s - S // 2)[:, None], ch[None, :]))
+                b = ct.load(W, index=(r, s, c, 0), shape=(1, 1, tk, tn), padding_mode=ct.PaddingMode.ZERO)
+                acc = ct.mma(a, b.reshape((tk, tn)), acc)
+    ct.store(Y, index=(y, x, 0), tile=acc.reshape((1, tm, tn)))
