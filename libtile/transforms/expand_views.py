@@ -18,6 +18,7 @@ with the largest one that does not: no tensor whose size fits has tiles beyond.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -131,6 +132,8 @@ class Expansion:
         self._check_access()
         if all(dimensions_in_bounds(op, facts)):
             raise ViewStaysError("it is in bounds")
+        if prod(type_.tile_shape) == 1:
+            raise ViewStaysError("it is of one element")
         if self._is_cut_at_a_known_place():
             raise ViewStaysError("it is known which elements are outside")
         self.inside = dimensions_in_bounds(op, facts, by_space=False)

@@ -74,6 +74,7 @@ def test_loads_and_stores_of_ragged_tiles_go_through_pointers() -> None:
     [
         (kernel("64", index="%zero"), "it is in bounds"),
         (kernel(flags="inbounds = [true]"), "it is in bounds"),
+        (kernel(tile=1), "it is of one element"),
         (kernel("60", index="%zero"), "it is known which elements are outside"),
         (kernel(hints="optimization_hints = <sm_90 = {latency = 3}> "), "it has hints on how to copy a tile"),
         (kernel(more="%u = print_tko \"%d\", %n : tile<i32> -> token"), "print_tko takes whole tiles"),
