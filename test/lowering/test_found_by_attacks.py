@@ -205,3 +205,24 @@ def test_a_product_under_way_is_one_of_numbers():
         DiagnosticError, match=r"'nv_tileas\.async\.dot' op expects operands of numbers, but got tile<64x8xindex"
     ):
         libtile.verify(libtile.parse(text, filename="k.mlir"))
+
+
+GATHER = """
+nv_tileaa.func @k(%pbase: !nv_tileaa.ptr<f16, 1>, %o: !nv_tileaa.ptr<f16, 1>, %by: index) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  %lanes = nv_tileaa.make_range : tile<128xindex>
+  %pp = nv_tileaa.addptr %pbase, %lanes : !nv_tileaa.ptr<f16, 1>, tile<128xindex> -> tile<128x!nv_tileaa.ptr<f16, 1>>
+  %pq = nv_tileaa.addptr %pp, %by : tile<128x!nv_tileaa.ptr<f16, 1>>, index -> tile<128x!nv_tileaa.ptr<f16, 1>>
+  %v = nv_tileaa.load %pq : tile<128x!nv_tileaa.ptr<f16, 1>> -> tile<128xf16>
+  %op = nv_tileaa.addptr %o, %lanes : !nv_tileaa.ptr<f16, 1>, tile<128xindex> -> tile<128x!nv_tileaa.ptr<f16, 1>>
+  nv_tileaa.store %op, %v : tile<128x!nv_tileaa.ptr<f16, 1>>, tile<128xf16>
+  nv_tileaa.return
+}
+"""
+
+
+@pytest.mark.parametrize("gpu", ["", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_the_documents_gather_of_one_pointer_and_a_tile_of_offsets_is_compiled(gpu):
+    given, out = np.arange(200, dtype=np.float16), np.zeros(128, np.float16)
+    options = {"backend": "simulator", "gpu_name": gpu} if gpu else {}
+    libtile.run(libtile.parse(GATHER), args=[given, out, 3], check="full", **options)
+    assert np.array_equal(out, given[3:131])

@@ -11,6 +11,7 @@
     conv_dot                        a dot of a row for each pixel
     pragma with a region            its ops between two pragmas, for begin and end
     assume                          its value
+    addptr of one and of a tile     addptr of two tiles
     tiles of index                  tiles of i64
 
 Programs that come from Tile IR have none of them.
@@ -32,6 +33,7 @@ from xdsl.rewriter import Rewriter
 from libtile.dialects.nv_tileaa import collectives, memory, pointers, shapes, tokens
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas import tiles
+from libtile.dialects.nv_tileas.layout import linear_layout
 from libtile.dialects.tile_arith import ExtSIOp, IndexCastOp, TruncIOp, like
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
@@ -113,6 +115,17 @@ def _assume(op: tokens.AssumeOp) -> bool:
     return True
 
 
+def _addptr(op: pointers.AddPtrOp) -> bool:
+    """A pointer, or an offset, that all elements of a tile have."""
+    shape = shape_of(op.result.type)
+    alone = [number for number, value in enumerate(op.operands) if shape and not shape_of(value.type)]
+    make = Maker(op, linear_layout(op.result.type))
+    given = [make.splat(v, shape) if number in alone else v for number, v in enumerate(op.operands)]
+    if alone:
+        op.operands = given
+    return bool(alone)
+
+
 def _pragma(op: tiles.PragmaOp) -> bool:
     if op.body is None or op.body.first_block is None:
         return False
@@ -149,6 +162,7 @@ RULES: dict[type[Operation], Callable[[Any], bool]] = {
     collectives.ConvDotOp: _conv_dot,
     pointers.ConvTileOp: _conv_tile,
     tokens.AssumeOp: _assume,
+    pointers.AddPtrOp: _addptr,
     tiles.PragmaOp: _pragma,
 }
 """By class of ops, what puts other ops in place of one that needs it; it says whether there was anything to do."""
