@@ -16,8 +16,12 @@ from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, flat_parameters, kernels_of, scalar_type, stage_of
 from libtile.dialects.nv_tileaa.types import GLOBAL, PtrType
+from libtile.dialects.nv_tileas.layout import linear_layout
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.types import TmaDescType
+from libtile.ir.places import walk
 from libtile.ir.tile_form import type_text
+from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
 from libtile.lowering.tileas.tma.common import HOST_CODE
@@ -68,10 +72,25 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
             kernel.properties["kernel_spec"] = KernelSpecAttr(
                 spec.entry, spec.num_warps, spec.num_ctas, spec.occupancy, gpu.name
             )
+        if stage == TILEAS:
+            _check_warps(kernel, gpu)
         check(LAID_OUT if stage == TILEAS else PIPELINED, kernel, gpu.name, attributes=True)
     if not stated:
         _check_for_target(made, gpu)
     return made
+
+
+def _check_warps(kernel: FuncOp, gpu: Target) -> None:
+    """LoweringError for a tile that more warps hold than the kernel has. Agents have warps of their own."""
+    spec, ops = kernel.kernel_spec, list(walk(kernel))
+    if spec is None or any(isinstance(op, AgentSwitchOp) for op in ops):
+        return
+    for op in ops:
+        for value in op.results:
+            layout = linear_layout(value.type)
+            warps = 1 if layout is None or WARP not in layout.in_dims else layout.in_size(WARP)
+            if warps > spec.num_warps:
+                raise unsupported(op, f"gives a tile that {warps} warps hold, of {spec.num_warps}", gpu.name)
 
 
 def _check_for_target(module: ModuleOp, gpu: Target) -> None:

@@ -226,3 +226,11 @@ def test_the_documents_gather_of_one_pointer_and_a_tile_of_offsets_is_compiled(g
     options = {"backend": "simulator", "gpu_name": gpu} if gpu else {}
     libtile.run(libtile.parse(GATHER), args=[given, out, 3], check="full", **options)
     assert np.array_equal(out, given[3:131])
+
+
+def test_a_tile_is_not_held_by_more_warps_than_there_are():
+    """Code left out what the warps held that are not there."""
+    program = next(p for p in PROGRAMS.values() if "extract_slice" in p.text() and "warp=[[32],[0]]" in p.text())
+    text = program.text().replace("num_warps=4", "num_warps=2")
+    with pytest.raises(LoweringError, match=r"k\.mlir:\d+:\d+: '.*' op gives a tile that 4 warps hold, of 2 on sm_80"):
+        libtile.compile(libtile.parse(text, filename="k.mlir"), "sm_80", emit="ptx")
