@@ -36,19 +36,24 @@ def arguments(m: int, n: int, k: int) -> list:
     return [a, b, np.full((m, n), 7, np.float32), m, n, k]
 
 
-def run(text: str, m: int, n: int, k: int, tile: tuple[int, int], order=None) -> None:
-    given = arguments(m, n, k)
+def as_truncated(values: np.ndarray) -> np.ndarray:
+    return (values.view(np.uint32) & ~tf32.LOW_BITS).view(np.float32)
+
+
+def run(
+    text: str, m: int, n: int, k: int, tile: tuple[int, int], order=None, *, transposed=True, truncates=False
+) -> None:
+    a, b, c, *rest = arguments(m, n, k)
+    given = [a, b if transposed else np.ascontiguousarray(b.T), c, *rest]
     libtile.run(
         libtile.parse(text), "gemm", grid=(-(-m // tile[0]), -(-n // tile[1]), 1), args=given, backend="simulator",
         gpu_name="sm_90", check="full", block_order=order,
     )  # fmt: skip
-    a, b, c, *_ = given
-    wanted = as_tf32(a).astype(np.float64) @ as_tf32(b).astype(np.float64).T
+    ways = (as_truncated, as_tf32) if truncates else (as_tf32, as_truncated)
+    wanted, other = (how(a).astype(np.float64) @ how(b).astype(np.float64).T for how in ways)
     # Truncated, operands differ by 2**-10: sums of k products with them are farther off than this.
     np.testing.assert_allclose(c, wanted, rtol=0, atol=k * 2e-6)
-    truncated = ((x.view(np.uint32) & ~tf32.LOW_BITS).view(np.float32).astype(np.float64) for x in (a, b))
-    left, right = truncated
-    assert np.abs(left @ right.T - wanted).max() > 10 * k * 2e-6
+    assert np.abs(other - wanted).max() > 10 * k * 2e-6
 
 
 @pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32)])
@@ -66,15 +71,17 @@ def test_f32_is_rounded_by_tma_in_every_schedule(seed):
     run(rounded(), 80, 64, 32 * 6 + 16, (64, 64), order=seed)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (rounded(m=64, n=64, k=8, transposed=False), "read operands that are contiguous along k only"),
-        (rounded(rounding="zero"), "#A is not loaded by a view as it is"),
-    ],
-)
-def test_what_tma_cannot_round_or_wgmma_not_read_stays_as_it_is(text, reason):
-    assert reason in str(specialized(text)[1])
+def test_what_tma_does_not_round_and_wgmma_does_not_read_warps_make_in_between():
+    """Operands that are not contiguous along k, and ones that are truncated."""
+    for options in ({"k": 8, "transposed": False}, {"rounding": "zero"}):
+        text = rounded(**options)
+        made, reason = specialized(text)
+        assert reason is None and "mma_atom<wgmma, 64x" in made and "tma_internal_type = !tf32" not in made
+        size = 6 * options.get("k", 32) + 4
+        run(
+            text, 80, 80, size, (64, 64), order=2,
+            transposed=options.get("transposed", True), truncates="rounding" in options,
+        )  # fmt: skip
 
 
 def test_rounding_by_tma_changes_nothing():
