@@ -47,6 +47,28 @@ def fading(q, k, v, e, tm: Constant, d: Constant):
         ct.store(e, (j, 0), ct.mma(a, state.astype(ct.float16), ct.zeros((tm, d), ct.float32)))
 
 
+HEADS = 3
+
+
+@ct.kernel
+def heads(q, k, v, e, tm: Constant, d: Constant):
+    """As `carried`, for several heads, whose rows stand behind each other: one after the other by each tile block."""
+    row, column = ct.arange(tm, dtype=ct.int32)[:, None], ct.arange(tm, dtype=ct.int32)[None, :]
+    each = ct.num_tiles(q, 0, (tm, d)) // HEADS
+    for h in range(ct.bid(0), HEADS, ct.num_blocks(0)):
+        state = ct.zeros((d, d), ct.float32)
+        for j in range(each):
+            a = ct.load(q, (h * each + j, 0), (tm, d), padding_mode=ZERO)
+            b = ct.load(k, (h * each + j, 0), (tm, d), padding_mode=ZERO)
+            c = ct.load(v, (h * each + j, 0), (tm, d), padding_mode=ZERO)
+            s = ct.mma(a, ct.transpose(b), ct.zeros((tm, tm), ct.float32))
+            s = ct.where(row >= column, s, 0.0)
+            o = ct.mma(a, state.astype(ct.float16), ct.zeros((tm, d), ct.float32))
+            o = ct.mma(s.astype(ct.float16), c, o)
+            state = ct.mma(ct.transpose(b), c, state)
+            ct.store(e, (h * each + j, 0), o.astype(e.dtype))
+
+
 def _carried(q: np.ndarray, k: np.ndarray, v: np.ndarray, tm: int) -> np.ndarray:
     return np.tril(q @ k.T) @ v
 
@@ -60,9 +82,15 @@ def _fading(q: np.ndarray, k: np.ndarray, v: np.ndarray, tm: int) -> np.ndarray:
     return np.concatenate(found)
 
 
+def _heads(q: np.ndarray, k: np.ndarray, v: np.ndarray, tm: int) -> np.ndarray:
+    parts = (np.split(x, HEADS) for x in (q, k, v))
+    return np.concatenate([_carried(a, b, c, tm) for a, b, c in zip(*parts)])
+
+
 KERNELS: dict[str, tuple[Any, Callable[..., np.ndarray]]] = {
     "carried": (carried, _carried),
     "fading": (fading, _fading),
+    "heads": (heads, _heads),
 }
 """By name: the function, and what it gives of queries, keys and values for blocks of so many rows."""
 
