@@ -37,8 +37,8 @@ from libtile.transforms.canonical_values import constant_integer, create_before,
 from libtile.transforms.effects import is_speculatable
 from libtile.transforms.greedy import functions_in
 from libtile.transforms.loop_copies import Bounds, ends_early
+from libtile.transforms.products import multiplies
 
-PRODUCTS = ("mmaf", "mmai", "mmaf_scaled")
 _REMARK = "CollapseLoops"
 
 
@@ -69,7 +69,7 @@ def collapse_loops(root: Operation) -> bool:
 
 def _nests(function: Operation) -> list[list[CudaTileOp]]:
     """Loops within each other that can be one, the outermost first."""
-    inner = [op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, "for") and _multiplies(op)]
+    inner = [op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, "for") and multiplies(op)]
     if not any(is_op(op.parent_op(), "for") for op in inner):
         return []
     facts, found = Facts(function), []
@@ -80,10 +80,6 @@ def _nests(function: Operation) -> list[list[CudaTileOp]]:
         if len(nest) > 1:
             found.append(nest)
     return found
-
-
-def _multiplies(loop: CudaTileOp) -> bool:
-    return any(is_op(op, *PRODUCTS) for op in body(loop).ops)
 
 
 def _fits(outer: CudaTileOp, loops: list[CudaTileOp], facts: Facts) -> bool:

@@ -24,7 +24,7 @@ from xdsl.passes import ModulePass
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
-from libtile.dialects.interfaces import bounds_of
+from libtile.dialects.interfaces import body, bounds_of
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -33,8 +33,7 @@ from libtile.transforms import reporting
 from libtile.transforms.canonical_values import constant_integer, defining, is_op, replace_op
 from libtile.transforms.effects import has_no_effects, is_removable
 from libtile.transforms.greedy import functions_in
-
-_PRODUCTS = ("mmaf", "mmai", "mmaf_scaled")
+from libtile.transforms.products import multiplies
 
 Pair = tuple[SSAValue, SSAValue]
 """A value of the plain body, and what the other one has in its place."""
@@ -60,7 +59,7 @@ def unsplit_loops(root: Operation) -> bool:
     for function in functions_in(root):
         facts = None
         for loop in [op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, "for")]:
-            first = _first_half(loop) if _multiplies(loop) else None
+            first = _first_half(loop) if multiplies(loop) else None
             if first is None:
                 continue
             facts = facts or Facts(function)
@@ -75,14 +74,6 @@ def unsplit_loops(root: Operation) -> bool:
     return changed
 
 
-def _multiplies(loop: Operation) -> bool:
-    return any(is_op(op, *_PRODUCTS) for op in _body(loop).ops)
-
-
-def _body(loop: Operation) -> Block:
-    return loop.regions[0].blocks[0]
-
-
 def _initial(loop: Operation) -> Sequence[SSAValue]:
     assert isinstance(loop, CudaTileOp)
     return loop.operand_group("initValues")
@@ -94,7 +85,7 @@ def _first_half(loop: Operation) -> CudaTileOp | None:
     first = initial[0].owner if initial else None
     if not isinstance(first, CudaTileOp) or not is_op(first, "for") or first.parent is not loop.parent:
         return None
-    if list(initial) != list(first.results) or not _multiplies(first):
+    if list(initial) != list(first.results) or not multiplies(first):
         return None
     return first
 
@@ -146,7 +137,7 @@ class _Joined:
     def __init__(self, first: CudaTileOp, second: CudaTileOp, point: SSAValue, richer: CudaTileOp):
         self.first, self.second, self.point, self.richer = first, second, point, richer
         self.plain = first if richer is second else second
-        self.known: dict[SSAValue, SSAValue] = dict(zip(_body(self.plain).args, _body(richer).args))
+        self.known: dict[SSAValue, SSAValue] = dict(zip(body(self.plain).args, body(richer).args))
         """What the other body has for a value of the plain one."""
         self.pairs: list[tuple[Operation, Operation]] = []
         self.extra: set[Operation] = set()
@@ -163,7 +154,7 @@ class _Joined:
             return "what the first one gives has other uses"
         if not all(map(is_removable, _between(first, second))):
             return "something with effects stands between them"
-        sizes = [len(list(_body(loop).ops)) for loop in (first, second)]
+        sizes = [len(list(body(loop).ops)) for loop in (first, second)]
         joined = _Joined(first, second, point, first if sizes[0] > sizes[1] else second)
         return joined if joined._match() else "their bodies differ in more than a branch"
 
@@ -171,9 +162,9 @@ class _Joined:
 
     def _match(self) -> bool:
         """Go through both bodies: an op of the fuller one is that of the plain one, or belongs to the branch."""
-        plain = iter(_body(self.plain).ops)
+        plain = iter(body(self.plain).ops)
         wanted = next(plain, None)
-        for op in _body(self.richer).ops:
+        for op in body(self.richer).ops:
             if wanted is not None and self._goes_with(wanted, op):
                 self.pairs.append((wanted, op))
                 self.known.update(zip(wanted.results, op.results))
@@ -193,7 +184,7 @@ class _Joined:
         parted = [pair for pair in zip(plain.operands, other.operands) if self._other(pair[0]) is not pair[1]]
         if not all(pair in self.parted or self._is_made_of(*pair) for pair in parted):
             return False
-        context: dict[IRNode | SSAValue, IRNode | SSAValue] = {_body(self.plain): _body(self.richer)}
+        context: dict[IRNode | SSAValue, IRNode | SSAValue] = {body(self.plain): body(self.richer)}
         context.update((*self.known.items(), *parted))
         if not plain.is_structurally_equivalent(other, context):
             return False
@@ -218,7 +209,7 @@ class _Joined:
             if isinstance(op, Operation) and op in self.extra and op not in found:
                 found.add(op)
                 work += op.operands
-        return [op for op in _body(self.richer).ops if op in found]
+        return [op for op in body(self.richer).ops if op in found]
 
     # -- making -----------------------------------------------------------------------------------------------------
 
@@ -226,22 +217,22 @@ class _Joined:
         """Put the one loop in place of the two, where the second one stands."""
         first, second = self.first, self.second
         lower, upper, step = bounds_of(first)[0], bounds_of(second)[1], bounds_of(second)[2]
-        body = Block(arg_types=[arg.type for arg in _body(second).args])
-        for arg, old in zip(body.args, _body(second).args):
+        block = Block(arg_types=[arg.type for arg in body(second).args])
+        for arg, old in zip(block.args, body(second).args):
             arg.name_hint, arg.location = old.name_hint, old.location
         values: dict[SSAValue, SSAValue] = {}
         for loop in (self.plain, self.richer):
-            values.update(zip(_body(loop).args, body.args))
+            values.update(zip(body(loop).args, block.args))
         chosen: dict[Pair, SSAValue] = {}
         condition: SSAValue | None = None
         for plain, other in self.pairs:
             for pair in [pair for pair, user in self.parted.items() if user is plain]:
                 if condition is None:
-                    condition = self._condition(body)
-                chosen[pair] = self._branch(body, condition, pair, values)
+                    condition = self._condition(block)
+                chosen[pair] = self._branch(block, condition, pair, values)
             given = {v: chosen[v, w] for v, w in zip(plain.operands, other.operands) if (v, w) in self.parted}
             copy = plain.clone({**values, **given})
-            body.add_op(copy)
+            block.add_op(copy)
             values.update(zip(other.results, copy.results))
             values.update(zip(plain.results, copy.results))
         joined = type(second).create(
@@ -249,28 +240,28 @@ class _Joined:
             result_types=[result.type for result in second.results],
             properties=second.properties.copy(),
             attributes=second.attributes.copy(),
-            regions=[Region(body)],
+            regions=[Region(block)],
         )
         joined.location = second.location
-        block = second.parent_block()
-        assert block is not None
-        block.insert_op_before(joined, second)
+        around = second.parent_block()
+        assert around is not None
+        around.insert_op_before(joined, second)
         replace_op(second, joined.results)
         replace_op(first, [None] * len(first.results))
 
-    def _condition(self, body: Block) -> SSAValue:
+    def _condition(self, block: Block) -> SSAValue:
         """Whether an iteration is one of those with the branch."""
         predicate = "greater_than_or_equal" if self.richer is self.second else "less_than"
         signedness = "unsigned" if self.second.attribute_value("unsignedCmp") else "signed"
         compare = build(
-            "cmpi", {"lhs": body.args[0], "rhs": self.point}, [TileType((), i1)],
+            "cmpi", {"lhs": block.args[0], "rhs": self.point}, [TileType((), i1)],
             {"comparison_predicate": predicate, "signedness": signedness},
         )  # fmt: skip
         compare.location = self.second.location
-        body.add_op(compare)
+        block.add_op(compare)
         return compare.results[0]
 
-    def _branch(self, body: Block, condition: SSAValue, pair: Pair, values: dict[SSAValue, SSAValue]) -> SSAValue:
+    def _branch(self, block: Block, condition: SSAValue, pair: Pair, values: dict[SSAValue, SSAValue]) -> SSAValue:
         plain, other = pair
         inner = dict(values)
         then, otherwise = Block(), Block()
@@ -280,10 +271,10 @@ class _Joined:
         otherwise.add_op(build("yield", {"operands": [values.get(plain, plain)]}))
         owner = other.owner
         assert isinstance(owner, Operation)  # of the branch
-        for block in (then, otherwise):
-            assert block.last_op is not None
-            block.last_op.location = owner.location
+        for side in (then, otherwise):
+            assert side.last_op is not None
+            side.last_op.location = owner.location
         chosen = build("if", {"condition": condition}, [plain.type], regions=[Region(then), Region(otherwise)])
         chosen.location = owner.location
-        body.add_op(chosen)
+        block.add_op(chosen)
         return chosen.results[0]

@@ -49,8 +49,8 @@ from libtile.transforms.dce import eliminate_dead_code
 from libtile.transforms.greedy import functions_in
 from libtile.transforms.pointer_boxes import Box, Dimension, place_in_function
 from libtile.transforms.polynomial_scalars import Operands, ScalarWriter
+from libtile.transforms.products import PRODUCTS
 
-PRODUCTS = ("mmaf", "mmai", "mmaf_scaled")
 ON_THE_WAY = ("reshape", "permute", "ftof")
 """Ops between a load and a product that move and round its elements."""
 ALIGNMENT = 16

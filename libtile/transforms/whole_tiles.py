@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.transforms.products import PRODUCTS
 
-_PRODUCTS = ("mmaf", "mmai", "mmaf_scaled")
 _ATOMICS = ("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko")
-_WHOLE = frozenset([*_PRODUCTS, *_ATOMICS, "reduce", "scan", "print_tko"])
+_WHOLE = frozenset([*PRODUCTS, *_ATOMICS, "reduce", "scan", "print_tko"])
 
 
 def first_that_takes_whole_tiles(ops: Sequence[CudaTileOp]) -> CudaTileOp | None:
