@@ -58,7 +58,7 @@ def pipelines() -> list[str]:
         if CUDA_TILE in entry.works_on and not entry.required and not name.startswith("test-")
     ]
     single = [name + ASKED.get(name, "") for name in sorted(names)]
-    return [*single, "tile-O1", "tile-O2", "tile-O3", "tile-addresses", "tile-locality"]
+    return [*single, "tile-O1", "tile-O2", "tile-O3", "tile-addresses", "tile-locality", "tile-masked"]
 
 
 def seconds(module: libtile.Module, pipeline: str) -> float:

@@ -6,6 +6,7 @@
     python bench/optimizer.py --corpus --every=10        # of all these every tenth
     python bench/optimizer.py --reference=sm_90          # and what NVIDIA's tileiras makes of both
     python bench/optimizer.py --bytecode=FOLDER          # the files of a folder (cuTile's CUDA_TILE_DUMP_BYTECODE)
+    python bench/optimizer.py --after=tile-masked        # and a pipeline behind the level
     python bench/optimizer.py --claims --reference=sm_90 # what it would make if the optimizer knew what it cannot know
 
 Tokens are the edges of the order between accesses: token operands of all ops. Carried values are those of `for` and
@@ -136,6 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", action="store_true", help="also the kernels of the tests' corpus")
     parser.add_argument("--level", type=int, default=3, help="the optimization level (default: 3)")
+    parser.add_argument("--after", metavar="PIPELINE", help="passes behind those of the level")
     parser.add_argument("--every", type=int, default=1, help="only every so-manieth program (default: all)")
     parser.add_argument("--reference", metavar="SM", help="also the code that NVIDIA's tileiras makes for SM")
     parser.add_argument("--bytecode", metavar="FOLDER", type=Path, help="the files of a folder, and nothing else")
@@ -150,7 +152,7 @@ def main() -> None:
     for name, data in islice(programs(options.corpus, options.bytecode), 0, None, options.every):
         module = libtile.read(data)
         start = process_time()
-        optimized = libtile.optimize(module, options.level)
+        optimized = libtile.optimize(module, options.level, after=options.after or "")
         seconds = process_time() - start
         if options.claims:
             claim(optimized)

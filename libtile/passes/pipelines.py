@@ -17,10 +17,9 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("cse", "123"),
     ("sccp", "23"),
     ("simplify-integers", "123"),
-    ("recover-views{guard-once=false elementwise=false}", "3"),
+    ("recover-views{guard-once=false}", "3"),
     ("eliminate-redundant-tokens", "123"),
     ("merge-loads", "23"),
-    ("expand-views", "3"),
     ("licm", "23"),
     ("loop-split", "3"),
     ("if-to-select", "23"),
@@ -50,7 +49,13 @@ No level runs it: which order of loops is the better one depends on what the blo
 need the registers of both.
 """
 
-FOR_OTHERS = ("recover-views{guard-once=false elementwise=false}", "expand-views", "deduplicate-symbols")
+MASKED = "expand-views, canonicalize, cse, licm, dce"
+"""Ragged tiles of elementwise kernels by masked pointers, for NVIDIA's assembler, which looks for each element.
+
+No level runs it: the assembler here accesses 16 bytes at once through views, and single elements under masks.
+"""
+
+FOR_OTHERS = ("recover-views{guard-once=false}", "deduplicate-symbols")
 """What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
 access may be, which makes two accesses of one through a view; and a compilation keeps the globals that it is given."""
 
@@ -138,6 +143,7 @@ PIPELINES: dict[str, str] = {
     **{f"tile-O{level}": pipeline_text(level, TILE_STEPS) for level in LEVELS},
     "tile-addresses": ADDRESSES,
     "tile-locality": LOCALITY,
+    "tile-masked": MASKED,
     **{schedule: compile_pipeline(3, schedule) for schedule in SCHEDULES},
 }
 """Pipelines by the name that stands for them in the text of others."""
